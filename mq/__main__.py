@@ -1,0 +1,3 @@
+from mq.cli import main
+
+main()

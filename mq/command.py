@@ -1,0 +1,90 @@
+"""What the command lines share: flag types, one-line errors, named exit codes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import signal
+import sys
+from typing import NoReturn
+
+import click
+
+from mq.errors import EXIT_CODES, ExitCode, StartRefused
+
+PARENT_VARIABLE = "MQ_PARENT_PID"
+"""Set by `mq --standalone` for its children: end when that process ends."""
+
+_PR_SET_PDEATHSIG = 1
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+class Size(click.ParamType[int]):
+    """A number of bytes: `65536`, `64KiB`, `256MiB`, `1GB`."""
+
+    name = "size"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"(\d+)\s*([kmg]?i?)b?", str(value).strip(), re.IGNORECASE)
+        if match is None or match[2].lower() not in _UNITS:
+            self.fail(f"{value!r} is not a size; write it like 65536, 64KiB or 256MiB", param, ctx)
+        return int(match[1]) * _UNITS[match[2].lower()]
+
+
+class Mode(click.ParamType[int]):
+    """The permissions of a folder, in octal: `700`."""
+
+    name = "mode"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if isinstance(value, int):
+            return value
+        if not re.fullmatch(r"0?[0-7]{3}", str(value)) or int(str(value), 8) & 0o700 != 0o700:
+            self.fail(
+                f"{value!r} is not a folder's mode with all for its owner, like 700", param, ctx
+            )
+        return int(str(value), 8)
+
+
+def exit_codes_text() -> str:
+    """For the end of `--help`."""
+    codes = "\n".join(f"{code.value:>4}  {meaning}" for code, meaning in EXIT_CODES.items())
+    return f"\b\nExit codes:\n{codes}"
+
+
+def run(command: click.Command) -> NoReturn:
+    """Run a command; an error is one line on stderr, the exit code says of what kind."""
+    _follow_parent()
+    name = command.name
+    try:
+        code = command.main(prog_name=name, standalone_mode=False)
+    except click.ClickException as error:
+        code = _refuse(name, ExitCode.USAGE, error.format_message())
+    except StartRefused as error:
+        code = _refuse(name, error.exit_code, str(error))
+    except (click.Abort, KeyboardInterrupt):
+        code = 128 + signal.SIGINT
+    sys.exit(code)
+
+
+def _refuse(name: str | None, code: ExitCode, detail: str) -> ExitCode:
+    click.echo(
+        f"{name}: {' '.join(detail.split())} (exit {code.value}: {EXIT_CODES[code]})", err=True
+    )
+    return code
+
+
+def _follow_parent() -> None:
+    """Ask the kernel for SIGTERM when the parent ends, by SIGKILL too (prctl(2))."""
+    parent = os.environ.pop(PARENT_VARIABLE, "")
+    if parent:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != int(parent):
+            sys.exit(ExitCode.OK)

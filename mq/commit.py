@@ -1,0 +1,318 @@
+"""Group commit: one barrier serves everyone who waits.
+
+An operation is a generator. What stands before its `yield` are its file calls, in the order that a
+crash may cut; it yields what those calls left unsynced; what stands after runs once that is on
+stable media. The committer takes all pending operations, runs each up to its `yield`, issues one
+barrier, runs them to their end and wakes the event loop once. It does not linger: while a barrier
+runs, the next batch gathers.
+
+A failed barrier fails its whole batch: StoreUnavailable is raised at each `yield`, where the
+operation takes back the name it made. The committer then refuses everything while it reopens the
+store and sweeps, with backoff, and goes on by itself. A sync is never tried again for the same
+data: after an error the kernel may have marked the pages clean (fsync(2), and Rebello et al.,
+"Can Applications Recover from fsync Failures?", USENIX ATC 2020).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import structlog
+
+from mq.config import (
+    FEW_UNSYNCED,
+    MAX_BATCH_OPERATIONS,
+    MAX_PENDING_OPERATIONS,
+    RECOVERY_BACKOFF_SECONDS,
+)
+from mq.errors import StoreUnavailable
+from mq.lifecycle import FIXED_FOLDERS, Folder
+from mq.spool.folders import Spool
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class Unsynced(NamedTuple):
+    """What an operation's file calls left for the barrier: descriptors of files, and folders
+    relative to the root (`new`, `queues/orders`)."""
+
+    files: tuple[int, ...]
+    folders: tuple[str, ...]
+
+
+Operation = Generator[Unsynced, None, T]
+
+
+class Barrier(Protocol):
+    """Makes durable what operations did. Another one can take its place, a write-ahead journal in
+    front of the same folders for example, without a change elsewhere."""
+
+    def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
+        """On return everything named survives a power cut. Raises OSError."""
+
+    def reopen(self) -> None:
+        """Forget descriptors that have reported an error."""
+
+    def close(self) -> None: ...
+
+
+class SyncBarrier:
+    """fsync for few, syncfs for many. The descriptor for syncfs is held from the start, because a
+    writeback error is reported once to each descriptor that was open when it happened."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._fd = self._open()
+
+    def _open(self) -> int:
+        return self._spool.files.open_folder(None, str(self._spool.root))
+
+    def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
+        files = [fd for each in unsynced for fd in each.files]
+        folders = {folder for each in unsynced for folder in each.folders}
+        if len(files) + len(folders) > FEW_UNSYNCED or not self._sync_each(files, folders):
+            self._spool.files.sync_file_system(self._fd)
+
+    def _sync_each(self, files: list[int], folders: set[str]) -> bool:
+        """False if a folder is gone: another process deleted the queue just now."""
+        sync = self._spool.files.sync
+        for fd in files:
+            sync(fd)
+        for folder in folders:
+            parent, _, queue_name = folder.partition("/")
+            fd = self._spool.fd(Folder(parent))
+            if not queue_name:
+                sync(fd)
+                continue
+            try:
+                fd = self._spool.files.open_folder(fd, queue_name)
+            except FileNotFoundError:
+                return False
+            try:
+                sync(fd)
+            finally:
+                self._spool.files.close(fd)
+        return True
+
+    def reopen(self) -> None:
+        self._spool.files.replace_fd(self._open(), self._fd)
+
+    def close(self) -> None:
+        self._spool.files.close(self._fd)
+
+
+class _Waiting:
+    """An operation on its way, and whoever waits for it."""
+
+    __slots__ = ("abandoned", "error", "future", "operation", "result", "unsynced")
+
+    def __init__(self, operation: Operation[Any], future: asyncio.Future[Any]) -> None:
+        self.operation = operation
+        self.future = future
+        self.unsynced: Unsynced | None = None
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.abandoned: Callable[[Any], None] | None = None
+
+    def advance(self, failure: str | None = None) -> None:
+        """Run to the next `yield` or to the end; with `failure`, raise that at the `yield`."""
+        self.unsynced = None
+        try:
+            if failure is None:
+                self.unsynced = next(self.operation)
+            else:
+                self.unsynced = self.operation.throw(StoreUnavailable(failure))
+        except StopIteration as stop:
+            self.result = stop.value
+        except OSError as error:
+            self.error = unavailable(error)
+        except BaseException as error:
+            self.error = error
+
+    def resolve(self) -> None:
+        """On the event loop. `abandoned` gets a result that nobody waits for any more."""
+        if self.future.done():
+            if self.error is None and self.abandoned is not None:
+                self.abandoned(self.result)
+        elif self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+def unavailable(error: OSError) -> StoreUnavailable:
+    """What a client is told of a failed file call."""
+    return StoreUnavailable(f"the store cannot do this now: {error.strerror or error}; try again")
+
+
+class GroupCommitter:
+    """The committer thread of a root on stable media.
+
+    `begin_batch` is called before each batch; `recover` reopens the store and sweeps it after a
+    failed barrier, and raises OSError while that does not work.
+    """
+
+    def __init__(
+        self, barrier: Barrier, begin_batch: Callable[[], None], recover: Callable[[], None]
+    ) -> None:
+        self._barrier = barrier
+        self._begin_batch = begin_batch
+        self._recover = recover
+        self._loop = asyncio.get_running_loop()
+        self._pending: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._failure: str | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="committer")
+        self._thread.start()
+
+    async def run(self, operation: Operation[T], abandoned: Callable[[T], None] | None = None) -> T:
+        """Run an operation and make it durable. Raises what it raises, or StoreUnavailable.
+
+        If the caller is cancelled meanwhile the operation still runs; its result then goes to
+        `abandoned`.
+        """
+        if self._failure is not None:
+            raise StoreUnavailable(self._failure)
+        if self._pending.qsize() >= MAX_PENDING_OPERATIONS:
+            raise StoreUnavailable("too many requests wait for the disk; try again later")
+        waiting = _Waiting(operation, self._loop.create_future())
+        self._pending.put(waiting)
+        try:
+            result: T = await waiting.future
+        except asyncio.CancelledError:
+            waiting.abandoned = abandoned
+            raise
+        return result
+
+    async def close(self) -> None:
+        """Finish what is pending and stop. Nothing may be run afterwards."""
+        self._stopping.set()
+        self._pending.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._barrier.close()
+
+    def _run(self) -> None:
+        try:
+            self._run_batches()
+        except BaseException:
+            log.exception("the committer ended by a defect")
+            self._failure = "the server has a defect and must be restarted"
+            self._refuse_pending(self._failure)
+
+    def _run_batches(self) -> None:
+        again: list[_Waiting] = []
+        while (batch := self._take(again)) is not None:
+            failure = self._commit(batch)
+            again = [waiting for waiting in batch if waiting.unsynced is not None]
+            done = [waiting for waiting in batch if waiting.unsynced is None]
+            self._loop.call_soon_threadsafe(_resolve, done)
+            if failure is not None:
+                self._reopen(failure)
+
+    def _take(self, again: list[_Waiting]) -> list[_Waiting] | None:
+        """All that is pending, up to the limit; waits for the first. None when stopping."""
+        batch = again
+        while len(batch) < MAX_BATCH_OPERATIONS:
+            try:
+                waiting = self._pending.get(block=not batch)
+            except queue.Empty:
+                break
+            if waiting is None:
+                if not batch:
+                    return None
+                self._pending.put(None)
+                break
+            batch.append(waiting)
+        return batch
+
+    def _commit(self, batch: list[_Waiting]) -> str | None:
+        """One batch. Those that stand at another `yield` afterwards join the next batch."""
+        self._begin_batch()
+        for waiting in batch:
+            if waiting.unsynced is None:
+                waiting.advance()
+        synced = [waiting for waiting in batch if waiting.unsynced is not None]
+        if not synced:
+            return None
+        failure = None
+        try:
+            self._barrier.make_durable([w.unsynced for w in synced if w.unsynced is not None])
+        except OSError as error:
+            log.error("sync failed", error=str(error), operations=len(synced))
+            failure = (
+                f"the store could not be synced ({error.strerror}); "
+                "the outcome is unknown; try again"
+            )
+        for waiting in synced:
+            waiting.advance(failure)
+        return failure
+
+    def _reopen(self, failure: str) -> None:
+        """The latch: refuse everything until the store has been reopened and swept."""
+        self._failure = failure
+        pause, longest = RECOVERY_BACKOFF_SECONDS
+        while not self._stopping.is_set():
+            self._refuse_pending(failure)
+            try:
+                self._barrier.reopen()
+                self._recover()
+                self._barrier.make_durable([Unsynced((), FIXED_FOLDERS)])
+                break
+            except OSError as error:
+                log.error("store not reopened yet", error=str(error))
+                self._stopping.wait(pause)
+                pause = min(2 * pause, longest)
+        else:
+            self._refuse_pending(failure)
+            return
+        log.warning("store reopened")
+        self._failure = None
+
+    def _refuse_pending(self, failure: str) -> None:
+        refused = []
+        while not self._pending.empty():
+            waiting = self._pending.get()
+            if waiting is None:
+                self._pending.put(None)
+                break
+            waiting.operation.close()
+            waiting.error = StoreUnavailable(failure)
+            refused.append(waiting)
+        self._loop.call_soon_threadsafe(_resolve, refused)
+
+
+def _resolve(done: list[_Waiting]) -> None:
+    for waiting in done:
+        waiting.resolve()
+
+
+class MemoryCommitter:
+    """The committer of a root on tmpfs or ramfs, which have no stable medium: no barrier, no
+    thread, each operation runs on the event loop at once."""
+
+    def __init__(self, begin_batch: Callable[[], None]) -> None:
+        self._begin_batch = begin_batch
+
+    async def run(self, operation: Operation[T], abandoned: Callable[[T], None] | None = None) -> T:
+        """Run an operation. Raises what it raises, or StoreUnavailable."""
+        self._begin_batch()
+        try:
+            while True:
+                next(operation)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        except OSError as error:
+            raise unavailable(error) from error
+
+    async def close(self) -> None:
+        pass
+
+
+Committer = GroupCommitter | MemoryCommitter

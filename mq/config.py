@@ -1,0 +1,113 @@
+"""Settings and limits: the only place with defaults. Every limit has a name with its unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+SMALL_BODY_BYTES = 64 * KIB
+"""Up to here a body is handled in memory by the committer; above it is streamed by a worker."""
+
+CHUNK_BYTES = 512 * KIB
+"""How much of a large body one hop to a worker carries."""
+
+FEW_UNSYNCED = 8
+"""Up to so many files and folders are synced one by one; from there one syncfs is cheaper."""
+
+MAX_BATCH_OPERATIONS = 512
+"""How many operations share one barrier at the most."""
+
+MAX_PENDING_OPERATIONS = 8192
+"""Above this the server answers 503: overloaded."""
+
+SWEEP_SECONDS = 5.0
+"""How often a server looks for what a crash left behind."""
+
+RELIST_SECONDS = 30.0
+"""How often a ready index is compared with its folder, whatever inotify said."""
+
+RELIST_PAUSE_FACTOR = 50
+"""A listing that took T is not repeated by the timer within this many times T."""
+
+DRAIN_SECONDS = 0.1
+"""How long file system events may wait while fetches find enough in the index."""
+
+BUSY_WAIT_SECONDS = 0.05
+"""How long an operation on one message waits for somebody else's lock before it answers 503."""
+
+FOLDER_LOCK_SECONDS = 1.0
+"""How long making or deleting a queue waits for another process that does the same."""
+
+RECOVERY_BACKOFF_SECONDS = (0.1, 2.0)
+"""First and longest pause between two tries to reopen a store whose sync failed."""
+
+CHILD_BACKOFF_SECONDS = (0.5, 30.0)
+"""First and longest pause before a child that ended is started again."""
+
+CHILD_STOP_SECONDS = 5.0
+"""How long a child has between SIGTERM and SIGKILL."""
+
+SHUTDOWN_SECONDS = 10.0
+"""How long a stopping server lets requests finish before it cuts them off."""
+
+KEEPALIVE_SECONDS = 75.0
+"""How long an idle connection stays open."""
+
+MAX_VISIBILITY_SECONDS = 30 * 86_400
+MAX_STAMP_AHEAD_NS = 400 * 86_400 * 1_000_000_000
+"""A due time further ahead than this is a broken clock's, and counts as due now."""
+
+MAX_CONTENT_TYPE_BYTES = 255
+DEFAULT_CONTENT_TYPE = "application/octet-stream"
+
+MIN_FREE_BYTES = 16 * MIB
+MIN_FREE_FRACTION = 0.01
+MIN_FREE_INODES = 1000
+"""The floors of free space and free inodes; on a small file system a hundredth of it, if less."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """One server. `min_free_bytes` None stands for the default floor."""
+
+    root: Path = Path("/tmp/mq")
+    address: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 8
+    peers: int = 0
+    visibility_seconds: float = 30.0
+    max_body_bytes: int = 256 * MIB
+    max_receives: int = 0
+    min_free_bytes: int | None = None
+    mode: int = 0o700
+    log_format: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class MoverConfig:
+    """One mover. `max_receives` 0 means no dead letters."""
+
+    source: Path
+    destination: Path
+    delay_seconds: float = 0.0
+    max_receives: int = 0
+    rescan_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReaperConfig:
+    """One reaper. A removed message is kept `keep_seconds` from its removal."""
+
+    source: Path = Path("/tmp/mq/remove")
+    keep_seconds: float = 0.0
+    rescan_seconds: float = 5.0
+    batch_files: int = 1000
+    pause_seconds: float = 0.05
+
+
+STANDALONE_KEEP_SECONDS = 60.0
+"""`--keep` of the reaper that `mq --standalone` starts."""

@@ -1,0 +1,91 @@
+"""What can go wrong, as a small tree. The text of each names the thing and the way out.
+
+A lost race is a value, never one of these.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class MQError(Exception):
+    """The root of the tree. `str(error)` is written for the person who reads it."""
+
+
+class InvalidName(MQError):
+    """A queue name or message id that is none."""
+
+
+class InvalidRequest(MQError):
+    """A parameter or header that is unknown, repeated or malformed."""
+
+
+class ExpectationFailed(MQError):
+    """The `Expect` header asks for something other than 100-continue."""
+
+
+class BodyUnreadable(MQError):
+    """The body ended early or broke its own framing. Nothing was stored."""
+
+
+class BodyTooLarge(MQError):
+    """The body is over `--max-body`. Nothing was stored."""
+
+
+class QueueNotFound(MQError):
+    """There is no such queue."""
+
+
+class MessageNotFound(MQError):
+    """The queue has no such message."""
+
+
+class LeaseMismatch(MQError):
+    """The lease named in `If-Match` is not the current one. Nothing was changed."""
+
+
+class StoreUnavailable(MQError):
+    """The store cannot promise durability right now, or is full, busy or stopping.
+
+    The outcome of the operation is unknown; it never was a success.
+    """
+
+    def __init__(self, detail: str, retry_after_seconds: int = 1) -> None:
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class ExitCode(IntEnum):
+    """How a process ends; the values above 2 are those of BSD's sysexits.h."""
+
+    OK = 0
+    USAGE = 2
+    FORMAT = 65
+    UNAVAILABLE = 69
+    SOFTWARE = 70
+    SYSTEM = 71
+    ROOT = 73
+    OWNER = 77
+    FOLDERS = 78
+
+
+EXIT_CODES = {
+    ExitCode.OK: "stopped as asked",
+    ExitCode.USAGE: "a flag has a bad value",
+    ExitCode.FORMAT: "the root has an unknown format version",
+    ExitCode.UNAVAILABLE: "the address or port cannot be bound",
+    ExitCode.SOFTWARE: "a defect: please report it",
+    ExitCode.SYSTEM: "this system lacks something MQ needs",
+    ExitCode.ROOT: "a folder cannot be made, read or written",
+    ExitCode.OWNER: "the root belongs to somebody else",
+    ExitCode.FOLDERS: "the folders are on different file systems",
+}
+"""What `--help` says of each exit code."""
+
+
+class StartRefused(MQError):
+    """The process cannot start; `exit_code` says which kind of trouble it is."""
+
+    def __init__(self, exit_code: ExitCode, detail: str) -> None:
+        super().__init__(detail)
+        self.exit_code = exit_code

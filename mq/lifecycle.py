@@ -1,0 +1,77 @@
+"""Where a message can be, and who may move it on. Nothing else decides that.
+
+    root/                            POST         server          GET        mover, when due
+      new/      queue001:ID          -----> new --------> queues -----> delay -------------> queues
+      queues/                                |              |             |
+        queue001/  ID                        '--------------+-- DELETE ---'
+      delay/    queue001:ID                                 v
+      remove/   queue001:ID                               remove -------> unlinked
+                                                                 reaper
+
+A message is written once and unlinked once; everything between is a rename. `docs/lifecycle.md`
+carries this table and what a crash leaves at each step; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Folder(StrEnum):
+    """The folders of a root. A queue is a folder inside `queues`."""
+
+    NEW = "new"
+    QUEUES = "queues"
+    DELAY = "delay"
+    REMOVE = "remove"
+    CORRUPT = "corrupt"
+
+
+class Actor(StrEnum):
+    """The processes that work on a root."""
+
+    SERVER = "server"
+    MOVER = "mover"
+    REAPER = "reaper"
+
+
+class Move(NamedTuple):
+    """One arrow of the map. `source` is None where the message begins, `target` where it ends."""
+
+    word: str
+    source: Folder | None
+    target: Folder | None
+    actors: frozenset[Actor]
+
+
+FIXED_FOLDERS = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
+"""Made at first start and held open; the others are made when first needed."""
+
+_SERVER = frozenset({Actor.SERVER})
+_MOVER = frozenset({Actor.MOVER})
+_BOTH = _SERVER | _MOVER
+
+MOVES = (
+    Move("publish", None, Folder.NEW, _SERVER),
+    Move("deliver", Folder.NEW, Folder.QUEUES, _BOTH),
+    Move("deliver", Folder.NEW, Folder.DELAY, _BOTH),
+    Move("receive", Folder.QUEUES, Folder.DELAY, _SERVER),
+    Move("redeliver", Folder.DELAY, Folder.QUEUES, _BOTH),
+    Move("remove", Folder.NEW, Folder.REMOVE, _SERVER),
+    Move("remove", Folder.QUEUES, Folder.REMOVE, _SERVER),
+    Move("remove", Folder.DELAY, Folder.REMOVE, _SERVER),
+    Move("reap", Folder.REMOVE, None, frozenset({Actor.REAPER})),
+    Move("set aside", Folder.NEW, Folder.CORRUPT, _BOTH),
+    Move("set aside", Folder.QUEUES, Folder.CORRUPT, _SERVER),
+    Move("set aside", Folder.DELAY, Folder.CORRUPT, _BOTH),
+)
+
+
+def allowed_moves(actor: Actor) -> frozenset[tuple[Folder, Folder]]:
+    """The renames `actor` may do, as (source, target)."""
+    return frozenset(
+        (move.source, move.target)
+        for move in MOVES
+        if actor in move.actors and move.source is not None and move.target is not None
+    )

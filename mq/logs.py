@@ -1,0 +1,59 @@
+"""Structured logs on stderr, one line an event: text for people, json for programs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+LOG_FORMATS = ("text", "json")
+
+
+class _Named:
+    """Puts the process's name into each line."""
+
+    def __init__(self, process: str) -> None:
+        self._process = process
+
+    def __call__(
+        self, logger: object, method: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        event["process"] = self._process
+        return event
+
+
+def configure_logs(log_format: str, process: str) -> None:
+    """Send every log line of this process to stderr, with `process` in it.
+
+    Lines of libraries that use `logging` come out in the same form.
+    """
+    shared: list[structlog.typing.Processor] = [
+        _Named(process),
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        structlog.processors.format_exc_info,
+    ]
+    renderer: structlog.typing.Processor
+    if log_format == "json":
+        renderer = structlog.processors.JSONRenderer(default=str)
+    else:
+        renderer = structlog.processors.LogfmtRenderer(
+            key_order=["time", "level", "process", "event"], bool_as_flag=False
+        )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
+    # One line a request costs more than the request; the access log is a proxy's business.
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        cache_logger_on_first_use=False,
+    )

@@ -1,0 +1,267 @@
+"""What waits in each queue: a cache of the folders, in the order of publication.
+
+The server adds what it delivers, file system events tell of what others do, and a listing finds
+what both missed. An entry that is there no more costs a fetch one failed open. So no fetch lists a
+folder, and no message is out of reach.
+
+Used by the committer alone; only `list_queue` runs elsewhere.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import random
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import structlog
+
+from mq.config import DRAIN_SECONDS, RELIST_PAUSE_FACTOR
+from mq.lifecycle import Folder
+from mq.names import (
+    MessageId,
+    QueueName,
+    id_of_key,
+    id_time_ns,
+    is_message_id,
+    is_v7,
+    order_key,
+    queue_path,
+    time_of_key,
+)
+from mq.spool.arrivals import Change, Watch
+from mq.spool.folders import Spool
+from mq.spool.message import SEAL_ATTRIBUTE, Seal
+
+log = structlog.get_logger(__name__)
+
+_SAME_TICK_NS = 20_000_000
+"""A folder changed twice within so short a time may keep its mtime (kernels before 6.13)."""
+
+
+class Listing(NamedTuple):
+    """One look at a queue's folder. `mtime_ns` is 0 where it cannot vouch for the listing."""
+
+    inode: int
+    mtime_ns: int
+    seconds: float
+    keys: list[str]
+
+
+def key_of(spool: Spool, queue: QueueName, message_id: str) -> str | None:
+    """Where a message of the queue stands in the order; None if it is gone.
+
+    By the time inside a v7 or v1 id, else that of the seal, else mtime; then by id.
+    """
+    if is_v7(message_id):
+        return message_id
+    time_ns = id_time_ns(message_id)
+    if time_ns is None:
+        time_ns = _published_ns(spool, queue_path(queue, MessageId(message_id)))
+    return None if time_ns is None else order_key(message_id, time_ns)
+
+
+def _published_ns(spool: Spool, name: str) -> int | None:
+    path = spool.path(Folder.QUEUES, name)
+    try:
+        seal = Seal.unpack(spool.files.attribute(path, SEAL_ATTRIBUTE))
+        return (
+            os.stat(path, follow_symlinks=False).st_mtime_ns if seal is None else seal.published_ns
+        )
+    except OSError:
+        return None
+
+
+def list_queue(spool: Spool, queue: QueueName, is_known: Callable[[str], bool]) -> Listing | None:
+    """Look for messages that `is_known` denies; None if there is no such queue.
+
+    Blocking, about 1 µs a message; for a worker.
+    """
+    started = time.monotonic()
+    status = spool.status(Folder.QUEUES, queue)
+    try:
+        names = spool.names_in_queue(queue)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if status is None:
+        return None
+    found = [name for name in names if is_message_id(name) and not is_known(name)]
+    keys = sorted(key for name in found if (key := key_of(spool, queue, name)) is not None)
+    is_old = status.st_mtime_ns < time.time_ns() - _SAME_TICK_NS
+    mtime_ns = status.st_mtime_ns if is_old else 0
+    return Listing(status.st_ino, mtime_ns, time.monotonic() - started, keys)
+
+
+class ReadyQueue:
+    """The ids of one queue, oldest first. Adding twice, or dropping what is not there, is fine."""
+
+    def __init__(self) -> None:
+        self._heap: list[str] = []
+        self._keys: dict[str, str] = {}
+        self._gone_while_listing: set[str] | None = None
+        self.inode = 0
+        self.listed_mtime_ns = 0
+        self.is_loaded = False
+        self.next_listing = 0.0
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, message_id: str) -> bool:
+        return message_id in self._keys
+
+    def add(self, key: str) -> None:
+        message_id = id_of_key(key)
+        if message_id not in self._keys:
+            self._keys[message_id] = key
+            heapq.heappush(self._heap, key)
+
+    def discard(self, message_id: str) -> None:
+        """Drop an id; its place in the heap is skipped later."""
+        if self._gone_while_listing is not None:
+            self._gone_while_listing.add(message_id)
+        if (
+            self._keys.pop(message_id, None) is not None
+            and len(self._heap) > 2 * len(self._keys) + 64
+        ):
+            self._heap = sorted(self._keys.values())
+
+    def pop(self, among: int = 1) -> MessageId | None:
+        """Take out the oldest, or at random one of the `among` oldest."""
+        oldest: list[str] = []
+        while len(oldest) < among and self._drop_stale() is not None:
+            oldest.append(heapq.heappop(self._heap))
+        if not oldest:
+            return None
+        chosen = id_of_key(oldest.pop(random.randrange(len(oldest)) if among > 1 else 0))
+        for key in oldest:
+            heapq.heappush(self._heap, key)
+        self.discard(chosen)
+        return MessageId(chosen)
+
+    def oldest_ns(self) -> int | None:
+        """The publication time of the oldest."""
+        key = self._drop_stale()
+        return None if key is None else time_of_key(key)
+
+    def _drop_stale(self) -> str | None:
+        """The key on top of the heap, once those that were discarded are off it."""
+        while self._heap:
+            key = self._heap[0]
+            if self._keys.get(id_of_key(key)) == key:
+                return key
+            heapq.heappop(self._heap)
+        return None
+
+    def begin_listing(self) -> None:
+        self._gone_while_listing = set()
+
+    def end_listing(self, listing: Listing | None) -> None:
+        """Take in what a listing found, except what left while it ran; None if it failed."""
+        gone, self._gone_while_listing = self._gone_while_listing or set(), None
+        if listing is None:
+            return
+        fresh = {id_of_key(key): key for key in listing.keys}
+        for message_id in gone | (fresh.keys() & self._keys.keys()):
+            fresh.pop(message_id, None)
+        self._keys.update(fresh)
+        # Both parts are mostly sorted, which is what sort() is quick at; a sorted list is a heap.
+        self._heap.extend(fresh.values())
+        self._heap.sort()
+        self.inode, self.listed_mtime_ns = listing.inode, listing.mtime_ns
+        self.next_listing = time.monotonic() + RELIST_PAUSE_FACTOR * listing.seconds
+        self.is_loaded = True
+
+
+class ReadyQueues:
+    """The index of every queue in use, fed by file system events where the system has them."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._queues: dict[str, ReadyQueue] = {}
+        self._last_drain = 0.0
+        self._watch = self._start_watch()
+
+    def _start_watch(self) -> Watch | None:
+        try:
+            return Watch()
+        except OSError as error:
+            log.warning("no file system events; listings only", error=str(error))
+            return None
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+
+    def names(self) -> list[QueueName]:
+        return [QueueName(name) for name in self._queues]
+
+    def get(self, queue: QueueName) -> ReadyQueue | None:
+        return self._queues.get(queue)
+
+    def begin_listing(self, queue: QueueName) -> ReadyQueue:
+        """Watch first: what arrives from here on is an event, what was there is in the listing."""
+        ready = self._queues.get(queue)
+        if ready is None:
+            ready = self._queues[queue] = ReadyQueue()
+            self._add_watch(queue)
+        ready.begin_listing()
+        return ready
+
+    def forget(self, queue: QueueName) -> None:
+        """The folder is another one, or gone, or events were lost: begin anew with a listing."""
+        if self._queues.pop(queue, None) is not None and self._watch is not None:
+            self._watch.drop(queue)
+
+    def add(self, queue: QueueName, message_id: MessageId) -> None:
+        """The server itself put a message into the queue."""
+        ready = self._queues.get(queue)
+        if ready is not None:
+            self._came(queue, ready, message_id)
+
+    def _add_watch(self, queue: QueueName) -> None:
+        if self._watch is None:
+            return
+        try:
+            self._watch.add(queue, self._spool.path(Folder.QUEUES, queue))
+        except OSError as error:
+            log.warning("queue is not watched; listings only", queue=queue, error=str(error))
+
+    def drain_sometimes(self, now: float) -> None:
+        """Take in events before the kernel's queue of them overflows."""
+        if now - self._last_drain > DRAIN_SECONDS:
+            self._last_drain = now
+            self.drain()
+
+    def drain(self) -> None:
+        """Take in all events so far. Only the last one of each name counts."""
+        if self._watch is None:
+            return
+        last: dict[tuple[str, str], Change] = {}
+        for arrival in self._watch.read():
+            if arrival.change is Change.OVERFLOW:
+                log.warning("file system events were lost; listing again")
+                self._forget_all(list(self._queues))
+                return
+            if arrival.change is Change.FOLDER_WENT:
+                self._forget_all([arrival.folder])
+            last[arrival.folder, arrival.name] = arrival.change
+        for (folder, name), change in last.items():
+            ready = self._queues.get(folder)
+            if ready is None:
+                continue
+            if change is Change.WENT:
+                ready.discard(name)
+            elif name not in ready and is_message_id(name):
+                self._came(QueueName(folder), ready, name)
+
+    def _forget_all(self, folders: Iterable[str]) -> None:
+        for folder in folders:
+            self.forget(QueueName(folder))
+
+    def _came(self, queue: QueueName, ready: ReadyQueue, message_id: str) -> None:
+        key = key_of(self._spool, queue, message_id)
+        if key is not None:
+            ready.add(key)

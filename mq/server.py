@@ -1,0 +1,75 @@
+"""The server process: open the store, bind, serve, stop in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+
+import structlog
+import uvloop
+from aiohttp import web
+
+from mq import __version__
+from mq.config import SHUTDOWN_SECONDS, ServerConfig
+from mq.errors import ExitCode, StartRefused
+from mq.standalone import run_children
+from mq.store.upkeep import open_store
+from mq.web.api import make_api
+from mq.web.connection import HttpServer
+
+log = structlog.get_logger(__name__)
+
+
+def serve(config: ServerConfig, keep_seconds: float | None = None) -> None:
+    """Serve until SIGTERM or SIGINT. With `keep_seconds` a mover and a reaper run beside.
+
+    Stopping: no new connections, requests under way are answered, commits finish. Raises
+    StartRefused.
+    """
+    if sys.platform != "linux":
+        raise StartRefused(ExitCode.SYSTEM, f"MQ serves on Linux only; this is {sys.platform}")
+    os.umask(0o777 & ~config.mode)
+    uvloop.run(_serve(config, keep_seconds))
+
+
+async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
+    log.info("configuration", version=__version__, standalone=keep_seconds is not None,
+             **asdict(config) | {"mode": f"{config.mode:o}"})  # fmt: skip
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(config))
+        runner = web.ServerRunner(HttpServer(make_api(store)), shutdown_timeout=SHUTDOWN_SECONDS)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        port = await _listen(runner, config)
+        if keep_seconds is not None:
+            await stack.enter_async_context(run_children(config, keep_seconds))
+        log.info("listening", url=f"http://{_host(config.address)}:{port}")
+        await stop.wait()
+        log.info("stopping")
+    log.info("stopped")
+
+
+async def _listen(runner: web.ServerRunner, config: ServerConfig) -> int:
+    """Bind; returns the port."""
+    try:
+        await web.TCPSite(runner, config.address, config.port).start()
+    except OSError as error:
+        raise StartRefused(
+            ExitCode.UNAVAILABLE,
+            f"cannot listen on {config.address} port {config.port}: "
+            f"{os.strerror(error.errno) if error.errno and error.errno > 0 else error}; "
+            "stop what listens there or choose another --port or --address",
+        ) from error
+    return int(runner.addresses[0][1])
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

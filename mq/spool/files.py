@@ -1,0 +1,243 @@
+"""The one module that changes the file system.
+
+Everything else asks a `Files` for it, so a test can put another one in its place: a full disk, an
+I/O error, a power cut. Two calls that Python lacks come through ctypes and release the GIL:
+renameat2(2) and syncfs(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import io
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mq.config import FOLDER_LOCK_SECONDS
+from mq.errors import ExitCode, StartRefused
+
+_RENAME_NOREPLACE = 1
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_MESSAGE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_LACKS_RENAME_FLAGS = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
+_LACKS_UNNAMED_FILES = {errno.EISDIR, errno.EOPNOTSUPP, errno.ENOENT}
+
+HIDDEN = "."
+"""A name that begins so is no message: a probe, or an upload where there are no unnamed files."""
+
+
+def _load_libc() -> ctypes.CDLL:
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.renameat2.argtypes = (
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_uint,
+        )
+        libc.syncfs.argtypes = (ctypes.c_int,)
+    except (OSError, AttributeError) as error:
+        raise StartRefused(
+            ExitCode.SYSTEM, f"this system has no renameat2 and syncfs ({error}): MQ runs on Linux"
+        ) from None
+    return libc
+
+
+class Files:
+    """The file system. Raises OSError as the kernel says; no call is tried again after an error."""
+
+    def __init__(self) -> None:
+        self._libc = _load_libc()
+        self._renames_without_replacing = True
+        self._has_unnamed_files = True
+        self._temporary_names: dict[int, tuple[int, str]] = {}
+
+    # Names
+
+    def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        """Move atomically; never replace. Raises FileExistsError if `target` is taken.
+
+        Without RENAME_NOREPLACE in the file system: link, then unlink. A crash between the two
+        leaves both names of one file, which a sweep or `mqctl fsck` sees by the inode.
+        """
+        if self._renames_without_replacing:
+            if not self._libc.renameat2(
+                source_fd, os.fsencode(source), target_fd, os.fsencode(target), _RENAME_NOREPLACE
+            ):
+                return
+            code = ctypes.get_errno()
+            if code not in _LACKS_RENAME_FLAGS:
+                raise OSError(code, os.strerror(code), source, None, target)
+            self._renames_without_replacing = False
+        self._link_and_unlink(source_fd, source, target_fd, target)
+
+    def _link_and_unlink(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        try:
+            os.link(
+                source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd, follow_symlinks=False
+            )
+        except PermissionError:
+            # A folder cannot be linked. A plain rename of one replaces only an empty folder.
+            if not os.path.isdir(f"/proc/self/fd/{source_fd}/{source}"):
+                raise
+            os.rename(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd)
+        else:
+            os.unlink(source, dir_fd=source_fd)
+
+    def unlink(self, folder_fd: int, name: str) -> None:
+        os.unlink(name, dir_fd=folder_fd)
+
+    def make_folder(self, folder_fd: int | None, name: str, mode: int) -> None:
+        os.mkdir(name, mode, dir_fd=folder_fd)
+
+    def remove_folder(self, folder_fd: int, name: str) -> None:
+        os.rmdir(name, dir_fd=folder_fd)
+
+    # Files
+
+    def open_unnamed(self, folder_fd: int, mode: int) -> int:
+        """A new file without a name, which the file system drops at the latest with the process.
+
+        Where there are no unnamed files it has a hidden name until `link` or `close`; after a
+        crash a sweep removes it, because its lock is free.
+        """
+        if self._has_unnamed_files:
+            try:
+                return os.open(".", os.O_TMPFILE | os.O_RDWR, mode, dir_fd=folder_fd)
+            except OSError as error:
+                if error.errno not in _LACKS_UNNAMED_FILES:
+                    raise
+                self._has_unnamed_files = False
+        name = f"{HIDDEN}{secrets.token_hex(8)}"
+        fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode, dir_fd=folder_fd)
+        self._temporary_names[fd] = (folder_fd, name)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return fd
+
+    def link(self, fd: int, folder_fd: int, name: str) -> None:
+        """Give an unnamed file its name. Raises FileExistsError if `name` is taken."""
+        if fd in self._temporary_names:
+            temporary_fd, temporary = self._temporary_names[fd]
+            self.rename(temporary_fd, temporary, folder_fd, name)
+            del self._temporary_names[fd]
+        else:
+            # Without dst_dir_fd Python calls link(2), which does not follow /proc's link: EXDEV.
+            os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=folder_fd, follow_symlinks=True)
+
+    def open_message(self, folder_fd: int, name: str) -> int:
+        """Open to read. Does not follow a link (ELOOP), does not wait for a FIFO's writer."""
+        return os.open(name, _MESSAGE, dir_fd=folder_fd)
+
+    def inode(self, fd: int) -> int:
+        return os.fstat(fd).st_ino
+
+    def open_folder(self, folder_fd: int | None, name: str) -> int:
+        return os.open(name, _FOLDER, dir_fd=folder_fd)
+
+    def close(self, fd: int) -> None:
+        """Close; an unnamed file that never got a name is gone with it, and so is a lock."""
+        temporary = self._temporary_names.pop(fd, None)
+        if temporary is not None:
+            os.unlink(temporary[1], dir_fd=temporary[0])
+        os.close(fd)
+
+    def replace_fd(self, new_fd: int, fd: int) -> None:
+        """Let `fd` mean what `new_fd` means, at one instant, so that no other thread ever finds
+        the number closed or reused."""
+        os.dup2(new_fd, fd, inheritable=False)
+        os.close(new_fd)
+
+    def write(self, fd: int, data: bytes | bytearray | memoryview) -> None:
+        """Write all of `data`; a short write goes on where it stopped."""
+        written = os.write(fd, data)
+        while written < len(data):
+            written += os.write(fd, memoryview(data)[written:])
+
+    def read(self, fd: int, length: int, offset: int = 0) -> bytes:
+        """Up to `length` bytes from `offset`; fewer only at the end of the file."""
+        data = os.pread(fd, length, offset)
+        while 0 < len(data) < length:
+            more = os.pread(fd, length - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    # Attributes
+
+    def set_attribute(self, fd: int, name: str, value: bytes) -> None:
+        os.setxattr(fd, name, value)
+
+    def attribute(self, fd: int | str, name: str) -> bytes | None:
+        """An extended attribute of an open file or a path; None if it has none of that name."""
+        try:
+            return os.getxattr(fd, name)
+        except OSError as error:
+            if error.errno in (errno.ENODATA, errno.EOPNOTSUPP):
+                return None
+            raise
+
+    def stamp(self, fd: int, mtime_ns: int) -> None:
+        os.utime(fd, ns=(mtime_ns, mtime_ns))
+
+    def lock(self, fd: int) -> bool:
+        """Take the file's lock if it is free. It ends when `fd` is closed."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(self, fd: int) -> None:
+        """End the lock of a file that stays open."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+    @contextmanager
+    def locked_folder(self, folder_fd: int, name: str) -> Iterator[int]:
+        """Hold a folder's lock; yields the folder's descriptor.
+
+        Waits up to FOLDER_LOCK_SECONDS: its holder may be a stopped process. Raises TimeoutError.
+        """
+        fd = self.open_folder(folder_fd, name)
+        try:
+            deadline = time.monotonic() + FOLDER_LOCK_SECONDS
+            while not self.lock(fd):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(errno.ETIMEDOUT, "somebody else holds its lock", name)
+                time.sleep(0.001)
+            yield fd
+        finally:
+            os.close(fd)
+
+    # Stable media
+
+    def sync(self, fd: int) -> None:
+        """fsync(2). An error is final: the kernel may have marked the pages clean."""
+        os.fsync(fd)
+
+    def sync_file_system(self, fd: int) -> None:
+        """syncfs(2). Reports a writeback error once per descriptor (since Linux 5.8)."""
+        if self._libc.syncfs(fd):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), "syncfs")
+
+
+class BodyFile(io.FileIO):
+    """A large body as a file object, for aiofiles to wrap. Every write passes `Files.write`."""
+
+    def __init__(self, files: Files, fd: int) -> None:
+        super().__init__(fd, "r+b" if _is_writable(fd) else "rb", closefd=False)
+        self._files = files
+
+    def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
+        self._files.write(self.fileno(), data)
+        return len(data)
+
+
+def _is_writable(fd: int) -> bool:
+    return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY

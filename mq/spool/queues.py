@@ -1,0 +1,99 @@
+"""How a queue begins and ends.
+
+Deleting takes three steps, each one a rename, so that a crash between any two can be finished by
+whoever comes next:
+
+    1. queues/Q          -> remove/Q:.deleting    from here on the queue is gone; made durable
+    2. new/Q:*, delay/Q:* -> remove/
+    3. remove/Q:.deleting -> remove/Q:.UUID       now the reaper may have it
+
+While `Q:.deleting` is there no queue Q is made, so a queue made again never sees old messages.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from enum import Enum
+
+from mq.errors import InvalidName
+from mq.lifecycle import Folder
+from mq.names import QueueName, parse_queue_name
+from mq.spool.files import Files
+from mq.spool.folders import DELETING_SUFFIX, Spool
+
+
+class Made(Enum):
+    """What came of making a queue."""
+
+    CREATED = "created"
+    EXISTED = "existed"
+    BEING_DELETED = "an unfinished deletion comes first"
+
+
+def make_queue(files: Files, queues_fd: int, queue: QueueName) -> Made:
+    """Make the queue's folder, unless a deletion of that name is unfinished.
+
+    `queues_fd` is open at `ROOT/queues`. Not durable by itself: the caller syncs `queues`.
+    """
+    if has_queue(queues_fd, queue):
+        return Made.EXISTED
+    # Without the lock a queue could be made between another server's look for an unfinished
+    # deletion and its next step, and lose messages to that deletion.
+    with files.locked_folder(queues_fd, "."):
+        if has_queue(queues_fd, f"../{Folder.REMOVE}/{queue}{DELETING_SUFFIX}"):
+            return Made.BEING_DELETED
+        try:
+            files.make_folder(queues_fd, queue, os.fstat(queues_fd).st_mode & 0o777)
+        except FileExistsError:
+            return Made.EXISTED
+    return Made.CREATED
+
+
+def has_queue(queues_fd: int, queue: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(queue, dir_fd=queues_fd, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def begin_deletion(spool: Spool, queue: QueueName) -> bool:
+    """Step 1. False if there is no such queue. The caller syncs `queues` and `remove`.
+
+    Raises FileExistsError while an earlier deletion of that name is unfinished.
+    """
+    with spool.files.locked_folder(spool.fd(Folder.QUEUES), "."):
+        return spool.move(Folder.QUEUES, queue, Folder.REMOVE, queue + DELETING_SUFFIX)
+
+
+def finish_deletion(spool: Spool, queue: QueueName) -> None:
+    """Steps 2 and 3, from wherever they stopped; returns at once if there is nothing to finish.
+
+    The lock of the `.deleting` folder keeps others, who may have finished it and made the queue
+    again, from moving messages of the new one.
+    """
+    deleting = queue + DELETING_SUFFIX
+    try:
+        with spool.files.locked_folder(spool.fd(Folder.REMOVE), deleting) as fd:
+            if spool.inode(Folder.REMOVE, deleting) != spool.files.inode(fd):
+                return
+            for folder in (Folder.NEW, Folder.DELAY):
+                for name in spool.names(folder):
+                    if name.startswith(f"{queue}:"):
+                        spool.move_aside(folder, name, Folder.REMOVE, name)
+            spool.rename_in_remove(deleting, f"{queue}:.{uuid.uuid4()}")
+    except FileNotFoundError:
+        return
+
+
+def unfinished_deletions(spool: Spool) -> list[QueueName]:
+    """The queues whose deletion stopped half-way."""
+    found = []
+    for name in spool.names(Folder.REMOVE):
+        if name.endswith(DELETING_SUFFIX):
+            try:
+                found.append(parse_queue_name(name.removesuffix(DELETING_SUFFIX)))
+            except InvalidName:
+                continue
+    return found

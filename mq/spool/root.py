@@ -1,0 +1,240 @@
+"""What a folder must be before a server runs on it: made, ours, on one file system, of a known
+format, writable. Refused otherwise with one line that names the folder and the way out.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from mq.errors import ExitCode, StartRefused
+from mq.lifecycle import FIXED_FOLDERS, Folder
+from mq.spool.files import HIDDEN, Files
+from mq.spool.folders import Spool
+from mq.spool.message import SEAL_ATTRIBUTE
+
+FORMAT_FILE = "format"
+FORMAT = "mq 1"
+"""What `root/format` says; a version that this one cannot read says another number."""
+
+_IN_MEMORY = {"tmpfs", "ramfs"}
+_ORDERED = {"ext4", "ext3", "xfs", "btrfs"}
+_GRANULARITIES_NS = (1, 100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystem:
+    """What the root's file system was found to do."""
+
+    kind: str
+    has_seals: bool
+    stamp_granularity_ns: int
+    is_in_memory: bool
+    warnings: tuple[str, ...]
+
+
+def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
+    """Make the tree where it is missing, check it, and open it for a server.
+
+    Several servers may do so at once. Raises StartRefused.
+    """
+    root = Path(os.path.abspath(root))
+    _refuse_planted_links(root)
+    try:
+        _make_tree(root, mode, files)
+        _refuse_foreign_owner(root)
+        _refuse_unknown_format(root, files)
+        _refuse_mixed_file_systems(root)
+        spool = Spool(root, files)
+        try:
+            file_system = _probe(spool)
+        except BaseException:
+            spool.close()
+            raise
+    except OSError as error:
+        raise StartRefused(
+            ExitCode.ROOT,
+            f"root {root}: {error.strerror}: {error.filename or root}; "
+            "the server must be able to make, read and write its folders",
+        ) from error
+    spool.has_seals = file_system.has_seals
+    return spool, file_system
+
+
+def _refuse_planted_links(root: Path) -> None:
+    """A link in a folder that everybody may write to can be anybody's; root's own are trusted."""
+    seen = 0
+    parts = list(root.parts[1:])
+    here = "/"
+    while parts and seen < 40:
+        parent, here = here, os.path.join(here, parts.pop(0))
+        try:
+            status = os.lstat(here)
+            if not stat.S_ISLNK(status.st_mode):
+                continue
+            if os.stat(parent).st_mode & stat.S_IWOTH and status.st_uid != 0:
+                raise StartRefused(
+                    ExitCode.OWNER,
+                    f"root {root}: {here} is a link in a folder that everybody may write to; "
+                    "name the folder it leads to instead",
+                )
+            seen += 1
+            target = os.path.abspath(os.path.join(parent, os.readlink(here)))
+            here, parts = "/", [*Path(target).parts[1:], *parts]
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StartRefused(ExitCode.ROOT, f"root {root}: {error.strerror}: {here}") from error
+
+
+def _make_tree(root: Path, mode: int, files: Files) -> None:
+    for folder in reversed([parent for parent in root.parents if not parent.exists()]):
+        _make_folder(files, folder, 0o755)
+    _make_folder(files, root, mode)
+    for name in FIXED_FOLDERS:
+        _make_folder(files, root / name, mode)
+
+
+def _make_folder(files: Files, folder: Path, mode: int) -> None:
+    try:
+        files.make_folder(None, str(folder), mode)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise StartRefused(ExitCode.ROOT, f"{folder} is not a folder; move it away") from None
+
+
+def _refuse_foreign_owner(root: Path) -> None:
+    if os.geteuid() == 0:
+        return
+    for folder in (root, *(root / name for name in FIXED_FOLDERS)):
+        owner = os.stat(folder).st_uid
+        if owner != os.geteuid():
+            raise StartRefused(
+                ExitCode.OWNER,
+                f"root {root}: {folder} belongs to user {owner}, this process is user "
+                f"{os.geteuid()}; run it as that user or choose another root",
+            )
+
+
+def _refuse_unknown_format(root: Path, files: Files) -> None:
+    """Write the format file whole or not at all if there is none; two servers may both try."""
+    path = root / FORMAT_FILE
+    if not path.exists():
+        _write_format(root, files)
+    found = path.read_text(errors="replace").strip()[:80]
+    if found != FORMAT:
+        raise StartRefused(
+            ExitCode.FORMAT,
+            f"root {root}: {path} says {found!r}, this server knows {FORMAT!r}; "
+            "use the version of MQ that wrote it",
+        )
+
+
+def _write_format(root: Path, files: Files) -> None:
+    root_fd = files.open_folder(None, str(root))
+    try:
+        fd = files.open_unnamed(root_fd, 0o644)
+        try:
+            files.write(fd, f"{FORMAT}\n".encode())
+            files.sync(fd)
+            files.link(fd, root_fd, FORMAT_FILE)
+        except FileExistsError:
+            pass
+        finally:
+            files.close(fd)
+        files.sync(root_fd)
+    finally:
+        files.close(root_fd)
+
+
+def _refuse_mixed_file_systems(root: Path) -> None:
+    devices: dict[int, list[str]] = {}
+    for folder in FIXED_FOLDERS:
+        devices.setdefault(os.stat(root / folder).st_dev, []).append(folder)
+    if len(devices) > 1:
+        groups = " and ".join("+".join(folders) for folders in devices.values())
+        raise StartRefused(
+            ExitCode.FOLDERS,
+            f"root {root}: folders {groups} are on different file systems; a move between them "
+            "is not atomic; keep all of them on one",
+        )
+
+
+def _probe(spool: Spool) -> FileSystem:
+    """Send an empty hidden file the whole way to `remove`, where the reaper takes it."""
+    files = spool.files
+    kind = file_system_kind(spool.root)
+    fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
+    try:
+        warnings = []
+        has_seals = _can_seal(files, fd)
+        if not has_seals:
+            warnings.append(
+                f"{kind} has no user extended attributes: no seals, receive counts or dead letters"
+            )
+        granularity_ns = _stamp_granularity_ns(files, fd)
+        name = f"{HIDDEN}probe-{os.getpid()}-{os.urandom(6).hex()}"
+        files.lock(fd)  # another server's sweep takes a hidden file for an upload
+        files.link(fd, spool.fd(Folder.NEW), name)
+        for source, target in pairwise(FIXED_FOLDERS):
+            files.rename(spool.fd(source), name, spool.fd(target), name)
+    finally:
+        files.close(fd)
+    if kind in _IN_MEMORY:
+        warnings.append(f"{kind} keeps nothing over a power cut: syncs are skipped")
+    elif kind not in _ORDERED or not _has_journal(spool.root, kind):
+        warnings.append(
+            f"{kind} is not known to keep renames in order over a power cut "
+            "(ext4 with a journal, xfs and btrfs are)"
+        )
+    return FileSystem(kind, has_seals, granularity_ns, kind in _IN_MEMORY, tuple(warnings))
+
+
+def _can_seal(files: Files, fd: int) -> bool:
+    try:
+        files.set_attribute(fd, SEAL_ATTRIBUTE, bytes(32))
+    except OSError:
+        return False
+    return True
+
+
+def _stamp_granularity_ns(files: Files, fd: int) -> int:
+    """The step in which the file system keeps times: it cuts off, so the loss tells."""
+    second = 1_700_000_001
+    odd = second * 1_000_000_000 + 987_654_321
+    files.stamp(fd, odd)
+    lost_ns = odd - os.fstat(fd).st_mtime_ns
+    return next((g for g in _GRANULARITIES_NS if lost_ns < g), _GRANULARITIES_NS[-1])
+
+
+def file_system_kind(path: Path) -> str:
+    """The type of the file system that holds `path`, from /proc/self/mountinfo (proc(5))."""
+    return _mount_of(path)[0]
+
+
+def _has_journal(path: Path, kind: str) -> bool:
+    """Whether an ext file system has a journal (sysfs-fs-ext4); the others always log."""
+    if not kind.startswith("ext"):
+        return True
+    device = os.path.basename(os.path.realpath(_mount_of(path)[1]))
+    try:
+        return Path(f"/sys/fs/ext4/{device}/journal_task").read_text().strip() != "<none>"
+    except OSError:
+        return True
+
+
+def _mount_of(path: Path) -> tuple[str, str]:
+    """Type and source of the innermost mount above `path`; of two on one point the later."""
+    real = os.path.realpath(path)
+    found, longest = ("unknown file system", ""), -1
+    with open("/proc/self/mountinfo") as mounts:
+        for line in mounts:
+            before, _, after = line.partition(" - ")
+            point = before.split()[4].encode().decode("unicode_escape")
+            if longest <= len(point) and (real + "/").startswith(point.rstrip("/") + "/"):
+                kind, source = after.split()[:2]
+                found, longest = (kind, source), len(point)
+    return found

@@ -1,0 +1,97 @@
+"""The sweep: finish what a crash left behind.
+
+A publisher holds its message's lock from before the name exists until delivery. So a file in
+`new` whose lock is free is a crash's leftover, and one that is held is nobody else's business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mq.lifecycle import Folder
+from mq.names import parse_file_name, queue_path
+from mq.spool.files import HIDDEN
+from mq.spool.folders import Spool
+from mq.spool.message import Held, Lost, fails_its_seal, hold, set_aside
+from mq.spool.queues import finish_deletion, unfinished_deletions
+
+
+class Swept(NamedTuple):
+    """What one sweep did."""
+
+    delivered: int = 0
+    corrupt: int = 0
+    deletions: int = 0
+
+
+class Sweeper:
+    """Sweeps one root, again and again. `report` takes the name of a file that cannot be placed,
+    and why, once for each."""
+
+    _MAX_REPORTED = 10_000
+
+    def __init__(self, spool: Spool, report: Callable[[str, str], None]) -> None:
+        self._spool = spool
+        self._report_to = report
+        self._reported: set[str] = set()
+
+    def sweep(self) -> Swept:
+        """Finish deletions, deliver leftovers of `new`, set damaged ones aside.
+
+        Safe beside running servers, movers and other sweeps. It removes nothing but unfinished
+        uploads of dead processes. Raises OSError.
+        """
+        deletions = unfinished_deletions(self._spool)
+        for queue in deletions:
+            finish_deletion(self._spool, queue)
+        delivered = corrupt = 0
+        for name in self._spool.names(Folder.NEW):
+            if name.startswith(HIDDEN):
+                self._discard_upload(name)
+                continue
+            outcome = self._deliver(name)
+            delivered += outcome is True
+            corrupt += outcome is False
+        return Swept(delivered, corrupt, len(deletions))
+
+    def _deliver(self, name: str) -> bool | None:
+        """True if delivered, False if set aside, None if left."""
+        parsed = parse_file_name(name)
+        if parsed is None:
+            self._leave(name, "not a name of the form QUEUE:ID")
+            return None
+        held = self._hold(name)
+        if isinstance(held, Lost):
+            if held is Lost.FOREIGN:
+                self._leave(name, held.value)
+            return None
+        with held:
+            if fails_its_seal(held, self._spool.files):
+                set_aside(self._spool, Folder.NEW, held)
+                return False
+            try:
+                if self._spool.move(Folder.NEW, name, Folder.QUEUES, queue_path(*parsed)):
+                    return True
+            except FileExistsError:
+                self._leave(name, f"queue {parsed[0]} has another message of that id")
+                return None
+        if self._spool.exists(Folder.NEW, name):
+            self._leave(name, f"there is no queue {parsed[0]}")
+        return None
+
+    def _discard_upload(self, name: str) -> None:
+        """A hidden file is an upload; if its lock is free, its process died."""
+        held = self._hold(name)
+        if not isinstance(held, Lost):
+            with held:
+                self._spool.files.unlink(self._spool.fd(Folder.NEW), name)
+
+    def _hold(self, name: str) -> Held | Lost:
+        return hold(self._spool.files, self._spool.fd(Folder.NEW), name)
+
+    def _leave(self, name: str, why: str) -> None:
+        if name not in self._reported and len(self._reported) < self._MAX_REPORTED:
+            self._reported.add(name)
+            self._report_to(os.path.join(Folder.NEW, name), why)

@@ -1,0 +1,73 @@
+"""`mq --standalone`: a mover and a reaper as supervised children.
+
+A child that ends is started again, with backoff. None outlives its parent: the kernel ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+
+from mq.command import PARENT_VARIABLE
+from mq.config import CHILD_BACKOFF_SECONDS, CHILD_STOP_SECONDS, ServerConfig
+from mq.lifecycle import Folder
+
+log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def run_children(config: ServerConfig, keep_seconds: float) -> AsyncIterator[None]:
+    """Keep a mover and a reaper on `config.root` running until the block ends."""
+    root, logs = config.root, f"--log-format={config.log_format}"
+    mover = [
+        "mq_mover",
+        f"--source={root / Folder.DELAY}",
+        f"--destination={root / Folder.QUEUES}",
+        f"--max-receives={config.max_receives}",
+        logs,
+    ]
+    reaper = ["mq_reaper", f"--source={root / Folder.REMOVE}", f"--keep={keep_seconds}", logs]
+    tasks = [asyncio.create_task(_keep_running(arguments)) for arguments in (mover, reaper)]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _keep_running(arguments: list[str]) -> None:
+    shortest, longest = CHILD_BACKOFF_SECONDS
+    pause = shortest
+    loop = asyncio.get_running_loop()
+    while True:
+        started = loop.time()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
+        )  # fmt: skip
+        try:
+            code = await process.wait()
+        finally:
+            await _stop(process)
+        pause = shortest if loop.time() - started > longest else min(2 * pause, longest)
+        log.error("child ended; starting it again", child=arguments[0], code=code, pause=pause)
+        await asyncio.sleep(pause)
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """SIGTERM, and SIGKILL if that is not enough."""
+    with suppress(ProcessLookupError):
+        if process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), CHILD_STOP_SECONDS)
+            except TimeoutError:
+                process.kill()
+                await process.wait()

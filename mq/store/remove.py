@@ -1,0 +1,92 @@
+"""Remove: rename to `remove`, from wherever the message is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mq.commit import Operation, Unsynced
+from mq.errors import LeaseMismatch, MessageNotFound
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.spool.message import Lost, hold
+from mq.store.workspace import Retry, Workspace
+
+_ORDER = (Folder.DELAY, Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.QUEUES)
+"""Leased messages are the common case. Then the way a message goes, and round once more: a
+redelivery may pass between two looks."""
+
+_ALREADY_REMOVED = Unsynced((), (Folder.REMOVE,))
+
+
+def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[None]:
+    """Remove a message wherever it is, also if it is removed already.
+
+    On return it never comes back, not after a power cut either. Takes no lock: the rename decides
+    every race. Raises QueueNotFound, MessageNotFound, StoreUnavailable.
+    """
+    work.require_queue(queue)
+    for source, name in _places(queue, message_id):
+        if work.spool.move_aside(source, name, Folder.REMOVE, file_name(queue, message_id)):
+            _forget(work, source, queue, message_id)
+            yield _unsynced(source, queue)
+            return
+    if not work.spool.exists(Folder.REMOVE, file_name(queue, message_id)):
+        raise _no_message(queue, message_id)
+    # The rename may be another request's or server's, and not durable yet.
+    yield _ALREADY_REMOVED
+
+
+def remove_leased(
+    work: Workspace, queue: QueueName, message_id: MessageId, leases: frozenset[int]
+) -> Operation[Retry | None]:
+    """Remove a message if its current lease is one of `leases`; compared and moved under its lock.
+
+    Returns Retry.WAIT if somebody else holds the lock. Raises LeaseMismatch and what `remove`
+    raises.
+    """
+    work.require_queue(queue)
+    target = file_name(queue, message_id)
+    for source, name in (*_places(queue, message_id), (Folder.REMOVE, target)):
+        held = hold(work.files, work.spool.fd(source), name)
+        if held is Lost.BUSY:
+            return Retry.WAIT
+        if isinstance(held, Lost):
+            continue
+        with held:
+            if held.lease not in leases:
+                raise LeaseMismatch(
+                    f"message {message_id} of queue {queue} is not under that lease: it ran out "
+                    "and somebody else received the message; do not remove it"
+                )
+            moved = source is Folder.REMOVE or work.spool.move_aside(
+                source, name, Folder.REMOVE, target
+            )
+        if moved:
+            _forget(work, source, queue, message_id)
+            yield _unsynced(source, queue)
+            return None
+    raise _no_message(queue, message_id)
+
+
+def _places(queue: QueueName, message_id: MessageId) -> Iterator[tuple[Folder, str]]:
+    flat, below = file_name(queue, message_id), queue_path(queue, message_id)
+    return ((folder, below if folder is Folder.QUEUES else flat) for folder in _ORDER)
+
+
+def _forget(work: Workspace, source: Folder, queue: QueueName, message_id: MessageId) -> None:
+    ready = work.ready.get(queue)
+    if source is Folder.QUEUES and ready is not None:
+        ready.discard(message_id)
+
+
+def _unsynced(source: Folder, queue: QueueName) -> Unsynced:
+    if source is Folder.REMOVE:
+        return _ALREADY_REMOVED
+    folder = f"{source}/{queue}" if source is Folder.QUEUES else str(source)
+    return Unsynced((), (Folder.REMOVE, folder))
+
+
+def _no_message(queue: QueueName, message_id: MessageId) -> MessageNotFound:
+    return MessageNotFound(
+        f"queue {queue} has no message {message_id}; it may have been removed and reaped"
+    )

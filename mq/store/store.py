@@ -1,0 +1,229 @@
+"""Store: the queues of one root for the event loop. Knows no HTTP; HTTP knows no paths.
+
+Small file work goes to the committer, which orders it; what takes long (large bodies, listings,
+deletions, counts) goes to the workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from typing import TypeVar
+
+import structlog
+
+from mq.commit import Committer, unavailable
+from mq.config import BUSY_WAIT_SECONDS
+from mq.errors import StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName
+from mq.ready import Listing, list_queue
+from mq.spool.queues import finish_deletion
+from mq.store import bodies, queues
+from mq.store.publish import Draft, check_publish, publish
+from mq.store.queues import QueueInfo
+from mq.store.receive import Received, receive, release, set_aside_leased
+from mq.store.remove import remove, remove_leased
+from mq.store.workspace import Retry, Workspace
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+_TRIES = 4
+"""How often an operation is run again after what it asked for was done."""
+
+_PEER_WAIT_SECONDS = 0.004
+_NS = 1_000_000_000
+
+
+class Store:
+    """One server's queues. Everything is durable on return, unless it says otherwise."""
+
+    def __init__(self, work: Workspace, committer: Committer, workers: Executor) -> None:
+        self._work = work
+        self._committer = committer
+        self._workers = workers
+        self._loop = asyncio.get_running_loop()
+        self._listings: dict[QueueName, asyncio.Task[None]] = {}
+        self._releases: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        """Wait for what runs in the background."""
+        await asyncio.gather(*self._listings.values(), *self._releases, return_exceptions=True)
+
+    @property
+    def max_body_bytes(self) -> int:
+        return self._work.config.max_body_bytes
+
+    @property
+    def visibility_seconds(self) -> float:
+        """How long a received message is hidden unless its receiver says otherwise."""
+        return self._work.config.visibility_seconds
+
+    # Queues
+
+    async def create_queue(self, queue: QueueName) -> bool:
+        """True if the queue is new. Raises StoreUnavailable."""
+        for _ in range(_TRIES):
+            made = await self._committer.run(queues.create_queue(self._work, queue))
+            if not isinstance(made, Retry):
+                return made
+            await self._in_worker(finish_deletion, self._work.spool, queue)
+        raise StoreUnavailable(f"queue {queue} is being deleted by another server; try again")
+
+    async def delete_queue(self, queue: QueueName) -> None:
+        """Delete a queue and all its messages, leased and delayed ones too.
+
+        On return it never comes back. A crash in between is finished by the next sweep of any
+        server. Raises QueueNotFound, StoreUnavailable.
+        """
+        for _ in range(_TRIES):
+            retry = await self._committer.run(queues.begin_deletion(self._work, queue))
+            await self._in_worker(finish_deletion, self._work.spool, queue)
+            if retry is None:
+                return
+        raise StoreUnavailable(f"queue {queue} is being deleted by another server; try again")
+
+    async def describe_queue(self, queue: QueueName) -> QueueInfo:
+        """Count a queue's messages. Raises QueueNotFound, StoreUnavailable."""
+        for _ in range(_TRIES):
+            counted = await self._committer.run(queues.count_ready(self._work, queue))
+            if not isinstance(counted, Retry):
+                break
+            await self.list_queue(queue)
+        else:
+            raise StoreUnavailable(f"queue {queue} is being made again; try again")
+        ready, oldest_ns = counted
+        leased, delayed = await self._in_worker(queues.count_waiting, self._work.spool, queue)
+        age = None if oldest_ns is None else max(time.time_ns() - oldest_ns, 0) / _NS
+        return QueueInfo(queue, ready, leased, delayed, age)
+
+    async def list_queue(self, queue: QueueName) -> None:
+        """Read the queue's index from its folder; one listing serves all who wait for it.
+        Raises QueueNotFound, StoreUnavailable."""
+        task = self._listings.get(queue)
+        if task is None:
+            task = self._listings[queue] = asyncio.create_task(self._list_queue(queue))
+            task.add_done_callback(lambda _: self._listings.pop(queue, None))
+        await asyncio.shield(task)
+
+    async def _list_queue(self, queue: QueueName) -> None:
+        ready = await self._committer.run(queues.begin_listing(self._work, queue))
+        listing: Listing | None = None
+        try:
+            listing = await self._in_worker(list_queue, self._work.spool, queue, ready.__contains__)
+        finally:
+            await self._committer.run(queues.end_listing(ready, listing))
+
+    # Messages
+
+    async def check_publish(self, queue: QueueName) -> None:
+        """Raises QueueNotFound or StoreUnavailable if a publish would, before its body is read."""
+        await self._committer.run(check_publish(self._work, queue))
+
+    def open_upload(self) -> bodies.Upload:
+        """A place for a body that is too large to keep in memory. Raises StoreUnavailable."""
+        spool = self._work.spool
+        try:
+            fd = spool.files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
+        except OSError as error:
+            raise unavailable(error) from error
+        return bodies.Upload(spool.files, fd, self._workers)
+
+    async def publish(self, queue: QueueName, draft: Draft) -> MessageId:
+        """Publish; see `mq.store.publish`. Raises QueueNotFound, StoreUnavailable."""
+        return await self._committer.run(publish(self._work, queue, draft))
+
+    async def receive(self, queue: QueueName, visibility_seconds: float) -> Received | None:
+        """Take the oldest message for `visibility_seconds`; None if there is none.
+
+        If the caller is cancelled the message is released. What was received is the caller's to
+        close. Raises QueueNotFound, StoreUnavailable.
+        """
+        await self._wait_for_peers(queue)
+        visibility_ns = int(visibility_seconds * _NS)
+        for _ in range(_TRIES):
+            taken = await self._committer.run(
+                receive(self._work, queue, visibility_ns), self._release_abandoned
+            )
+            if taken is Retry.LIST:
+                await self.list_queue(queue)
+            elif not isinstance(taken, Received):
+                return None
+            elif await self._is_whole(taken):
+                return taken
+        return None
+
+    def chunks(self, received: Received) -> AsyncIterator[bytes]:
+        """The body of a received message that came as a file."""
+        return bodies.chunks(self._work.files, received, self._workers)
+
+    async def release(self, received: Received) -> None:
+        """Give a message back that its receiver never got. Never raises: its lease ends anyway."""
+        try:
+            await self._committer.run(release(self._work, received))
+        except StoreUnavailable as error:
+            log.warning("release failed", error=str(error))
+
+    def close_received(self, received: Received) -> None:
+        received.close(self._work.files)
+
+    async def remove(
+        self,
+        queue: QueueName,
+        message_id: MessageId,
+        leases: frozenset[int] | None = None,
+    ) -> None:
+        """Remove a message; with `leases`, only under one of them.
+
+        Raises QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable.
+        """
+        if leases is None:
+            await self._committer.run(remove(self._work, queue, message_id))
+            return
+        deadline = time.monotonic() + BUSY_WAIT_SECONDS
+        while await self._committer.run(remove_leased(self._work, queue, message_id, leases)):
+            if time.monotonic() > deadline:
+                raise StoreUnavailable(
+                    f"message {message_id} is held by another process; try again"
+                )
+            await asyncio.sleep(0.002)
+
+    async def _wait_for_peers(self, queue: QueueName) -> None:
+        """Beside other servers, hold back a little when few messages are left: less contention."""
+        peers = self._work.config.peers
+        ready = self._work.ready.get(queue)
+        if peers and ready is not None and len(ready) <= peers:
+            await asyncio.sleep(random.uniform(0, _PEER_WAIT_SECONDS))
+
+    async def _is_whole(self, received: Received) -> bool:
+        """Check a large body before its first byte is sent; a damaged one goes to `corrupt`."""
+        if received.fd < 0:
+            return True
+        try:
+            whole = await self._in_worker(bodies.is_whole, self._work.files, received)
+        except BaseException:
+            self._release_abandoned(received)
+            raise
+        if not whole:
+            self.close_received(received)
+            await self._committer.run(set_aside_leased(self._work, received))
+        return whole
+
+    def _release_abandoned(self, received: Received | Retry | None) -> None:
+        """Nobody waits for it any more."""
+        if isinstance(received, Received):
+            self.close_received(received)
+            task = self._loop.create_task(self.release(received))
+            self._releases.add(task)
+            task.add_done_callback(self._releases.discard)
+
+    async def _in_worker(self, function: Callable[..., T], *arguments: object) -> T:
+        try:
+            return await self._loop.run_in_executor(self._workers, function, *arguments)
+        except OSError as error:
+            raise unavailable(error) from error

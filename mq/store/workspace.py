@@ -1,0 +1,119 @@
+"""What the operations of one server share: the folders, the index, the clock, and what the current
+batch has asked of the disk already."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from enum import Enum
+
+from mq.config import MIN_FREE_BYTES, MIN_FREE_FRACTION, MIN_FREE_INODES, ServerConfig
+from mq.errors import QueueNotFound, StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import MessageIds, QueueName
+from mq.ready import ReadyQueue, ReadyQueues
+from mq.spool.folders import Spool
+
+
+class Retry(Enum):
+    """What must happen before an operation is run again."""
+
+    LIST = "the queue's index must be read from its folder"
+    WAIT = "somebody else holds the message's lock"
+    FINISH_DELETION = "an unfinished deletion of that name comes first"
+
+
+class Workspace:
+    """Used by the committer alone."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        config: ServerConfig,
+        request_sweep: Callable[[], None],
+        granularity_ns: int = 1,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.spool = spool
+        self.files = spool.files
+        self.config = config
+        self.granularity_ns = granularity_ns
+        self.clock_ns = clock_ns
+        self.ids = MessageIds(clock_ns)
+        self.ready = ReadyQueues(spool)
+        self.request_sweep = request_sweep
+        self._folders: dict[QueueName, os.stat_result | None] = {}
+        self._shortage: str | None = None
+        self._knows_room = False
+
+    def begin_batch(self) -> None:
+        """The disk is asked once per batch which queues there are and how much room is left."""
+        self._folders.clear()
+        self._knows_room = False
+        self.ready.drain_sometimes(time.monotonic())
+
+    def require_queue(self, queue: QueueName) -> os.stat_result:
+        """The status of the queue's folder. Raises QueueNotFound."""
+        if queue not in self._folders:
+            self._folders[queue] = self.spool.status(Folder.QUEUES, queue)
+        status = self._folders[queue]
+        if status is None:
+            self.ready.forget(queue)
+            raise no_queue(queue)
+        return status
+
+    def loaded_index(self, queue: QueueName) -> ReadyQueue | None:
+        """The queue's index; None if it must be listed first, because it never was or because the
+        queue was deleted and made again. Raises QueueNotFound."""
+        status = self.require_queue(queue)
+        ready = self.ready.get(queue)
+        if ready is None or not ready.is_loaded or ready.inode != status.st_ino:
+            return None
+        return ready
+
+    def may_have_changed(self, queue: QueueName, ready: ReadyQueue) -> bool:
+        """Whether a listing could find what the index does not know."""
+        return (
+            time.monotonic() >= ready.next_listing
+            and self.require_queue(queue).st_mtime_ns != ready.listed_mtime_ns
+        )
+
+    def forget_queue(self, queue: QueueName) -> None:
+        """The queue was made or deleted within this batch."""
+        self._folders.pop(queue, None)
+
+    def require_room(self) -> None:
+        """Raises StoreUnavailable below the floor of free blocks or inodes, so that receive and
+        remove, which need a little room, go on."""
+        if not self._knows_room:
+            self._shortage = self._find_shortage()
+            self._knows_room = True
+        if self._shortage is not None:
+            raise StoreUnavailable(self._shortage, retry_after_seconds=5)
+
+    def _find_shortage(self) -> str | None:
+        floor = self.config.min_free_bytes
+        if floor == 0:
+            return None
+        status = os.statvfs(self.spool.fd(Folder.NEW))
+        size = status.f_blocks * status.f_frsize
+        if floor is None:
+            floor = min(MIN_FREE_BYTES, int(size * MIN_FREE_FRACTION))
+        free = status.f_bavail * status.f_frsize
+        if free < floor:
+            return (
+                f"{free} bytes are free, the floor is {floor} (--min-free); "
+                "receive and remove go on; free some space"
+            )
+        inode_floor = min(MIN_FREE_INODES, int(status.f_files * MIN_FREE_FRACTION))
+        if status.f_favail < inode_floor:
+            return (
+                f"{status.f_favail} inodes are free, the floor is {inode_floor} (--min-free); "
+                "receive and remove go on; remove some files"
+            )
+        return None
+
+
+def no_queue(queue: QueueName) -> QueueNotFound:
+    return QueueNotFound(f"there is no queue {queue}; make it with PUT /{queue}")

@@ -1,0 +1,74 @@
+"""Read a request's body: small ones into memory, larger ones straight into an unnamed file."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import StreamReader, web
+
+from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
+from mq.errors import BodyTooLarge, BodyUnreadable, ExpectationFailed
+from mq.names import QueueName
+from mq.store.publish import Draft
+from mq.store.store import Store
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@asynccontextmanager
+async def read_draft(
+    store: Store, request: web.BaseRequest, queue: QueueName, content_type: str | None
+) -> AsyncIterator[Draft]:
+    """The body as a draft, which lasts until the block ends.
+
+    A refusal that can be known before the body comes first, so that a client which waits for
+    `100 Continue` never sends it. Raises BodyTooLarge, BodyUnreadable, QueueNotFound,
+    StoreUnavailable, ExpectationFailed; nothing is left then.
+    """
+    declared = request.content_length
+    _check_length(declared or 0, store.max_body_bytes)
+    if "Expect" in request.headers or declared is None or declared > SMALL_BODY_BYTES:
+        await _send_continue(store, request, queue)
+    content = request.content
+    body = await _read(content, SMALL_BODY_BYTES + 1)
+    _check_length(len(body), store.max_body_bytes)
+    if len(body) <= SMALL_BODY_BYTES:
+        yield Draft(len(body), zlib.crc32(body), content_type, bytes(body))
+        return
+    async with store.open_upload() as upload:
+        while body:
+            _check_length(upload.length + len(body), store.max_body_bytes)
+            await upload.write(body)
+            body = await _read(content, CHUNK_BYTES)
+        yield await upload.finish(content_type)
+
+
+async def _send_continue(store: Store, request: web.BaseRequest, queue: QueueName) -> None:
+    """Let the client go on if the publish would be taken (RFC 9110, section 10.1.1)."""
+    expectation = request.headers.get("Expect", "100-continue")
+    if expectation.lower() != "100-continue":
+        raise ExpectationFailed(f"header Expect {expectation!r}: only 100-continue is known")
+    await store.check_publish(queue)
+    if "Expect" in request.headers and request.version >= (1, 1) and request.transport is not None:
+        request.transport.write(_CONTINUE)
+
+
+async def _read(content: StreamReader, length: int) -> bytes | bytearray:
+    """Up to about `length` bytes; fewer only at the body's end."""
+    try:
+        first = await content.readany()
+        if len(first) >= length or content.at_eof():
+            return first
+        body = bytearray(first)
+        while len(body) < length and (chunk := await content.readany()):
+            body += chunk
+        return body
+    except (web.RequestPayloadError, ConnectionError) as error:
+        raise BodyUnreadable(f"the body broke off or broke its framing: {error}") from error
+
+
+def _check_length(length: int, limit: int) -> None:
+    if length > limit:
+        raise BodyTooLarge(f"the body has more than {limit} bytes (--max-body); send less")

@@ -1,0 +1,78 @@
+"""Connections: aiohttp's low-level server, with its own error pages turned into problem+json."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from collections.abc import Awaitable, Callable
+
+import structlog
+from aiohttp import web
+
+from mq.config import KEEPALIVE_SECONDS
+from mq.web.problems import BAD_HTTP, DEFECT, problem_response
+
+log = structlog.get_logger(__name__)
+
+_GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
+
+RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Connection(web.RequestHandler):
+    """One client's connection."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer a request that could not be read, or whose handler failed, and close."""
+        if status < 500:
+            text = " ".join((message or "it cannot be read").split())
+            response = problem_response(BAD_HTTP, text)
+        else:
+            log.error("request failed", path=request.path, exc_info=exc)
+            response = problem_response(DEFECT, "it is logged; please report it")
+        response.headers["Cache-Control"] = "no-store"
+        response.force_close()
+        return response
+
+
+class HttpServer(web.Server):
+    """Makes a Connection of each client that comes.
+
+    Bodies are kept as they are sent: `Content-Encoding` is not undone.
+    """
+
+    def __init__(self, handler: RequestHandler) -> None:
+        super().__init__(handler)
+        self._event_loop = asyncio.get_running_loop()
+
+    def __call__(self) -> web.RequestHandler:
+        return Connection(
+            self,
+            loop=self._event_loop,
+            auto_decompress=False,
+            keepalive_timeout=KEEPALIVE_SECONDS,
+        )
+
+
+def is_client_gone(request: web.BaseRequest) -> bool:
+    """Whether the client has closed its connection, as far as this machine knows.
+
+    One poll(2): the event loop may not have come to the socket's end yet.
+    """
+    transport = request.transport
+    if transport is None or transport.is_closing():
+        return True
+    socket = transport.get_extra_info("socket")
+    if socket is None:
+        return False
+    poll = select.poll()
+    poll.register(socket.fileno(), select.POLLRDHUP)
+    return any(events & _GONE for _, events in poll.poll(0))

@@ -1,0 +1,153 @@
+"""The six endpoints: from HTTP to the store and back. Sections 4.1 to 4.6 of the design;
+`docs/protocol.md` says the same to clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import NamedTuple
+
+from aiohttp import web
+
+from mq.config import DEFAULT_CONTENT_TYPE, MAX_CONTENT_TYPE_BYTES
+from mq.errors import InvalidRequest
+from mq.names import MessageId, QueueName, parse_message_id
+from mq.store.receive import Received
+from mq.store.store import Store
+from mq.web.bodies import read_draft
+from mq.web.connection import is_client_gone
+from mq.web.times import rfc3339
+
+_ENTITY_TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*')
+_LEASE = re.compile(r"[0-9a-f]{16}")
+
+
+class Target(NamedTuple):
+    """What a request is about: a checked queue name, the id as it came, the parameters."""
+
+    queue: QueueName
+    message_id: str
+    parameters: dict[str, str]
+
+
+async def create_queue(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
+    if await store.create_queue(target.queue):
+        return web.Response(status=201, headers={"Location": f"/{target.queue}"})
+    return web.Response(status=200)
+
+
+async def describe_queue(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
+    info = await store.describe_queue(target.queue)
+    document = {
+        "queue": info.queue,
+        "ready": info.ready,
+        "leased": info.leased,
+        "delayed": info.delayed,
+        "oldest_age_seconds": info.oldest_age_seconds,
+    }
+    return web.Response(body=json.dumps(document).encode() + b"\n", content_type="application/json")
+
+
+async def delete_queue(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
+    await store.delete_queue(target.queue)
+    return web.Response(status=200)
+
+
+async def publish(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
+    content_type = _content_type(request)
+    async with read_draft(store, request, target.queue, content_type) as draft:
+        message_id = await store.publish(target.queue, draft)
+    location = f"/{target.queue}/messages/{message_id}"
+    return web.Response(status=201, headers={"X-Message-Id": message_id, "Location": location})
+
+
+async def receive(store: Store, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+    received = await store.receive(target.queue, store.visibility_seconds)
+    if received is None:
+        return web.Response(status=204)
+    if is_client_gone(request):
+        store.close_received(received)
+        await store.release(received)
+        return web.Response(status=204)
+    if received.body is not None:
+        return web.Response(body=received.body, headers=_message_headers(received))
+    return await _stream(store, request, received)
+
+
+async def remove(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
+    message_id: MessageId = parse_message_id(target.message_id)
+    await store.remove(target.queue, message_id, _leases(request))
+    return web.Response(status=202)
+
+
+async def _stream(store: Store, request: web.BaseRequest, received: Received) -> web.StreamResponse:
+    """Send a large body. A client that goes away before its end never got the message."""
+    response = web.StreamResponse(headers=_message_headers(received))
+    response.content_length = received.length
+    try:
+        await response.prepare(request)
+        async for chunk in store.chunks(received):
+            await response.write(chunk)
+        await response.write_eof()
+    except (ConnectionError, asyncio.CancelledError):
+        await store.release(received)
+        raise
+    finally:
+        store.close_received(received)
+    return response
+
+
+def _message_headers(received: Received) -> dict[str, str]:
+    headers = {
+        "X-Message-Id": received.message_id,
+        "Content-Type": received.content_type or DEFAULT_CONTENT_TYPE,
+        "ETag": f'"{received.lease:016x}"',
+        "X-Published-At": rfc3339(received.published_ns),
+        "X-Visible-At": rfc3339(received.visible_ns),
+        "Cache-Control": "no-store",
+    }
+    if received.receive_count is not None:
+        headers["X-Receive-Count"] = str(received.receive_count)
+    return headers
+
+
+def _content_type(request: web.BaseRequest) -> str | None:
+    """The producer's type, kept as it is; None if it gave none."""
+    values = request.headers.getall("Content-Type", [])
+    if not values:
+        return None
+    if len(values) > 1:
+        raise InvalidRequest("header Content-Type stands twice; give it once")
+    value = values[0].strip()
+    if len(value) > MAX_CONTENT_TYPE_BYTES or not (value.isascii() and value.isprintable()):
+        raise InvalidRequest(
+            f"header Content-Type has at most {MAX_CONTENT_TYPE_BYTES} printable ASCII characters"
+        )
+    return value or None
+
+
+def _leases(request: web.BaseRequest) -> frozenset[int] | None:
+    """The leases in If-Match (RFC 9110, section 13.1.1); None if any will do.
+
+    A tag that is no lease of ours, or a weak one, matches nothing.
+    """
+    values = request.headers.getall("If-Match", [])
+    text = ",".join(values)
+    if not values or text.strip() == "*":
+        return None
+    leases, position = set(), 0
+    while True:
+        tag = _ENTITY_TAG.match(text, position)
+        if tag is None:
+            raise InvalidRequest(
+                f"header If-Match {text!r}: give the ETag as it came, with its quotes"
+            )
+        if tag[1] is None and _LEASE.fullmatch(tag[2]) and int(tag[2], 16):
+            leases.add(int(tag[2], 16))
+        position = tag.end()
+        if position == len(text):
+            return frozenset(leases)
+        if text[position] != ",":
+            raise InvalidRequest(f"header If-Match {text!r}: separate the tags by commas")
+        position += 1

@@ -1,0 +1,67 @@
+"""Every error as application/problem+json (RFC 9457): one table from exception to status.
+
+`type` is stable and never resolved; `detail` names the thing and the way out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from aiohttp import web
+
+from mq import errors
+
+TYPE_PREFIX = "urn:mq:problem:"
+
+
+class Problem(NamedTuple):
+    status: int
+    slug: str
+    title: str
+
+
+BAD_HTTP = Problem(400, "bad-http", "The request is not HTTP as this server reads it")
+UNKNOWN_PATH = Problem(404, "unknown-path", "There is nothing at this path")
+METHOD_NOT_ALLOWED = Problem(405, "method-not-allowed", "This path does not take this method")
+DEFECT = Problem(500, "defect", "The server has a defect")
+
+PROBLEMS: Mapping[type[errors.MQError], Problem] = {
+    errors.InvalidName: Problem(400, "invalid-name", "Not a name of a queue or message"),
+    errors.InvalidRequest: Problem(400, "invalid-request", "A parameter or header is wrong"),
+    errors.BodyUnreadable: Problem(400, "body-unreadable", "The body did not arrive whole"),
+    errors.QueueNotFound: Problem(404, "queue-not-found", "There is no such queue"),
+    errors.MessageNotFound: Problem(404, "message-not-found", "There is no such message"),
+    errors.LeaseMismatch: Problem(412, "lease-mismatch", "That lease is not the current one"),
+    errors.BodyTooLarge: Problem(413, "body-too-large", "The body is over the limit"),
+    errors.ExpectationFailed: Problem(
+        417, "expectation-failed", "Only 100-continue can be expected"
+    ),
+    errors.StoreUnavailable: Problem(503, "unavailable", "The store cannot do this now"),
+}
+
+
+def problem_response(
+    problem: Problem, detail: str, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    document = {
+        "type": TYPE_PREFIX + problem.slug,
+        "title": problem.title,
+        "status": problem.status,
+        "detail": detail,
+    }
+    return web.Response(
+        status=problem.status,
+        body=json.dumps(document).encode() + b"\n",
+        content_type="application/problem+json",
+        headers=headers,
+    )
+
+
+def error_response(error: errors.MQError) -> web.Response:
+    """What a client is told of an error of ours."""
+    headers = {}
+    if isinstance(error, errors.StoreUnavailable):
+        headers["Retry-After"] = str(error.retry_after_seconds)
+    return problem_response(PROBLEMS[type(error)], str(error), headers)

@@ -1,0 +1,3 @@
+from mq_mover.cli import main
+
+main()

@@ -1,0 +1,189 @@
+"""The mover: what is due in one folder goes to its place below another.
+
+A scan at the start finds what came while no mover ran, events tell of what comes, and a slow timer
+scans again. Each move looks at the message anew under its lock, so a lease that was prolonged in
+between wins. Being killed at any moment strands nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import time
+from pathlib import Path
+
+import structlog
+
+from mq.config import MoverConfig
+from mq.errors import ExitCode, StartRefused
+from mq.names import parse_file_name
+from mq.spool.arrivals import Change, Watch
+from mq.spool.files import HIDDEN, Files
+from mq.spool.message import Held, Lost, due_ns, hold, is_due, redeliver
+
+log = structlog.get_logger(__name__)
+
+_NS = 1_000_000_000
+_GATHER_SECONDS = 0.02
+_BUSY_NS = 50_000_000
+_LONGEST_WAIT_SECONDS = 3600.0
+_MAX_REPORTED = 10_000
+_SCAN_PAUSE_FACTOR = 200
+"""A scan that took T is not repeated by the timer within this many times T."""
+
+_DUE_DIGITS = 16
+_ENTRY = "+"
+_HINT = "-"
+"""Each file has one entry, pushed anew until the file is gone. A changed stamp adds a hint, which
+only makes sure that somebody looks in time."""
+
+
+class Mover:
+    """Moves from `config.source` to `config.destination`. Raises StartRefused."""
+
+    def __init__(self, config: MoverConfig, files: Files) -> None:
+        self._config = config
+        self._files = files
+        self._delay_ns = int(config.delay_seconds * _NS)
+        self._source = _open(files, config.source)
+        self._destination = _open(files, config.destination)
+        if os.fstat(self._source).st_dev != os.fstat(self._destination).st_dev:
+            raise StartRefused(
+                ExitCode.FOLDERS,
+                f"{config.source} and {config.destination} are on different file systems; a move "
+                "between them is not atomic",
+            )
+        self._waiting: list[str] = []
+        self._reported: set[str] = set()
+        self._next_scan = 0.0
+        self._watch = self._start_watch()
+
+    def _start_watch(self) -> Watch | None:
+        try:
+            watch = Watch()
+            watch.add("source", str(self._config.source), attributes=True)
+        except OSError as error:
+            log.warning("no file system events; scans only", error=str(error))
+            return None
+        return watch
+
+    def run(self) -> None:
+        """Move until the process ends."""
+        while True:
+            if time.monotonic() >= self._next_scan:
+                self.scan()
+            self.move_due()
+            self._wait()
+
+    def scan(self) -> None:
+        """Look at every file in the source. About 5 µs each."""
+        started = time.monotonic()
+        names = [name for name in self._list() if not name.startswith(HIDDEN)]
+        entries = (self._entry(name, _ENTRY) for name in names)
+        self._waiting = sorted(entry for entry in entries if entry is not None)
+        now = time.monotonic()
+        pause = max(self._config.rescan_seconds, _SCAN_PAUSE_FACTOR * (now - started))
+        self._next_scan = now + (pause if self._watch is not None else min(pause, 1.0))
+
+    def move_due(self) -> None:
+        """Move what is due by now."""
+        now = f"{time.time_ns():0{_DUE_DIGITS}x}"
+        while self._waiting and self._waiting[0] < now:
+            entry = heapq.heappop(self._waiting)
+            kind, name = entry[_DUE_DIGITS], entry[_DUE_DIGITS + 1 :]
+            again = self._try_move(name)
+            if again is not None and (kind == _ENTRY or again <= time.time_ns() + _BUSY_NS):
+                self._push(again, kind, name)
+
+    def _list(self) -> list[str]:
+        fd = self._files.open_folder(self._source, ".")
+        try:
+            return os.listdir(fd)
+        finally:
+            self._files.close(fd)
+
+    def _wait(self) -> None:
+        """Until the next is due, something happens, or a scan is."""
+        timeout = min(self._next_scan - time.monotonic(), _LONGEST_WAIT_SECONDS)
+        if self._waiting:
+            due_seconds = (int(self._waiting[0][:_DUE_DIGITS], 16) - time.time_ns()) / _NS
+            timeout = min(timeout, due_seconds + 0.001)
+        timeout = max(timeout, 0.0)
+        if self._watch is None:
+            time.sleep(timeout)
+            return
+        noted: dict[str, str] = {}
+        for arrival in self._watch.read(timeout, _GATHER_SECONDS):
+            if arrival.change is Change.OVERFLOW:
+                log.warning("file system events were lost; scanning again")
+                self._next_scan = 0.0
+                return
+            if arrival.change is Change.CAME:
+                noted[arrival.name] = _ENTRY
+            elif arrival.change is Change.CHANGED:
+                noted.setdefault(arrival.name, _HINT)
+        for name, kind in noted.items():
+            entry = None if name.startswith(HIDDEN) else self._entry(name, kind)
+            if entry is not None:
+                heapq.heappush(self._waiting, entry)
+
+    def _entry(self, name: str, kind: str) -> str | None:
+        """When to look at a file, as a string that sorts; None if it is gone."""
+        try:
+            status = os.stat(name, dir_fd=self._source, follow_symlinks=False)
+        except OSError:
+            return None
+        due = due_ns(status, self._delay_ns)
+        if is_due(due, time.time_ns()):
+            due = 0
+        return f"{due:0{_DUE_DIGITS}x}{kind}{name}"
+
+    def _push(self, due: int, kind: str, name: str) -> None:
+        heapq.heappush(self._waiting, f"{due:0{_DUE_DIGITS}x}{kind}{name}")
+
+    def _try_move(self, name: str) -> int | None:
+        """Move a file if it is due; returns when to try again, in ns, None if it is done with."""
+        now_ns = time.time_ns()
+        try:
+            held = hold(self._files, self._source, name)
+            if isinstance(held, Held):
+                with held:
+                    due = due_ns(held.status, self._delay_ns)
+                    if not is_due(due, now_ns):
+                        return due
+                    return self._move(held)
+        except FileExistsError:
+            self._report(name, "the destination has another file of that name")
+        except OSError as error:
+            self._report(name, f"{error.strerror}")
+        else:
+            if held is Lost.GONE:
+                return None
+            if held is Lost.BUSY:
+                return now_ns + _BUSY_NS
+            self._report(name, held.value)
+        return now_ns + int(self._config.rescan_seconds * _NS)
+
+    def _move(self, held: Held) -> int | None:
+        """`QUEUE:ID` to QUEUE/ID, any other name to the same name."""
+        if parse_file_name(held.name) is None:
+            self._files.rename(self._source, held.name, self._destination, held.name)
+            return None
+        if redeliver(self._files, held, self._source, self._destination, self._config.max_receives):
+            return None
+        self._report(held.name, f"there is no folder for it in {self._config.destination}")
+        return time.time_ns() + int(self._config.rescan_seconds * _NS)
+
+    def _report(self, name: str, why: str) -> None:
+        if name not in self._reported and len(self._reported) < _MAX_REPORTED:
+            self._reported.add(name)
+            log.warning("file left where it is", name=name, why=why)
+
+
+def _open(files: Files, folder: Path) -> int:
+    try:
+        return files.open_folder(None, str(folder))
+    except OSError as error:
+        raise StartRefused(
+            ExitCode.ROOT, f"folder {folder}: {error.strerror}; make it, or start mq first"
+        ) from error

@@ -1,0 +1,3 @@
+from mq_reaper.cli import main
+
+main()
