@@ -1,4 +1,4 @@
-"""Servers on port 0, roots of their own, loop-mounted file systems; everything ends with its test."""
+"""Servers on port 0, roots and loop-mounted file systems of their own; all end with their test."""
 
 from __future__ import annotations
 
