@@ -7,11 +7,15 @@ import os
 import re
 import signal
 import sys
-from typing import NoReturn
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
 import click
 
 from mq.errors import EXIT_CODES, ExitCode, StartRefused
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 PARENT_VARIABLE = "MQ_PARENT_PID"
 """Set by `mq --standalone` for its children: end when that process ends."""
@@ -51,6 +55,18 @@ class Mode(click.ParamType[int]):
                 f"{value!r} is not a folder's mode with all for its owner, like 700", param, ctx
             )
         return int(str(value), 8)
+
+
+def flag(
+    name: str, field: str, kind: Any, default: Any, help: str, *, variable: str = ""
+) -> Callable[[F], F]:
+    """A flag that fills the parameter `field`, and so does an environment variable: `variable`,
+    or MQ_NAME. One without a default is required if `kind` says so by `required`."""
+    return click.option(
+        name, field, type=kind, default=default, help=help,
+        envvar=variable or "MQ_" + name.lstrip("-").replace("-", "_").upper(),
+        show_envvar=True, show_default=True, required=default is REQUIRED,
+    )  # fmt: skip
 
 
 def exit_codes_text() -> str:

@@ -7,9 +7,10 @@ file name    QUEUE:ID in new, delay, remove and corrupt; QUEUE/ID below queues
 
 from __future__ import annotations
 
+import random
 import re
-import secrets
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NewType
 
 from mq.errors import InvalidName
@@ -32,6 +33,7 @@ _GREGORIAN_100NS = 0x01B21DD213814000
 """100 ns steps between 1582-10-15, where UUIDv1 counts from, and 1970 (RFC 9562, section 5.1)."""
 
 
+@lru_cache(maxsize=1024)
 def parse_queue_name(text: str) -> QueueName:
     """Return `text` as a queue name. Raises InvalidName."""
     if not _QUEUE_NAME.fullmatch(text):
@@ -131,6 +133,7 @@ class MessageIds:
     def __init__(self, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
         self._last_tick = 0
+        self._random = random.Random()
 
     def start_above(self, message_id: str) -> None:
         """Let no later id sort below `message_id`. Ids that are not v7, or that lie more than a
@@ -147,5 +150,5 @@ class MessageIds:
         tick = max(milliseconds << 12 | (rest << 12) // _NS_PER_MS, self._last_tick + 1)
         self._last_tick = tick
         head = f"{tick >> 12:012x}"
-        tail = f"{1 << 63 | secrets.randbits(62):016x}"
+        tail = f"{1 << 63 | self._random.getrandbits(62):016x}"
         return MessageId(f"{head[:8]}-{head[8:]}-7{tick & 0xFFF:03x}-{tail[:4]}-{tail[4:]}")

@@ -67,7 +67,7 @@ class Files:
         """
         if self._renames_without_replacing:
             if not self._libc.renameat2(
-                source_fd, os.fsencode(source), target_fd, os.fsencode(target), _RENAME_NOREPLACE
+                source_fd, _name(source), target_fd, _name(target), _RENAME_NOREPLACE
             ):
                 return
             code = ctypes.get_errno()
@@ -87,7 +87,12 @@ class Files:
                 raise
             os.rename(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd)
         else:
-            os.unlink(source, dir_fd=source_fd)
+            try:
+                self.unlink(source_fd, source)
+            except FileNotFoundError:
+                # Somebody else moved it in between: that move counts, so this name must not stay.
+                self.unlink(target_fd, target)
+                raise
 
     def unlink(self, folder_fd: int, name: str) -> None:
         os.unlink(name, dir_fd=folder_fd)
@@ -237,6 +242,11 @@ class BodyFile(io.FileIO):
     def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
         self._files.write(self.fileno(), data)
         return len(data)
+
+
+def _name(text: str) -> bytes:
+    """As os.fsencode, which asks the type first."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _is_writable(fd: int) -> bool:

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import aiofiles.threadpool
 
+from mq.commit import unavailable
 from mq.config import CHUNK_BYTES
 from mq.spool.files import BodyFile, Files
 from mq.spool.message import measure
 from mq.store.publish import Draft
 from mq.store.receive import Received
 
+T = TypeVar("T")
 
-class Upload:
-    """A body on its way into an unnamed file. Closing it without publishing leaves nothing."""
+
+class _Stream:
+    """A file that workers read or write. It is not closed under a call that is still running:
+    the kernel would give the descriptor's number to another file."""
 
     def __init__(self, files: Files, fd: int, workers: Executor) -> None:
         self._files = files
         self._fd = fd
-        self._file = aiofiles.threadpool.wrap(BodyFile(files, fd), executor=workers)
         self._workers = workers
-        self._crc32 = 0
-        self.length = 0
+        self._file = aiofiles.threadpool.wrap(BodyFile(files, fd), executor=workers)
+        self._running: asyncio.Future[Any] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -38,25 +41,50 @@ class Upload:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._running is not None and not self._running.done():
+            await asyncio.wait({self._running})
         self._files.close(self._fd)
 
+    async def _run(self, call: Awaitable[T]) -> T:
+        running = asyncio.ensure_future(call)
+        self._running = running
+        return await asyncio.shield(running)
+
+
+class Upload(_Stream):
+    """A body on its way into an unnamed file. Closing it without publishing leaves nothing."""
+
+    def __init__(self, files: Files, fd: int, workers: Executor) -> None:
+        super().__init__(files, fd, workers)
+        self._crc32 = 0
+        self.length = 0
+
     async def write(self, chunk: bytes | bytearray) -> None:
+        """Raises StoreUnavailable."""
         self._crc32 = zlib.crc32(chunk, self._crc32)
         self.length += len(chunk)
-        await self._file.write(chunk)
+        await self._run(self._file.write(chunk))
 
     async def finish(self, content_type: str | None) -> Draft:
-        """Sync the body, before it joins a batch. Raises OSError."""
+        """Sync the body, before it joins a batch. Raises StoreUnavailable."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._workers, self._files.sync, self._fd)
+        await self._run(loop.run_in_executor(self._workers, self._files.sync, self._fd))
         return Draft(self.length, self._crc32, content_type, None, self._fd)
 
+    async def _run(self, call: Awaitable[T]) -> T:
+        try:
+            return await super()._run(call)
+        except OSError as error:
+            raise unavailable(error) from error
 
-async def chunks(files: Files, received: Received, workers: Executor) -> AsyncIterator[bytes]:
-    """The body of a large message, piece by piece."""
-    file = aiofiles.threadpool.wrap(BodyFile(files, received.fd), executor=workers)
-    while chunk := await file.read(CHUNK_BYTES):
-        yield chunk
+
+class Download(_Stream):
+    """The body of a large message, piece by piece; closes it at the end."""
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Raises OSError."""
+        while chunk := await self._run(self._file.read(CHUNK_BYTES)):
+            yield chunk
 
 
 def is_whole(files: Files, received: Received) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -86,8 +84,9 @@ def _take_next(
     work: Workspace, queue: QueueName, ready: ReadyQueue, visibility_ns: int
 ) -> Received | None:
     """Go through the index until a message is ours; None when the index has run dry."""
-    with _put_back(work, queue) as skipped:
-        drained = False
+    busy: list[MessageId] = []
+    drained = False
+    try:
         while True:
             message_id = ready.pop(among=work.config.peers + 1)
             if message_id is None:
@@ -100,17 +99,10 @@ def _take_next(
             if isinstance(outcome, Received):
                 return outcome
             if outcome is Lost.BUSY:
-                skipped.append(message_id)
-
-
-@contextmanager
-def _put_back(work: Workspace, queue: QueueName) -> Iterator[list[MessageId]]:
-    """Messages that somebody else held are still there, for all that the index can know."""
-    skipped: list[MessageId] = []
-    try:
-        yield skipped
+                busy.append(message_id)
     finally:
-        for message_id in skipped:
+        # They are still there, for all that the index can know.
+        for message_id in busy:
             work.ready.add(queue, message_id)
 
 

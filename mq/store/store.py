@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TypeVar
 
@@ -125,13 +125,10 @@ class Store:
         """Raises QueueNotFound or StoreUnavailable if a publish would, before its body is read."""
         await self._committer.run(check_publish(self._work, queue))
 
-    def open_upload(self) -> bodies.Upload:
+    async def open_upload(self) -> bodies.Upload:
         """A place for a body that is too large to keep in memory. Raises StoreUnavailable."""
         spool = self._work.spool
-        try:
-            fd = spool.files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
-        except OSError as error:
-            raise unavailable(error) from error
+        fd = await self._in_worker(spool.files.open_unnamed, spool.fd(Folder.NEW), spool.file_mode)
         return bodies.Upload(spool.files, fd, self._workers)
 
     async def publish(self, queue: QueueName, draft: Draft) -> MessageId:
@@ -158,9 +155,9 @@ class Store:
                 return taken
         return None
 
-    def chunks(self, received: Received) -> AsyncIterator[bytes]:
-        """The body of a received message that came as a file."""
-        return bodies.chunks(self._work.files, received, self._workers)
+    def open_download(self, received: Received) -> bodies.Download:
+        """The body of a received message that came as a file; closes it at the end."""
+        return bodies.Download(self._work.files, received.fd, self._workers)
 
     async def release(self, received: Received) -> None:
         """Give a message back that its receiver never got. Never raises: its lease ends anyway."""
@@ -204,10 +201,12 @@ class Store:
         """Check a large body before its first byte is sent; a damaged one goes to `corrupt`."""
         if received.fd < 0:
             return True
+        check = asyncio.ensure_future(self._in_worker(bodies.is_whole, self._work.files, received))
         try:
-            whole = await self._in_worker(bodies.is_whole, self._work.files, received)
+            whole = await asyncio.shield(check)
         except BaseException:
-            self._release_abandoned(received)
+            # Not before the worker has let go of the file.
+            check.add_done_callback(lambda _: self._release_abandoned(received))
             raise
         if not whole:
             self.close_received(received)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,31 +16,37 @@ from mq.store.store import Store
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-@asynccontextmanager
-async def read_draft(
-    store: Store, request: web.BaseRequest, queue: QueueName, content_type: str | None
-) -> AsyncIterator[Draft]:
-    """The body as a draft, which lasts until the block ends.
+async def read_small_body(
+    store: Store, request: web.BaseRequest, queue: QueueName
+) -> bytes | bytearray:
+    """The whole body, if it has up to SMALL_BODY_BYTES; else a longer piece of its beginning.
 
     A refusal that can be known before the body comes first, so that a client which waits for
     `100 Continue` never sends it. Raises BodyTooLarge, BodyUnreadable, QueueNotFound,
-    StoreUnavailable, ExpectationFailed; nothing is left then.
+    StoreUnavailable, ExpectationFailed.
     """
     declared = request.content_length
     _check_length(declared or 0, store.max_body_bytes)
-    if "Expect" in request.headers or declared is None or declared > SMALL_BODY_BYTES:
+    if declared is None or declared > SMALL_BODY_BYTES or "Expect" in request.headers:
         await _send_continue(store, request, queue)
-    content = request.content
-    body = await _read(content, SMALL_BODY_BYTES + 1)
+    body = await _read(request.content, SMALL_BODY_BYTES + 1)
     _check_length(len(body), store.max_body_bytes)
-    if len(body) <= SMALL_BODY_BYTES:
-        yield Draft(len(body), zlib.crc32(body), content_type, bytes(body))
-        return
-    async with store.open_upload() as upload:
+    return body
+
+
+@asynccontextmanager
+async def read_large_body(
+    store: Store, request: web.BaseRequest, body: bytes | bytearray, content_type: str | None
+) -> AsyncIterator[Draft]:
+    """A body that begins with `body`, as a draft which lasts until the block ends.
+
+    Raises BodyTooLarge, BodyUnreadable, StoreUnavailable; nothing is left then.
+    """
+    async with await store.open_upload() as upload:
         while body:
             _check_length(upload.length + len(body), store.max_body_bytes)
             await upload.write(body)
-            body = await _read(content, CHUNK_BYTES)
+            body = await _read(request.content, CHUNK_BYTES)
         yield await upload.finish(content_type)
 
 

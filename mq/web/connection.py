@@ -37,6 +37,8 @@ class Connection(web.RequestHandler):
             response = problem_response(BAD_HTTP, text)
         else:
             log.error("request failed", path=request.path, exc_info=exc)
+            if request.writer.output_size > 0:
+                raise ConnectionError("the answer has begun: only closing tells the client")
             response = problem_response(DEFECT, "it is logged; please report it")
         response.headers["Cache-Control"] = "no-store"
         response.force_close()
@@ -74,5 +76,5 @@ def is_client_gone(request: web.BaseRequest) -> bool:
     if socket is None:
         return False
     poll = select.poll()
-    poll.register(socket.fileno(), select.POLLRDHUP)
+    poll.register(socket, select.POLLRDHUP)
     return any(events & _GONE for _, events in poll.poll(0))

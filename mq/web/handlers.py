@@ -6,16 +6,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import zlib
 from typing import NamedTuple
 
 from aiohttp import web
 
-from mq.config import DEFAULT_CONTENT_TYPE, MAX_CONTENT_TYPE_BYTES
+from mq.config import DEFAULT_CONTENT_TYPE, MAX_CONTENT_TYPE_BYTES, SMALL_BODY_BYTES
 from mq.errors import InvalidRequest
 from mq.names import MessageId, QueueName, parse_message_id
+from mq.store.publish import Draft
 from mq.store.receive import Received
 from mq.store.store import Store
-from mq.web.bodies import read_draft
+from mq.web.bodies import read_large_body, read_small_body
 from mq.web.connection import is_client_gone
 from mq.web.times import rfc3339
 
@@ -56,8 +58,13 @@ async def delete_queue(store: Store, request: web.BaseRequest, target: Target) -
 
 async def publish(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
     content_type = _content_type(request)
-    async with read_draft(store, request, target.queue, content_type) as draft:
+    body = await read_small_body(store, request, target.queue)
+    if len(body) <= SMALL_BODY_BYTES:
+        draft = Draft(len(body), zlib.crc32(body), content_type, bytes(body))
         message_id = await store.publish(target.queue, draft)
+    else:
+        async with read_large_body(store, request, body, content_type) as draft:
+            message_id = await store.publish(target.queue, draft)
     location = f"/{target.queue}/messages/{message_id}"
     return web.Response(status=201, headers={"X-Message-Id": message_id, "Location": location})
 
@@ -85,16 +92,16 @@ async def _stream(store: Store, request: web.BaseRequest, received: Received) ->
     """Send a large body. A client that goes away before its end never got the message."""
     response = web.StreamResponse(headers=_message_headers(received))
     response.content_length = received.length
-    try:
-        await response.prepare(request)
-        async for chunk in store.chunks(received):
-            await response.write(chunk)
-        await response.write_eof()
-    except (ConnectionError, asyncio.CancelledError):
-        await store.release(received)
-        raise
-    finally:
-        store.close_received(received)
+    response.headers["Server"] = "mq"
+    async with store.open_download(received) as download:
+        try:
+            await response.prepare(request)
+            async for chunk in download.chunks():
+                await response.write(chunk)
+            await response.write_eof()
+        except (OSError, asyncio.CancelledError):
+            await store.release(received)
+            raise
     return response
 
 
