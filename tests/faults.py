@@ -1,0 +1,113 @@
+"""The seam where tests put a full disk, an I/O error, a kill or a poorer file system."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from mq.spool.files import Files
+
+CHANGES = frozenset(
+    {"rename", "link", "unlink", "make_folder", "remove_folder", "write", "set_attribute", "stamp"}
+)
+SYNCS = frozenset({"sync", "sync_file_system"})
+_WATCHED = CHANGES | SYNCS | {"open_message", "open_unnamed", "open_folder", "read", "replace_fd"}
+
+
+class WatchedFiles(Files):
+    """Real files that count their calls, and fail or wait where a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+        self.before: dict[str, Callable[..., object]] = {}
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        return functools.partial(self._watched, name, found) if name in _WATCHED else found
+
+    def _watched(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        self.calls[name] += 1
+        hook = self.before.get(name)
+        if hook is not None:
+            hook(*arguments)
+        return call(*arguments)
+
+    def syncs(self) -> int:
+        return sum(self.calls[name] for name in SYNCS)
+
+    def fail(self, *names: str, code: int = errno.EIO, times: int = 1) -> None:
+        """Let the next `times` calls of `names` raise OSError with `code`."""
+        left = [None] * times
+
+        def hook(*_: Any) -> None:
+            if left:
+                left.pop()
+                raise OSError(code, os.strerror(code))
+
+        self.before |= dict.fromkeys(names, hook)
+
+    def hold_back(self, *names: str) -> Gate:
+        """Let calls of `names` wait until the gate is opened."""
+        gate = Gate()
+        self.before |= dict.fromkeys(names, gate.wait)
+        return gate
+
+
+class Gate:
+    """Stops whoever comes to it, until it is opened."""
+
+    def __init__(self) -> None:
+        self._reached = threading.Event()
+        self._opened = threading.Event()
+
+    def wait(self, *_: Any) -> None:
+        self._reached.set()
+        assert self._opened.wait(30)
+
+    def is_reached(self) -> bool:
+        return self._reached.is_set()
+
+    def open(self) -> None:
+        self._opened.set()
+
+
+class OldFiles(WatchedFiles):
+    """A file system without RENAME_NOREPLACE and without O_TMPFILE."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._renames_without_replacing = False
+        self._has_unnamed_files = False
+
+
+class PlainFiles(WatchedFiles):
+    """A file system without extended attributes."""
+
+    def set_attribute(self, fd: int, name: str, value: bytes) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    def attribute(self, fd: int | str, name: str) -> bytes | None:
+        return None
+
+
+class MortalFiles(WatchedFiles):
+    """Ends like a killed process: after `calls_left` changes nothing reaches the disk any more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls_left: int | None = None
+        for name in CHANGES | SYNCS | {"open_unnamed"}:
+            self.before[name] = self._live
+
+    def _live(self, *_: Any) -> None:
+        if self.calls_left is None:
+            return
+        if self.calls_left == 0:
+            raise OSError(errno.EIO, "the process is dead")
+        self.calls_left -= 1
