@@ -2,55 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from mq import __version__
-from mq.command import Mode, Size, exit_codes_text, run
+from mq.command import Mode, Size, exit_codes_text, flag, run
 from mq.config import MAX_VISIBILITY_SECONDS, STANDALONE_KEEP_SECONDS, ServerConfig
 from mq.logs import LOG_FORMATS, configure_logs
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _DEFAULTS = ServerConfig()
 
 
-def _flag(name: str, field: str, kind: Any, default: Any, help: str) -> Callable[[F], F]:
-    """A flag that fills a field of ServerConfig; MQ_NAME in the environment does too."""
-    variable = "MQ_" + name.lstrip("-").replace("-", "_").upper()
-    return click.option(
-        name, field, type=kind, default=default, help=help,
-        envvar=variable, show_envvar=True, show_default=True,
-    )  # fmt: skip
-
-
 @click.command(name="mq", epilog=exit_codes_text())
-@_flag("--root", "root", click.Path(path_type=Path), _DEFAULTS.root,
-       "The folder tree; made if it is missing.")  # fmt: skip
-@_flag("--address", "address", str, _DEFAULTS.address, "Where to listen.")
-@_flag("--port", "port", click.IntRange(0, 65535), _DEFAULTS.port,
-       "TCP port; 0 takes a free one, which the log names.")  # fmt: skip
-@_flag("--workers", "workers", click.IntRange(1, 256), _DEFAULTS.workers,
-       "Threads for large bodies, listings and sweeps.")  # fmt: skip
-@_flag("--peers", "peers", click.IntRange(0, 1000), _DEFAULTS.peers,
-       "Other servers on this root. Above 0 order is no longer strictly FIFO.")  # fmt: skip
-@_flag("--visibility", "visibility_seconds",
-       click.FloatRange(0, MAX_VISIBILITY_SECONDS, min_open=True), _DEFAULTS.visibility_seconds,
-       "Seconds until a received message that was not removed comes back.")  # fmt: skip
-@_flag("--max-body", "max_body_bytes", Size(), "256MiB", "Largest body, as 1000, 64KiB or 256MiB.")
-@_flag("--max-receives", "max_receives", click.IntRange(0), _DEFAULTS.max_receives,
-       "After so many receives a message goes to QUEUE.dead; 0 for never.")  # fmt: skip
-@_flag("--min-free", "min_free_bytes", Size(), None,
-       "Below so much free space publish answers 503; 0 for no floor. "
-       "[default: 16MiB, or 1 % of a smaller file system]")  # fmt: skip
-@_flag("--mode", "mode", Mode(), "700", "Permissions of the folders that are made.")
-@_flag("--log-format", "log_format", click.Choice(LOG_FORMATS), _DEFAULTS.log_format,
-       "Form of the log on stderr.")  # fmt: skip
-@_flag("--keep", "keep_seconds", click.FloatRange(0), STANDALONE_KEEP_SECONDS,
-       "With --standalone: seconds the reaper keeps removed messages.")  # fmt: skip
+@flag("--root", "root", click.Path(path_type=Path), _DEFAULTS.root,
+      "The folder tree; made if it is missing.")  # fmt: skip
+@flag("--address", "address", str, _DEFAULTS.address, "Where to listen.")
+@flag("--port", "port", click.IntRange(0, 65535), _DEFAULTS.port,
+      "TCP port; 0 takes a free one, which the log names.")  # fmt: skip
+@flag("--workers", "workers", click.IntRange(1, 256), _DEFAULTS.workers,
+      "Threads for large bodies, listings and sweeps.")  # fmt: skip
+@flag("--peers", "peers", click.IntRange(0, 1000), _DEFAULTS.peers,
+      "Other servers on this root. Above 0 order is no longer strictly FIFO.")  # fmt: skip
+@flag("--visibility", "visibility_seconds",
+      click.FloatRange(0, MAX_VISIBILITY_SECONDS, min_open=True), _DEFAULTS.visibility_seconds,
+      "Seconds until a received message that was not removed comes back.")  # fmt: skip
+@flag("--max-body", "max_body_bytes", Size(), "256MiB", "Largest body, as 1000, 64KiB or 256MiB.")
+@flag("--max-receives", "max_receives", click.IntRange(0), _DEFAULTS.max_receives,
+      "After so many receives a message goes to QUEUE.dead; 0 for never.")  # fmt: skip
+@flag("--min-free", "min_free_bytes", Size(), None,
+      "Below so much free space publish answers 503; 0 for no floor. "
+      "[default: 16MiB, or 1 % of a smaller file system]")  # fmt: skip
+@flag("--mode", "mode", Mode(), "700", "Permissions of the folders that are made.")
+@flag("--log-format", "log_format", click.Choice(LOG_FORMATS), _DEFAULTS.log_format,
+      "Form of the log on stderr.")  # fmt: skip
+@flag("--keep", "keep_seconds", click.FloatRange(0), STANDALONE_KEEP_SECONDS,
+      "With --standalone: seconds the reaper keeps removed messages.")  # fmt: skip
 @click.option("--standalone", is_flag=True, help="Run a mover and a reaper too.")
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def mq(keep_seconds: float, standalone: bool, **fields: Any) -> None:

@@ -58,14 +58,23 @@ class Mode(click.ParamType[int]):
 
 
 def flag(
-    name: str, field: str, kind: Any, default: Any, help: str, *, variable: str = ""
+    name: str,
+    field: str,
+    kind: Any,
+    default: Any,
+    help: str,
+    *,
+    variable: str | None = None,
+    required: bool = False,
 ) -> Callable[[F], F]:
-    """A flag that fills the parameter `field`, and so does an environment variable: `variable`,
-    or MQ_NAME. One without a default is required if `kind` says so by `required`."""
+    """A flag that fills the parameter `field`; `variable` in the environment, or MQ_NAME, does too.
+
+    Flags that mean the same in two commands share a variable, so that one environment serves all.
+    """
     return click.option(
-        name, field, type=kind, default=default, help=help,
+        name, field, type=kind, default=default, help=help, required=required,
         envvar=variable or "MQ_" + name.lstrip("-").replace("-", "_").upper(),
-        show_envvar=True, show_default=True, required=default is REQUIRED,
+        show_envvar=True, show_default=True,
     )  # fmt: skip
 
 
@@ -87,7 +96,20 @@ def run(command: click.Command) -> NoReturn:
         code = _refuse(name, error.exit_code, str(error))
     except (click.Abort, KeyboardInterrupt):
         code = 128 + signal.SIGINT
+    except Exception:
+        traceback.print_exc()
+        code = _refuse(name, ExitCode.SOFTWARE, "this should not have happened")
     sys.exit(code)
+
+
+def exit_when_asked() -> None:
+    """Let SIGTERM and SIGINT end this process with exit code 0, wherever it is.
+
+    For processes that may be killed anywhere. At once, because a second signal, as when Ctrl-C
+    reaches a child and its parent passes it on, would hit the interpreter while it shuts down.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(ExitCode.OK))
 
 
 def _refuse(name: str | None, code: ExitCode, detail: str) -> ExitCode:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,23 +9,24 @@ import click
 import structlog
 
 from mq import __version__
-from mq.command import exit_codes_text, run
+from mq.command import exit_codes_text, exit_when_asked, flag, run
 from mq.config import ReaperConfig
-from mq.errors import ExitCode
 from mq.logs import LOG_FORMATS, configure_logs
 from mq.spool.files import Files
 from mq_reaper.reaper import Reaper
 
 log = structlog.get_logger(__name__)
 
+_DEFAULTS = ReaperConfig()
+
 
 @click.command(name="mq-reaper", epilog=exit_codes_text())
-@click.option("--source", type=click.Path(path_type=Path), default=Path("/tmp/mq/remove"),
-              show_default=True, help="The folder of removed messages.")  # fmt: skip
-@click.option("--keep", type=click.FloatRange(0), default=0.0, show_default=True,
-              help="Seconds a removed message is kept, counted from its removal.")  # fmt: skip
-@click.option("--log-format", type=click.Choice(LOG_FORMATS), default="text", show_default=True,
-              help="Form of the log on stderr.")  # fmt: skip
+@flag("--source", "source", click.Path(path_type=Path), _DEFAULTS.source,
+      "The folder of removed messages.", variable="MQ_REAPER_SOURCE")  # fmt: skip
+@flag("--keep", "keep", click.FloatRange(0), _DEFAULTS.keep_seconds,
+      "Seconds a removed message is kept, counted from its removal.")  # fmt: skip
+@flag("--log-format", "log_format", click.Choice(LOG_FORMATS), "text",
+      "Form of the log on stderr.")  # fmt: skip
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def mq_reaper(source: Path, keep: float, log_format: str) -> None:
     """Unlink removed messages and the folders of deleted queues.
@@ -36,8 +35,7 @@ def mq_reaper(source: Path, keep: float, log_format: str) -> None:
     """
     configure_logs(log_format, "mq-reaper")
     config = ReaperConfig(source.absolute(), keep)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(ExitCode.OK))
+    exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))
     Reaper(config, Files()).run()
 
