@@ -27,7 +27,7 @@ import uvloop
 
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 _MESSAGE_ID = re.compile(rb"x-message-id: (\S+)", re.IGNORECASE)
-_LISTENING = re.compile(r"listening url=http://127\.0\.0\.1:(\d+)")
+LISTENING = re.compile(r"listening url=http://127\.0\.0\.1:(\d+)")
 
 
 class Client(asyncio.Protocol):
@@ -116,7 +116,7 @@ def measure_once(root: Path, messages: int, connections: int, size: int) -> dict
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None
-        port = next(int(m[1]) for line in server.stderr if (m := _LISTENING.search(line)))
+        port = next(int(m[1]) for line in server.stderr if (m := LISTENING.search(line)))
         return uvloop.run(measure(port, messages, connections, size))
     finally:
         server.terminate()

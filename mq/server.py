@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 from contextlib import AsyncExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import structlog
 import uvloop
@@ -17,11 +18,14 @@ from mq import __version__
 from mq.config import SHUTDOWN_SECONDS, ServerConfig
 from mq.errors import ExitCode, StartRefused
 from mq.standalone import run_children
+from mq.store.room import default_floor_bytes
 from mq.store.upkeep import open_store
 from mq.web.api import make_api
 from mq.web.connection import HttpServer
 
 log = structlog.get_logger(__name__)
+
+_BACKLOG = 1024
 
 
 def serve(config: ServerConfig, keep_seconds: float | None = None) -> None:
@@ -32,8 +36,17 @@ def serve(config: ServerConfig, keep_seconds: float | None = None) -> None:
     """
     if sys.platform != "linux":
         raise StartRefused(ExitCode.SYSTEM, f"MQ serves on Linux only; this is {sys.platform}")
+    if config.min_free_bytes is None:
+        config = replace(config, min_free_bytes=default_floor_bytes(config.root))
     os.umask(0o777 & ~config.mode)
+    _raise_descriptor_limit()
     uvloop.run(_serve(config, keep_seconds))
+
+
+def _raise_descriptor_limit() -> None:
+    """A descriptor for each connection and for each publish of a batch: all the system allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
@@ -47,10 +60,11 @@ async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
         store = await stack.enter_async_context(open_store(config))
         runner = web.ServerRunner(HttpServer(make_api(store)), shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
-        stack.push_async_callback(runner.cleanup)
         port = await _listen(runner, config)
         if keep_seconds is not None:
             await stack.enter_async_context(run_children(config, keep_seconds))
+        # Last in, first out: stop accepting and answer, then the children, then the store.
+        stack.push_async_callback(runner.cleanup)
         log.info("listening", url=f"http://{_host(config.address)}:{port}")
         await stop.wait()
         log.info("stopping")
@@ -60,7 +74,7 @@ async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
 async def _listen(runner: web.ServerRunner, config: ServerConfig) -> int:
     """Bind; returns the port."""
     try:
-        await web.TCPSite(runner, config.address, config.port).start()
+        await web.TCPSite(runner, config.address, config.port, backlog=_BACKLOG).start()
     except OSError as error:
         raise StartRefused(
             ExitCode.UNAVAILABLE,

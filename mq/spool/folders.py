@@ -41,7 +41,7 @@ class Spool:
 
     def reopen(self) -> None:
         """Open every folder anew after a failed sync; the descriptors keep their numbers."""
-        for folder, fd in self._fds.items():
+        for folder, fd in list(self._fds.items()):
             self.files.replace_fd(self.files.open_folder(None, str(self.root / folder)), fd)
 
     def fd(self, folder: Folder) -> int:

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from enum import Enum
 
-from mq.config import MIN_FREE_BYTES, MIN_FREE_FRACTION, MIN_FREE_INODES, ServerConfig
+from mq.config import ServerConfig
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageIds, QueueName
 from mq.ready import ReadyQueue, ReadyQueues
 from mq.spool.folders import Spool
+from mq.store.room import default_floor_bytes, find_shortage
 
 
 class Retry(Enum):
@@ -44,6 +45,8 @@ class Workspace:
         self.ready = ReadyQueues(spool)
         self.request_sweep = request_sweep
         self._folders: dict[QueueName, os.stat_result | None] = {}
+        floor = config.min_free_bytes
+        self._floor_bytes = default_floor_bytes(spool.root) if floor is None else floor
         self._shortage: str | None = None
         self._knows_room = False
 
@@ -87,32 +90,10 @@ class Workspace:
         """Raises StoreUnavailable below the floor of free blocks or inodes, so that receive and
         remove, which need a little room, go on."""
         if not self._knows_room:
-            self._shortage = self._find_shortage()
+            self._shortage = find_shortage(self.spool.fd(Folder.NEW), self._floor_bytes)
             self._knows_room = True
         if self._shortage is not None:
             raise StoreUnavailable(self._shortage, retry_after_seconds=5)
-
-    def _find_shortage(self) -> str | None:
-        floor = self.config.min_free_bytes
-        if floor == 0:
-            return None
-        status = os.statvfs(self.spool.fd(Folder.NEW))
-        size = status.f_blocks * status.f_frsize
-        if floor is None:
-            floor = min(MIN_FREE_BYTES, int(size * MIN_FREE_FRACTION))
-        free = status.f_bavail * status.f_frsize
-        if free < floor:
-            return (
-                f"{free} bytes are free, the floor is {floor} (--min-free); "
-                "receive and remove go on; free some space"
-            )
-        inode_floor = min(MIN_FREE_INODES, int(status.f_files * MIN_FREE_FRACTION))
-        if status.f_favail < inode_floor:
-            return (
-                f"{status.f_favail} inodes are free, the floor is {inode_floor} (--min-free); "
-                "receive and remove go on; remove some files"
-            )
-        return None
 
 
 def no_queue(queue: QueueName) -> QueueNotFound:
