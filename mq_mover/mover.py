@@ -31,6 +31,9 @@ _MAX_REPORTED = 10_000
 _SCAN_PAUSE_FACTOR = 200
 """A scan that took T is not repeated by the timer within this many times T."""
 
+_MOVE_EVERY = 2000
+"""After so many files of a scan those that are due are moved: a scan of a million takes seconds."""
+
 _DUE_DIGITS = 16
 _ENTRY = "+"
 _HINT = "-"
@@ -76,11 +79,14 @@ class Mover:
             self._wait()
 
     def scan(self) -> None:
-        """Look at every file in the source. About 5 µs each."""
+        """Look at every file in the source, about 5 µs each, and move what is due meanwhile."""
         started = time.monotonic()
-        names = [name for name in self._list() if not name.startswith(HIDDEN)]
-        entries = (self._entry(name, _ENTRY) for name in names)
-        self._waiting = sorted(entry for entry in entries if entry is not None)
+        self._waiting = []
+        for number, name in enumerate(self._list(), 1):
+            if not name.startswith(HIDDEN):
+                self._note(name, _ENTRY)
+            if number % _MOVE_EVERY == 0:
+                self.move_due()
         now = time.monotonic()
         pause = max(self._config.rescan_seconds, _SCAN_PAUSE_FACTOR * (now - started))
         self._next_scan = now + (pause if self._watch is not None else min(pause, 1.0))
@@ -123,20 +129,17 @@ class Mover:
             elif arrival.change is Change.CHANGED:
                 noted.setdefault(arrival.name, _HINT)
         for name, kind in noted.items():
-            entry = None if name.startswith(HIDDEN) else self._entry(name, kind)
-            if entry is not None:
-                heapq.heappush(self._waiting, entry)
+            if not name.startswith(HIDDEN):
+                self._note(name, kind)
 
-    def _entry(self, name: str, kind: str) -> str | None:
-        """When to look at a file, as a string that sorts; None if it is gone."""
+    def _note(self, name: str, kind: str) -> None:
+        """Remember when to look at a file again, unless it is gone."""
         try:
             status = os.stat(name, dir_fd=self._source, follow_symlinks=False)
         except OSError:
-            return None
+            return
         due = due_ns(status, self._delay_ns)
-        if is_due(due, time.time_ns()):
-            due = 0
-        return f"{due:0{_DUE_DIGITS}x}{kind}{name}"
+        self._push(0 if is_due(due, time.time_ns()) else due, kind, name)
 
     def _push(self, due: int, kind: str, name: str) -> None:
         heapq.heappush(self._waiting, f"{due:0{_DUE_DIGITS}x}{kind}{name}")
