@@ -16,7 +16,11 @@ CHANGES = frozenset(
     {"rename", "link", "unlink", "make_folder", "remove_folder", "write", "set_attribute", "stamp"}
 )
 SYNCS = frozenset({"sync", "sync_file_system"})
-_WATCHED = CHANGES | SYNCS | {"open_message", "open_unnamed", "open_folder", "read", "replace_fd"}
+_WATCHED = (
+    CHANGES
+    | SYNCS
+    | {"open_message", "open_unnamed", "open_folder", "read", "replace_fd", "lock", "close"}
+)
 
 
 class WatchedFiles(Files):

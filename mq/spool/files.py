@@ -15,7 +15,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from mq.config import FOLDER_LOCK_SECONDS
 from mq.errors import ExitCode, StartRefused
@@ -120,8 +120,11 @@ class Files:
                 self._has_unnamed_files = False
         name = f"{HIDDEN}{secrets.token_hex(8)}"
         fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode, dir_fd=folder_fd)
+        if not self.lock(fd):
+            # Another process's sweep saw it before it was locked, and discards it.
+            os.close(fd)
+            return self.open_unnamed(folder_fd, mode)
         self._temporary_names[fd] = (folder_fd, name)
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return fd
 
     def link(self, fd: int, folder_fd: int, name: str) -> None:
@@ -148,7 +151,8 @@ class Files:
         """Close; an unnamed file that never got a name is gone with it, and so is a lock."""
         temporary = self._temporary_names.pop(fd, None)
         if temporary is not None:
-            os.unlink(temporary[1], dir_fd=temporary[0])
+            with suppress(FileNotFoundError):
+                os.unlink(temporary[1], dir_fd=temporary[0])
         os.close(fd)
 
     def replace_fd(self, new_fd: int, fd: int) -> None:

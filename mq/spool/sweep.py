@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mq.lifecycle import Folder
-from mq.names import parse_file_name, queue_path
+from mq.names import QueueName, parse_file_name, queue_path
 from mq.spool.files import HIDDEN
-from mq.spool.folders import Spool
+from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.message import Held, Lost, fails_its_seal, hold, set_aside
 from mq.spool.queues import finish_deletion, unfinished_deletions
 
@@ -41,23 +41,37 @@ class Sweeper:
         """Finish deletions, deliver leftovers of `new`, set damaged ones aside.
 
         Safe beside running servers, movers and other sweeps. It removes nothing but unfinished
-        uploads of dead processes. Raises OSError.
+        uploads of dead processes. What cannot be handled keeps nothing else from being swept.
+        Raises OSError if a folder cannot be listed.
         """
-        deletions = unfinished_deletions(self._spool)
-        for queue in deletions:
-            finish_deletion(self._spool, queue)
+        deletions = sum(self._finish_deletion(q) for q in unfinished_deletions(self._spool))
         delivered = corrupt = 0
         for name in self._spool.names(Folder.NEW):
-            if name.startswith(HIDDEN):
-                self._discard_upload(name)
-                continue
             outcome = self._deliver(name)
             delivered += outcome is True
             corrupt += outcome is False
-        return Swept(delivered, corrupt, len(deletions))
+        return Swept(delivered, corrupt, deletions)
+
+    def _finish_deletion(self, queue: QueueName) -> bool:
+        try:
+            finish_deletion(self._spool, queue)
+        except OSError as error:
+            self._report(os.path.join(Folder.REMOVE, queue + DELETING_SUFFIX), _why(error))
+            return False
+        return True
 
     def _deliver(self, name: str) -> bool | None:
         """True if delivered, False if set aside, None if left."""
+        try:
+            return self._try_to_deliver(name)
+        except OSError as error:
+            self._leave(name, _why(error))
+            return None
+
+    def _try_to_deliver(self, name: str) -> bool | None:
+        if name.startswith(HIDDEN):
+            self._discard_upload(name)
+            return None
         parsed = parse_file_name(name)
         if parsed is None:
             self._leave(name, "not a name of the form QUEUE:ID")
@@ -92,6 +106,13 @@ class Sweeper:
         return hold(self._spool.files, self._spool.fd(Folder.NEW), name)
 
     def _leave(self, name: str, why: str) -> None:
-        if name not in self._reported and len(self._reported) < self._MAX_REPORTED:
-            self._reported.add(name)
-            self._report_to(os.path.join(Folder.NEW, name), why)
+        self._report(os.path.join(Folder.NEW, name), why)
+
+    def _report(self, path: str, why: str) -> None:
+        if path not in self._reported and len(self._reported) < self._MAX_REPORTED:
+            self._reported.add(path)
+            self._report_to(path, why)
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
