@@ -63,15 +63,14 @@ class Sweeper:
     def _deliver(self, name: str) -> bool | None:
         """True if delivered, False if set aside, None if left."""
         try:
-            return self._try_to_deliver(name)
+            if not name.startswith(HIDDEN):
+                return self._place(name)
+            self._discard_upload(name)
         except OSError as error:
             self._leave(name, _why(error))
-            return None
+        return None
 
-    def _try_to_deliver(self, name: str) -> bool | None:
-        if name.startswith(HIDDEN):
-            self._discard_upload(name)
-            return None
+    def _place(self, name: str) -> bool | None:
         parsed = parse_file_name(name)
         if parsed is None:
             self._leave(name, "not a name of the form QUEUE:ID")
