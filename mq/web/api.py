@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from mq.errors import MQError
+from mq.errors import BodyUnreadable, MQError
 from mq.names import parse_queue_name
 from mq.store.store import Store
 from mq.web.handlers import Target
@@ -27,6 +27,8 @@ def make_api(store: Store) -> Callable[[web.BaseRequest], Awaitable[web.StreamRe
             response = await _answer(store, request)
         except MQError as error:
             response = error_response(error)
+            if isinstance(error, BodyUnreadable):
+                response.force_close()
         if not response.prepared:
             response.headers["Cache-Control"] = "no-store"
             response.headers["Server"] = "mq"

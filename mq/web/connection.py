@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 from aiohttp import web
+from aiohttp.web_protocol import _ErrInfo
 
 from mq.config import KEEPALIVE_SECONDS
 from mq.web.problems import BAD_HTTP, DEFECT, problem_response
@@ -23,6 +24,23 @@ class Connection(web.RequestHandler):
     """One client's connection."""
 
     __slots__ = ()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._messages and isinstance(self._messages[-1][0], _ErrInfo):
+            self._break_bodies(self._messages[-1][0].message)
+
+    def _break_bodies(self, reason: str) -> None:
+        """What came is no HTTP: end the body under way. aiohttp only queues a 400 behind the
+        request, whose handler would wait for the rest for ever."""
+        bodies = [body for _, body in self._messages]
+        if self._current_request is not None:
+            bodies.append(self._current_request.content)
+        for body in bodies:
+            # Never feed_eof: a broken body would pass for a whole one.
+            if not body.is_eof():
+                body.set_exception(web.RequestPayloadError(reason))
+        self._lingering_time = 0.0
 
     def handle_error(
         self,
