@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
@@ -46,7 +47,8 @@ def mq_mover(
     config = MoverConfig(source.absolute(), destination.absolute(), delay, max_receives)
     exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))
-    Mover(config, Files()).run()
+    with closing(Mover(config, Files())) as mover:
+        mover.run()
 
 
 def main() -> None:

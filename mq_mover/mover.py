@@ -70,6 +70,12 @@ class Mover:
             return None
         return watch
 
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        self._files.close(self._source)
+        self._files.close(self._destination)
+
     def run(self) -> None:
         """Move until the process ends."""
         while True:

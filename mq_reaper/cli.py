@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
@@ -37,7 +38,8 @@ def mq_reaper(source: Path, keep: float, log_format: str) -> None:
     config = ReaperConfig(source.absolute(), keep)
     exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))
-    Reaper(config, Files()).run()
+    with closing(Reaper(config, Files())) as reaper:
+        reaper.run()
 
 
 def main() -> None:

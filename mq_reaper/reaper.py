@@ -42,6 +42,9 @@ class Reaper:
                 f"folder {config.source}: {error.strerror}; make it, or start mq first",
             ) from error
 
+    def close(self) -> None:
+        self._files.close(self._folder)
+
     def run(self) -> None:
         """Reap until the process ends."""
         while True:

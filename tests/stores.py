@@ -1,0 +1,72 @@
+"""A store as a client uses it, without HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mq.config import SMALL_BODY_BYTES, ServerConfig
+from mq.names import MessageId, QueueName
+from mq.spool.files import Files
+from mq.store.publish import Draft
+from mq.store.receive import Received
+from mq.store.store import Store
+from mq.store.upkeep import open_store
+
+ORDERS = QueueName("orders")
+LONG_SECONDS = 1000.0
+"""A visibility that no test outlives."""
+
+
+@asynccontextmanager
+async def store_on(root: Path, files: Files | None = None, **settings: Any) -> AsyncIterator[Store]:
+    """One server's store on `root`, with the queue `orders`."""
+    async with open_store(replace(ServerConfig(root=root), **settings), files) as store:
+        await store.create_queue(ORDERS)
+        yield store
+
+
+async def publish(store: Store, body: bytes, queue: QueueName = ORDERS) -> MessageId:
+    """Publish as HTTP does: small bodies from memory, larger ones through an upload."""
+    if len(body) <= SMALL_BODY_BYTES:
+        return await store.publish(queue, Draft(len(body), zlib.crc32(body), None, body))
+    async with await store.open_upload() as upload:
+        await upload.write(body)
+        return await store.publish(queue, await upload.finish(None))
+
+
+async def receive(
+    store: Store, queue: QueueName = ORDERS, seconds: float = LONG_SECONDS
+) -> Received:
+    """Take the oldest message, which must be there."""
+    received = await store.receive(queue, seconds)
+    assert received is not None
+    return received
+
+
+async def body_of(store: Store, received: Received) -> bytes:
+    if received.body is not None:
+        return received.body
+    async with store.open_download(received) as download:
+        return b"".join([chunk async for chunk in download.chunks()])
+
+
+async def drain(store: Store, queue: QueueName = ORDERS) -> list[MessageId]:
+    """Take everything that is ready; returns the ids in the order they came."""
+    ids = []
+    while (received := await store.receive(queue, LONG_SECONDS)) is not None:
+        store.close_received(received)
+        ids.append(received.message_id)
+    return ids
+
+
+async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
+    """Wait for a condition; fails when it does not come."""
+    async with asyncio.timeout(10):
+        while not await condition():
+            await asyncio.sleep(0.005)
