@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import signal
@@ -26,6 +27,7 @@ from mq.web.connection import HttpServer
 log = structlog.get_logger(__name__)
 
 _BACKLOG = 1024
+_GARBAGE_THRESHOLD = 20_000
 
 
 def serve(config: ServerConfig, keep_seconds: float | None = None) -> None:
@@ -65,10 +67,21 @@ async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
             await stack.enter_async_context(run_children(config, keep_seconds))
         # Last in, first out: stop accepting and answer, then the children, then the store.
         stack.push_async_callback(runner.cleanup)
+        _calm_garbage_collector()
         log.info("listening", url=f"http://{_host(config.address)}:{port}")
         await stop.wait()
         log.info("stopping")
     log.info("stopped")
+
+
+def _calm_garbage_collector() -> None:
+    """What is loaded by now stays: look only at what requests leave, and not at every 700th object.
+
+    Publish on tmpfs at 64 connections: 1.1 times as many a second.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE_THRESHOLD)
 
 
 async def _listen(runner: web.ServerRunner, config: ServerConfig) -> int:
