@@ -59,6 +59,7 @@ class Connection(web.RequestHandler):
                 raise ConnectionError("the answer has begun: only closing tells the client")
             response = problem_response(DEFECT, "it is logged; please report it")
         response.headers["Cache-Control"] = "no-store"
+        response.headers["Server"] = "mq"
         response.force_close()
         return response
 

@@ -116,7 +116,7 @@ def routes_of(steps: list[Step]) -> set[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["README.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/protocol.md"])
 def test_every_endpoint_is_shown(name: str) -> None:
     """HEAD is GET without a body; only the protocol needs to show it."""
     routes = {(method, path) for path, resource in RESOURCES.items() for method in resource}

@@ -1,0 +1,53 @@
+"""The limits of docs/protocol.md that are HTTP's own: a request below and one above each."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.conftest import Wire, assert_problem, request_bytes
+
+
+def with_header_of(length: int) -> bytes:
+    return request_bytes("PUT", "/limits", x="x" * length)
+
+
+def with_headers(count: int) -> bytes:
+    """`Host` is one of them."""
+    more = {f"x_{number}": "1" for number in range(count - 1)}
+    return request_bytes("PUT", "/limits", None, **more)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "refused"),
+    [(with_header_of(8000), with_header_of(8200)), (with_headers(128), with_headers(129))],
+    ids=["bytes of a header", "number of headers"],
+)
+def test_a_head_over_a_limit_is_refused_and_its_connection_closed(
+    wire: Wire, allowed: bytes, refused: bytes
+) -> None:
+    wire.send(allowed)
+    assert wire.answer().status < 300
+
+    wire.send(refused)
+    answer = wire.answer()
+
+    assert_problem(answer, 400, "bad-http")
+    assert answer.headers["server"] == "mq"
+    assert wire.is_closed()
+
+
+def test_a_request_line_over_the_limit_is_refused(wire: Wire) -> None:
+    assert_problem(wire.request("PUT", "/" + "q" * 8100), 400, "invalid-name")
+
+    answer = wire.request("PUT", "/" + "q" * 8200)
+
+    assert_problem(answer, 400, "bad-http")
+    assert wire.is_closed()
+
+
+def test_a_content_type_over_the_limit_is_refused(wire: Wire, queue: str) -> None:
+    wire.publish(queue, content_type="x" * 255)
+
+    answer = wire.request("POST", f"/{queue}/messages", b"", content_type="x" * 256)
+
+    assert_problem(answer, 400, "invalid-request")
