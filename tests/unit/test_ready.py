@@ -125,7 +125,7 @@ async def test_fetches_of_an_empty_queue_that_nobody_touches_list_it_once(
 ) -> None:
     async with store_on(root) as store:
         assert await store.receive(ORDERS, LONG_SECONDS) is None
-        os.utime(orders, (0, 0))
+        os.utime(orders, (1, 1))
         listings.clear()
 
         async def is_listed() -> int:
