@@ -4,10 +4,33 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 
 import structlog
 
 LOG_FORMATS = ("text", "json")
+
+
+_MAX_REPORTED = 10_000
+
+
+class Once:
+    """Passes on each name with its reason once, up to a limit: what is found again at every look
+    is news the first time."""
+
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        self._report = report
+        self._reported: set[str] = set()
+
+    def __call__(self, name: str, why: str) -> None:
+        if name not in self._reported and len(self._reported) < _MAX_REPORTED:
+            self._reported.add(name)
+            self._report(name, why)
+
+
+def report_left(name: str, why: str) -> None:
+    """Log a file that cannot be placed."""
+    structlog.get_logger(__name__).warning("file left where it is", name=name, why=why)
 
 
 class _Named:

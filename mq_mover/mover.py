@@ -16,6 +16,7 @@ import structlog
 
 from mq.config import MoverConfig
 from mq.errors import ExitCode, StartRefused
+from mq.logs import Once, report_left
 from mq.names import parse_file_name
 from mq.spool.arrivals import Change, Watch
 from mq.spool.files import HIDDEN, Files
@@ -27,7 +28,6 @@ _NS = 1_000_000_000
 _GATHER_SECONDS = 0.02
 _BUSY_NS = 50_000_000
 _LONGEST_WAIT_SECONDS = 3600.0
-_MAX_REPORTED = 10_000
 _SCAN_PAUSE_FACTOR = 200
 """A scan that took T is not repeated by the timer within this many times T."""
 
@@ -57,7 +57,7 @@ class Mover:
                 "between them is not atomic",
             )
         self._waiting: list[str] = []
-        self._reported: set[str] = set()
+        self._report = Once(report_left)
         self._next_scan = 0.0
         self._watch = self._start_watch()
 
@@ -182,11 +182,6 @@ class Mover:
             return None
         self._report(held.name, f"there is no folder for it in {self._config.destination}")
         return time.time_ns() + int(self._config.rescan_seconds * _NS)
-
-    def _report(self, name: str, why: str) -> None:
-        if name not in self._reported and len(self._reported) < _MAX_REPORTED:
-            self._reported.add(name)
-            log.warning("file left where it is", name=name, why=why)
 
 
 def _open(files: Files, folder: Path) -> int:

@@ -16,6 +16,7 @@ import structlog
 
 from mq.config import ReaperConfig
 from mq.errors import ExitCode, StartRefused
+from mq.logs import Once, report_left
 from mq.spool.files import Files
 from mq.spool.folders import DELETING_SUFFIX
 
@@ -33,7 +34,7 @@ class Reaper:
         self._config = config
         self._files = files
         self._keep_ns = int(config.keep_seconds * _NS)
-        self._reported: set[str] = set()
+        self._report = Once(report_left)
         try:
             self._folder = files.open_folder(None, str(config.source))
         except OSError as error:
@@ -141,8 +142,3 @@ class Reaper:
             return os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
-
-    def _report(self, name: str, why: str) -> None:
-        if name not in self._reported and len(self._reported) < 10_000:
-            self._reported.add(name)
-            log.warning("left where it is", name=name, why=why)

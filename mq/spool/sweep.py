@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mq.lifecycle import Folder
+from mq.logs import Once
 from mq.names import QueueName, parse_file_name, queue_path
 from mq.spool.files import HIDDEN
 from mq.spool.folders import DELETING_SUFFIX, Spool
@@ -30,12 +31,9 @@ class Sweeper:
     """Sweeps one root, again and again. `report` takes the name of a file that cannot be placed,
     and why, once for each."""
 
-    _MAX_REPORTED = 10_000
-
     def __init__(self, spool: Spool, report: Callable[[str, str], None]) -> None:
         self._spool = spool
-        self._report_to = report
-        self._reported: set[str] = set()
+        self._report = Once(report)
 
     def sweep(self) -> Swept:
         """Finish deletions, deliver leftovers of `new`, set damaged ones aside.
@@ -106,11 +104,6 @@ class Sweeper:
 
     def _leave(self, name: str, why: str) -> None:
         self._report(os.path.join(Folder.NEW, name), why)
-
-    def _report(self, path: str, why: str) -> None:
-        if path not in self._reported and len(self._reported) < self._MAX_REPORTED:
-            self._reported.add(path)
-            self._report_to(path, why)
 
 
 def _why(error: OSError) -> str:

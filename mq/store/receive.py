@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import zlib
 from dataclasses import dataclass
 
@@ -28,6 +29,14 @@ from mq.spool.message import (
 from mq.store.workspace import Retry, Workspace
 
 log = structlog.get_logger(__name__)
+
+_FAULTS_OF_ONE_MESSAGE = {
+    errno.EACCES,  # a file that somebody else put there
+    errno.EPERM,
+    errno.EEXIST,  # `delay` has another file of that name, and no move replaces
+    errno.EBADMSG,  # the file system found its own metadata damaged
+    errno.EUCLEAN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +92,11 @@ def receive(
 def _take_next(
     work: Workspace, queue: QueueName, ready: ReadyQueue, visibility_ns: int
 ) -> Received | None:
-    """Go through the index until a message is ours; None when the index has run dry."""
-    busy: list[MessageId] = []
+    """Go through the index until a message is ours; None when the index has run dry.
+
+    What is wrong with one message costs that message alone: it is reported once and passed over.
+    """
+    passed: list[MessageId] = []
     drained = False
     try:
         while True:
@@ -95,30 +107,33 @@ def _take_next(
                 work.ready.drain()
                 drained = True
                 continue
-            outcome = _take(work, queue, message_id, visibility_ns)
+            try:
+                outcome = _take(work, queue, message_id, visibility_ns)
+            except OSError as error:
+                passed.append(message_id)
+                if error.errno not in _FAULTS_OF_ONE_MESSAGE:
+                    raise
+                work.report(f"{Folder.QUEUES}/{queue}/{message_id}", str(error.strerror))
+                continue
             if isinstance(outcome, Received):
                 return outcome
             if outcome is Lost.BUSY:
-                busy.append(message_id)
+                passed.append(message_id)
     finally:
         # They are still there, for all that the index can know.
-        for message_id in busy:
+        for message_id in passed:
             work.ready.add(queue, message_id)
 
 
 def _take(
     work: Workspace, queue: QueueName, message_id: MessageId, visibility_ns: int
 ) -> Received | Lost:
-    """Lock, read, stamp, rename. A failure puts the message back as it was and is raised."""
+    """Lock, read, stamp, rename. A failure leaves the message as it was."""
     name = queue_path(queue, message_id)
-    try:
-        held = hold(work.files, work.spool.fd(Folder.QUEUES), name)
-    except OSError:
-        work.ready.add(queue, message_id)
-        raise
+    held = hold(work.files, work.spool.fd(Folder.QUEUES), name)
     if isinstance(held, Lost):
         if held is Lost.FOREIGN:
-            log.warning("not a message", name=f"queues/{name}")
+            work.report(f"{Folder.QUEUES}/{name}", held.value)
         return held
     keeps_open = False
     try:
@@ -127,9 +142,6 @@ def _take(
         if keeps_open:
             work.files.unlock(held.fd)
         return received
-    except BaseException:
-        work.ready.add(queue, message_id)
-        raise
     finally:
         if not keeps_open:
             held.close()
@@ -145,6 +157,7 @@ def _lease(
         _set_aside(work, Folder.QUEUES, held)
         return Lost.GONE
     seal = held.seal or _adopt(work, held, body)
+    content_type = held.content_type() if work.spool.has_seals else None
     visible_ns = round_up(work.clock_ns() + visibility_ns, work.granularity_ns)
     lease = visible_ns
     if work.spool.has_seals:
@@ -164,7 +177,7 @@ def _lease(
         message_id,
         length,
         held.seal.crc32 if held.seal else None,
-        held.content_type() if work.spool.has_seals else None,
+        content_type,
         lease,
         seal.receive_count + 1 if work.spool.has_seals else None,
         seal.published_ns,

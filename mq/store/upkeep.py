@@ -14,6 +14,7 @@ from mq.commit import Committer, GroupCommitter, MemoryCommitter, SyncBarrier
 from mq.config import RELIST_SECONDS, SWEEP_SECONDS, ServerConfig
 from mq.errors import ExitCode, QueueNotFound, StartRefused, StoreUnavailable
 from mq.lifecycle import Folder
+from mq.logs import report_left
 from mq.names import MessageIds, QueueName
 from mq.spool.files import Files
 from mq.spool.folders import Spool
@@ -47,7 +48,7 @@ async def open_store(config: ServerConfig, files: Files | None = None) -> AsyncI
         request_sweep,
         file_system.stamp_granularity_ns,
     )
-    sweeper = Sweeper(spool, _report_unplaced)
+    sweeper = Sweeper(spool, report_left)
     try:
         await asyncio.to_thread(_catch_up, work, sweeper)
         committer = _start_committer(work, sweeper, file_system.is_in_memory)
@@ -139,7 +140,3 @@ async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _report_unplaced(name: str, why: str) -> None:
-    log.warning("file left where it is", name=name, why=why)

@@ -11,6 +11,7 @@ from enum import Enum
 from mq.config import ServerConfig
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
+from mq.logs import Once, report_left
 from mq.names import MessageIds, QueueName
 from mq.ready import ReadyQueue, ReadyQueues
 from mq.spool.folders import Spool
@@ -43,6 +44,7 @@ class Workspace:
         self.clock_ns = clock_ns
         self.ids = MessageIds(clock_ns)
         self.ready = ReadyQueues(spool)
+        self.report = Once(report_left)
         self.request_sweep = request_sweep
         self._folders: dict[QueueName, os.stat_result | None] = {}
         floor = config.min_free_bytes
