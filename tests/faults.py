@@ -100,6 +100,36 @@ class PlainFiles(WatchedFiles):
         return None
 
 
+class SuspiciousFiles(WatchedFiles):
+    """Notes every sync of a descriptor whose sync has failed before: the kernel may have marked
+    the pages clean, so that it "succeeds" without the data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed: list[int] = []
+        self.retried: list[int] = []
+        self._opened = 0
+        self._openings: dict[int, int] = {}
+
+    def _watched(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        opening = self._openings.get(arguments[0], 0) if name in SYNCS else 0
+        if opening in self.failed:
+            self.retried.append(arguments[0])
+        try:
+            result = super()._watched(name, call, *arguments)
+        except OSError:
+            if name in SYNCS:
+                self.failed.append(opening)
+            raise
+        if name in ("open_message", "open_unnamed", "open_folder"):
+            self._opened += 1
+            self._openings[result] = self._opened
+        elif name == "replace_fd":
+            new, replaced = arguments
+            self._openings[replaced] = self._openings[new]
+        return result
+
+
 class MortalFiles(WatchedFiles):
     """Ends like a killed process: after `calls_left` changes nothing reaches the disk any more."""
 

@@ -11,9 +11,9 @@ from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message import Lost, hold
 from mq.store.workspace import Retry, Workspace
 
-_ORDER = (Folder.DELAY, Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.QUEUES)
-"""Leased messages are the common case. Then the way a message goes, and round once more: a
-redelivery may pass between two looks."""
+_ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.QUEUES)
+"""Leased messages are the common case. Then the way a message goes, and round again: redeliveries
+and receives of other servers may pass between two looks."""
 
 _ALREADY_REMOVED = Unsynced((), (Folder.REMOVE,))
 
