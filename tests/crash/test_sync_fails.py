@@ -1,0 +1,236 @@
+"""A sync that fails: no false success, nothing half done, and service again without help."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from mq.config import MoverConfig
+from mq.errors import QueueNotFound, StoreUnavailable
+from mq.names import QueueName
+from mq.spool.files import Files
+from mq.store.store import Store
+from mq_mover.mover import Mover
+from tests.faults import SYNCS, SuspiciousFiles
+from tests.messages import names_in, seal_of, write_message
+from tests.stores import (
+    LONG_SECONDS,
+    ORDERS,
+    body_of,
+    drain,
+    eventually,
+    publish,
+    receive,
+    store_on,
+)
+
+RETURNS = QueueName("returns")
+
+
+@pytest.fixture
+def files() -> SuspiciousFiles:
+    return SuspiciousFiles()
+
+
+@pytest.fixture
+async def store(disk: Path, files: SuspiciousFiles) -> AsyncIterator[Store]:
+    async with store_on(disk, files) as opened:
+        yield opened
+    assert files.retried == []
+
+
+def _break_disk(files: SuspiciousFiles, code: int = errno.EIO) -> None:
+    files.fail(*SYNCS, code=code, times=1_000_000)
+
+
+async def _refused(call: Awaitable[object]) -> None:
+    with pytest.raises(StoreUnavailable) as refusal:
+        await call
+    assert refusal.value.retry_after_seconds >= 1
+
+
+async def _mend_disk(store: Store, files: SuspiciousFiles) -> None:
+    """The disk works again; wait until the store has found that out."""
+    for name in SYNCS:
+        files.before.pop(name, None)
+
+    async def is_back() -> bool:
+        with suppress(StoreUnavailable):
+            await store.create_queue(RETURNS)
+            return True
+        return False
+
+    await eventually(is_back)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("count", [1, 20])
+async def test_publishes_that_were_not_synced_fail_and_leave_nothing(
+    disk: Path, store: Store, files: SuspiciousFiles, code: int, count: int
+) -> None:
+    _break_disk(files, code)
+    await asyncio.gather(*(_refused(publish(store, b"body")) for _ in range(count)))
+
+    assert names_in(disk / "new") == names_in(disk / "queues" / "orders") == []
+
+    await _mend_disk(store, files)
+    message_id = await publish(store, b"body")
+    assert await drain(store) == [message_id]
+
+
+async def test_everything_is_refused_until_the_store_is_back_by_itself(
+    store: Store, files: SuspiciousFiles
+) -> None:
+    message_id = await publish(store, b"before")
+    _break_disk(files)
+    await _refused(publish(store, b"lost"))
+
+    requests: list[Callable[[], Awaitable[object]]] = [
+        lambda: publish(store, b"meanwhile"),
+        lambda: store.receive(ORDERS, LONG_SECONDS),
+        lambda: store.remove(ORDERS, message_id),
+        lambda: store.create_queue(RETURNS),
+        lambda: store.delete_queue(ORDERS),
+    ]
+    for request in requests:
+        await _refused(request())
+
+    await _mend_disk(store, files)
+    assert await drain(store) == [message_id]
+
+
+async def test_store_comes_back_though_the_first_tries_fail(
+    store: Store, files: SuspiciousFiles
+) -> None:
+    files.fail(*SYNCS, times=4)
+    await _refused(publish(store, b"lost"))
+
+    async def is_published() -> bool:
+        with suppress(StoreUnavailable):
+            await publish(store, b"after")
+            return True
+        return False
+
+    await eventually(is_published)
+    assert len(files.failed) == 4
+
+
+async def test_message_whose_lease_was_not_synced_is_not_lost(
+    disk: Path, store: Store, files: SuspiciousFiles
+) -> None:
+    message_id = await publish(store, b"body")
+    _break_disk(files)
+    await _refused(store.receive(ORDERS, 0.05))
+    await _mend_disk(store, files)
+
+    async def is_back() -> bool:
+        with closing(Mover(MoverConfig(disk / "delay", disk / "queues"), Files())) as mover:
+            mover.scan()
+            mover.move_due()
+        return await drain(store) == [message_id]
+
+    await eventually(is_back)
+
+
+async def test_removal_that_was_not_synced_can_be_asked_for_again(
+    disk: Path, store: Store, files: SuspiciousFiles
+) -> None:
+    message_id = await publish(store, b"body")
+    await receive(store)
+    _break_disk(files)
+    await _refused(store.remove(ORDERS, message_id))
+    await _mend_disk(store, files)
+
+    await store.remove(ORDERS, message_id)
+
+    assert names_in(disk / "remove") == [f"orders:{message_id}"]
+    assert await drain(store) == []
+
+
+async def test_queue_whose_making_was_not_synced_is_not_there(
+    disk: Path, store: Store, files: SuspiciousFiles
+) -> None:
+    _break_disk(files)
+    await _refused(store.create_queue(QueueName("other")))
+
+    assert names_in(disk / "queues") == ["orders"]
+    await _mend_disk(store, files)
+    assert await store.create_queue(QueueName("other"))
+
+
+async def test_queue_whose_deletion_was_not_synced_is_whole_or_gone(
+    disk: Path, store: Store, files: SuspiciousFiles
+) -> None:
+    await publish(store, b"body")
+    _break_disk(files)
+    await _refused(store.delete_queue(ORDERS))
+    await _mend_disk(store, files)
+
+    with pytest.raises(QueueNotFound):
+        await publish(store, b"body")
+    assert not list((disk / "remove").glob("*:.deleting"))
+    assert await store.create_queue(ORDERS)
+    assert await drain(store) == []
+
+
+async def test_store_that_comes_back_sweeps_first(
+    disk: Path, store: Store, files: SuspiciousFiles
+) -> None:
+    _break_disk(files)
+    await _refused(publish(store, b"lost"))
+    for name, body in (("orders:leftover", b"body"), ("orders:torn", b"bo")):
+        write_message(disk / name, body, seal=seal_of(b"body")).rename(disk / "new" / name)
+
+    await _mend_disk(store, files)
+
+    assert names_in(disk / "queues" / "orders") == ["leftover"]
+    assert names_in(disk / "corrupt") == ["orders:torn"]
+
+
+async def test_large_body_that_could_not_be_synced_leaves_nothing(
+    disk: Path, store: Store, files: SuspiciousFiles
+) -> None:
+    _break_disk(files)
+    await _refused(publish(store, bytes(100_000)))
+
+    assert names_in(disk / "new") == []
+    await _mend_disk(store, files)
+    body = os.urandom(100_000)
+    await publish(store, body)
+    assert await body_of(store, await receive(store)) == body
+
+
+@pytest.mark.parametrize("call", ["write", "link", "open_unnamed", "set_attribute"])
+@pytest.mark.parametrize("size", [10, 100_000])
+async def test_publish_that_the_disk_has_no_room_for_fails_alone(
+    disk: Path, store: Store, files: SuspiciousFiles, call: str, size: int
+) -> None:
+    files.fail(call, code=errno.ENOSPC)
+    await _refused(publish(store, bytes(size)))
+
+    assert names_in(disk / "new") == []
+    message_id = await publish(store, b"next")
+    received = await receive(store)
+    assert received.message_id == message_id
+    await store.remove(ORDERS, message_id, frozenset({received.lease}))
+
+
+@pytest.mark.parametrize("call", ["set_attribute", "stamp", "rename", "open_message", "read"])
+async def test_receive_that_fails_leaves_the_message_as_it_was(
+    store: Store, files: SuspiciousFiles, call: str
+) -> None:
+    message_id = await publish(store, b"body")
+    first = await receive(store)
+    await store.release(first)
+    files.fail(call, code=errno.ENOSPC)
+
+    await _refused(store.receive(ORDERS, LONG_SECONDS))
+
+    received = await receive(store)
+    assert (received.message_id, received.receive_count) == (message_id, 1)
