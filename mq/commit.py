@@ -18,93 +18,26 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
 import structlog
 
+from mq.barrier import Barrier, Unsynced
 from mq.config import (
-    FEW_UNSYNCED,
     MAX_BATCH_OPERATIONS,
     MAX_PENDING_OPERATIONS,
     RECOVERY_BACKOFF_SECONDS,
 )
 from mq.errors import StoreUnavailable
-from mq.lifecycle import FIXED_FOLDERS, Folder
-from mq.spool.folders import Spool
+from mq.lifecycle import FIXED_FOLDERS
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
 
-class Unsynced(NamedTuple):
-    """What an operation's file calls left for the barrier: descriptors of files, and folders
-    relative to the root (`new`, `queues/orders`)."""
-
-    files: tuple[int, ...]
-    folders: tuple[str, ...]
-
-
 Operation = Generator[Unsynced, None, T]
-
-
-class Barrier(Protocol):
-    """Makes durable what operations did. Another one can take its place, a write-ahead journal in
-    front of the same folders for example, without a change elsewhere."""
-
-    def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
-        """On return everything named survives a power cut. Raises OSError."""
-
-    def reopen(self) -> None:
-        """Forget descriptors that have reported an error."""
-
-    def close(self) -> None: ...
-
-
-class SyncBarrier:
-    """fsync for few, syncfs for many. The descriptor for syncfs is held from the start, because a
-    writeback error is reported once to each descriptor that was open when it happened."""
-
-    def __init__(self, spool: Spool) -> None:
-        self._spool = spool
-        self._fd = self._open()
-
-    def _open(self) -> int:
-        return self._spool.files.open_folder(None, str(self._spool.root))
-
-    def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
-        files = [fd for each in unsynced for fd in each.files]
-        folders = {folder for each in unsynced for folder in each.folders}
-        if len(files) + len(folders) > FEW_UNSYNCED or not self._sync_each(files, folders):
-            self._spool.files.sync_file_system(self._fd)
-
-    def _sync_each(self, files: list[int], folders: set[str]) -> bool:
-        """False if a folder is gone: another process deleted the queue just now."""
-        sync = self._spool.files.sync
-        for fd in files:
-            sync(fd)
-        for folder in folders:
-            parent, _, queue_name = folder.partition("/")
-            fd = self._spool.fd(Folder(parent))
-            if not queue_name:
-                sync(fd)
-                continue
-            try:
-                fd = self._spool.files.open_folder(fd, queue_name)
-            except FileNotFoundError:
-                return False
-            try:
-                sync(fd)
-            finally:
-                self._spool.files.close(fd)
-        return True
-
-    def reopen(self) -> None:
-        self._spool.files.replace_fd(self._open(), self._fd)
-
-    def close(self) -> None:
-        self._spool.files.close(self._fd)
 
 
 class _Waiting:

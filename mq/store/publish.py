@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from mq.commit import Operation, Unsynced
+from mq.barrier import Unsynced
+from mq.commit import Operation
 from mq.config import DEFAULT_CONTENT_TYPE
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mq.commit import Operation, Unsynced
+from mq.barrier import Unsynced
+from mq.commit import Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from mq.commit import Operation, Unsynced
+from mq.barrier import Unsynced
+from mq.commit import Operation
 from mq.config import SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path

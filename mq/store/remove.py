@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mq.commit import Operation, Unsynced
+from mq.barrier import Unsynced
+from mq.commit import Operation
 from mq.errors import LeaseMismatch, MessageNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from mq.commit import Committer, GroupCommitter, MemoryCommitter, SyncBarrier
+from mq.barrier import SyncBarrier
+from mq.commit import Committer, GroupCommitter, MemoryCommitter
 from mq.config import RELIST_SECONDS, SWEEP_SECONDS, ServerConfig
 from mq.errors import ExitCode, QueueNotFound, StartRefused, StoreUnavailable
 from mq.lifecycle import Folder

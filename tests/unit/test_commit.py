@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from mq import commit
-from mq.commit import GroupCommitter, MemoryCommitter, Operation, SyncBarrier, Unsynced
+from mq.barrier import SyncBarrier, Unsynced
+from mq.commit import GroupCommitter, MemoryCommitter, Operation
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from tests.faults import SYNCS, Gate, SuspiciousFiles, WatchedFiles
 from tests.messages import names_in
-from tests.stores import eventually
 
 
 class Bench:
@@ -54,18 +54,11 @@ class Bench:
         """Let one operation, `first`, come as far as its barrier."""
         gate = self.files.hold_back(*SYNCS)
         self.start("first")
-        await eventually(_reached(gate))
+        await gate.reached()
         return gate
 
     def names(self) -> list[str]:
         return names_in(self.spool.root / "new")
-
-
-def _reached(gate: Gate) -> Callable[[], Any]:
-    async def is_reached() -> bool:
-        return gate.is_reached()
-
-    return is_reached
 
 
 @pytest.fixture
