@@ -69,14 +69,18 @@ class _Waiting:
             self.error = error
 
     def resolve(self) -> None:
-        """On the event loop. `abandoned` gets a result that nobody waits for any more."""
-        if self.future.done():
-            if self.error is None and self.abandoned is not None:
-                self.abandoned(self.result)
+        """On the event loop."""
+        if self.future.cancelled():
+            self.hand_over()
         elif self.error is None:
             self.future.set_result(self.result)
         else:
             self.future.set_exception(self.error)
+
+    def hand_over(self) -> None:
+        """Give the result, which nobody waits for any more, to `abandoned`."""
+        if self.error is None and self.abandoned is not None:
+            self.abandoned(self.result)
 
 
 def unavailable(error: OSError) -> StoreUnavailable:
@@ -120,6 +124,9 @@ class GroupCommitter:
             result: T = await waiting.future
         except asyncio.CancelledError:
             waiting.abandoned = abandoned
+            if waiting.future.done() and not waiting.future.cancelled():
+                # Resolved, but the cancellation came before its task could run.
+                waiting.hand_over()
             raise
         return result
 

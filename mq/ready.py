@@ -42,10 +42,10 @@ _SAME_TICK_NS = 20_000_000
 
 
 class Listing(NamedTuple):
-    """One look at a queue's folder. `mtime_ns` is 0 where it cannot vouch for the listing."""
+    """One look at a queue's folder. `mtime_ns` is None where it cannot vouch for the listing."""
 
     inode: int
-    mtime_ns: int
+    mtime_ns: int | None
     seconds: float
     keys: list[str]
 
@@ -90,7 +90,7 @@ def list_queue(spool: Spool, queue: QueueName, is_known: Callable[[str], bool]) 
     found = [name for name in names if is_message_id(name) and not is_known(name)]
     keys = sorted(key for name in found if (key := key_of(spool, queue, name)) is not None)
     is_old = status.st_mtime_ns < time.time_ns() - _SAME_TICK_NS
-    mtime_ns = status.st_mtime_ns if is_old else 0
+    mtime_ns = status.st_mtime_ns if is_old else None
     return Listing(status.st_ino, mtime_ns, time.monotonic() - started, keys)
 
 
@@ -102,7 +102,7 @@ class ReadyQueue:
         self._keys: dict[str, str] = {}
         self._gone_while_listing: set[str] | None = None
         self.inode = 0
-        self.listed_mtime_ns = 0
+        self.listed_mtime_ns: int | None = None
         self.is_loaded = False
         self.next_listing = 0.0
 

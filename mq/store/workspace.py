@@ -4,6 +4,7 @@ batch has asked of the disk already."""
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable
 from enum import Enum
@@ -61,7 +62,9 @@ class Workspace:
     def require_queue(self, queue: QueueName) -> os.stat_result:
         """The status of the queue's folder. Raises QueueNotFound."""
         if queue not in self._folders:
-            self._folders[queue] = self.spool.status(Folder.QUEUES, queue)
+            found = self.spool.status(Folder.QUEUES, queue)
+            is_folder = found is not None and stat.S_ISDIR(found.st_mode)
+            self._folders[queue] = found if is_folder else None
         status = self._folders[queue]
         if status is None:
             self.ready.forget(queue)
