@@ -1,0 +1,188 @@
+"""What the documents list is what there is: no more, no less."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from mq import config
+from mq.cli import mq
+from mq.config import MoverConfig, ReaperConfig, ServerConfig
+from mq.errors import EXIT_CODES
+from mq.lifecycle import MOVES
+from mq.spool.message import Seal
+from mq.web import problems
+from mq.web.problems import PROBLEMS, TYPE_PREFIX, Problem
+from mq.web.routes import RESOURCES
+from mq_mover.cli import mq_mover
+from mq_reaper.cli import mq_reaper
+from tests.tidy.sources import REPOSITORY, read_table
+
+COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper}
+COMPUTED_DEFAULTS = {"--min-free": "16 MiB, or 1 % of a smaller file system"}
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this environment."""
+    for command in COMMANDS.values():
+        for option in options_of(command):
+            monkeypatch.delenv(str(option.envvar), raising=False)
+
+
+def options_of(command: click.Command) -> list[click.Option]:
+    return [
+        option
+        for option in command.params
+        if isinstance(option, click.Option) and option.name != "version"
+    ]
+
+
+def default_of(option: click.Option) -> str:
+    """As a document writes it."""
+    if option.required:
+        return "required"
+    if option.is_flag:
+        return "off"
+    if option.default is None:
+        return COMPUTED_DEFAULTS[option.opts[0]]
+    return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_operations_lists_every_flag_with_its_variable_and_default(name: str) -> None:
+    listed = {
+        (flag, variable, default)
+        for flag, variable, default, _ in read_table("docs/operations.md", f"### {name}")
+    }
+
+    assert listed == {
+        (option.opts[0], str(option.envvar or "none"), default_of(option))
+        for option in options_of(COMMANDS[name])
+    }
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_every_flag_with_its_variable_and_every_exit_code(name: str) -> None:
+    text = CliRunner().invoke(COMMANDS[name], ["--help"]).output
+
+    for option in options_of(COMMANDS[name]):
+        assert option.opts[0] in text
+        assert option.envvar is None or str(option.envvar) in text
+        assert option.help
+    for code, meaning in EXIT_CODES.items():
+        assert f"{code.value:>4}  {meaning}" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "defaults"),
+    [
+        ("mq", [], asdict(ServerConfig())),
+        ("mq-mover", ["--source=.", "--destination=."], asdict(MoverConfig(Path(), Path()))),
+        ("mq-reaper", [], asdict(ReaperConfig())),
+    ],
+)
+def test_a_flag_has_the_default_of_its_setting(
+    name: str, arguments: list[str], defaults: dict[str, object]
+) -> None:
+    """Whatever form the command line writes it in."""
+    found = COMMANDS[name].make_context(name, arguments).params
+
+    assert {key: value for key, value in defaults.items() if found.get(key, value) != value} == {}
+
+
+def test_operations_lists_every_exit_code() -> None:
+    listed = {int(code): meaning for code, meaning in read_table(
+        "docs/operations.md", "## Exit codes")}  # fmt: skip
+
+    assert listed == EXIT_CODES
+
+
+def test_protocol_lists_every_endpoint() -> None:
+    listed = [row[0] for row in read_table("docs/protocol.md", "## Endpoints")]
+
+    assert sorted(cell[1 : cell.index("]")] for cell in listed) == sorted(
+        f"{method} {path}" for path, resource in RESOURCES.items() for method in resource
+    )
+
+
+def test_protocol_has_a_section_for_every_endpoint() -> None:
+    text = (REPOSITORY / "docs/protocol.md").read_text()
+
+    for path, resource in RESOURCES.items():
+        for method in resource:
+            assert method == "HEAD" or f"\n### `{method} {path}`\n" in text
+
+
+def test_protocol_lists_every_problem_with_its_status_and_title() -> None:
+    listed = {
+        (kind, int(status), title)
+        for kind, status, title, _ in read_table("docs/protocol.md", "## Problems")
+    }
+    others = [value for value in vars(problems).values() if isinstance(value, Problem)]
+
+    assert listed == {
+        (TYPE_PREFIX + problem.slug, problem.status, problem.title)
+        for problem in (*PROBLEMS.values(), *others)
+    }
+
+
+def test_protocol_has_the_limits_as_they_are() -> None:
+    limits = {row[0]: row[1] for row in read_table("docs/protocol.md", "## Limits")}
+
+    assert limits["body"] == f"--max-body, {ServerConfig().max_body_bytes // config.MIB} MiB"
+    assert limits["Content-Type"].startswith(f"{config.MAX_CONTENT_TYPE_BYTES} ")
+    assert limits["requests that wait for the disk"] == str(config.MAX_PENDING_OPERATIONS)
+    assert limits["idle connection"] == f"{config.KEEPALIVE_SECONDS:g} seconds"
+    days = config.MAX_VISIBILITY_SECONDS // 86_400
+    assert limits["visibility timeout"] == f"--visibility: above 0, up to {days} days"
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ("lifecycle", f"every {config.SWEEP_SECONDS:g} seconds"),
+        ("lifecycle", f"every {config.RELIST_SECONDS:g} seconds"),
+        ("lifecycle", f"up to {config.BUSY_WAIT_SECONDS * 1000:g} ms"),
+        ("lifecycle", f"more than {config.MAX_STAMP_AHEAD_NS // (86_400 * 10**9)} days ahead"),
+        ("lifecycle", f"Up to {config.FEW_UNSYNCED} files and folders"),
+        ("lifecycle", f"Bodies over {config.SMALL_BODY_BYTES // config.KIB} KiB"),
+        ("operations", f"up to {config.SHUTDOWN_SECONDS:g} seconds"),
+        ("operations", f"every {config.RELIST_SECONDS:g} seconds"),
+        ("operations", f"below {config.MIN_FREE_INODES} of them"),
+        ("operations", f"every {MoverConfig(Path(), Path()).rescan_seconds:g} seconds, so"),
+        ("protocol", f"{config.STANDALONE_KEEP_SECONDS:g} seconds with `mq --standalone`"),
+        ("protocol", f"`--visibility`, {ServerConfig().visibility_seconds:g} seconds"),
+    ],
+)
+def test_a_number_in_the_text_is_that_of_the_code(document: str, words: str) -> None:
+    text = (REPOSITORY / "docs" / f"{document}.md").read_text()
+
+    assert words in " ".join(text.split())
+
+
+def test_lifecycle_lists_every_move() -> None:
+    listed = {
+        (word, source, target, frozenset(actors.split(", ")))
+        for word, source, target, actors in read_table("docs/lifecycle.md", "## Moves")
+    }
+
+    assert listed == {
+        (move.word, move.source or "", move.target or "", move.actors) for move in MOVES
+    }
+
+
+def test_lifecycle_shows_the_seal_byte_by_byte() -> None:
+    rows = read_table("docs/lifecycle.md", "## The seal")
+
+    assert [row[2] for row in rows] == list(Seal._fields)
+    for row in rows:
+        offset, size = int(row[0]), int(row[1])
+        packed = Seal(**dict.fromkeys(Seal._fields, 0) | {row[2]: 0x01020304}).pack()
+        expected = struct.pack(f">{offset}x{'I' if size == 4 else 'Q'}", 0x01020304)
+        assert packed == expected.ljust(len(packed), b"\0")

@@ -1,0 +1,117 @@
+"""Imports point one way: from the HTTP shell down to names and limits, never back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.tidy.sources import REPOSITORY, imports_of, module_name, package_files
+
+LEVELS = {
+    "mq": 0,
+    "mq.command": 0,
+    "mq.config": 0,
+    "mq.errors": 0,
+    "mq.lifecycle": 0,
+    "mq.logs": 0,
+    "mq.names": 0,
+    "mq.spool.*": 1,
+    "mq.barrier": 2,
+    "mq.commit": 2,
+    "mq.ready": 2,
+    "mq.store.*": 3,
+    "mq.web.*": 4,
+    "mq.__main__": 5,
+    "mq.cli": 5,
+    "mq.server": 5,
+    "mq.standalone": 5,
+}
+"""A module may import from its own level and from those below."""
+
+HIGHEST_FOR_PROCESSES = 1
+"""mq_mover and mq_reaper share what handles files, nothing of the server."""
+
+HTTP_MODULES = {"aiohttp", "uvloop", "aiofiles"}
+HIGHEST_WITHOUT_HTTP = 2
+
+IMPORTS = {module_name(path): imports_of(path) for path in package_files()}
+OURS = {
+    module: {name for name in imported if name.partition(".")[0] in ("mq", "mq_mover", "mq_reaper")}
+    for module, imported in IMPORTS.items()
+}
+
+
+def level_of(module: str) -> int:
+    """Raises KeyError for a module that has no level yet: give it one above."""
+    if module in LEVELS:
+        return LEVELS[module]
+    package = ".".join(module.split(".")[:2])
+    return LEVELS[f"{package}.*"]
+
+
+def server_modules() -> list[str]:
+    return [module for module in IMPORTS if module.partition(".")[0] == "mq"]
+
+
+@pytest.mark.parametrize("module", server_modules())
+def test_a_module_imports_from_its_level_and_below(module: str) -> None:
+    above = {name for name in OURS[module] if level_of(name) > level_of(module)}
+
+    assert above == set()
+
+
+@pytest.mark.parametrize("package", ["mq_mover", "mq_reaper"])
+def test_mover_and_reaper_import_nothing_of_the_server_or_each_other(package: str) -> None:
+    imported = {name for module in OURS if module.startswith(package) for name in OURS[module]}
+    others = {name for name in imported if name.partition(".")[0] != package}
+
+    assert {name for name in others if level_of(name) > HIGHEST_FOR_PROCESSES} == set()
+
+
+def test_imports_go_in_no_circle() -> None:
+    done: set[str] = set()
+
+    def visit(module: str, way: tuple[str, ...]) -> None:
+        assert module not in way, " -> ".join((*way, module))
+        if module not in done:
+            for name in sorted(OURS.get(module, ())):
+                visit(name, (*way, module))
+            done.add(module)
+
+    for module in OURS:
+        visit(module, ())
+
+
+def test_what_handles_files_knows_no_http() -> None:
+    knowing = {
+        module
+        for module in server_modules()
+        if level_of(module) <= HIGHEST_WITHOUT_HTTP
+        and {name.partition(".")[0] for name in IMPORTS[module]} & HTTP_MODULES
+    }
+
+    assert knowing == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("mq", HTTP_MODULES | {"asyncio", "structlog", "click", "mq.config"}),
+        ("mq.spool.folders", HTTP_MODULES | {"asyncio", "click", "mq.store", "mq.web"}),
+        # structlog loads asyncio.
+        ("mq_mover.mover", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
+        ("mq_reaper.reaper", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
+        ("mq_mover.cli", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
+        ("mq_reaper.cli", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
+        ("mq.cli", HTTP_MODULES),
+    ],
+)
+def test_importing_a_module_loads_no_more_than_it_needs(module: str, unwanted: set[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=REPOSITORY
+    )
+
+    assert set(done.stdout.split()) & unwanted == set()

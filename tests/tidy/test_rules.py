@@ -1,0 +1,80 @@
+"""Rules of the house that a look at the source can check."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tidy.sources import REPOSITORY, all_files, package_files, parse
+
+NAMES_THAT_SAY_NOTHING = {"utils", "helpers", "core", "base", "manager", "constants"}
+
+THE_DOOR_TO_THE_DISK = REPOSITORY / "mq" / "spool" / "files.py"
+CHANGES = {
+    "chmod", "chown", "fdatasync", "fsync", "ftruncate", "link", "makedirs", "mkdir", "mkfifo",
+    "mknod", "remove", "removedirs", "removexattr", "rename", "renames", "replace", "rmdir",
+    "setxattr", "symlink", "sync", "truncate", "unlink", "utime", "write",
+}  # fmt: skip
+
+WITHOUT_A_CODE = re.compile(r"#\s*(?:type:\s*ignore(?!\[)|noqa(?!:\s*[A-Z]))")
+
+
+def place(path: Path, node: ast.expr) -> str:
+    return f"{path.relative_to(REPOSITORY)}:{node.lineno}"
+
+
+@pytest.mark.parametrize("name", sorted(NAMES_THAT_SAY_NOTHING))
+def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
+    assert [path for path in all_files() if name in (path.stem, path.parent.name)] == []
+
+
+def test_only_one_module_changes_the_file_system() -> None:
+    others = [
+        place(path, node)
+        for path in package_files()
+        if path != THE_DOOR_TO_THE_DISK
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr in CHANGES) in {("os", True), ("shutil", False)}
+    ]
+
+    assert others == []
+
+
+def test_no_coroutine_sleeps_by_blocking() -> None:
+    blocking = [
+        place(path, call)
+        for path in all_files()
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.AsyncFunctionDef)
+        for call in calls_in(node)
+        if ast.unparse(call.func) in ("time.sleep", "sleep")
+    ]
+
+    assert blocking == []
+
+
+def calls_in(function: ast.AST) -> Iterator[ast.Call]:
+    """Those that the function itself makes; a function inside it may run in a thread."""
+    for node in ast.iter_child_nodes(function):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Call):
+            yield node
+        yield from calls_in(node)
+
+
+def test_an_exception_from_a_rule_names_the_rule() -> None:
+    unnamed = [
+        f"{path.relative_to(REPOSITORY)}:{number}"
+        for path in all_files()
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if WITHOUT_A_CODE.search(line)
+    ]
+
+    assert unnamed == []
