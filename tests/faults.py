@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import functools
 import os
@@ -74,8 +75,11 @@ class Gate:
         self._reached.set()
         assert self._opened.wait(30)
 
-    def is_reached(self) -> bool:
-        return self._reached.is_set()
+    async def reached(self) -> None:
+        """Return once somebody waits at the gate."""
+        async with asyncio.timeout(10):
+            while not self._reached.is_set():
+                await asyncio.sleep(0.001)
 
     def open(self) -> None:
         self._opened.set()

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mq.spool.folders import Spool
 from mq.spool.root import open_root
+from mq.store.store import Store
 from tests.faults import OldFiles, WatchedFiles
+from tests.stores import store_on
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
+
+
+@pytest.fixture
+def orders(root: Path) -> Path:
+    """The folder of the queue `orders`."""
+    return root / "queues" / "orders"
 
 
 @pytest.fixture
@@ -45,3 +53,9 @@ def spool(open_spool: Callable[[WatchedFiles], Spool], files: WatchedFiles) -> S
     opened = open_spool(files)
     (opened.root / "queues" / "orders").mkdir()
     return opened
+
+
+@pytest.fixture
+async def store(root: Path, files: WatchedFiles) -> AsyncIterator[Store]:
+    async with store_on(root, files) as opened:
+        yield opened

@@ -260,6 +260,27 @@ async def test_result_that_nobody_waits_for_any_more_is_handed_over(bench: Bench
     assert abandoned == ["1"]
 
 
+async def test_result_is_handed_over_also_if_the_cancellation_comes_after_it(bench: Bench) -> None:
+    abandoned: list[str] = []
+    gate = await bench.hold_barrier()
+    late: list[asyncio.Task[str]] = []
+
+    async def cancel_the_next() -> None:
+        await bench.committer.run(bench.put("1"))
+        late[0].cancel()
+
+    earlier = asyncio.create_task(cancel_the_next())
+    await asyncio.sleep(0)
+    late.append(asyncio.create_task(bench.committer.run(bench.put("2"), abandoned.append)))
+    await asyncio.sleep(0)
+    gate.open()
+    await earlier
+
+    with pytest.raises(asyncio.CancelledError):
+        await late[0]
+    assert abandoned == ["2"]
+
+
 async def test_in_memory_an_operation_needs_no_barrier(spool: Spool, files: WatchedFiles) -> None:
     async with _bench(spool, files) as bench:
         committer = MemoryCommitter(lambda: None)

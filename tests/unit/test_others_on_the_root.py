@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections import Counter
 from contextlib import closing
@@ -17,9 +18,8 @@ from tests.messages import foreign_id, new_id, write_message
 from tests.stores import LONG_SECONDS, ORDERS, drain, eventually, publish, receive, store_on
 
 
-@pytest.fixture
-def orders(root: Path) -> Path:
-    return root / "queues" / "orders"
+def _no_instances_left(_: object) -> None:
+    raise OSError(errno.EMFILE, "Too many open files")
 
 
 async def test_message_put_by_hand_is_fetched_at_once(root: Path, orders: Path) -> None:
@@ -110,14 +110,26 @@ async def test_queue_made_again_by_another_process_has_its_own_messages_alone(
 async def test_server_without_file_system_events_finds_everything_by_listing(
     root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_instances_left(_: object) -> None:
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr("mq.ready.Watch.__init__", no_instances_left)
+    monkeypatch.setattr("mq.ready.Watch.__init__", _no_instances_left)
     async with store_on(root) as store:
         own = await publish(store, b"body")
         assert await drain(store) == [own]
         by_hand = write_message(root / "elsewhere").rename(orders / new_id()).name
+
+        async def is_fetched() -> bool:
+            return await drain(store) == [by_hand]
+
+        await eventually(is_fetched)
+
+
+async def test_queue_whose_folder_has_the_time_zero_is_listed(
+    root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mq.ready.Watch.__init__", _no_instances_left)
+    async with store_on(root) as store:
+        assert await store.receive(ORDERS, LONG_SECONDS) is None
+        by_hand = write_message(root / "elsewhere").rename(orders / new_id()).name
+        os.utime(orders, (0, 0))
 
         async def is_fetched() -> bool:
             return await drain(store) == [by_hand]

@@ -21,11 +21,6 @@ keys = st.builds(order_key, st.text("ab-", min_size=1, max_size=3), st.integers(
 
 
 @pytest.fixture
-def orders(root: Path) -> Path:
-    return root / "queues" / "orders"
-
-
-@pytest.fixture
 def listings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the folder of each queue was listed."""
     counted: Counter[str] = Counter()
