@@ -4,7 +4,9 @@ format, writable. Refused otherwise with one line that names the folder and the 
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import stat
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +24,9 @@ FORMAT = "mq 1"
 
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _ORDERED = {"ext4", "ext3", "xfs", "btrfs"}
+_OCTAL = re.compile(r"\\([0-7]{3})")
+"""How mountinfo writes a space, a tab, a line's end and a backslash."""
+
 _GRANULARITIES_NS = (1, 100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000)
 
 
@@ -41,8 +46,7 @@ def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
 
     Several servers may do so at once. Raises StartRefused.
     """
-    root = Path(os.path.abspath(root))
-    _refuse_planted_links(root)
+    root = _resolve(Path(os.path.abspath(root)))
     try:
         _make_tree(root, mode, files)
         _refuse_foreign_owner(root)
@@ -62,6 +66,12 @@ def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
         ) from error
     spool.has_seals = file_system.has_seals
     return spool, file_system
+
+
+def _resolve(root: Path) -> Path:
+    """Where the root really is. No link leads there that somebody else may have planted."""
+    _refuse_planted_links(root)
+    return Path(os.path.realpath(root))
 
 
 def _refuse_planted_links(root: Path) -> None:
@@ -196,7 +206,9 @@ def _probe(spool: Spool) -> FileSystem:
 def _can_seal(files: Files, fd: int) -> bool:
     try:
         files.set_attribute(fd, SEAL_ATTRIBUTE, bytes(32))
-    except OSError:
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
         return False
     return True
 
@@ -230,10 +242,10 @@ def _mount_of(path: Path) -> tuple[str, str]:
     """Type and source of the innermost mount above `path`; of two on one point the later."""
     real = os.path.realpath(path)
     found, longest = ("unknown file system", ""), -1
-    with open("/proc/self/mountinfo") as mounts:
+    with open("/proc/self/mountinfo", errors="surrogateescape") as mounts:
         for line in mounts:
             before, _, after = line.partition(" - ")
-            point = before.split()[4].encode().decode("unicode_escape")
+            point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), before.split(" ")[4])
             if longest <= len(point) and (real + "/").startswith(point.rstrip("/") + "/"):
                 kind, source = after.split()[:2]
                 found, longest = (kind, source), len(point)
