@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mq import __version__
-from mq.command import Mode, Size, exit_codes_text, flag, run
+from mq.command import Mode, Seconds, Size, exit_codes_text, flag, run
 from mq.config import MAX_VISIBILITY_SECONDS, STANDALONE_KEEP_SECONDS, ServerConfig
 from mq.logs import LOG_FORMATS, configure_logs
 
@@ -26,7 +26,7 @@ _DEFAULTS = ServerConfig()
 @flag("--peers", "peers", click.IntRange(0, 1000), _DEFAULTS.peers,
       "Other servers on this root. Above 0 order is no longer strictly FIFO.")  # fmt: skip
 @flag("--visibility", "visibility_seconds",
-      click.FloatRange(0, MAX_VISIBILITY_SECONDS, min_open=True), _DEFAULTS.visibility_seconds,
+      Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True), _DEFAULTS.visibility_seconds,
       "Seconds until a received message that was not removed comes back.")  # fmt: skip
 @flag("--max-body", "max_body_bytes", Size(), "256MiB", "Largest body, as 1000, 64KiB or 256MiB.")
 @flag("--max-receives", "max_receives", click.IntRange(0), _DEFAULTS.max_receives,
@@ -37,7 +37,7 @@ _DEFAULTS = ServerConfig()
 @flag("--mode", "mode", Mode(), "700", "Permissions of the folders that are made.")
 @flag("--log-format", "log_format", click.Choice(LOG_FORMATS), _DEFAULTS.log_format,
       "Form of the log on stderr.")  # fmt: skip
-@flag("--keep", "keep_seconds", click.FloatRange(0), STANDALONE_KEEP_SECONDS,
+@flag("--keep", "keep_seconds", Seconds(0), STANDALONE_KEEP_SECONDS,
       "With --standalone: seconds the reaper keeps removed messages.")  # fmt: skip
 @click.option("--standalone", is_flag=True, help="Run a mover and a reaper too.")
 @click.version_option(__version__, message="%(prog)s %(version)s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import signal
@@ -40,6 +41,23 @@ class Size(click.ParamType[int]):
         return int(match[1]) * _UNITS[match[2].lower()]
 
 
+class Seconds(click.FloatRange):
+    """A number of seconds with decimals. Neither `nan`, which compares with nothing, nor `inf`."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            seconds = float(str(value))
+        except ValueError:
+            seconds = math.nan
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return float(super().convert(seconds, param, ctx))
+
+
 class Mode(click.ParamType[int]):
     """The permissions of a folder, in octal: `700`."""
 
@@ -71,10 +89,11 @@ def flag(
 
     Flags that mean the same in two commands share a variable, so that one environment serves all.
     """
+    given = {} if required else {"default": default}
     return click.option(
-        name, field, type=kind, default=default, help=help, required=required,
+        name, field, type=kind, help=help, required=required,
         envvar=variable or "MQ_" + name.lstrip("-").replace("-", "_").upper(),
-        show_envvar=True, show_default=True,
+        show_envvar=True, show_default=True, **given,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import click
 import structlog
 
 from mq import __version__
-from mq.command import exit_codes_text, exit_when_asked, flag, run
+from mq.command import Seconds, exit_codes_text, exit_when_asked, flag, run
 from mq.config import MoverConfig
 from mq.logs import LOG_FORMATS, configure_logs
 from mq.spool.files import Files
@@ -27,7 +27,7 @@ _DEFAULTS = MoverConfig(source=Path(), destination=Path())
 @flag("--destination", "destination", click.Path(path_type=Path), None,
       "Where to: QUEUE:ID goes to QUEUE/ID, another name keeps its name.",
       variable="MQ_MOVER_DESTINATION", required=True)  # fmt: skip
-@flag("--delay", "delay", click.FloatRange(0), _DEFAULTS.delay_seconds,
+@flag("--delay", "delay", Seconds(0), _DEFAULTS.delay_seconds,
       "Seconds from a file's arrival until it is moved. "
       "A server's stamp on the file overrides it.", variable="MQ_MOVER_DELAY")  # fmt: skip
 @flag("--max-receives", "max_receives", click.IntRange(0), _DEFAULTS.max_receives,
