@@ -3,7 +3,8 @@
     python benchmarks/depth.py ROOT [--depths 0,1000000]
 
 For each depth: fill a queue with that many sealed messages, start `mq` on it, take the time of the
-first look, which lists the folder, then the rates of `throughput.py` on that very queue. ROOT needs an inode and a block a message.
+first look, which lists the folder, then the rates of `throughput.py` on that very queue.
+ROOT needs an inode and a block a message.
 """
 
 from __future__ import annotations
