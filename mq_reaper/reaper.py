@@ -60,7 +60,8 @@ class Reaper:
             time.sleep(max(self._config.rescan_seconds, _SCAN_PAUSE_FACTOR * took))
 
     def reap(self) -> int:
-        """Unlink all that is due now; returns how many files. Raises OSError."""
+        """Unlink all that is due now; returns how many files. What cannot be unlinked stays and is
+        reported once. Raises OSError if a sync or a listing fails."""
         folders: list[str] = []
         count = self._unlink_batches(self._folder, self._due(folders))
         for name in folders:
@@ -83,7 +84,11 @@ class Reaper:
 
     def _reap_queue(self, name: str) -> int:
         """Empty and remove the folder of a deleted queue."""
-        folder = self._files.open_folder(self._folder, name)
+        try:
+            folder = self._files.open_folder(self._folder, name)
+        except OSError as error:
+            self._report(name, f"{error.strerror}")
+            return 0
         try:
             inside = []
             for message in self._list(folder):
@@ -119,6 +124,8 @@ class Reaper:
                 count += 1
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                self._report(name, f"{error.strerror}")
         return count
 
     def _sync(self) -> None:
