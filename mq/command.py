@@ -9,12 +9,12 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 import click
 
-from mq.errors import EXIT_CODES, ExitCode, StartRefused
+from mq.errors import EXIT_CODES, CommandFailed, ExitCode
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,27 +97,23 @@ def flag(
     )  # fmt: skip
 
 
-def exit_codes_text() -> str:
+def exit_codes_text(meanings: Mapping[ExitCode, str] = EXIT_CODES) -> str:
     """For the end of `--help`."""
-    codes = "\n".join(f"{code.value:>4}  {meaning}" for code, meaning in EXIT_CODES.items())
+    codes = "\n".join(f"{code.value:>4}  {meanings[code]}" for code in sorted(meanings))
     return f"\b\nExit codes:\n{codes}"
 
 
-def run(command: click.Command) -> NoReturn:
+def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -> NoReturn:
     """Run a command; an error is one line on stderr, the exit code says of what kind."""
     _follow_parent()
-    name = command.name
     try:
-        code = command.main(prog_name=name, standalone_mode=False)
-    except click.ClickException as error:
-        code = _refuse(name, ExitCode.USAGE, error.format_message())
-    except StartRefused as error:
-        code = _refuse(name, error.exit_code, str(error))
+        code = command.main(prog_name=command.name, standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         code = 128 + signal.SIGINT
-    except Exception:
-        traceback.print_exc()
-        code = _refuse(name, ExitCode.SOFTWARE, "this should not have happened")
+    except Exception as error:
+        code, detail = _explain(error)
+        detail = " ".join(detail.split())
+        click.echo(f"{command.name}: {detail} (exit {code.value}: {meanings[code]})", err=True)
     sys.exit(code)
 
 
@@ -131,11 +127,13 @@ def exit_when_asked() -> None:
         signal.signal(number, lambda *_: os._exit(ExitCode.OK))
 
 
-def _refuse(name: str | None, code: ExitCode, detail: str) -> ExitCode:
-    click.echo(
-        f"{name}: {' '.join(detail.split())} (exit {code.value}: {EXIT_CODES[code]})", err=True
-    )
-    return code
+def _explain(error: Exception) -> tuple[ExitCode, str]:
+    if isinstance(error, click.ClickException):
+        return ExitCode.USAGE, error.format_message()
+    if isinstance(error, CommandFailed):
+        return error.exit_code, str(error)
+    traceback.print_exception(error)
+    return ExitCode.SOFTWARE, "this should not have happened"
 
 
 def _follow_parent() -> None:

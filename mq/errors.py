@@ -56,15 +56,20 @@ class StoreUnavailable(MQError):
 
 
 class ExitCode(IntEnum):
-    """How a process ends; the values above 2 are those of BSD's sysexits.h."""
+    """How a process ends; the values from 64 on are those of BSD's sysexits.h."""
 
     OK = 0
+    FINDINGS = 1
     USAGE = 2
+    EMPTY = 3
+    NOT_FOUND = 4
+    REFUSED = 5
     FORMAT = 65
     UNAVAILABLE = 69
     SOFTWARE = 70
     SYSTEM = 71
     ROOT = 73
+    TRY_AGAIN = 75
     OWNER = 77
     FOLDERS = 78
 
@@ -80,12 +85,28 @@ EXIT_CODES = {
     ExitCode.OWNER: "the root belongs to somebody else",
     ExitCode.FOLDERS: "the folders are on different file systems",
 }
-"""What `--help` says of each exit code."""
+"""What `--help` says of each exit code of a process that stays."""
+
+CTL_EXIT_CODES = EXIT_CODES | {
+    ExitCode.OK: "done",
+    ExitCode.FINDINGS: "fsck: findings remain",
+    ExitCode.USAGE: "a flag or argument is wrong, or needs another way in",
+    ExitCode.EMPTY: "empty: there is no message to show",
+    ExitCode.NOT_FOUND: "no such queue or message",
+    ExitCode.REFUSED: "refused; nothing was changed",
+    ExitCode.UNAVAILABLE: "no server answers there, or not as MQ does",
+    ExitCode.TRY_AGAIN: "not possible now, the outcome may be unknown: try again",
+}
+"""What `mqctl --help` says of each exit code."""
 
 
-class StartRefused(MQError):
-    """The process cannot start; `exit_code` says which kind of trouble it is."""
+class CommandFailed(MQError):
+    """A command cannot do what it was asked; `exit_code` says which kind of trouble it is."""
 
     def __init__(self, exit_code: ExitCode, detail: str) -> None:
         super().__init__(detail)
         self.exit_code = exit_code
+
+
+class StartRefused(CommandFailed):
+    """The process cannot start."""

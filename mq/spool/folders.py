@@ -24,11 +24,12 @@ class Spool:
     so a queue that another process deleted is seen as gone.
     """
 
-    def __init__(self, root: Path, files: Files) -> None:
+    def __init__(self, root: Path, files: Files, *others: Actor) -> None:
+        """For a server, and for whoever of `others` may do more."""
         self.root = root
         self.files = files
         self.has_seals = True
-        self._allowed = allowed_moves(Actor.SERVER)
+        self._allowed = allowed_moves(Actor.SERVER).union(*map(allowed_moves, others))
         self._fds = {
             folder: files.open_folder(None, str(root / folder)) for folder in FIXED_FOLDERS
         }

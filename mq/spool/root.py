@@ -8,12 +8,14 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from mq.errors import ExitCode, StartRefused
-from mq.lifecycle import FIXED_FOLDERS, Folder
+from mq.lifecycle import FIXED_FOLDERS, Actor, Folder
 from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import Spool
 from mq.spool.message import SEAL_ATTRIBUTE
@@ -46,26 +48,56 @@ def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
 
     Several servers may do so at once. Raises StartRefused.
     """
-    root = _resolve(Path(os.path.abspath(root)))
-    try:
+    root = Path(os.path.abspath(root))
+    with _refusing(root):
+        root = _resolve(root)
         _make_tree(root, mode, files)
         _refuse_foreign_owner(root)
-        _refuse_unknown_format(root, files)
-        _refuse_mixed_file_systems(root)
-        spool = Spool(root, files)
+        if not (root / FORMAT_FILE).exists():
+            write_format(root, files)
+        spool = _open_checked(root, files)
         try:
-            file_system = _probe(spool)
+            file_system = measure_file_system(spool)
+            _send_probe(spool)
         except BaseException:
             spool.close()
             raise
+    return spool, file_system
+
+
+def visit_root(root: Path, files: Files, *others: Actor) -> Spool:
+    """Open a root that is there, beside its servers. Nothing is made or written; a missing format
+    file is borne. Raises StartRefused."""
+    root = Path(os.path.abspath(root))
+    with _refusing(root):
+        root = _resolve(root)
+        for folder in FIXED_FOLDERS:
+            if not (root / folder).is_dir():
+                raise StartRefused(
+                    ExitCode.ROOT,
+                    f"root {root}: there is no folder {folder} in it; name a root of MQ, or make "
+                    "one: mq and `mqctl create` do",
+                )
+        _refuse_foreign_owner(root)
+        return _open_checked(root, files, *others)
+
+
+@contextmanager
+def _refusing(root: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise StartRefused(
             ExitCode.ROOT,
             f"root {root}: {error.strerror}: {error.filename or root}; "
             "the server must be able to make, read and write its folders",
         ) from error
-    spool.has_seals = file_system.has_seals
-    return spool, file_system
+
+
+def _open_checked(root: Path, files: Files, *others: Actor) -> Spool:
+    _refuse_unknown_format(root)
+    _refuse_mixed_file_systems(root)
+    return Spool(root, files, *others)
 
 
 def _resolve(root: Path) -> Path:
@@ -96,8 +128,6 @@ def _refuse_planted_links(root: Path) -> None:
             here, parts = "/", [*Path(target).parts[1:], *parts]
         except FileNotFoundError:
             return
-        except OSError as error:
-            raise StartRefused(ExitCode.ROOT, f"root {root}: {error.strerror}: {here}") from error
 
 
 def _make_tree(root: Path, mode: int, files: Files) -> None:
@@ -129,12 +159,12 @@ def _refuse_foreign_owner(root: Path) -> None:
             )
 
 
-def _refuse_unknown_format(root: Path, files: Files) -> None:
-    """Write the format file whole or not at all if there is none; two servers may both try."""
+def _refuse_unknown_format(root: Path) -> None:
     path = root / FORMAT_FILE
-    if not path.exists():
-        _write_format(root, files)
-    found = path.read_text(errors="replace").strip()[:80]
+    try:
+        found = path.read_text(errors="replace").strip()[:80]
+    except FileNotFoundError:
+        return
     if found != FORMAT:
         raise StartRefused(
             ExitCode.FORMAT,
@@ -143,7 +173,8 @@ def _refuse_unknown_format(root: Path, files: Files) -> None:
         )
 
 
-def _write_format(root: Path, files: Files) -> None:
+def write_format(root: Path, files: Files) -> None:
+    """Write the format file whole or not at all if there is none; two servers may both try."""
     root_fd = files.open_folder(None, str(root))
     try:
         fd = files.open_unnamed(root_fd, 0o644)
@@ -173,26 +204,22 @@ def _refuse_mixed_file_systems(root: Path) -> None:
         )
 
 
-def _probe(spool: Spool) -> FileSystem:
-    """Send an empty hidden file the whole way to `remove`, where the reaper takes it."""
+def measure_file_system(spool: Spool) -> FileSystem:
+    """Find out what the root's file system does, with a file that never has a name; the spool then
+    knows whether it has seals."""
     files = spool.files
     kind = file_system_kind(spool.root)
     fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
     try:
-        warnings = []
-        has_seals = _can_seal(files, fd)
-        if not has_seals:
-            warnings.append(
-                f"{kind} has no user extended attributes: no seals, receive counts or dead letters"
-            )
+        spool.has_seals = _can_seal(files, fd)
         granularity_ns = _stamp_granularity_ns(files, fd)
-        name = f"{HIDDEN}probe-{os.getpid()}-{os.urandom(6).hex()}"
-        files.lock(fd)  # another server's sweep takes a hidden file for an upload
-        files.link(fd, spool.fd(Folder.NEW), name)
-        for source, target in pairwise(FIXED_FOLDERS):
-            files.rename(spool.fd(source), name, spool.fd(target), name)
     finally:
         files.close(fd)
+    warnings = []
+    if not spool.has_seals:
+        warnings.append(
+            f"{kind} has no user extended attributes: no seals, receive counts or dead letters"
+        )
     if kind in _IN_MEMORY:
         warnings.append(f"{kind} keeps nothing over a power cut: syncs are skipped")
     elif kind not in _ORDERED or not _has_journal(spool.root, kind):
@@ -200,7 +227,22 @@ def _probe(spool: Spool) -> FileSystem:
             f"{kind} is not known to keep renames in order over a power cut "
             "(ext4 with a journal, xfs and btrfs are)"
         )
-    return FileSystem(kind, has_seals, granularity_ns, kind in _IN_MEMORY, tuple(warnings))
+    in_memory = kind in _IN_MEMORY
+    return FileSystem(kind, spool.has_seals, granularity_ns, in_memory, tuple(warnings))
+
+
+def _send_probe(spool: Spool) -> None:
+    """Send an empty hidden file the whole way to `remove`, where the reaper takes it."""
+    files = spool.files
+    name = f"{HIDDEN}probe-{os.getpid()}-{os.urandom(6).hex()}"
+    fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
+    try:
+        files.lock(fd)  # another server's sweep takes a hidden file for an upload
+        files.link(fd, spool.fd(Folder.NEW), name)
+        for source, target in pairwise(FIXED_FOLDERS):
+            files.rename(spool.fd(source), name, spool.fd(target), name)
+    finally:
+        files.close(fd)
 
 
 def _can_seal(files: Files, fd: int) -> bool:
