@@ -82,7 +82,9 @@ class Wire:
         assert len(body) == length
         return Answer(version, status, headers, body)
 
-    def request(self, method: str, target: str, body: bytes | None = None, **more: str) -> Answer:
+    def request(
+        self, method: str, target: str, body: bytes | None = None, /, **more: str
+    ) -> Answer:
         """Send a request and read its answer; `if_match=...` sends `If-Match: ...`."""
         self.send(request_bytes(method, target, body, **more))
         return self.answer(method)
@@ -91,7 +93,7 @@ class Wire:
         """Wait for the next byte or the end; whether it was the end."""
         return self._reader.read(1) == b""
 
-    def publish(self, queue: str, body: bytes = b"body", **headers: str) -> str:
+    def publish(self, queue: str, body: bytes = b"body", /, **headers: str) -> str:
         """Returns the id."""
         answer = self.request("POST", f"/{queue}/messages", body, **headers)
         assert answer.status == 201
@@ -118,7 +120,7 @@ class Wire:
         self.close()
 
 
-def request_bytes(method: str, target: str, body: bytes | None = None, **more: str) -> bytes:
+def request_bytes(method: str, target: str, body: bytes | None = None, /, **more: str) -> bytes:
     """A request as bytes; `if_match=...` becomes `If-Match: ...`."""
     lines = [f"{method} {target} HTTP/1.1", "Host: mq"]
     lines += [f"{name.replace('_', '-').title()}: {value}" for name, value in more.items()]

@@ -22,16 +22,19 @@ from tests.contract.conftest import (
 )
 
 UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-MAX_BODY_BYTES = 200_000
-
 both_sizes = pytest.mark.parametrize("size", [10, 3 * SMALL_BODY_BYTES], ids=["small", "large"])
 """In memory, and streamed into a file."""
 
 
+@pytest.fixture(scope="module", params=[1000, 2_000_000])
+def max_body_bytes(request: pytest.FixtureRequest) -> int:
+    """A limit within what is handled in memory, and one far above."""
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def strict_server(start_shared: Callable[..., Server]) -> Server:
-    """A server with a low limit for bodies."""
-    return start_shared(f"--max-body={MAX_BODY_BYTES}")
+def strict_server(start_shared: Callable[..., Server], max_body_bytes: int) -> Server:
+    return start_shared(f"--max-body={max_body_bytes}")
 
 
 @pytest.fixture
@@ -154,30 +157,41 @@ def test_a_message_is_not_there_before_its_body_is_whole(
     assert consumer.receive(queue).body == b"b" * size
 
 
-def test_a_body_up_to_the_limit_is_taken(strict: Wire) -> None:
+def test_a_body_up_to_the_limit_is_taken(strict: Wire, max_body_bytes: int) -> None:
     queue = make_queue(strict)
 
-    strict.publish(queue, b"b" * MAX_BODY_BYTES)
+    strict.publish(queue, b"b" * max_body_bytes)
 
-    assert len(strict.receive(queue).body) == MAX_BODY_BYTES
+    assert len(strict.receive(queue).body) == max_body_bytes
 
 
 def test_a_length_over_the_limit_is_413_before_the_body_is_sent(
-    strict_server: Server, strict: Wire
+    strict_server: Server, strict: Wire, max_body_bytes: int
 ) -> None:
     queue = make_queue(strict)
 
-    strict.send(head_of(queue, MAX_BODY_BYTES + 1))
+    strict.send(head_of(queue, max_body_bytes + 1))
 
-    assert_problem(strict.answer(), 413, "body-too-large", str(MAX_BODY_BYTES))
+    assert_problem(strict.answer(), 413, "body-too-large", str(max_body_bytes))
     assert files_of(strict_server, queue) == []
 
 
-def test_chunks_over_the_limit_are_413(strict_server: Server, strict: Wire) -> None:
+def test_chunks_up_to_the_limit_are_taken(strict: Wire, max_body_bytes: int) -> None:
     queue = make_queue(strict)
-    strict.send(chunked_head(queue), chunked(b"b" * (MAX_BODY_BYTES + 1), 50_000))
 
-    assert_problem(strict.answer(), 413, "body-too-large", str(MAX_BODY_BYTES))
+    strict.send(chunked_head(queue), chunked(b"b" * max_body_bytes, 50_000))
+
+    assert strict.answer().status == 201
+
+
+def test_chunks_over_the_limit_are_413(
+    strict_server: Server, strict: Wire, max_body_bytes: int
+) -> None:
+    queue = make_queue(strict)
+
+    strict.send(chunked_head(queue), chunked(b"b" * (max_body_bytes + 1), 50_000))
+
+    assert_problem(strict.answer(), 413, "body-too-large", str(max_body_bytes))
     assert files_of(strict_server, queue) == []
     assert strict.receive(queue).status == 204
 
@@ -198,10 +212,10 @@ def test_expect_without_a_queue_is_404_without_100(wire: Wire) -> None:
     assert_problem(wire.answer(), 404, "queue-not-found", "absent")
 
 
-def test_expect_over_the_limit_is_413_without_100(strict: Wire) -> None:
+def test_expect_over_the_limit_is_413_without_100(strict: Wire, max_body_bytes: int) -> None:
     queue = make_queue(strict)
 
-    strict.send(head_of(queue, MAX_BODY_BYTES + 1, expect="100-continue"))
+    strict.send(head_of(queue, max_body_bytes + 1, expect="100-continue"))
 
     assert_problem(strict.answer(), 413, "body-too-large")
 

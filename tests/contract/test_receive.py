@@ -32,14 +32,15 @@ def receive_again(hasty: Wire, queue: str) -> Answer:
     return hasty.receive(queue)
 
 
-def test_a_received_message_has_body_id_and_lease(wire: Wire, queue: str) -> None:
-    message_id = wire.publish(queue, b"hello")
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_a_received_message_has_body_id_and_lease(wire: Wire, queue: str, size: int) -> None:
+    message_id = wire.publish(queue, b"b" * size)
 
     answer = wire.receive(queue)
 
-    assert (answer.status, answer.body) == (200, b"hello")
+    assert (answer.status, answer.body) == (200, b"b" * size)
     assert answer.headers["x-message-id"] == message_id
-    assert answer.headers["content-length"] == "5"
+    assert answer.headers["content-length"] == str(size)
     assert LEASE.fullmatch(answer.headers["etag"])
     assert answer.headers["x-receive-count"] == "1"
     assert answer.headers["cache-control"] == "no-store"
