@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -260,3 +262,31 @@ def test_thousands_of_due_messages_are_moved_in_one_pass(
     _run_once(make_mover())
 
     assert len(names_in(orders)) == 3000
+
+
+def test_mover_without_events_scans_every_second(
+    delay: Path,
+    orders: Path,
+    files: WatchedFiles,
+    make_mover: MakeMover,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_instances_left(_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    def stop(*_: object) -> None:
+        raise SystemExit
+
+    def run() -> None:
+        with suppress(SystemExit):
+            make_mover().run()
+
+    monkeypatch.setattr("mq_mover.mover.Watch.__init__", no_instances_left)
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: files.calls["open_folder"] > 2)
+    _leased(delay, "1", 0.001)
+
+    wait_until(lambda: names_in(orders) == ["1"])
+    files.before["open_folder"] = stop
+    thread.join()

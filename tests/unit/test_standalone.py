@@ -1,0 +1,108 @@
+"""`mq --standalone`: mover and reaper run beside the server, come back, and never outlive it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Server, wait_until
+from tests.contract.conftest import Wire
+from tests.messages import names_in, write_message
+
+StartServer = Callable[..., Server]
+
+
+@pytest.fixture
+def standalone(start_server: StartServer) -> Server:
+    server = start_server("--standalone", "--keep=0", "--visibility=0.2", "--max-receives=2")
+    wait_until(lambda: set(_children(server)) == {"mq_mover", "mq_reaper"})
+    return server
+
+
+@contextmanager
+def _wire(server: Server) -> Iterator[Wire]:
+    with closing(Wire(server.port)) as wire:
+        yield wire
+
+
+def _children(server: Server) -> dict[str, int]:
+    """The living children of a server: module and process id."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            arguments = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if int(parent) == server.popen.pid and state != "Z" and b"-m" in arguments:
+            found[arguments[arguments.index(b"-m") + 1].decode()] = int(folder.name)
+    return found
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_message_goes_the_whole_way_by_itself(standalone: Server) -> None:
+    with _wire(standalone) as wire:
+        wire.request("PUT", "/orders")
+        message_id = wire.publish("orders")
+        assert wire.receive("orders").headers["x-receive-count"] == "1"
+
+        wait_until(lambda: wire.count("orders") == (1, 0))
+        again = wire.receive("orders")
+        assert again.headers["x-receive-count"] == "2"
+
+        dead = standalone.root / "queues" / "orders.dead"
+        wait_until(lambda: dead.exists() and names_in(dead) == [message_id])
+        assert wire.remove("orders.dead", message_id).status == 202
+
+    wait_until(lambda: names_in(standalone.root / "remove") == [])
+
+
+@pytest.mark.parametrize("child", ["mq_mover", "mq_reaper"])
+def test_killed_child_is_started_again(standalone: Server, child: str) -> None:
+    killed = _children(standalone)[child]
+
+    os.kill(killed, signal.SIGKILL)
+
+    wait_until(lambda: _children(standalone).get(child, killed) != killed)
+    assert f"child={child}" in standalone.log()
+
+
+def test_restarted_mover_finds_what_came_while_none_ran(standalone: Server) -> None:
+    (standalone.root / "queues" / "orders").mkdir()
+    mover = _children(standalone)["mq_mover"]
+    os.kill(mover, signal.SIGKILL)
+    write_message(standalone.root / "delay" / "orders:1")
+
+    wait_until(lambda: names_in(standalone.root / "queues" / "orders") == ["1"])
+
+
+def test_children_stop_with_the_server(standalone: Server) -> None:
+    children = _children(standalone).values()
+
+    assert standalone.stop() == 0
+
+    assert not any(_is_alive(pid) for pid in children)
+
+
+def test_no_child_outlives_a_killed_server(standalone: Server) -> None:
+    children = _children(standalone).values()
+
+    standalone.kill()
+
+    wait_until(lambda: not any(_is_alive(pid) for pid in children))
+
+
+def test_without_the_flag_there_are_no_children(start_server: StartServer) -> None:
+    assert _children(start_server()) == {}
