@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 
 _BACKLOG = 1024
 _GARBAGE_THRESHOLD = 20_000
+_CUT_OFF_SECONDS = 0.5
+"""How long a request that is cut off has to notice it."""
 
 
 def serve(config: ServerConfig, keep_seconds: float | None = None) -> None:
@@ -60,13 +62,14 @@ async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
         loop.add_signal_handler(signal_number, stop.set)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config))
-        runner = web.ServerRunner(HttpServer(make_api(store)), shutdown_timeout=SHUTDOWN_SECONDS)
+        http = HttpServer(make_api(store))
+        runner = web.ServerRunner(http, shutdown_timeout=_CUT_OFF_SECONDS)
         await runner.setup()
         port = await _listen(runner, config)
         if keep_seconds is not None:
             await stack.enter_async_context(run_children(config, keep_seconds))
         # Last in, first out: stop accepting and answer, then the children, then the store.
-        stack.push_async_callback(runner.cleanup)
+        stack.push_async_callback(_stop_serving, runner, http)
         _calm_garbage_collector()
         log.info("listening", url=f"http://{_host(config.address)}:{port}")
         await stop.wait()
@@ -82,6 +85,14 @@ def _calm_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GARBAGE_THRESHOLD)
+
+
+async def _stop_serving(runner: web.ServerRunner, http: HttpServer) -> None:
+    """No new connections; then answer; then cut off whoever takes longer than SHUTDOWN_SECONDS."""
+    for site in list(runner.sites):
+        await site.stop()
+    await http.drain(SHUTDOWN_SECONDS)
+    await runner.cleanup()
 
 
 async def _listen(runner: web.ServerRunner, config: ServerConfig) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import structlog
 from aiohttp import web
@@ -71,8 +72,39 @@ class HttpServer(web.Server):
     """
 
     def __init__(self, handler: RequestHandler) -> None:
-        super().__init__(handler)
+        super().__init__(self._handle)
+        self._handler = handler
         self._event_loop = asyncio.get_running_loop()
+        self._busy: set[web.RequestHandler] = set()
+        self._is_draining = False
+        self._is_drained = asyncio.Event()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._busy.add(request.protocol)
+        try:
+            response = await self._handler(request)
+        finally:
+            self._busy.discard(request.protocol)
+            if self._is_draining and not self._busy:
+                self._is_drained.set()
+        if self._is_draining:
+            response.force_close()
+        return response
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Close idle connections at once, and each other one when its request is answered.
+
+        A body that is still being sent is read to its end; aiohttp's own way to stop would read
+        no more of it and wait for the rest in vain.
+        """
+        self._is_draining = True
+        for connection in self.connections:
+            if connection not in self._busy:
+                connection.close()
+        if self._busy:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_seconds):
+                    await self._is_drained.wait()
 
     def __call__(self) -> web.RequestHandler:
         return Connection(
