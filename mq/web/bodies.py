@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from aiohttp import StreamReader, web
 
 from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
-from mq.errors import BodyTooLarge, BodyUnreadable, ExpectationFailed
+from mq.errors import BodyTooLarge, BodyUnreadable, ExpectationFailed, InvalidRequest
 from mq.names import QueueName
 from mq.store.publish import Draft
 from mq.store.store import Store
@@ -25,6 +25,7 @@ async def read_small_body(
     `100 Continue` never sends it. Raises BodyTooLarge, BodyUnreadable, QueueNotFound,
     StoreUnavailable, ExpectationFailed.
     """
+    _check_coding(request)
     declared = request.content_length
     _check_length(declared or 0, store.max_body_bytes)
     if declared is None or declared > SMALL_BODY_BYTES or "Expect" in request.headers:
@@ -72,6 +73,12 @@ async def _read(content: StreamReader, length: int) -> bytes | bytearray:
         return body
     except (web.RequestPayloadError, ConnectionError) as error:
         raise BodyUnreadable(f"the body broke off or broke its framing: {error}") from error
+
+
+def _check_coding(request: web.BaseRequest) -> None:
+    coding = request.headers.get("Transfer-Encoding", "chunked")
+    if coding.strip().lower() != "chunked":
+        raise InvalidRequest(f"header Transfer-Encoding {coding!r}: only chunked is read")
 
 
 def _check_length(length: int, limit: int) -> None:

@@ -21,7 +21,10 @@ from mq.web.bodies import read_large_body, read_small_body
 from mq.web.connection import is_client_gone
 from mq.web.times import rfc3339
 
-_ENTITY_TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*')
+_EMPTY_ELEMENTS = " \t,"
+"""Stand for nothing in a list (RFC 9110, section 5.6.1)."""
+
+_ENTITY_TAG = re.compile(r'(W/)?"([^"]*)"[ \t]*(?:,[ \t,]*|$)')
 _LEASE = re.compile(r"[0-9a-f]{16}")
 
 
@@ -143,18 +146,15 @@ def _leases(request: web.BaseRequest) -> frozenset[int] | None:
     text = ",".join(values)
     if not values or text.strip() == "*":
         return None
-    leases, position = set(), 0
-    while True:
-        tag = _ENTITY_TAG.match(text, position)
-        if tag is None:
-            raise InvalidRequest(
-                f"header If-Match {text!r}: give the ETag as it came, with its quotes"
-            )
+    rest = text.strip(_EMPTY_ELEMENTS)
+    leases = set()
+    while tag := _ENTITY_TAG.match(rest):
         if tag[1] is None and _LEASE.fullmatch(tag[2]) and int(tag[2], 16):
             leases.add(int(tag[2], 16))
-        position = tag.end()
-        if position == len(text):
+        rest = rest[tag.end() :]
+        if not rest:
             return frozenset(leases)
-        if text[position] != ",":
-            raise InvalidRequest(f"header If-Match {text!r}: separate the tags by commas")
-        position += 1
+    raise InvalidRequest(
+        f"header If-Match {text!r}: give the ETag as it came, quotes included; "
+        "separate several by commas"
+    )

@@ -147,6 +147,19 @@ def test_a_length_that_can_be_read_in_two_ways_is_400(
     assert list((server.root / "queues" / queue).iterdir()) == []
 
 
+def test_a_transfer_coding_that_is_not_undone_is_refused(
+    wire: Wire, server: Server, queue: str
+) -> None:
+    """Stored as it came, the message would be what no receiver expects."""
+    head = (
+        f"POST /{queue}/messages HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"
+    )
+    wire.send(head.encode(), b"4\r\nbody\r\n0\r\n\r\n")
+
+    assert_problem(wire.answer(), 400, "invalid-request", "Transfer-Encoding")
+    assert list((server.root / "queues" / queue).iterdir()) == []
+
+
 def test_a_body_is_never_read_as_a_request(wire: Wire, queue: str) -> None:
     hidden = request_bytes("DELETE", f"/{queue}")
 

@@ -123,6 +123,7 @@ def test_a_wrong_parameter_is_400_and_removes_nothing(wire: Wire, queue: str, qu
         f'{{lease}},"of somebody else",{ANOTHER_LEASE}',
         f"W/{ANOTHER_LEASE},{{lease}}",
         f"{ANOTHER_LEASE}\r\nIf-Match: {{lease}}",
+        f", {ANOTHER_LEASE},,{{lease}} ,",
         "*",
     ],
 )
@@ -173,6 +174,7 @@ def test_if_match_without_the_current_lease_is_412_and_moves_nothing(
         f"{ANOTHER_LEASE};{ANOTHER_LEASE}",
         f"{ANOTHER_LEASE},*",
         f"*,{ANOTHER_LEASE}",
+        ", ,",
         f"w/{ANOTHER_LEASE}",
     ],
 )
