@@ -1,0 +1,162 @@
+"""Wheel and sdist: built from the tracked files alone, installed, run.
+
+Each Python that pyproject.toml names is tried, if it runs on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from mq import __version__
+from tests.conftest import LISTENING, wait_until
+from tests.tidy.sources import REPOSITORY
+
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+VERSIONS = [
+    classifier.rpartition(" ")[2]
+    for classifier in PROJECT["classifiers"]
+    if classifier.startswith("Programming Language :: Python :: 3.")
+]
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    """What a command prints, on both channels; it must succeed."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("MQ_")}
+    done = subprocess.run(
+        command, check=False, cwd=cwd, env=ours | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def find_python(version: str) -> Path:
+    """An interpreter of that version which runs: a name on PATH may be a shim that does not."""
+    folders = [Path(folder) for folder in os.environ["PATH"].split(os.pathsep)]
+    folders += sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin"))
+    for python in (Path(sys.executable), *(folder / f"python{version}" for folder in folders)):
+        code = "import ensurepip, sys; print(*sys.version_info[:2], sep='.')"
+        try:
+            tried = subprocess.run([python, "-c", code], check=False, capture_output=True)
+        except OSError:
+            continue
+        if tried.stdout.decode().strip() == version:
+            return python
+    pytest.skip(f"no python{version} with venv runs on this machine")
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Packages can be had. Without a network these tests skip, but not in CI."""
+    folder = tmp_path_factory.mktemp("index")
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir",
+               "--dest", str(folder), "click"]  # fmt: skip
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        reason = f"no package index can be reached: {done.stderr.strip().splitlines()[-1]}"
+        assert not os.environ.get("CI"), reason
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def archives(index: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Wheel and sdist of a clean copy."""
+    copy = tmp_path_factory.mktemp("copy")
+    for name in tracked_files():
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, target)
+    run(sys.executable, "-m", "build", "--outdir", copy / "made", copy)
+    [wheel] = (copy / "made").glob("*.whl")
+    [sdist] = (copy / "made").glob("*.tar.gz")
+    return wheel, sdist
+
+
+def tracked_files() -> list[str]:
+    """Skips where this is no clone."""
+    if shutil.which("git") is None:
+        pytest.skip("git is missing: install the package git")
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("this is no clone: nothing says which files belong to it")
+    listed = run("git", "-c", "safe.directory=*", "-C", REPOSITORY, "ls-files", "-z")
+    return [name for name in listed.split("\0") if name and (REPOSITORY / name).exists()]
+
+
+def install(python: Path, archive: Path, folder: Path) -> Path:
+    """Into a fresh virtual environment; returns where its commands are."""
+    run(python, "-m", "venv", folder)
+    run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", archive)
+    return folder / "bin"
+
+
+def assert_serves(commands: Path, folder: Path) -> None:
+    """The installed commands say their version, and the installed `mq` takes a message."""
+    for name in PROJECT["scripts"]:
+        assert run(commands / name, "--version", cwd=folder) == f"{name} {__version__}\n"
+    log = folder / "mq.log"
+    with log.open("wb") as stderr:
+        server = subprocess.Popen(
+            [commands / "mq", "--standalone", f"--root={folder / 'root'}", "--port=0"],
+            stderr=stderr, cwd=folder,
+        )  # fmt: skip
+    try:
+        wait_until(lambda: LISTENING.search(log.read_text()) or server.poll() is not None, 60)
+        listening = LISTENING.search(log.read_text())
+        assert listening, log.read_text()
+        url = f"http://127.0.0.1:{listening[1]}/orders"
+        code = (
+            "import sys, urllib.request as u\n"
+            "ask = lambda *a, **k: u.urlopen(u.Request(*a, **k), timeout=30)\n"
+            f"assert ask({url!r}, method='PUT').status == 201\n"
+            f"assert ask({url + '/messages'!r}, b'one').status == 201\n"
+            f"assert ask({url + '/messages'!r}).read() == b'one'\n"
+        )
+        run(commands / "python", "-c", code)
+    finally:
+        server.terminate()
+        assert server.wait(30) == 0
+
+
+def test_wheel_holds_the_packages_their_types_and_the_licence(archives: tuple[Path, Path]) -> None:
+    names = zipfile.ZipFile(archives[0]).namelist()
+
+    assert {f"{package}/py.typed" for package in ("mq", "mq_mover", "mq_reaper")} <= set(names)
+    assert f"mq_server-{__version__}.dist-info/licenses/LICENSE" in names
+    assert {name.partition("/")[0] for name in names} == {
+        "mq", "mq_mover", "mq_reaper", f"mq_server-{__version__}.dist-info",
+    }  # fmt: skip
+
+
+def test_sdist_holds_what_is_tracked(archives: tuple[Path, Path]) -> None:
+    with tarfile.open(archives[1]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+
+    assert names >= set(tracked_files()) - {".gitignore"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_wheel_installs_and_serves(
+    version: str, archives: tuple[Path, Path], tmp_path: Path
+) -> None:
+    python = find_python(version)
+
+    commands = install(python, archives[0], tmp_path / "venv")
+
+    assert_serves(commands, tmp_path)
+
+
+def test_sdist_installs_and_serves(archives: tuple[Path, Path], tmp_path: Path) -> None:
+    commands = install(Path(sys.executable), archives[1], tmp_path / "venv")
+
+    assert_serves(commands, tmp_path)
