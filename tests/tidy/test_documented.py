@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +25,8 @@ from mq_reaper.cli import mq_reaper
 from tests.tidy.sources import REPOSITORY, read_table
 
 COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper}
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/lifecycle.md",
+             "docs/operations.md", "docs/protocol.md"]  # fmt: skip
 COMPUTED_DEFAULTS = {"--min-free": "16 MiB, or 1 % of a smaller file system"}
 
 
@@ -186,3 +189,22 @@ def test_lifecycle_shows_the_seal_byte_by_byte() -> None:
         packed = Seal(**dict.fromkeys(Seal._fields, 0) | {row[2]: 0x01020304}).pack()
         expected = struct.pack(f">{offset}x{'I' if size == 4 else 'Q'}", 0x01020304)
         assert packed == expected.ljust(len(packed), b"\0")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_link_leads_somewhere(name: str) -> None:
+    """To a file of the repository and a heading in it; links to elsewhere are not looked at."""
+    document = REPOSITORY / name
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", document.read_text())
+    targets = {(document.parent / path if path else document, anchor) for path, anchor in links}
+
+    assert {path for path, _ in targets if not path.exists()} == set()
+    assert {
+        anchor for path, anchor in targets if anchor and anchor not in anchors_of(path)
+    } == set()
+
+
+def anchors_of(document: Path) -> set[str]:
+    """Those of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
