@@ -52,7 +52,7 @@ class Process:
 
 
 class Server(Process):
-    """`mq` on a root, ready for requests. `restart` starts it again on the same root."""
+    """`mq` on a root, ready for requests."""
 
     def __init__(self, root: Path, *flags: str, log: Path) -> None:
         self.root = root
@@ -68,9 +68,6 @@ class Server(Process):
     def _find_port(self) -> int | None:
         match = LISTENING.search(self.log(), self._seen)
         return int(match[1]) if match else None
-
-    def restart(self) -> Server:
-        return Server(self.root, *self.flags, log=self.log_path)
 
 
 @pytest.fixture
