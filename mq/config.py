@@ -55,6 +55,16 @@ CHILD_STOP_SECONDS = 5.0
 SHUTDOWN_SECONDS = 10.0
 """How long a stopping server lets requests finish before it cuts them off."""
 
+DEFAULT_URL = "http://127.0.0.1:8080"
+"""Where `mqctl` looks for a server."""
+
+CTL_TIMEOUT_SECONDS = 60.0
+"""How long `mqctl` waits for a server to take or send the next bytes."""
+
+FSCK_SETTLE_SECONDS = 2.0
+"""What `mqctl fsck` suspects to be a move, deletion or upload under way it looks at again after so
+long."""
+
 KEEPALIVE_SECONDS = 75.0
 """How long an idle connection stays open."""
 

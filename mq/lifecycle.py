@@ -29,11 +29,13 @@ class Folder(StrEnum):
 
 
 class Actor(StrEnum):
-    """The processes that work on a root."""
+    """Who works on a root. `mqctl --root` acts as a server does, `mqctl fsck --repair` too, and it
+    has one arrow of its own."""
 
     SERVER = "server"
     MOVER = "mover"
     REAPER = "reaper"
+    FSCK = "fsck"
 
 
 class Move(NamedTuple):
@@ -65,6 +67,7 @@ MOVES = (
     Move("set aside", Folder.NEW, Folder.CORRUPT, _BOTH),
     Move("set aside", Folder.QUEUES, Folder.CORRUPT, _SERVER),
     Move("set aside", Folder.DELAY, Folder.CORRUPT, _BOTH),
+    Move("set aside", Folder.REMOVE, Folder.CORRUPT, frozenset({Actor.FSCK})),
 )
 
 

@@ -74,6 +74,11 @@ def parse_file_name(name: str) -> tuple[QueueName, MessageId] | None:
     return QueueName(queue), MessageId(message_id)
 
 
+def is_queue_name(text: str) -> bool:
+    """Whether a folder below queues can be a queue."""
+    return _QUEUE_NAME.fullmatch(text) is not None
+
+
 def is_message_id(text: str) -> bool:
     """Whether a file below queues/QUEUE can be a message."""
     return _MESSAGE_ID.fullmatch(text) is not None

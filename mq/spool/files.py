@@ -103,6 +103,15 @@ class Files:
     def remove_folder(self, folder_fd: int, name: str) -> None:
         os.rmdir(name, dir_fd=folder_fd)
 
+    def set_mode(self, folder_fd: int | None, name: str, mode: int) -> None:
+        """Set the permissions of a file or folder, also of one that may not be opened. Never
+        through a link."""
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder_fd)
+        try:
+            os.chmod(f"/proc/self/fd/{fd}", mode)
+        finally:
+            os.close(fd)
+
     # Files
 
     def open_unnamed(self, folder_fd: int, mode: int) -> int:

@@ -96,19 +96,17 @@ def count_ready(work: Workspace, queue: QueueName) -> Operation[tuple[int, int |
 def count_waiting(spool: Spool, queue: QueueName) -> tuple[int, int]:
     """The queue's leased and delayed messages in `delay`. Blocking, for a worker: it looks at
     every seal, about 5 µs each."""
-    leased = delayed = 0
     prefix = f"{queue}:"
-    for name in spool.names(Folder.DELAY):
-        if not name.startswith(prefix):
-            continue
-        try:
-            seal = Seal.unpack(
-                spool.files.attribute(spool.path(Folder.DELAY, name), SEAL_ATTRIBUTE)
-            )
-        except OSError:
-            continue
-        if seal is None or seal.lease != NO_LEASE:
-            leased += 1
-        else:
-            delayed += 1
-    return leased, delayed
+    found = [
+        is_leased(spool, name) for name in spool.names(Folder.DELAY) if name.startswith(prefix)
+    ]
+    return found.count(True), found.count(False)
+
+
+def is_leased(spool: Spool, name: str) -> bool | None:
+    """Whether a message in `delay` is leased, else it is delayed; None if it is gone."""
+    try:
+        seal = Seal.unpack(spool.files.attribute(spool.path(Folder.DELAY, name), SEAL_ATTRIBUTE))
+    except OSError:
+        return None
+    return seal is None or seal.lease != NO_LEASE

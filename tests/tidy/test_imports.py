@@ -20,11 +20,13 @@ LEVELS = {
     "mq.spool.*": 1,
     "mq.barrier": 2,
     "mq.commit": 2,
+    "mq.fsck.*": 2,
     "mq.ready": 2,
     "mq.store.*": 3,
     "mq.web.*": 4,
     "mq.__main__": 5,
     "mq.cli": 5,
+    "mq.ctl.*": 5,
     "mq.server": 5,
     "mq.standalone": 5,
 }

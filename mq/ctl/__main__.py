@@ -1,0 +1,3 @@
+from mq.ctl import main
+
+main()

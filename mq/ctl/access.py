@@ -1,0 +1,74 @@
+"""What both ways in take and give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from mq.names import MessageId, QueueName
+
+
+class Counts(NamedTuple):
+    """How many messages a queue has in each state; `oldest_age_seconds` is that of the oldest
+    ready one, None if none is ready."""
+
+    queue: str
+    ready: int
+    leased: int
+    delayed: int
+    oldest_age_seconds: float | None
+
+
+class Readable(Protocol):
+    """A body, to be read to its end and closed."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it was received, or looked at. `lease` is what `ack --lease` takes, None without
+    one; times are RFC 3339, `visible_at` None for a ready one. Unknown is None."""
+
+    message_id: str
+    state: str
+    lease: str | None
+    receive_count: int | None
+    content_type: str
+    published_at: str
+    visible_at: str | None
+    length: int
+    body: Readable
+    is_damaged: bool = False
+
+
+class Access(Protocol):
+    """A way to the queues. Every change is durable on return. Raises MQError."""
+
+    def list_queues(self) -> list[Counts]: ...
+
+    def describe_queue(self, queue: QueueName) -> Counts: ...
+
+    def create_queue(self, queue: QueueName) -> bool:
+        """True if the queue is new."""
+
+    def delete_queue(self, queue: QueueName) -> None: ...
+
+    def publish(self, queue: QueueName, body: Readable, content_type: str | None) -> MessageId: ...
+
+    def receive(self, queue: QueueName, visibility_seconds: float | None) -> Message | None:
+        """Take the oldest message under a lease, the way's usual one for None."""
+
+    def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+        """Remove a message; with a lease, only under that one."""
+
+    def peek(self, queue: QueueName, limit: int) -> Iterator[Message]:
+        """The oldest ready messages. Changes nothing."""
+
+    def peek_at(self, queue: QueueName, message_id: MessageId) -> Message:
+        """That message, whatever its state. Changes nothing."""
+
+    def close(self) -> None: ...

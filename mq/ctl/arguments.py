@@ -1,0 +1,96 @@
+"""What stands on the command line, parsed once."""
+
+from __future__ import annotations
+
+import re
+from typing import BinaryIO
+
+import click
+
+from mq.config import MAX_CONTENT_TYPE_BYTES
+from mq.errors import CommandFailed, ExitCode, InvalidName
+from mq.names import MessageId, QueueName, parse_message_id, parse_queue_name
+
+_LEASE = re.compile(r'"?([0-9a-f]{16})"?')
+
+
+class Queue(click.ParamType[QueueName]):
+    """A queue's name."""
+
+    name = "queue"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> QueueName:
+        try:
+            return parse_queue_name(str(value))
+        except InvalidName as error:
+            self.fail(str(error), param, ctx)
+
+
+class Id(click.ParamType[MessageId]):
+    """A message's id."""
+
+    name = "id"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> MessageId:
+        try:
+            return parse_message_id(str(value))
+        except InvalidName as error:
+            self.fail(str(error), param, ctx)
+
+
+class Lease(click.ParamType[int]):
+    """An ETag as `recv` shows it, with or without its quotes."""
+
+    name = "etag"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        match = _LEASE.fullmatch(str(value))
+        if match is None or not int(match[1], 16):
+            self.fail(f"{value!r} is no lease; give the one that recv showed", param, ctx)
+        return int(match[1], 16)
+
+
+class ContentType(click.ParamType[str]):
+    """What the server takes as the header."""
+
+    name = "type"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        text = str(value).strip()
+        if not 0 < len(text) <= MAX_CONTENT_TYPE_BYTES or not (
+            text.isascii() and text.isprintable()
+        ):
+            self.fail(
+                f"{value!r} is no content type: it has 1 to {MAX_CONTENT_TYPE_BYTES} printable "
+                "ASCII characters",
+                param,
+                ctx,
+            )
+        return text
+
+
+class Source:
+    """A body to publish, from the command line, a file or stdin."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Raises CommandFailed."""
+        try:
+            return self._file.read(size)
+        except OSError as error:
+            raise CommandFailed(
+                ExitCode.USAGE, f"the body cannot be read: {error.strerror or error}"
+            ) from error
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,181 @@
+"""The way over HTTP: the six endpoints, with the standard library alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+from mq.config import CHUNK_BYTES, CTL_TIMEOUT_SECONDS, DEFAULT_CONTENT_TYPE, SMALL_BODY_BYTES
+from mq.ctl.access import Counts, Message, Readable
+from mq.errors import CommandFailed, ExitCode
+from mq.names import MessageId, QueueName
+
+_EXIT_CODES = {404: ExitCode.NOT_FOUND, 503: ExitCode.TRY_AGAIN}
+
+
+class HttpAccess:
+    """The queues of the server at `url`; `mq.ctl.access.Access` says what the methods do."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        self._connection = _connect(self._url)
+        self._prefix = urlsplit(self._url).path
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def list_queues(self) -> list[Counts]:
+        _not_over_http("ls")
+
+    def describe_queue(self, queue: QueueName) -> Counts:
+        answer = self._ask("GET", f"/{queue}")
+        try:
+            document = json.loads(answer.read())
+            return Counts(*(document[name] for name in Counts._fields))
+        except (ValueError, LookupError, TypeError):
+            _not_of_mq("describes no queue")
+
+    def create_queue(self, queue: QueueName) -> bool:
+        return self._ask("PUT", f"/{queue}").status == 201
+
+    def delete_queue(self, queue: QueueName) -> None:
+        self._ask("DELETE", f"/{queue}")
+
+    def publish(self, queue: QueueName, body: Readable, content_type: str | None) -> MessageId:
+        first = body.read(SMALL_BODY_BYTES + 1)
+        headers = {} if content_type is None else {"Content-Type": content_type}
+        # An iterator is sent in chunks.
+        whole = first if len(first) <= SMALL_BODY_BYTES else _chunks(first, body)
+        answer = self._ask("POST", f"/{queue}/messages", whole, headers)
+        return MessageId(_header(answer, "X-Message-Id"))
+
+    def receive(self, queue: QueueName, visibility_seconds: float | None) -> Message | None:
+        if visibility_seconds is not None:
+            _not_over_http("recv --visibility")
+        answer = self._ask("GET", f"/{queue}/messages")
+        if answer.status == 204:
+            return None
+        count = answer.headers.get("X-Receive-Count")
+        return Message(
+            message_id=_header(answer, "X-Message-Id"),
+            state="leased",
+            lease=_header(answer, "ETag").strip('"'),
+            receive_count=None if count is None else int(count),
+            content_type=answer.headers.get("Content-Type", DEFAULT_CONTENT_TYPE),
+            published_at=_header(answer, "X-Published-At"),
+            visible_at=_header(answer, "X-Visible-At"),
+            length=int(_header(answer, "Content-Length")),
+            body=_Body(answer),
+        )
+
+    def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+        headers = {} if lease is None else {"If-Match": f'"{lease:016x}"'}
+        self._ask("DELETE", f"/{queue}/messages/{message_id}", headers=headers)
+
+    def peek(self, queue: QueueName, limit: int) -> Iterator[Message]:
+        _not_over_http("peek")
+
+    def peek_at(self, queue: QueueName, message_id: MessageId) -> Message:
+        _not_over_http("peek")
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | Iterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> HTTPResponse:
+        """Send a request; returns the answer if it is a success. Raises CommandFailed."""
+        try:
+            try:
+                self._connection.request(method, self._prefix + path, body, headers or {})
+            except (BrokenPipeError, ConnectionResetError):
+                # Perhaps it has answered before the end of the body, and closed.
+                pass
+            answer = self._connection.getresponse()
+            if not 200 <= answer.status < 300:
+                self._refuse(answer)
+        except (OSError, HTTPException) as error:
+            raise CommandFailed(
+                ExitCode.UNAVAILABLE,
+                f"{self._url} does not answer: {_why(error)}; start mq there, name another --url, "
+                "or work on the folders with --root",
+            ) from error
+        return answer
+
+    def _refuse(self, answer: HTTPResponse) -> NoReturn:
+        """Raise what the server says."""
+        try:
+            detail = str(json.loads(answer.read(CHUNK_BYTES))["detail"])
+        except (ValueError, LookupError, TypeError):
+            _not_of_mq(f"is {answer.status} {answer.reason} without a reason")
+        other = ExitCode.REFUSED if answer.status < 500 else ExitCode.UNAVAILABLE
+        raise CommandFailed(_EXIT_CODES.get(answer.status, other), detail)
+
+
+class _Body:
+    """The body of an answer. One that breaks its framing ends there; its length tells."""
+
+    def __init__(self, answer: HTTPResponse) -> None:
+        self._answer = answer
+
+    def read(self, size: int = -1, /) -> bytes:
+        try:
+            return self._answer.read(size)
+        except HTTPException:
+            return b""
+
+    def close(self) -> None:
+        self._answer.close()
+
+
+def _connect(url: str) -> HTTPConnection:
+    """Nothing is sent yet. Raises CommandFailed."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+        if not host or parts.query or parts.fragment:
+            raise ValueError
+        if parts.scheme == "http":
+            return HTTPConnection(host, port, CTL_TIMEOUT_SECONDS, blocksize=CHUNK_BYTES)
+        if parts.scheme == "https":
+            return HTTPSConnection(host, port, timeout=CTL_TIMEOUT_SECONDS, blocksize=CHUNK_BYTES)
+        raise ValueError
+    except ValueError:
+        raise CommandFailed(
+            ExitCode.USAGE, f"{url!r} is no address of a server; write it like http://HOST:PORT"
+        ) from None
+
+
+def _chunks(first: bytes, rest: Readable) -> Iterator[bytes]:
+    chunk = first
+    while chunk:
+        yield chunk
+        chunk = rest.read(CHUNK_BYTES)
+
+
+def _header(answer: HTTPResponse, name: str) -> str:
+    value = answer.headers.get(name)
+    if value is None:
+        _not_of_mq(f"has no {name}")
+    return value
+
+
+def _not_of_mq(what: str) -> NoReturn:
+    raise CommandFailed(
+        ExitCode.UNAVAILABLE,
+        f"the answer {what}: it is not from a server of MQ; name another --url",
+    )
+
+
+def _not_over_http(what: str) -> NoReturn:
+    raise CommandFailed(
+        ExitCode.USAGE, f"{what} does not work over HTTP yet; use --root with the server's folders"
+    )
+
+
+def _why(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error or type(error).__name__)

@@ -1,0 +1,64 @@
+"""`mqctl fsck`: run the check, print each finding, show how far it is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from mq.ctl.owner import become_owner
+from mq.ctl.settings import Settings
+from mq.ctl.show import printable
+from mq.errors import CommandFailed, ExitCode
+from mq.fsck.check import Treatment, check
+from mq.fsck.suspect import Finding
+from mq.spool.files import Files
+
+_CLEAR_LINE = "\r\x1b[K"
+_SHOW_EVERY = 500
+"""So many names."""
+
+
+def check_and_print(root: Path, treat: Treatment, settings: Settings) -> int:
+    """How many findings remain. Raises CommandFailed."""
+    become_owner(root)
+    remaining = 0
+    is_shown = sys.stderr.isatty()
+    bar = click.progressbar(length=1, label="checking", file=sys.stderr, hidden=not is_shown)
+
+    def progress(done: int, total: int) -> None:
+        if is_shown and (done % _SHOW_EVERY == 0 or done >= total):
+            bar.length = max(total, done)
+            bar.update(done - bar.pos)
+
+    with bar, _disk_errors(root):
+        for finding in check(root, Files(), treat, progress):
+            if is_shown:
+                click.echo(_CLEAR_LINE, nl=False, err=True)
+            _print(finding, settings)
+            remaining += finding.repair is None
+    return remaining
+
+
+def _print(finding: Finding, settings: Settings) -> None:
+    if settings.as_json:
+        click.echo(json.dumps(finding._asdict() | {"path": printable(finding.path)}))
+    else:
+        done = "" if finding.repair is None else f"; {finding.repair}"
+        click.echo(printable(f"{finding.path}: {finding.kind}: {finding.detail}{done}"))
+
+
+@contextmanager
+def _disk_errors(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandFailed(
+            ExitCode.ROOT, f"root {root}: {error.strerror}: {error.filename or root}"
+        ) from error

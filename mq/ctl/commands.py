@@ -1,0 +1,222 @@
+"""The commands, defined once for both ways in."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from mq import __version__
+from mq.command import Seconds, exit_codes_text
+from mq.config import MAX_VISIBILITY_SECONDS
+from mq.ctl import show
+from mq.ctl.access import Counts
+from mq.ctl.arguments import ContentType, Id, Lease, Queue, Source
+from mq.ctl.settings import Settings, everywhere, opened, require_root, settings_of
+from mq.errors import CTL_EXIT_CODES, CommandFailed, ExitCode
+from mq.names import MessageId, QueueName
+
+_queue = click.argument("queue", type=Queue())
+
+
+@click.group(name="mqctl", invoke_without_command=True, epilog=exit_codes_text(CTL_EXIT_CODES))
+@everywhere
+@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.pass_context
+def mqctl(context: click.Context) -> None:
+    """Work with the queues of MQ: over HTTP, or with --root directly on the folders, beside
+    running servers or with none.
+
+    --url, --root and --json may stand before or behind the command.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        context.exit(ExitCode.USAGE)
+
+
+@mqctl.command()
+@everywhere
+@click.pass_context
+def ls(context: click.Context) -> None:
+    """List the queues and count their messages. With --root only, for now."""
+    settings = settings_of(context)
+    with opened(settings) as access:
+        _print_counts(settings, access.list_queues())
+
+
+@mqctl.command()
+@_queue
+@everywhere
+@click.pass_context
+def info(context: click.Context, queue: QueueName) -> None:
+    """Count a queue's messages by state."""
+    settings = settings_of(context)
+    with opened(settings) as access:
+        _print_counts(settings, [access.describe_queue(queue)])
+
+
+@mqctl.command()
+@_queue
+@everywhere
+@click.pass_context
+def create(context: click.Context, queue: QueueName) -> None:
+    """Make a queue. With --root also the root, where nothing is yet."""
+    settings = settings_of(context)
+    with opened(settings) as access:
+        created = access.create_queue(queue)
+    text = f"{'created' if created else 'existed'} {queue}"
+    _print(settings, {"queue": queue, "created": created}, text)
+
+
+@mqctl.command()
+@_queue
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@everywhere
+@click.pass_context
+def rm(context: click.Context, queue: QueueName, yes: bool) -> None:
+    """Delete a queue. All its messages go with it, leased and delayed ones too."""
+    settings = settings_of(context)
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("rm asks before it deletes, and there is nobody to ask: give --yes")
+    with opened(settings) as access:
+        if not yes:
+            _ask(access.describe_queue(queue))
+        access.delete_queue(queue)
+    _print(settings, {"queue": queue, "deleted": True}, f"deleted {queue}")
+
+
+@mqctl.command()
+@_queue
+@click.argument("body", required=False)
+@click.option("-f", "--file", "file", type=click.File("rb"), help="Send this file; - is stdin.")
+@click.option("--content-type", type=ContentType(), help="What the body is, as text/plain.")
+@everywhere
+@click.pass_context
+def send(
+    context: click.Context,
+    queue: QueueName,
+    body: str | None,
+    file: BinaryIO | None,
+    content_type: str | None,
+) -> None:
+    """Publish a message: BODY, a file, or stdin. Prints its id."""
+    settings = settings_of(context)
+    if body is not None and file is not None:
+        raise click.UsageError("BODY and --file are two bodies; give one")
+    source = io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
+    with opened(settings) as access:
+        message_id = access.publish(queue, Source(source), content_type)
+    _print(settings, {"queue": queue, "id": message_id}, message_id)
+
+
+@mqctl.command()
+@_queue
+@click.option("--visibility", "visibility_seconds", help="Seconds until it comes back unless it is "
+              "acknowledged. With --root only, for now. [default there: 30]",
+              type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True))  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
+              help="Write the body to this file in place of stdout.")  # fmt: skip
+@everywhere
+@click.pass_context
+def recv(
+    context: click.Context, queue: QueueName, visibility_seconds: float | None, output: Path | None
+) -> None:
+    """Receive the oldest message. Body on stdout, receipt (id, lease, count) on stderr.
+
+    It is hidden from others until its visibility timeout is over, or removed for good by `ack`.
+    """
+    settings = settings_of(context)
+    put = show.write_document if settings.as_json else show.write_body
+    with show.output_to(output) as write, opened(settings) as access:
+        message = access.receive(queue, visibility_seconds)
+        if message is None:
+            context.exit(ExitCode.EMPTY)
+        put(message, write)
+
+
+@mqctl.command()
+@_queue
+@click.argument("message_id", metavar="ID", type=Id())
+@click.option("--lease", type=Lease(), help="Only under this lease, as recv showed it.")
+@everywhere
+@click.pass_context
+def ack(context: click.Context, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+    """Remove a message for good, whatever its state."""
+    settings = settings_of(context)
+    with opened(settings) as access:
+        access.remove(queue, message_id, lease)
+    _print(settings, {"queue": queue, "id": message_id, "removed": True}, f"removed {message_id}")
+
+
+@mqctl.command()
+@_queue
+@click.argument("message_id", metavar="[ID]", type=Id(), required=False)
+@click.option("-n", "--max", "limit", type=click.IntRange(1), default=10, show_default=True,
+              help="How many messages to show at the most.")  # fmt: skip
+@everywhere
+@click.pass_context
+def peek(
+    context: click.Context, queue: QueueName, message_id: MessageId | None, limit: int
+) -> None:
+    """Look at messages and change nothing. With --root only, for now.
+
+    Without ID a line for each of the oldest ready ones; with ID the body of that one, in whatever
+    state, and its receipt on stderr.
+    """
+    settings = settings_of(context)
+    with opened(settings) as access, show.output_to(None) as write:
+        if message_id is not None:
+            messages = iter([access.peek_at(queue, message_id)])
+            put = show.write_document if settings.as_json else show.write_body
+        else:
+            messages = access.peek(queue, limit)
+            put = show.write_document if settings.as_json else show.write_line
+        shown = 0
+        for message in messages:
+            put(message, write)
+            shown += 1
+    if not shown:
+        context.exit(ExitCode.EMPTY)
+
+
+@mqctl.command()
+@click.option("--repair", is_flag=True, help="Mend what is found. Nothing is unlinked.")
+@everywhere
+@click.pass_context
+def fsck(context: click.Context, repair: bool) -> None:
+    """Check the folders, and mend them. With --root only.
+
+    Safe beside running servers. One line for each finding, none if all is well; exits with 1 while
+    findings remain.
+    """
+    settings = settings_of(context)
+    root = require_root(settings, "fsck")
+    from mq.ctl.checking import check_and_print
+    from mq.fsck.check import mend, report
+
+    if check_and_print(root, mend if repair else report, settings):
+        context.exit(ExitCode.FINDINGS)
+
+
+def _ask(counts: Counts) -> None:
+    total = counts.ready + counts.leased + counts.delayed
+    if not click.confirm(f"Delete queue {counts.queue} with {total} messages?", err=True):
+        raise CommandFailed(ExitCode.REFUSED, f"queue {counts.queue} was not deleted")
+
+
+def _print(settings: Settings, document: Mapping[str, object], text: str) -> None:
+    click.echo(json.dumps(document) if settings.as_json else text)
+
+
+def _print_counts(settings: Settings, queues: list[Counts]) -> None:
+    if settings.as_json:
+        for counts in queues:
+            click.echo(json.dumps(counts._asdict()))
+    elif queues:
+        click.echo(show.counts_table(queues))

@@ -1,0 +1,159 @@
+"""Messages that are damaged or stuck, and deletions that stopped half-way."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from mq.fsck.suspect import Kind, Place, move_to_corrupt
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, queue_path
+from mq.spool.folders import DELETING_SUFFIX, Spool
+from mq.spool.message import Held, Lost, fails_its_seal, hold
+from mq.spool.queues import finish_deletion, has_queue
+from mq.spool.sweep import Sweeper
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A message that fails its seal."""
+
+    spool: Spool
+    place: Place
+    kind: Kind = Kind.DAMAGED
+
+    @property
+    def path(self) -> str:
+        return str(self.place)
+
+    def look(self) -> str | None:
+        """Without the lock, which a receiver would pass over: body and length never change."""
+        files = self.spool.files
+        try:
+            fd = files.open_message(self.spool.fd(self.place.folder), self.place.name)
+        except FileNotFoundError:
+            return None
+        with Held(files, self.place.name, fd, os.fstat(fd)) as opened:
+            if not fails_its_seal(opened, files):
+                return None
+            size, seal = opened.status.st_size, opened.seal
+        if seal is not None and seal.length != size:
+            return f"it has {size} bytes where its seal says {seal.length}"
+        return "its body is not what its seal says, or cannot be read"
+
+    def mend(self) -> str | None:
+        held = _hold(self.spool, self.place)
+        if isinstance(held, Lost):
+            return None
+        with held:
+            if not fails_its_seal(held, self.spool.files):
+                return None
+            return move_to_corrupt(self.spool, self.place)
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A whole message in `new` whose publisher died before it was delivered."""
+
+    spool: Spool
+    place: Place
+    queue: QueueName
+    message_id: MessageId
+    kind: Kind = Kind.LEFTOVER
+
+    @property
+    def path(self) -> str:
+        return str(self.place)
+
+    def look(self) -> str | None:
+        """A publisher holds the lock until delivery."""
+        held = _hold(self.spool, self.place)
+        if isinstance(held, Lost):
+            return None
+        with held:
+            if not has_queue(self.spool.fd(Folder.QUEUES), self.queue):
+                return None
+            if self.spool.exists(Folder.QUEUES, queue_path(self.queue, self.message_id)):
+                return None
+            return None if fails_its_seal(held, self.spool.files) else "published, not delivered"
+
+    def mend(self) -> str | None:
+        if self.spool.exists(*self.place):
+            Sweeper(self.spool, lambda *_: None).sweep()
+        return None if self.spool.exists(*self.place) else f"delivered to queue {self.queue}"
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """A message in `new` or `delay` whose queue does not exist."""
+
+    spool: Spool
+    place: Place
+    queue: QueueName
+    kind: Kind = Kind.ORPHAN
+
+    @property
+    def path(self) -> str:
+        return str(self.place)
+
+    def look(self) -> str | None:
+        if has_queue(self.spool.fd(Folder.QUEUES), self.queue):
+            return None
+        held = _hold(self.spool, self.place)
+        if isinstance(held, Lost):
+            return None
+        with held:
+            return self._why()
+
+    def _why(self) -> str | None:
+        """While the deletion of its queue is unfinished the message belongs to that, and was moved
+        by it when `.deleting` is gone. So the message is looked for last."""
+        if self.spool.exists(Folder.REMOVE, self.queue + DELETING_SUFFIX):
+            return None
+        if has_queue(self.spool.fd(Folder.QUEUES), self.queue):
+            return None
+        return f"there is no queue {self.queue}" if self.spool.exists(*self.place) else None
+
+    def mend(self) -> str | None:
+        held = _hold(self.spool, self.place)
+        if isinstance(held, Lost):
+            return None
+        with held:
+            if self._why() is None:
+                return None
+            done = move_to_corrupt(self.spool, self.place)
+        return done and f"{done}; to have it delivered, make the queue and move it there"
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """`remove/QUEUE:.deleting` that nobody is at work on. `inode` tells it from a later one."""
+
+    spool: Spool
+    queue: QueueName
+    inode: int
+    kind: Kind = Kind.DELETION
+
+    @property
+    def path(self) -> str:
+        return f"{Folder.REMOVE}/{self.queue}{DELETING_SUFFIX}"
+
+    def look(self) -> str | None:
+        files = self.spool.files
+        try:
+            fd = files.open_folder(self.spool.fd(Folder.REMOVE), self.queue + DELETING_SUFFIX)
+        except FileNotFoundError:
+            return None
+        try:
+            is_free = files.inode(fd) == self.inode and files.lock(fd)
+        finally:
+            files.close(fd)
+        return f"the deletion of queue {self.queue} stopped half-way" if is_free else None
+
+    def mend(self) -> str | None:
+        finish_deletion(self.spool, self.queue)
+        return "finished"
+
+
+def _hold(spool: Spool, place: Place) -> Held | Lost:
+    return hold(spool.files, spool.fd(place.folder), place.name)

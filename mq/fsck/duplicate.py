@@ -1,0 +1,98 @@
+"""One message under two names."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import Enum
+
+from mq.fsck.suspect import Kind, Place, move_to_corrupt
+from mq.lifecycle import Folder
+from mq.spool.folders import Spool
+from mq.spool.message import Held, Lost, hold, measure
+
+WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
+
+
+class Likeness(Enum):
+    """What the second name leads to."""
+
+    SAME_FILE = "the same file"
+    SAME_BODY = "a file with the same body"
+    OTHER_BODY = "a file with another body"
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """A crash between link and unlink leaves two names of one file, a copy or a restored backup two
+    files. `kept` is further on its way and stays, `other` goes aside.
+
+    So what was removed does not come back. But a message with another body than the removed one was
+    never removed: it stays, and the removed one makes room.
+    """
+
+    spool: Spool
+    other: Place
+    kept: Place
+    kind: Kind = Kind.DUPLICATE
+
+    @property
+    def path(self) -> str:
+        return str(self.other)
+
+    def look(self) -> str | None:
+        # Without the lock, which a receiver would pass over: most have only moved on.
+        if not self.spool.exists(*self.kept):
+            return None
+        held = self._hold()
+        if isinstance(held, Lost):
+            return None
+        with held:
+            likeness = self._compare(held)
+        return None if likeness is None else f"{self.kept} is {likeness.value}"
+
+    def mend(self) -> str | None:
+        held = self._hold()
+        if isinstance(held, Lost):
+            return None
+        with held:
+            likeness = self._compare(held)
+            if likeness is None:
+                return None
+            if likeness is Likeness.OTHER_BODY and self.kept.folder is Folder.REMOVE:
+                return self._make_room()
+            return move_to_corrupt(self.spool, self.other)
+
+    def _hold(self) -> Held | Lost:
+        return hold(self.spool.files, self.spool.fd(self.other.folder), self.other.name)
+
+    def _compare(self, held: Held) -> Likeness | None:
+        """None unless both names are there at one instant: the first is looked at once more."""
+        files = self.spool.files
+        try:
+            fd = files.open_message(self.spool.fd(self.kept.folder), self.kept.name)
+        except FileNotFoundError:
+            return None
+        try:
+            if self.spool.inode(*self.other) != held.status.st_ino:
+                return None
+            if files.inode(fd) == held.status.st_ino:
+                return Likeness.SAME_FILE if os.fstat(fd).st_nlink > 1 else None
+            if self.other.message != self.kept.message:
+                return None
+            is_same = measure(files, fd) == measure(files, held.fd)
+            return Likeness.SAME_BODY if is_same else Likeness.OTHER_BODY
+        finally:
+            files.close(fd)
+
+    def _make_room(self) -> str:
+        """Give the removed file the next free name, as a second removal would."""
+        number = 2
+        while True:
+            name = f"{self.kept.name}~{number}"
+            try:
+                self.spool.rename_in_remove(self.kept.name, name)
+            except FileExistsError:
+                number += 1
+            else:
+                return f"{self.kept}, another message, was renamed to {name}"

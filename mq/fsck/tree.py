@@ -1,0 +1,88 @@
+"""The root itself: its folders, their modes, its format file. Looked at by path, because a folder
+that is missing or locked cannot be opened."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mq.errors import ExitCode, StartRefused
+from mq.fsck.strays import FOLDER_NEEDS
+from mq.fsck.suspect import Kind, Suspect
+from mq.lifecycle import FIXED_FOLDERS, Folder
+from mq.spool.files import Files
+from mq.spool.root import FORMAT, FORMAT_FILE, write_format
+
+
+def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:
+    """Raises StartRefused for what is no root."""
+    yield WrongFolderMode(root, files, "")
+    present = [folder for folder in FIXED_FOLDERS if (root / folder).is_dir()]
+    if not present and not (root / FORMAT_FILE).exists():
+        raise StartRefused(ExitCode.ROOT, f"{root} is no root of MQ: it has none of its folders")
+    for folder in FIXED_FOLDERS:
+        yield MissingFolder(root, files, folder)
+    for folder in (*FIXED_FOLDERS, Folder.CORRUPT):
+        yield WrongFolderMode(root, files, folder)
+    yield MissingFormat(root, files)
+
+
+@dataclass(frozen=True)
+class MissingFolder:
+    root: Path
+    files: Files
+    path: str
+    kind: Kind = Kind.MISSING
+
+    def look(self) -> str | None:
+        return None if os.path.lexists(self.root / self.path) else "the folder is not there"
+
+    def mend(self) -> str | None:
+        self.files.make_folder(None, str(self.root / self.path), _mode(self.root))
+        return "made"
+
+
+@dataclass(frozen=True)
+class MissingFormat:
+    root: Path
+    files: Files
+    path: str = FORMAT_FILE
+    kind: Kind = Kind.MISSING
+
+    def look(self) -> str | None:
+        return None if (self.root / FORMAT_FILE).exists() else "the file is not there"
+
+    def mend(self) -> str | None:
+        write_format(self.root, self.files)
+        return f"written as {FORMAT!r}"
+
+
+@dataclass(frozen=True)
+class WrongFolderMode:
+    """`path` is "" for the root."""
+
+    root: Path
+    files: Files
+    path: str
+    kind: Kind = Kind.MODE
+
+    def look(self) -> str | None:
+        try:
+            mode = _mode(self.root / self.path)
+        except FileNotFoundError:
+            return None
+        if mode & FOLDER_NEEDS == FOLDER_NEEDS:
+            return None
+        return f"mode {mode:04o} shuts its owner out"
+
+    def mend(self) -> str | None:
+        mode = _mode(self.root / self.path) | FOLDER_NEEDS
+        self.files.set_mode(None, str(self.root / self.path), mode)
+        return f"mode {mode:04o}"
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)

@@ -1,0 +1,162 @@
+"""Through every folder of a root once: what may be wrong with each file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+
+from mq.fsck.damage import Damaged, Deletion, Leftover, Orphan
+from mq.fsck.duplicate import WAY, Duplicate
+from mq.fsck.strays import FILE_NEEDS, FOLDER_NEEDS, DeadUpload, Foreign, WrongMode
+from mq.fsck.suspect import Place, Suspect
+from mq.lifecycle import Folder
+from mq.names import (
+    DEAD_SUFFIX,
+    QueueName,
+    is_message_id,
+    is_queue_name,
+    parse_file_name,
+)
+from mq.spool.files import HIDDEN
+from mq.spool.folders import DELETING_SUFFIX, Spool
+from mq.spool.queues import unfinished_deletions
+
+_DELETED = ":."
+"""In the name of a deleted queue's folder, as the reaper reads it."""
+
+
+class Walk:
+    """One pass. `progress` is told how many of how many names were looked at.
+
+    What moves meanwhile may be seen twice or not at all: a suspect looks again before it counts,
+    and what is missed was not left behind.
+    """
+
+    def __init__(self, spool: Spool, progress: Callable[[int, int], None]) -> None:
+        self._spool = spool
+        self._progress = progress
+        self._done = 0
+        self._total = 0
+        self._flat: dict[str, Folder] = {}
+        self._owner = os.stat(spool.root).st_uid
+
+    def suspects(self) -> Iterator[Suspect]:
+        """Raises OSError if a folder that its owner may read cannot be listed."""
+        self._total = self._count()
+        for queue in unfinished_deletions(self._spool):
+            inode = self._spool.inode(Folder.REMOVE, queue + DELETING_SUFFIX)
+            if inode is not None:
+                yield Deletion(self._spool, queue, inode)
+        for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE):
+            for name in self._spool.names(folder):
+                yield from self._in_flat_folder(Place(folder, name))
+        for name in self._spool.names(Folder.QUEUES):
+            yield from self._in_queues(Place(Folder.QUEUES, name))
+
+    def _count(self) -> int:
+        """How many names there are, about; a folder that cannot be listed is a finding later."""
+        total = 0
+        for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE, Folder.QUEUES):
+            total += len(self._spool.names(folder))
+        for name in self._spool.names(Folder.QUEUES):
+            try:
+                total += len(self._spool.names_in_queue(QueueName(name)))
+            except OSError:
+                continue
+        return total
+
+    def _tick(self) -> None:
+        self._done += 1
+        self._progress(self._done, self._total)
+
+    def _in_flat_folder(self, place: Place) -> Iterator[Suspect]:
+        self._tick()
+        status = self._spool.status(*place)
+        if status is None:
+            return
+        if place.folder is Folder.REMOVE:
+            yield from self._in_remove(place, status)
+        elif not stat.S_ISREG(status.st_mode):
+            yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a message")
+        elif place.name.startswith(HIDDEN):
+            yield DeadUpload(self._spool, place, status.st_ino)
+        elif (parsed := parse_file_name(place.name)) is None:
+            yield Foreign(self._spool, place, status.st_ino, "not a name of the form QUEUE:ID")
+        else:
+            yield from self._message(place, status)
+            yield Orphan(self._spool, place, parsed[0])
+            if place.folder is Folder.NEW:
+                yield Leftover(self._spool, place, *parsed)
+
+    def _in_remove(self, place: Place, status: os.stat_result) -> Iterator[Suspect]:
+        """Whatever its name, the reaper unlinks it; only folders must be a deleted queue's."""
+        if not stat.S_ISDIR(status.st_mode):
+            yield from self._second_names(place, place.name)
+        elif _DELETED not in place.name:
+            yield Foreign(self._spool, place, status.st_ino, "not the folder of a deleted queue")
+        else:
+            yield WrongMode(self._spool, place, FOLDER_NEEDS, self._owner)
+
+    def _in_queues(self, place: Place) -> Iterator[Suspect]:
+        self._tick()
+        status = self._spool.status(*place)
+        if status is None:
+            return
+        if stat.S_ISREG(status.st_mode) and place.name.startswith(HIDDEN):
+            yield DeadUpload(self._spool, place, status.st_ino)
+        elif not stat.S_ISDIR(status.st_mode):
+            yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a queue")
+        elif not is_queue_name(place.name):
+            yield Foreign(self._spool, place, status.st_ino, "a folder that is no queue")
+        else:
+            yield WrongMode(self._spool, place, FOLDER_NEEDS, self._owner)
+            yield from self._in_queue(QueueName(place.name))
+
+    def _in_queue(self, queue: QueueName) -> Iterator[Suspect]:
+        try:
+            names = self._spool.names_in_queue(queue)
+        except (FileNotFoundError, PermissionError):
+            # Deleted meanwhile; or its mode is a finding.
+            return
+        for name in names:
+            self._tick()
+            place = Place(Folder.QUEUES, f"{queue}/{name}")
+            status = self._spool.status(*place)
+            if status is None:
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a message")
+            elif not is_message_id(name):
+                yield Foreign(self._spool, place, status.st_ino, "not the id of a message")
+            else:
+                yield from self._message(place, status)
+                if queue.endswith(DEAD_SUFFIX):
+                    # A crash may have cut the dead letter's link and unlink apart.
+                    alive = queue.removesuffix(DEAD_SUFFIX)
+                    yield from self._second_names(place, f"{alive}:{name}")
+
+    def _message(self, place: Place, status: os.stat_result) -> Iterator[Suspect]:
+        if status.st_mode & FILE_NEEDS != FILE_NEEDS or status.st_uid != self._owner:
+            yield WrongMode(self._spool, place, FILE_NEEDS, self._owner)
+        yield Damaged(self._spool, place)
+        yield from self._second_names(place, place.message)
+
+    def _second_names(self, place: Place, message: str) -> Iterator[Suspect]:
+        """If the message was seen in another folder too: the one further on its way stays. Queues
+        come last and hold a message once, so only the other folders are remembered."""
+        known = self._flat.get(message)
+        if known is not None:
+            pair = (Place(known, message), place)
+            other, kept = sorted(pair, key=lambda each: WAY.index(each.folder))
+            yield Duplicate(self._spool, other, kept)
+        if place.folder is not Folder.QUEUES:
+            self._flat[message] = place.folder
+
+
+def _kind(status: os.stat_result) -> str:
+    if stat.S_ISLNK(status.st_mode):
+        return "a link"
+    if stat.S_ISREG(status.st_mode):
+        return "a file"
+    return "a folder" if stat.S_ISDIR(status.st_mode) else "a special file"

@@ -1,0 +1,56 @@
+"""Runs `mqctl` as people do, as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+from mq.errors import CTL_EXIT_CODES, ExitCode
+
+
+class Done(NamedTuple):
+    code: int
+    out: bytes
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Ctl:
+    """Runs `mqctl` with one of the two ways in."""
+
+    def __init__(self, *way: str) -> None:
+        self.way = way
+
+    def __call__(self, *words: str, stdin: bytes = b"", **environment: str) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "mq.ctl", *words, *self.way],
+            check=False, capture_output=True, input=stdin, timeout=60,
+            env=without_ours() | environment,
+        )  # fmt: skip
+        return Done(done.returncode, done.stdout, done.stderr.decode())
+
+    def ok(self, *words: str, stdin: bytes = b"") -> Done:
+        done = self(*words, stdin=stdin)
+        assert done.code == 0, done
+        return done
+
+
+def without_ours() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("MQ")}
+
+
+def assert_refused(done: Done, code: ExitCode, detail: str) -> None:
+    """One line that says what is wrong, in words and as an exit code."""
+    assert (done.code, done.out) == (code, b"")
+    assert re.fullmatch(r"mqctl: .+ \(exit \d+: .+\)\n", done.err), done.err
+    assert done.err.endswith(f"(exit {code.value}: {CTL_EXIT_CODES[code]})\n")
+    assert detail in done.err
