@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from mq import __version__
-from mq.command import Mode, Seconds, Size, exit_codes_text, flag, run
+from mq.command import FOLDER, Mode, Seconds, Size, exit_codes_text, flag, run
 from mq.config import MAX_VISIBILITY_SECONDS, STANDALONE_KEEP_SECONDS, ServerConfig
 from mq.logs import LOG_FORMATS, configure_logs
 
@@ -16,7 +15,7 @@ _DEFAULTS = ServerConfig()
 
 
 @click.command(name="mq", epilog=exit_codes_text())
-@flag("--root", "root", click.Path(path_type=Path), _DEFAULTS.root,
+@flag("--root", "root", FOLDER, _DEFAULTS.root,
       "The folder tree; made if it is missing.")  # fmt: skip
 @flag("--address", "address", str, _DEFAULTS.address, "Where to listen.")
 @flag("--port", "port", click.IntRange(0, 65535), _DEFAULTS.port,

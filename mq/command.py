@@ -10,6 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -23,6 +24,10 @@ PARENT_VARIABLE = "MQ_PARENT_PID"
 
 _PR_SET_PDEATHSIG = 1
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+FOLDER = click.Path(path_type=Path, readable=False)
+"""A folder. Whoever opens it says what is wrong with it, and better than a look beforehand."""
 
 
 class Size(click.ParamType[int]):

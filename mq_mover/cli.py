@@ -10,7 +10,7 @@ import click
 import structlog
 
 from mq import __version__
-from mq.command import Seconds, exit_codes_text, exit_when_asked, flag, run
+from mq.command import FOLDER, Seconds, exit_codes_text, exit_when_asked, flag, run
 from mq.config import MoverConfig
 from mq.logs import LOG_FORMATS, configure_logs
 from mq.spool.files import Files
@@ -22,9 +22,9 @@ _DEFAULTS = MoverConfig(source=Path(), destination=Path())
 
 
 @click.command(name="mq-mover", epilog=exit_codes_text())
-@flag("--source", "source", click.Path(path_type=Path), None,
+@flag("--source", "source", FOLDER, None,
       "The folder to empty, as ROOT/delay.", variable="MQ_MOVER_SOURCE", required=True)  # fmt: skip
-@flag("--destination", "destination", click.Path(path_type=Path), None,
+@flag("--destination", "destination", FOLDER, None,
       "Where to: QUEUE:ID goes to QUEUE/ID, another name keeps its name.",
       variable="MQ_MOVER_DESTINATION", required=True)  # fmt: skip
 @flag("--delay", "delay", Seconds(0), _DEFAULTS.delay_seconds,

@@ -10,7 +10,7 @@ import click
 import structlog
 
 from mq import __version__
-from mq.command import Seconds, exit_codes_text, exit_when_asked, flag, run
+from mq.command import FOLDER, Seconds, exit_codes_text, exit_when_asked, flag, run
 from mq.config import ReaperConfig
 from mq.logs import LOG_FORMATS, configure_logs
 from mq.spool.files import Files
@@ -22,7 +22,7 @@ _DEFAULTS = ReaperConfig()
 
 
 @click.command(name="mq-reaper", epilog=exit_codes_text())
-@flag("--source", "source", click.Path(path_type=Path), _DEFAULTS.source,
+@flag("--source", "source", FOLDER, _DEFAULTS.source,
       "The folder of removed messages.", variable="MQ_REAPER_SOURCE")  # fmt: skip
 @flag("--keep", "keep", Seconds(0), _DEFAULTS.keep_seconds,
       "Seconds a removed message is kept, counted from its removal.")  # fmt: skip

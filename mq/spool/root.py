@@ -52,7 +52,6 @@ def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
     with _refusing(root):
         root = _resolve(root)
         _make_tree(root, mode, files)
-        _refuse_foreign_owner(root)
         if not (root / FORMAT_FILE).exists():
             write_format(root, files)
         spool = _open_checked(root, files)
@@ -71,6 +70,7 @@ def visit_root(root: Path, files: Files, *others: Actor) -> Spool:
     root = Path(os.path.abspath(root))
     with _refusing(root):
         root = _resolve(root)
+        _refuse_foreign_owner(root, root)
         for folder in FIXED_FOLDERS:
             if not (root / folder).is_dir():
                 raise StartRefused(
@@ -78,7 +78,7 @@ def visit_root(root: Path, files: Files, *others: Actor) -> Spool:
                     f"root {root}: there is no folder {folder} in it; name a root of MQ, or make "
                     "one: mq and `mqctl create` do",
                 )
-        _refuse_foreign_owner(root)
+            _refuse_foreign_owner(root, root / folder)
         return _open_checked(root, files, *others)
 
 
@@ -134,8 +134,10 @@ def _make_tree(root: Path, mode: int, files: Files) -> None:
     for folder in reversed([parent for parent in root.parents if not parent.exists()]):
         _make_folder(files, folder, 0o755)
     _make_folder(files, root, mode)
+    _refuse_foreign_owner(root, root)
     for name in FIXED_FOLDERS:
         _make_folder(files, root / name, mode)
+        _refuse_foreign_owner(root, root / name)
 
 
 def _make_folder(files: Files, folder: Path, mode: int) -> None:
@@ -146,17 +148,15 @@ def _make_folder(files: Files, folder: Path, mode: int) -> None:
             raise StartRefused(ExitCode.ROOT, f"{folder} is not a folder; move it away") from None
 
 
-def _refuse_foreign_owner(root: Path) -> None:
-    if os.geteuid() == 0:
-        return
-    for folder in (root, *(root / name for name in FIXED_FOLDERS)):
-        owner = os.stat(folder).st_uid
-        if owner != os.geteuid():
-            raise StartRefused(
-                ExitCode.OWNER,
-                f"root {root}: {folder} belongs to user {owner}, this process is user "
-                f"{os.geteuid()}; run it as that user or choose another root",
-            )
+def _refuse_foreign_owner(root: Path, folder: Path) -> None:
+    """Before anything inside is asked for, which would only say that permission is denied."""
+    owner = os.stat(folder).st_uid
+    if os.geteuid() not in (0, owner):
+        raise StartRefused(
+            ExitCode.OWNER,
+            f"root {root}: {folder} belongs to user {owner}, this process is user "
+            f"{os.geteuid()}; run it as that user or choose another root",
+        )
 
 
 def _refuse_unknown_format(root: Path) -> None:

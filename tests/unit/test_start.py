@@ -111,10 +111,15 @@ def test_server_refuses_a_root_that_it_cannot_write_to(public_folder: Path) -> N
 
 
 @needs_root
-def test_server_refuses_a_root_that_belongs_to_somebody_else(public_folder: Path) -> None:
+@pytest.mark.parametrize("mode", [0o700, 0o755], ids=oct)
+def test_server_refuses_a_root_that_belongs_to_somebody_else(
+    public_folder: Path, mode: int
+) -> None:
+    """Whether it may look into it or not."""
     root = public_folder / "root"
     for folder in FIXED_FOLDERS:
         (root / folder).mkdir(parents=True)
+    root.chmod(mode)
 
     refusal = refusal_of([sys.executable, "-c", AS_NOBODY, f"--root={root}", "--port=0"], {})
 
