@@ -1,8 +1,9 @@
 """The reaper: the only one that unlinks messages.
 
 Before each batch of unlinks the file system is synced once, so that no older name of a removed
-message can come back after a power cut. It follows no link and never leaves its folder: every name
-is unlinked relative to an open folder. `QUEUE:.deleting` belongs to a deletion under way.
+message can come back after a power cut. After each full batch it pauses, for the sake of others on
+the same disk. It follows no link and never leaves its folder: every name is unlinked relative to an
+open folder. `QUEUE:.deleting` belongs to a deletion under way.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 
 import structlog
 
@@ -24,7 +27,18 @@ log = structlog.get_logger(__name__)
 
 _NS = 1_000_000_000
 _SCAN_PAUSE_FACTOR = 20
-"""A scan that took T is not repeated within this many times T."""
+"""If looking at files that are kept took T, they are not looked at again within this many times T.
+What was unlinked does not count: a reaper with much to do must not fall behind for that."""
+
+
+@dataclass
+class _Pass:
+    """What one pass over the folder has done."""
+
+    files: int = 0
+    batches: int = 0
+    kept: int = 0
+    unlinking_seconds: float = 0.0
 
 
 class Reaper:
@@ -35,6 +49,7 @@ class Reaper:
         self._files = files
         self._keep_ns = int(config.keep_seconds * _NS)
         self._report = Once(report_left)
+        self._pass = _Pass()
         try:
             self._folder = files.open_folder(None, str(config.source))
         except OSError as error:
@@ -51,82 +66,81 @@ class Reaper:
         while True:
             started = time.monotonic()
             try:
-                reaped = self.reap()
-                if reaped:
-                    log.info("reaped", files=reaped, seconds=round(time.monotonic() - started, 3))
+                self.reap()
             except OSError as error:
                 log.error("reaping failed; trying again", error=str(error))
             took = time.monotonic() - started
-            time.sleep(max(self._config.rescan_seconds, _SCAN_PAUSE_FACTOR * took))
+            done = self._pass
+            if done.files:
+                log.info("reaped", files=done.files, batches=done.batches, seconds=round(took, 3))
+            time.sleep(max(self._config.rescan_seconds, _pause_seconds(done, took)))
 
     def reap(self) -> int:
         """Unlink all that is due now; returns how many files. What cannot be unlinked stays and is
         reported once. Raises OSError if a sync or a listing fails."""
+        self._pass = _Pass()
         folders: list[str] = []
-        count = self._unlink_batches(self._folder, self._due(folders))
+        self._unlink_batches(self._folder, self._due(folders))
         for name in folders:
-            count += self._reap_queue(name)
-        return count
+            self._reap_queue(name)
+        return self._pass.files
 
     def _due(self, folders: list[str]) -> Iterator[str]:
         """Files that were removed long enough ago; folders of that age go to `folders`."""
         deadline = time.time_ns() - self._keep_ns
         for name in self._list(self._folder):
             status = self._status(self._folder, name)
-            if status is None or status.st_ctime_ns > deadline:
+            if status is None:
                 continue
-            if not stat.S_ISDIR(status.st_mode):
+            if status.st_ctime_ns > deadline:
+                self._pass.kept += 1
+            elif not stat.S_ISDIR(status.st_mode):
                 yield name
             elif ":." in name and not name.endswith(DELETING_SUFFIX):
                 folders.append(name)
             elif not name.endswith(DELETING_SUFFIX):
                 self._report(name, "not the folder of a deleted queue")
 
-    def _reap_queue(self, name: str) -> int:
+    def _reap_queue(self, name: str) -> None:
         """Empty and remove the folder of a deleted queue."""
         try:
             folder = self._files.open_folder(self._folder, name)
         except OSError as error:
             self._report(name, f"{error.strerror}")
-            return 0
+            return
         try:
             inside = []
             for message in self._list(folder):
                 status = self._status(folder, message)
                 if status is not None and not stat.S_ISDIR(status.st_mode):
                     inside.append(message)
-            count = self._unlink_batches(folder, iter(inside))
+            self._unlink_batches(folder, iter(inside))
         finally:
             self._files.close(folder)
         try:
             self._files.remove_folder(self._folder, name)
         except OSError as error:
             self._report(name, f"{error.strerror}")
-        return count
 
-    def _unlink_batches(self, folder: int, names: Iterator[str]) -> int:
-        count = 0
-        batch: list[str] = []
-        for name in names:
-            batch.append(name)
+    def _unlink_batches(self, folder: int, names: Iterator[str]) -> None:
+        while batch := list(islice(names, self._config.batch_files)):
+            started = time.monotonic()
+            self._unlink(folder, batch)
             if len(batch) == self._config.batch_files:
-                count += self._unlink(folder, batch)
-                batch = []
                 time.sleep(self._config.pause_seconds)
-        return count + (self._unlink(folder, batch) if batch else 0)
+            self._pass.unlinking_seconds += time.monotonic() - started
 
-    def _unlink(self, folder: int, batch: list[str]) -> int:
+    def _unlink(self, folder: int, batch: list[str]) -> None:
         self._sync()
-        count = 0
+        self._pass.batches += 1
         for name in batch:
             try:
                 self._files.unlink(folder, name)
-                count += 1
+                self._pass.files += 1
             except FileNotFoundError:
                 continue
             except OSError as error:
                 self._report(name, f"{error.strerror}")
-        return count
 
     def _sync(self) -> None:
         """On a new descriptor: an error belongs to this batch, which is then not unlinked."""
@@ -149,3 +163,9 @@ class Reaper:
             return os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
+
+
+def _pause_seconds(done: _Pass, took_seconds: float) -> float:
+    looking_seconds = took_seconds - done.unlinking_seconds
+    share_kept = done.kept / max(done.kept + done.files, 1)
+    return _SCAN_PAUSE_FACTOR * looking_seconds * share_kept
