@@ -21,11 +21,9 @@ from mq.config import (
 )
 from mq.ctl.access import Counts, Message, Readable
 from mq.ctl.look import count_queue, count_queues, find_message, oldest_messages
-from mq.ctl.owner import become_owner
 from mq.ctl.runner import Runner
 from mq.errors import BodyTooLarge, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.logs import configure_logs
 from mq.names import MessageId, QueueName
 from mq.ready import list_queue
 from mq.spool.files import Files
@@ -48,17 +46,12 @@ _NS = 1_000_000_000
 
 
 class RootAccess:
-    """The queues of the folders in `root`; `mq.ctl.access.Access` says what the methods do.
+    """The queues of the folders in `root`; `mq.ctl.access.Access` says what the methods do."""
 
-    Acts as the user who owns the root, so that root leaves no file that its servers cannot read.
-    """
-
-    def __init__(self, root: Path) -> None:
-        configure_logs("text", "mqctl")
+    def __init__(self, root: Path, files: Files | None = None) -> None:
         self._root = root
-        self._files = Files()
+        self._files = files or Files()
         self._opened = ExitStack()
-        become_owner(root)
 
     def close(self) -> None:
         self._opened.close()
@@ -85,7 +78,7 @@ class RootAccess:
 
     def create_queue(self, queue: QueueName) -> bool:
         """Makes the root too, where nothing is yet."""
-        if not self._root.exists() or not any(self._root.iterdir()):
+        if _is_unused(self._root):
             open_root(self._root, _DEFAULTS.mode, self._files)[0].close()
         for _ in range(_TRIES):
             made = self._runner.run(queues.create_queue(self._runner.work, queue))
@@ -181,6 +174,16 @@ class RootAccess:
             chunk = rest.read(CHUNK_BYTES)
         self._files.sync(fd)
         return Draft(length, crc32, content_type, None, fd)
+
+
+def _is_unused(root: Path) -> bool:
+    """Missing or empty. Whoever opens it says what else may be wrong with it."""
+    try:
+        return not any(root.iterdir())
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def _message(received: Received) -> Message:

@@ -25,10 +25,10 @@ _SHOW_EVERY = 500
 
 def check_and_print(root: Path, treat: Treatment, settings: Settings) -> int:
     """How many findings remain. Raises CommandFailed."""
-    become_owner(root)
     remaining = 0
     is_shown = sys.stderr.isatty()
     bar = click.progressbar(length=1, label="checking", file=sys.stderr, hidden=not is_shown)
+    become_owner(root)
 
     def progress(done: int, total: int) -> None:
         if is_shown and (done % _SHOW_EVERY == 0 or done >= total):

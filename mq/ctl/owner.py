@@ -1,4 +1,5 @@
-"""Work on a root as its owner."""
+"""Work on a root as the user who owns it, so that root leaves no file there that servers cannot
+read."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def settings_of(context: click.Context) -> Settings:
             )
         if url is not None or root is not None:
             break
-    return Settings(url or DEFAULT_URL, root, flags.get("as_json", False))
+    return Settings(DEFAULT_URL if url is None else url, root, flags.get("as_json", False))
 
 
 @contextmanager
@@ -84,7 +84,11 @@ def opened(settings: Settings) -> Iterator[Access]:
             access = HttpAccess(settings.url)
         else:
             from mq.ctl.by_root import RootAccess
+            from mq.ctl.owner import become_owner
+            from mq.logs import configure_logs
 
+            configure_logs("text", "mqctl")
+            become_owner(settings.root)
             access = RootAccess(settings.root)
         try:
             yield access

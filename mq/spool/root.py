@@ -70,15 +70,14 @@ def visit_root(root: Path, files: Files, *others: Actor) -> Spool:
     root = Path(os.path.abspath(root))
     with _refusing(root):
         root = _resolve(root)
-        _refuse_foreign_owner(root, root)
-        for folder in FIXED_FOLDERS:
-            if not (root / folder).is_dir():
+        for folder in (root, *(root / name for name in FIXED_FOLDERS)):
+            if not folder.is_dir():
                 raise StartRefused(
                     ExitCode.ROOT,
-                    f"root {root}: there is no folder {folder} in it; name a root of MQ, or make "
-                    "one: mq and `mqctl create` do",
+                    f"root {root}: there is no folder {folder}; name a root of MQ, or make one: mq "
+                    "and `mqctl create` do",
                 )
-            _refuse_foreign_owner(root, root / folder)
+            _refuse_foreign_owner(root, folder)
         return _open_checked(root, files, *others)
 
 

@@ -45,7 +45,7 @@ def test_a_folder_that_is_missing_is_named_and_not_made(
 ) -> None:
     shutil.rmtree(root / missing)
 
-    with pytest.raises(StartRefused, match=f"there is no folder {missing} in it") as refused:
+    with pytest.raises(StartRefused, match=f"there is no folder .*{missing};") as refused:
         visit_root(root, WatchedFiles())
 
     assert refused.value.exit_code == ExitCode.ROOT
@@ -53,7 +53,7 @@ def test_a_folder_that_is_missing_is_named_and_not_made(
 
 
 def test_a_root_that_is_missing_is_not_made(root: Path) -> None:
-    with pytest.raises(StartRefused, match="there is no folder new in it"):
+    with pytest.raises(StartRefused, match="there is no folder"):
         visit_root(root, WatchedFiles())
 
     assert not root.exists()
