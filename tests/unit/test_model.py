@@ -1,0 +1,160 @@
+"""The store against a model: whatever is done, and wherever a kill cuts it, both agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+from structlog.testing import capture_logs
+
+from mq.errors import StoreUnavailable
+from mq.names import MessageId, QueueName
+from mq.store.store import Store
+from tests.messages import names_in, read_seal
+from tests.stores import body_of, publish
+from tests.unit.model import INDEX, QUEUES, SECONDS, SERVER, SIZES, Message, Model
+
+CALLS = st.integers(0, 14)
+"""How many changes reach the disk before the process is dead."""
+
+
+class TwoServers(Model):
+    """Any server may do anything; each gives only what is ready, in no strict order."""
+
+    servers = 2
+
+
+class MortalServers(Model):
+    """Servers die in the middle of a call. What was answered holds; what was not, is whole."""
+
+    servers = 2
+
+    def _die_during(
+        self, number: int, calls: int, work: Callable[[Store], Coroutine[Any, Any, Any]]
+    ) -> bool:
+        """Run `work` on a server that dies after `calls` changes; whether it was answered."""
+        on = self._server(number)
+        on.files.calls_left = calls
+        try:
+            on.run(work(on.store))
+        except StoreUnavailable:
+            return False
+        else:
+            return True
+        finally:
+            on.kill()
+            self._start_again(number)
+
+    def _adopt(self, queue: QueueName, message_id: MessageId, seconds: int = 0) -> bool:
+        """Take a message over from the disk as it is there; False if it was removed."""
+        message = self.queues[queue].setdefault(message_id, Message(b""))
+        path = self.root / "queues" / queue / message_id
+        if path.exists():
+            message.visible_at = None
+        else:
+            path = self.root / "delay" / f"{queue}:{message_id}"
+            if not path.exists():
+                assert (self.root / "remove" / f"{queue}:{message_id}").exists()
+                del self.queues[queue][message_id]
+                self.gone.add(message_id)
+                return False
+            if message.visible_at is None:
+                message.visible_at = self.now + seconds
+        seal = read_seal(path)
+        assert message.count - 1 <= seal.receive_count <= message.count + 1
+        message.count, message.lease = seal.receive_count, seal.lease
+        return True
+
+    @precondition(lambda self: self.queues)
+    @rule(index=INDEX, size=SIZES, calls=CALLS, server=SERVER)
+    def die_during_publish(self, index: int, size: int, calls: int, server: int) -> None:
+        queue = sorted(self.queues)[index % len(self.queues)]
+        body = self._body(size)
+        answered = self._die_during(server, calls, lambda store: publish(store, body, queue))
+
+        on_disk = set(names_in(self.root / "queues" / queue))
+        new = on_disk - set(self._ready(queue))
+        assert len(new) == 1 or (not new and not answered)
+        for message_id in map(MessageId, new):
+            self.queues[queue][message_id] = Message(body)
+
+    @precondition(lambda self: self.queues)
+    @rule(index=INDEX, seconds=SECONDS, calls=CALLS, server=SERVER)
+    def die_during_receive(self, index: int, seconds: int, calls: int, server: int) -> None:
+        queue = sorted(self.queues)[index % len(self.queues)]
+        ready = self._ready(queue)
+
+        async def receive(store: Store) -> None:
+            received = await store.receive(queue, seconds)
+            assert (received is None) == (not ready)
+            if received is not None:
+                await body_of(store, received)
+
+        answered = self._die_during(server, calls, receive)
+
+        for message_id in ready:
+            self._adopt(queue, message_id, seconds)
+        assert len(ready) - len(self._ready(queue)) in ((bool(ready),) if answered else (0, 1))
+
+    @precondition(Model.has_messages)
+    @rule(index=INDEX, calls=CALLS, server=SERVER)
+    def die_during_remove(self, index: int, calls: int, server: int) -> None:
+        queue, message_id = self._pick(index)
+        answered = self._die_during(server, calls, lambda store: store.remove(queue, message_id))
+
+        assert not self._adopt(queue, message_id) or not answered
+
+    @precondition(lambda self: self.receipts)
+    @rule(index=INDEX, calls=CALLS, server=SERVER)
+    def die_during_release(self, index: int, calls: int, server: int) -> None:
+        receipt = self.receipts[index % len(self.receipts)]
+        self._die_during(server, calls, lambda store: store.release(receipt))
+
+        if receipt.message_id in self.queues.get(receipt.queue, {}):
+            assert self._adopt(receipt.queue, receipt.message_id)
+
+    @rule(queue=QUEUES, calls=CALLS, server=SERVER)
+    def die_during_create(self, queue: QueueName, calls: int, server: int) -> None:
+        answered = self._die_during(server, calls, lambda store: store.create_queue(queue))
+
+        exists = (self.root / "queues" / queue).exists()
+        assert exists or (not answered and queue not in self.queues)
+        if exists:
+            self.queues.setdefault(queue, {})
+
+    @precondition(lambda self: self.queues)
+    @rule(index=INDEX, calls=CALLS, server=SERVER)
+    def die_during_delete(self, index: int, calls: int, server: int) -> None:
+        queue = sorted(self.queues)[index % len(self.queues)]
+        answered = self._die_during(server, calls, lambda store: store.delete_queue(queue))
+
+        exists = (self.root / "queues" / queue).exists()
+        assert not (exists and answered)
+        if not exists:
+            self.gone |= self.queues.pop(queue).keys()
+
+
+def _check(machine: type[Model], max_examples: int) -> None:
+    limits = settings(
+        max_examples=max_examples,
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    with capture_logs():
+        run_state_machine_as_test(machine, settings=limits)
+
+
+def test_one_server_does_what_the_model_says_in_strict_order() -> None:
+    _check(Model, max_examples=30)
+
+
+def test_two_servers_together_do_what_the_model_says() -> None:
+    _check(TwoServers, max_examples=20)
+
+
+def test_servers_that_die_anywhere_keep_what_they_answered() -> None:
+    _check(MortalServers, max_examples=40)
