@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,13 +98,14 @@ def test_a_change_is_synced_before_it_returns(tmp_path: Path, operation: str) ->
     for name in ("sync", "sync_file_system", "link", "rename", "make_folder"):
         files.before[name] = partial(note, steps, name)
 
-    {
+    changes: dict[str, Callable[[], object]] = {
         "create": lambda: access.create_queue(QueueName("other")),
         "publish": lambda: send(access),
         "publish large": lambda: send(access, LARGE),
         "receive": lambda: take(access),
         "remove": lambda: access.remove(ORDERS, message_id, None),
-    }[operation]()
+    }
+    changes[operation]()
 
     access.close()
     syncs = [number for number, step in enumerate(steps) if step.startswith("sync")]
