@@ -1,0 +1,76 @@
+"""The mover under a flood, and one that is stopped in the middle of its work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mq.config import MoverConfig
+from mq.spool.files import Files
+from mq_mover.mover import Mover
+from tests.conftest import Process, wait_until
+from tests.messages import names_in, stamp, write_message
+
+FLOOD = 100_000
+SOME = 3000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory where that is possible: a hundred thousand files are made here."""
+    in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
+    with tempfile.TemporaryDirectory(dir=in_memory) as name:
+        for part in ("aside", "delay", "queues/orders"):
+            (Path(name) / part).mkdir(parents=True)
+        yield Path(name)
+
+
+@pytest.fixture
+def mover(folder: Path, tmp_path: Path, processes: list[Process]) -> Process:
+    """A mover that has read its folder and waits for events."""
+    flags = (f"--source={folder / 'delay'}", f"--destination={folder / 'queues'}")
+    processes.append(Process("mq_mover", *flags, log=tmp_path / "mover.log"))
+    stamp(write_message(folder / "delay" / "orders:probe"), 0.001)
+    wait_until(lambda: names_in(folder / "queues" / "orders") == ["probe"])
+    (folder / "queues" / "orders" / "probe").unlink()
+    return processes[-1]
+
+
+def test_flood_that_overflows_the_events_is_moved_whole(mover: Process, folder: Path) -> None:
+    for number in range(FLOOD):
+        os.close(os.open(folder / "aside" / f"orders:{number}", os.O_CREAT | os.O_WRONLY))
+    mover.popen.send_signal(signal.SIGSTOP)
+    for number in range(FLOOD):
+        os.rename(folder / "aside" / f"orders:{number}", folder / "delay" / f"orders:{number}")
+    mover.popen.send_signal(signal.SIGCONT)
+
+    wait_until(lambda: not names_in(folder / "delay"), 60)
+
+    assert "file system events were lost" in mover.log()
+    assert set(names_in(folder / "queues" / "orders")) == {str(n) for n in range(FLOOD)}
+
+
+def test_stopped_mover_blocks_at_most_the_message_it_holds(mover: Process, folder: Path) -> None:
+    delay, orders = folder / "delay", folder / "queues" / "orders"
+    for number in range(SOME):
+        write_message(delay / f"orders:{number}")
+    wait_until(lambda: names_in(orders))
+    mover.popen.send_signal(signal.SIGSTOP)
+    left = len(names_in(delay))
+
+    other = Mover(MoverConfig(delay, folder / "queues"), Files())
+    other.scan()
+    other.move_due()
+    blocked = len(names_in(delay))
+    other.close()
+    mover.popen.send_signal(signal.SIGCONT)
+    wait_until(lambda: not names_in(delay))
+
+    assert left > 1, "the mover was done before it could be stopped"
+    assert blocked <= 1
+    assert len(names_in(orders)) == SOME
