@@ -1,5 +1,4 @@
-"""The six endpoints: from HTTP to the store and back. Sections 4.1 to 4.6 of the design;
-`docs/protocol.md` says the same to clients."""
+"""The six endpoints: from HTTP to the store and back. `docs/protocol.md` says what clients see."""
 
 from __future__ import annotations
 
