@@ -14,7 +14,7 @@ from mq.ctl.owner import become_owner
 from mq.ctl.settings import Settings
 from mq.ctl.show import printable
 from mq.errors import CommandFailed, ExitCode
-from mq.fsck.check import Treatment, check
+from mq.fsck.check import Check, Treatment
 from mq.fsck.suspect import Finding
 from mq.spool.files import Files
 
@@ -36,7 +36,7 @@ def check_and_print(root: Path, treat: Treatment, settings: Settings) -> int:
             bar.update(done - bar.pos)
 
     with bar, _disk_errors(root):
-        for finding in check(root, Files(), treat, progress):
+        for finding in Check(root, Files(), treat, progress).run():
             if is_shown:
                 click.echo(_CLEAR_LINE, nl=False, err=True)
             _print(finding, settings)

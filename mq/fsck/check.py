@@ -35,53 +35,76 @@ def mend(suspect: Suspect, detail: str) -> Finding | None:
     return Finding(suspect.kind, suspect.path, detail, repair)
 
 
-def check(
-    root: Path, files: Files, treat: Treatment, progress: Callable[[int, int], None]
-) -> Iterator[Finding]:
-    """What is wrong with a root, after `treat` has dealt with it; repairs are durable at the end.
+class Check:
+    """One check of a root; `treat` deals with what is found, `progress` is told how many of how
+    many names were looked at."""
 
-    Raises StartRefused for what is no root, or one that somebody else owns; OSError.
-    """
-    repaired = False
-    for finding in _findings(root, files, treat, progress):
-        repaired = repaired or finding.repair is not None
-        yield finding
-    if repaired:
-        _sync(root, files)
+    def __init__(
+        self,
+        root: Path,
+        files: Files,
+        treat: Treatment,
+        progress: Callable[[int, int], None],
+        *,
+        settle_seconds: float = FSCK_SETTLE_SECONDS,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._root = root
+        self._files = files
+        self._treat = treat
+        self._progress = progress
+        self._settle_seconds = settle_seconds
+        self._sleep = sleep
 
+    def run(self) -> Iterator[Finding]:
+        """What is wrong, once it was dealt with; what was mended is durable at the end.
 
-def _findings(
-    root: Path, files: Files, treat: Treatment, progress: Callable[[int, int], None]
-) -> Iterator[Finding]:
-    yield from _settle(suspects_of_tree(root, files), treat)
-    if not all((root / folder).exists() for folder in FIXED_FOLDERS):
-        return
-    spool = visit_root(root, files, Actor.FSCK)
-    try:
-        yield from _settle(Walk(spool, progress).suspects(), treat)
-    finally:
-        spool.close()
-
-
-def _settle(suspects: Iterator[Suspect], treat: Treatment) -> Iterator[Finding]:
-    """Look at each suspect and treat it; those that may be work under way after a while, and only
-    if they are still the same."""
-    later: list[Suspect] = []
-    for suspect in suspects:
-        detail = _look(suspect)
-        if detail is None:
-            continue
-        if suspect.kind in SETTLING:
-            later.append(suspect)
-        elif (finding := treat(suspect, detail)) is not None:
+        Raises StartRefused for what is no root, or one that somebody else owns; OSError.
+        """
+        repaired = False
+        for finding in self._findings():
+            repaired = repaired or finding.repair is not None
             yield finding
-    if later:
-        time.sleep(FSCK_SETTLE_SECONDS)
-    later.sort(key=lambda suspect: list(Kind).index(suspect.kind))
-    for suspect in later:
-        detail = _look(suspect)
-        if detail is not None and (finding := treat(suspect, detail)) is not None:
-            yield finding
+        if repaired:
+            self._sync()
+
+    def _findings(self) -> Iterator[Finding]:
+        yield from self._examine(suspects_of_tree(self._root, self._files))
+        if not all((self._root / folder).exists() for folder in FIXED_FOLDERS):
+            return
+        spool = visit_root(self._root, self._files, Actor.FSCK)
+        try:
+            walk = Walk(spool, self._progress, self._settle_seconds)
+            yield from self._examine(walk.suspects())
+        finally:
+            spool.close()
+
+    def _examine(self, suspects: Iterator[Suspect]) -> Iterator[Finding]:
+        """Look at each suspect and treat it; those that may be work under way after a while, and
+        only if they are still the same."""
+        later: list[Suspect] = []
+        for suspect in suspects:
+            detail = _look(suspect)
+            if detail is None:
+                continue
+            if suspect.kind in SETTLING:
+                later.append(suspect)
+            elif (finding := self._treat(suspect, detail)) is not None:
+                yield finding
+        if later:
+            self._sleep(self._settle_seconds)
+        later.sort(key=lambda suspect: list(Kind).index(suspect.kind))
+        for suspect in later:
+            detail = _look(suspect)
+            if detail is not None and (finding := self._treat(suspect, detail)) is not None:
+                yield finding
+
+    def _sync(self) -> None:
+        fd = self._files.open_folder(None, str(self._root))
+        try:
+            self._files.sync_file_system(fd)
+        finally:
+            self._files.close(fd)
 
 
 def _look(suspect: Suspect) -> str | None:
@@ -90,11 +113,3 @@ def _look(suspect: Suspect) -> str | None:
     except PermissionError:
         # Its mode, or its folder's, is a finding of its own.
         return None
-
-
-def _sync(root: Path, files: Files) -> None:
-    fd = files.open_folder(None, str(root))
-    try:
-        files.sync_file_system(fd)
-    finally:
-        files.close(fd)

@@ -73,9 +73,16 @@ class Leftover:
         with held:
             if not has_queue(self.spool.fd(Folder.QUEUES), self.queue):
                 return None
-            if self.spool.exists(Folder.QUEUES, queue_path(self.queue, self.message_id)):
+            if self._is_duplicate():
                 return None
             return None if fails_its_seal(held, self.spool.files) else "published, not delivered"
+
+    def _is_duplicate(self) -> bool:
+        """That is a finding of its own."""
+        in_queue = queue_path(self.queue, self.message_id)
+        return self.spool.exists(Folder.QUEUES, in_queue) or self.spool.exists(
+            Folder.DELAY, self.place.name
+        )
 
     def mend(self) -> str | None:
         if self.spool.exists(*self.place):

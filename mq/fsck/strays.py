@@ -7,7 +7,6 @@ import stat
 import time
 from dataclasses import dataclass
 
-from mq.config import FSCK_SETTLE_SECONDS
 from mq.fsck.suspect import Kind, Place, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
@@ -91,6 +90,7 @@ class DeadUpload:
     spool: Spool
     place: Place
     inode: int
+    settle_ns: int
     kind: Kind = Kind.UPLOAD
 
     @property
@@ -103,7 +103,7 @@ class DeadUpload:
             return None
         # A young one is not locked to see: its process may just be about to do that, and would
         # take this for a sweep that discards it.
-        if 0 <= time.time_ns() - status.st_ctime_ns < FSCK_SETTLE_SECONDS * _NS:
+        if 0 <= time.time_ns() - status.st_ctime_ns < self.settle_ns:
             return _DEAD_UPLOAD
         held = hold(self.spool.files, self.spool.fd(self.place.folder), self.place.name)
         if isinstance(held, Lost):

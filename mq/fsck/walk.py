@@ -33,9 +33,12 @@ class Walk:
     and what is missed was not left behind.
     """
 
-    def __init__(self, spool: Spool, progress: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, spool: Spool, progress: Callable[[int, int], None], settle_seconds: float
+    ) -> None:
         self._spool = spool
         self._progress = progress
+        self._settle_ns = int(settle_seconds * 1e9)
         self._done = 0
         self._total = 0
         self._flat: dict[str, Folder] = {}
@@ -80,7 +83,7 @@ class Walk:
         elif not stat.S_ISREG(status.st_mode):
             yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a message")
         elif place.name.startswith(HIDDEN):
-            yield DeadUpload(self._spool, place, status.st_ino)
+            yield DeadUpload(self._spool, place, status.st_ino, self._settle_ns)
         elif (parsed := parse_file_name(place.name)) is None:
             yield Foreign(self._spool, place, status.st_ino, "not a name of the form QUEUE:ID")
         else:
@@ -104,7 +107,7 @@ class Walk:
         if status is None:
             return
         if stat.S_ISREG(status.st_mode) and place.name.startswith(HIDDEN):
-            yield DeadUpload(self._spool, place, status.st_ino)
+            yield DeadUpload(self._spool, place, status.st_ino, self._settle_ns)
         elif not stat.S_ISDIR(status.st_mode):
             yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a queue")
         elif not is_queue_name(place.name):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,15 +14,15 @@ import pytest
 
 from mq.ctl.access import Message
 from mq.ctl.by_root import RootAccess
-from mq.errors import LeaseMismatch, QueueNotFound, StoreUnavailable
+from mq.errors import LeaseMismatch, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
 from mq.spool.message import Held, hold
 from mq.spool.queues import begin_deletion
 from mq.spool.root import file_system_kind
-from tests.faults import MortalFiles, PlainFiles, WatchedFiles
-from tests.messages import foreign_id, names_in, read_seal, seal_of, write_message
+from tests.faults import MortalFiles, WatchedFiles
+from tests.messages import names_in, read_seal
 from tests.mqctl import Ctl
 
 ORDERS = QueueName("orders")
@@ -268,91 +266,6 @@ def test_create_makes_no_root_where_something_else_is(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_peek_shows_the_oldest_and_changes_nothing(access: RootAccess, root: Path) -> None:
-    sent = [send(access, body) for body in (b"one", LARGE, b"three")]
-    write_message(root / "queues" / "orders" / "not a message")
-    (root / "queues" / "orders" / "link").symlink_to("nowhere")
-    before = state_of(root)
-
-    first_two, everything = look(access, 2), look(access, 100)
-
-    assert first_two == [(sent[0], "ready", b"one"), (sent[1], "ready", LARGE)]
-    assert [message_id for message_id, _, _ in everything] == sent
-    assert state_of(root) == before
-
-
-def look(access: RootAccess, limit: int) -> list[tuple[str, str, bytes]]:
-    """Id, state and body of the oldest messages."""
-    shown = []
-    for message in access.peek(ORDERS, limit):
-        shown.append((message.message_id, message.state, message.body.read()))
-        message.body.close()
-    return shown
-
-
-def state_of(root: Path) -> list[tuple[str, int, int]]:
-    """Names, times and modes; reading changes neither."""
-    found = [(path, path.lstat()) for path in root.rglob("*")]
-    return sorted((str(path), status.st_ctime_ns, status.st_mtime_ns) for path, status in found)
-
-
-def test_peek_finds_a_message_in_any_state(access: RootAccess, root: Path) -> None:
-    leased = send(access)
-    lease = take(access)[0].lease
-    ready, delayed = send(access), foreign_id()
-    write_message(root / "delay" / f"orders:{delayed}", seal=seal_of(b"body"), due_in_seconds=60)
-
-    found = {m: access.peek_at(ORDERS, m) for m in (leased, ready, delayed)}
-
-    assert [m.state for m in found.values()] == ["leased", "ready", "delayed"]
-    assert [m.lease for m in found.values()] == [lease, None, None]
-    assert [m.visible_at is None for m in found.values()] == [False, True, False]
-
-
-def test_peek_shows_a_damaged_message_as_such(access: RootAccess, root: Path) -> None:
-    message_id = send(access)
-    (root / "queues" / "orders" / message_id).write_bytes(b"Body")
-
-    (message,) = access.peek(ORDERS, 1)
-
-    assert message.is_damaged
-    assert (root / "queues" / "orders" / message_id).exists()
-
-
-def test_messages_without_a_seal_are_sent_received_and_shown(tmp_path: Path) -> None:
-    access = RootAccess(tmp_path / "root", PlainFiles())
-    access.create_queue(ORDERS)
-    message_id = send(access)
-
-    (peeked,) = access.peek(ORDERS, 1)
-    message, body = take(access)
-    access.remove(ORDERS, message_id, int(str(message.lease), 16))
-    access.close()
-
-    assert (peeked.receive_count, peeked.lease) == (None, None)
-    assert (message.receive_count, body) == (None, SMALL)
-
-
-def test_counts_are_those_of_each_queue(access: RootAccess, root: Path) -> None:
-    send(access)
-    send(access)
-    take(access)
-    write_message(root / "delay" / "orders:1", seal=seal_of(b"body"), due_in_seconds=60)
-    access.create_queue(QueueName("orders.dead"))
-    write_message(root / "delay" / "orders.dead:1", seal=seal_of(b"body", lease=7))
-    write_message(root / "queues" / "README")
-
-    listed = access.list_queues()
-
-    assert [counts[:4] for counts in listed] == [("orders", 1, 1, 1), ("orders.dead", 0, 1, 0)]
-    assert listed[0].oldest_age_seconds is not None
-    assert 0 <= listed[0].oldest_age_seconds < 60
-    assert listed[1].oldest_age_seconds is None
-    assert access.describe_queue(ORDERS)[:4] == listed[0][:4]
-    with pytest.raises(QueueNotFound):
-        access.describe_queue(QueueName("README"))
-
-
 def test_visibility_is_as_long_as_asked(access: RootAccess, root: Path) -> None:
     message_id = send(access)
 
@@ -381,28 +294,3 @@ def test_what_root_sends_belongs_to_the_owner_of_the_folders(open_folder: Path) 
     assert {path.stat().st_uid for path in made} == {NOBODY}
     (message,) = (root / "queues" / "orders").iterdir()
     assert message.stat().st_mode & 0o777 == 0o660
-
-
-def test_importing_the_commands_loads_neither_way_in() -> None:
-    """So that `mqctl --help`, which a shell may call at each tab, is quick."""
-    code = "import sys, mq.ctl.commands; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-
-    unwanted = {
-        "asyncio",
-        "structlog",
-        "http.client",
-        "aiohttp",
-        "aiofiles",
-        "mq.spool",
-        "mq.store",
-    }
-    assert set(done.stdout.split()) & unwanted == set()
-
-
-def test_the_way_over_http_loads_no_store() -> None:
-    code = "import sys, mq.ctl.by_http; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-
-    unwanted = {"asyncio", "structlog", "aiohttp", "aiofiles", "mq.spool", "mq.store", "mq.web"}
-    assert set(done.stdout.split()) & unwanted == set()
