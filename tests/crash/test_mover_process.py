@@ -55,10 +55,12 @@ def test_what_arrives_is_moved_when_it_is_due(mover: Process, delay: Path, order
 
 def test_shortened_stamp_moves_a_message_earlier(mover: Process, delay: Path, orders: Path) -> None:
     leased = _lease(delay, "1", 1000)
+    _lease(delay, "next", 0.001)
+    wait_until(lambda: names_in(orders) == ["next"])
 
     stamp(leased, 0.05)
 
-    wait_until(lambda: names_in(orders) == ["1"])
+    wait_until(lambda: names_in(orders) == ["1", "next"])
 
 
 def test_prolonged_stamp_keeps_a_message_back(mover: Process, delay: Path, orders: Path) -> None:

@@ -80,8 +80,8 @@ async def test_publishes_that_were_not_synced_fail_and_leave_nothing(
     assert names_in(disk / "new") == names_in(disk / "queues" / "orders") == []
 
     await _mend_disk(store, files)
-    message_id = await publish(store, b"body")
-    assert await drain(store) == [message_id]
+    published = await asyncio.gather(*(publish(store, b"body") for _ in range(count)))
+    assert await drain(store) == sorted(published)
 
 
 async def test_everything_is_refused_until_the_store_is_back_by_itself(

@@ -20,7 +20,8 @@ StartServer = Callable[..., Server]
 @pytest.fixture
 def standalone(start_server: StartServer) -> Server:
     server = start_server("--standalone", "--keep=0", "--visibility=0.2", "--max-receives=2")
-    wait_until(lambda: set(_children(server)) == {"mq_mover", "mq_reaper"})
+    for child in ("mq-mover", "mq-reaper"):
+        wait_until(lambda: f"process={child} event=configuration" in server.log())  # noqa: B023
     return server
 
 

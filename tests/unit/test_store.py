@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.spool.files import Files
+from mq.spool.folders import Spool
 from mq.spool.message import Held, hold
+from mq.spool.sweep import Sweeper, Swept
 from mq.store.store import Store
 from tests.faults import SYNCS, WatchedFiles
 from tests.messages import DAY_NS, names_in, read_seal, write_message
@@ -173,6 +176,20 @@ async def test_plain_removal_waits_for_no_lock(root: Path, store: Store, orders:
         await store.remove(ORDERS, message_id)
 
     assert names_in(root / "remove") == [f"orders:{message_id}"]
+
+
+async def test_publish_that_waits_for_its_barrier_is_not_swept(
+    root: Path, store: Store, files: WatchedFiles, open_spool: Callable[[WatchedFiles], Spool]
+) -> None:
+    gate = files.hold_back(*SYNCS)
+    publishing = asyncio.create_task(publish(store, b"body"))
+    await gate.reached()
+
+    swept = Sweeper(open_spool(WatchedFiles()), print).sweep()
+    gate.open()
+
+    assert swept == Swept()
+    assert await drain(store) == [await publishing]
 
 
 async def test_publish_to_a_queue_that_another_process_deletes_meanwhile_is_refused(
