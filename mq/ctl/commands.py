@@ -120,7 +120,7 @@ def send(
 @click.option("--visibility", "visibility_seconds", help="Seconds until it comes back unless it is "
               "acknowledged. With --root only, for now. [default there: 30]",
               type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True))  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False, readable=False),
               help="Write the body to this file in place of stdout.")  # fmt: skip
 @everywhere
 @click.pass_context

@@ -40,7 +40,7 @@ def everywhere(command: F) -> F:
     for option in (
         click.option("--json", "as_json", is_flag=True, expose_value=False, callback=_note,
                      help="Print one JSON document a line."),
-        click.option("--root", type=click.Path(path_type=Path), envvar="MQCTL_ROOT",
+        click.option("--root", type=click.Path(path_type=Path, readable=False), envvar="MQCTL_ROOT",
                      show_envvar=True, expose_value=False, callback=_note,
                      help="Work on the folders of this root, without a server."),
         click.option("--url", envvar="MQ_URL", show_envvar=True, expose_value=False,

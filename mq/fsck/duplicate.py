@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from enum import Enum
 
@@ -77,7 +76,7 @@ class Duplicate:
             if self.spool.inode(*self.other) != held.status.st_ino:
                 return None
             if files.inode(fd) == held.status.st_ino:
-                return Likeness.SAME_FILE if os.fstat(fd).st_nlink > 1 else None
+                return Likeness.SAME_FILE
             if self.other.message != self.kept.message:
                 return None
             is_same = measure(files, fd) == measure(files, held.fd)

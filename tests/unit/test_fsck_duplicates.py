@@ -11,6 +11,7 @@ import pytest
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message import Held, hold
+from tests.faults import WatchedFiles
 from tests.fsck import Fsck, everything, sealed
 from tests.messages import names_in, write_message
 
@@ -147,7 +148,7 @@ def test_two_names_of_which_one_goes_away_are_none(root: Path, fsck: Fsck) -> No
 
 
 def test_a_message_that_moves_between_two_listings_is_none(root: Path, fsck: Fsck) -> None:
-    """It is seen in both folders, and never was in both."""
+    """It is seen in both folders, and never was in both. No receiver finds it locked."""
     delayed, ready = sealed(root / "delay" / "orders:1"), root / "queues" / "orders" / "1"
     looked_at = []
 
@@ -157,9 +158,12 @@ def test_a_message_that_moves_between_two_listings_is_none(root: Path, fsck: Fsc
             delayed.rename(ready)
 
     fsck.on_progress = redeliver
+    files = WatchedFiles()
+    fsck.files = lambda: files
 
     assert fsck.mend() == []
     assert looked_at[:3] == [True, True, False]
+    assert files.calls["lock"] == 0
 
 
 def test_a_duplicate_that_somebody_holds_is_nobody_elses_business(

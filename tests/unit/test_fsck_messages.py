@@ -43,6 +43,18 @@ def test_a_clean_root_has_no_findings(spool: Spool, root: Path, orders: Path, fs
     assert everything(root) == before
 
 
+def test_a_clean_root_is_read_without_a_lock(root: Path, orders: Path, fsck: Fsck) -> None:
+    """A receiver would pass over a message whose lock it finds taken: out of order."""
+    sealed(orders / "1")
+    sealed(root / "delay" / "orders:2")
+    files = WatchedFiles()
+    fsck.files = lambda: files
+
+    assert fsck.mend() == []
+    assert files.calls["open_message"] == 2
+    assert files.calls["lock"] == 0
+
+
 def test_a_look_changes_nothing(spool: Spool, root: Path, orders: Path, fsck: Fsck) -> None:
     sealed(orders / "1").write_bytes(b"x")
     sealed(root / "delay" / "gone:1")

@@ -50,21 +50,6 @@ def test_an_upload_under_way_is_none(
     assert upload.exists()
 
 
-def test_an_upload_that_was_not_locked_yet_is_let_alone(
-    spool: Spool, files: WatchedFiles, root: Path, fsck: Fsck
-) -> None:
-    """fsck takes no lock on a young file: its process would think a sweep discards it."""
-    (root / "new" / ".0123abcd").touch()
-    locked: list[object] = []
-    fsck.meanwhile = lambda: locked.append(hold(files, spool.fd(Folder.NEW), ".0123abcd"))
-
-    assert fsck.mend() == []
-
-    (held,) = locked
-    assert isinstance(held, Held)
-    held.close()
-
-
 FOREIGN = {
     "new/README": "corrupt/README",
     "delay/orders": "corrupt/orders",
