@@ -1,0 +1,136 @@
+"""docs/mqctl.md lists what there is, and its sessions print what it shows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from mq.config import FSCK_SETTLE_SECONDS, MAX_VISIBILITY_SECONDS, MIB, ServerConfig
+from mq.ctl.commands import mqctl
+from mq.errors import CTL_EXIT_CODES
+from mq.fsck.suspect import Kind
+from tests.conftest import Server
+from tests.console import Console, read_blocks
+from tests.mqctl import without_ours
+from tests.tidy.sources import REPOSITORY, read_table
+
+DOCUMENT = "docs/mqctl.md"
+TEXT = (REPOSITORY / DOCUMENT).read_text()
+AGE = re.compile(r" +\d+\.\ds$")
+EVERYWHERE = {"--url", "--root", "--json", "--help"}
+
+
+def flags_of(command: click.Command) -> set[str]:
+    """As a document writes them: short and long together."""
+    context = click.Context(command)
+    return {
+        ", ".join(parameter.opts)
+        for parameter in command.get_params(context)
+        if isinstance(parameter, click.Option)
+    }
+
+
+def test_every_command_is_listed_with_its_arguments() -> None:
+    listed = {row[0] for row in read_table(DOCUMENT, "## Commands")}
+
+    assert listed == {
+        " ".join(["mqctl", name, *arguments_of(command)])
+        for name, command in mqctl.commands.items()
+    }
+
+
+def arguments_of(command: click.Command) -> Iterator[str]:
+    context = click.Context(command)
+    for parameter in command.params:
+        if isinstance(parameter, click.Argument):
+            yield parameter.make_metavar(context)
+
+
+def test_every_flag_is_listed() -> None:
+    shared = {row[0]: row[1] for row in read_table(DOCUMENT, "## Flags of every command")}
+
+    assert set(shared) == EVERYWHERE
+    for name, command in mqctl.commands.items():
+        own = flags_of(command) - EVERYWHERE
+        heading = f"### {name}"
+        listed = {row[0] for row in read_table(DOCUMENT, heading)} if own else set()
+        assert listed == own, name
+        assert flags_of(command) >= EVERYWHERE
+    for parameter in mqctl.params:
+        if isinstance(parameter, click.Option) and parameter.opts[0] in shared:
+            assert shared[parameter.opts[0]] == (parameter.envvar or "none")
+
+
+def test_every_exit_code_is_listed() -> None:
+    listed = {int(code): meaning for code, meaning in read_table(DOCUMENT, "## Exit codes")}
+
+    assert listed == CTL_EXIT_CODES
+
+
+def test_every_kind_of_finding_is_listed() -> None:
+    tables = TEXT[TEXT.index("### fsck") :]
+    listed = re.findall(r"^\| `([a-z]+)` \|", tables, re.MULTILINE)
+
+    assert listed == list(Kind)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"up to {MAX_VISIBILITY_SECONDS} (30 days)",
+        f"at most {ServerConfig().max_body_bytes // MIB} MiB",
+        f"{ServerConfig().visibility_seconds:g} by default there",
+        {2.0: "after two seconds"}[FSCK_SETTLE_SECONDS],
+    ],
+)
+def test_a_number_in_the_text_is_that_of_the_code(words: str) -> None:
+    assert words in " ".join(TEXT.split())
+
+
+class Session(Console):
+    """Runs `mqctl` and a shell, as a person does; stdout and stderr together."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        super().__init__(f"127.0.0.1:{server.port}", folder)
+        self._folder = folder
+        self._environment = without_ours() | {"MQ_URL": server.url}
+        command = folder / "bin" / "mqctl"
+        command.parent.mkdir()
+        command.write_text(f'#!/bin/sh\nexec {sys.executable} -m mq.ctl "$@"\n')
+        command.chmod(0o755)
+        self._environment["PATH"] = f"{command.parent}:{self._environment['PATH']}"
+        self._environment["PYTHONPATH"] = str(REPOSITORY)
+
+    def check(self, command: str, shown: list[str]) -> None:
+        """Raises AssertionError if the command prints something else."""
+        done = subprocess.run(
+            self._fill_in(command).replace("/tmp/alone", str(self._folder / "alone")),
+            check=False, shell=True, cwd=self._folder, env=self._environment, timeout=60,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        printed = [AGE.sub(" 1.0s", line) for line in done.stdout.splitlines()]
+        shown = [AGE.sub(" 1.0s", line) for line in shown]
+        assert len(printed) == len(shown), f"{command}: {printed}"
+        for pair in zip(shown, printed, strict=True):
+            assert self._is_same(*pair), f"{command}: {pair}"
+
+
+def test_every_session_prints_what_the_document_shows(server: Server, tmp_path: Path) -> None:
+    session = Session(server, tmp_path)
+    commands = 0
+
+    for block in read_blocks(TEXT):
+        if block.kind != "sh-session":
+            continue
+        for part in "\n".join(block.lines).removeprefix("$ ").split("\n$ "):
+            command, *shown = part.splitlines()
+            session.check(command, shown)
+            commands += 1
+
+    assert commands > 15
