@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mq.config import SMALL_BODY_BYTES, ServerConfig
 from mq.names import MessageId, QueueName
@@ -17,6 +17,9 @@ from mq.store.publish import Draft
 from mq.store.receive import Received
 from mq.store.store import Store
 from mq.store.upkeep import open_store
+from tests.faults import MortalFiles
+
+T = TypeVar("T")
 
 ORDERS = QueueName("orders")
 LONG_SECONDS = 1000.0
@@ -70,3 +73,25 @@ async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
     async with asyncio.timeout(10):
         while not await condition():
             await asyncio.sleep(0.005)
+
+
+class MortalStore:
+    """A store with its own files, which can die."""
+
+    def __init__(self, root: Path, runner: asyncio.Runner, files: MortalFiles) -> None:
+        self.files = files
+        self._runner = runner
+        self._stack = AsyncExitStack()
+        opening = self._stack.enter_async_context(open_store(ServerConfig(root=root), self.files))
+        self.store: Store = self.run(opening)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+    def close(self) -> None:
+        self.run(self._stack.aclose())
+
+    def kill(self) -> None:
+        """Nothing of what closing does reaches the disk; the locks end."""
+        self.files.calls_left = 0
+        self.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,21 +24,18 @@ from hypothesis.stateful import (
     rule,
 )
 
-from mq.config import MoverConfig, ServerConfig
+from mq.config import MoverConfig
 from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound
 from mq.names import MessageId, QueueName
-from mq.spool.files import Files
 from mq.store.receive import Received
 from mq.store.store import Store
-from mq.store.upkeep import open_store
 from mq_mover.mover import Mover
 from tests.faults import MortalFiles
 from tests.messages import SECOND_NS, names_in
-from tests.stores import body_of, publish
+from tests.stores import MortalStore, body_of, publish
 
 T = TypeVar("T")
 
-MAX_RECEIVES = 3
 QUEUES = st.sampled_from([QueueName("a"), QueueName("b"), QueueName("a.dead")])
 SIZES = st.sampled_from([0, 10, 500, 65_536, 65_537, 200_000])
 SECONDS = st.sampled_from([100, 1_000, 10_000])
@@ -48,40 +45,21 @@ SERVER = st.integers(0, 1)
 
 @dataclass
 class Message:
-    """`visible_at` is None while it is ready."""
+    """`visible_at` is None while it is ready. A move back to the queue has no barrier of its own:
+    until the next one a power cut may undo it."""
 
     body: bytes
     visible_at: int | None = None
     lease: int = 0
     count: int = 0
-
-
-class Server:
-    """A store with its own files, which can die."""
-
-    def __init__(self, root: Path, runner: asyncio.Runner) -> None:
-        self.files = MortalFiles()
-        self._runner = runner
-        self._stack = AsyncExitStack()
-        opening = self._stack.enter_async_context(open_store(ServerConfig(root=root), self.files))
-        self.store: Store = self.run(opening)
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(work)
-
-    def close(self) -> None:
-        self.run(self._stack.aclose())
-
-    def kill(self) -> None:
-        """Nothing of what closing does reaches the disk; the locks end."""
-        self.files.calls_left = 0
-        self.close()
+    is_durable: bool = True
 
 
 class Model(RuleBasedStateMachine):
     """What the queues should hold. With one server the order is strict."""
 
     servers = 1
+    max_receives = 3
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +71,7 @@ class Model(RuleBasedStateMachine):
         self.gone: set[str] = set()
         self.receipts: list[Received] = []
         self.bodies = 0
-        self.running = [Server(self.root, self.runner) for _ in range(self.servers)]
+        self.running = [self._start() for _ in range(self.servers)]
 
     def teardown(self) -> None:
         for server in self.running:
@@ -101,10 +79,16 @@ class Model(RuleBasedStateMachine):
         self.runner.close()
         self._folder.cleanup()
 
-    def _start_again(self, number: int) -> None:
-        self.running[number % self.servers] = Server(self.root, self.runner)
+    def _new_files(self) -> MortalFiles:
+        return MortalFiles()
 
-    def _server(self, number: int) -> Server:
+    def _start(self) -> MortalStore:
+        return MortalStore(self.root, self.runner, self._new_files())
+
+    def _start_again(self, number: int) -> None:
+        self.running[number % self.servers] = self._start()
+
+    def _server(self, number: int) -> MortalStore:
         return self.running[number % self.servers]
 
     def _body(self, size: int) -> bytes:
@@ -123,7 +107,7 @@ class Model(RuleBasedStateMachine):
         return any(self.queues.values())
 
     def _unless_missing(
-        self, queue: QueueName, on: Server, work: Callable[[Store], Coroutine[Any, Any, T]]
+        self, queue: QueueName, on: MortalStore, work: Callable[[Store], Coroutine[Any, Any, T]]
     ) -> T | None:
         """What `work` returns; None if there is no such queue, which it must then say."""
         if queue in self.queues:
@@ -170,13 +154,16 @@ class Model(RuleBasedStateMachine):
             assert ready == []
             return
         assert received.message_id in (ready[:1] if self.servers == 1 else ready)
-        message = self.queues[queue][received.message_id]
-        assert on.run(body_of(on.store, received)) == message.body
+        assert on.run(body_of(on.store, received)) == self.note_received(received, seconds).body
+
+    def note_received(self, received: Received, seconds: int) -> Message:
+        message = self.queues[received.queue][received.message_id]
         assert received.receive_count == message.count + 1
         assert received.lease not in (0, message.lease)
-        message.visible_at = self.now + seconds
+        message.visible_at, message.is_durable = self.now + seconds, True
         message.lease, message.count = received.lease, message.count + 1
         self.receipts.append(received)
+        return message
 
     @precondition(has_messages)
     @rule(index=INDEX, server=SERVER)
@@ -186,6 +173,9 @@ class Model(RuleBasedStateMachine):
 
         on.run(on.store.remove(queue, message_id))
 
+        self.note_removed(queue, message_id)
+
+    def note_removed(self, queue: QueueName, message_id: MessageId) -> None:
         del self.queues[queue][message_id]
         self.gone.add(message_id)
 
@@ -211,8 +201,7 @@ class Model(RuleBasedStateMachine):
                 on.run(removal)
         else:
             on.run(removal)
-            del self.queues[queue][message_id]
-            self.gone.add(message_id)
+            self.note_removed(queue, message_id)
 
     @precondition(lambda self: self.receipts)
     @rule(index=INDEX, server=SERVER)
@@ -222,10 +211,13 @@ class Model(RuleBasedStateMachine):
 
         on.run(on.store.release(receipt))
 
+        self.note_released(receipt)
+
+    def note_released(self, receipt: Received) -> None:
         message = self.queues.get(receipt.queue, {}).get(receipt.message_id)
         is_leased = message is not None and message.visible_at is not None
         if message is not None and is_leased and message.lease == receipt.lease:
-            message.visible_at, message.lease = None, 0
+            message.visible_at, message.lease, message.is_durable = None, 0, False
             message.count -= 1
 
     # What happens to them
@@ -236,8 +228,10 @@ class Model(RuleBasedStateMachine):
         for path in (self.root / "delay").iterdir():
             due_ns = path.stat().st_mtime_ns - seconds * SECOND_NS
             os.utime(path, ns=(due_ns, due_ns))
-        config = MoverConfig(self.root / "delay", self.root / "queues", max_receives=MAX_RECEIVES)
-        with closing(Mover(config, Files())) as mover:
+        config = MoverConfig(
+            self.root / "delay", self.root / "queues", max_receives=self.max_receives
+        )
+        with closing(Mover(config, self._new_files())) as mover:
             mover.scan()
             mover.move_due()
         self._redeliver_in_the_model()
@@ -250,8 +244,8 @@ class Model(RuleBasedStateMachine):
         for queue in list(self.queues):
             for message_id, message in list(self.queues[queue].items()):
                 if message.visible_at is not None and message.visible_at <= self.now:
-                    message.visible_at = None
-                    if message.count >= MAX_RECEIVES and not queue.endswith(".dead"):
+                    message.visible_at, message.is_durable = None, False
+                    if 0 < self.max_receives <= message.count and not queue.endswith(".dead"):
                         dead = self.queues.setdefault(QueueName(f"{queue}.dead"), {})
                         dead[message_id] = self.queues[queue].pop(message_id)
 
@@ -275,6 +269,9 @@ class Model(RuleBasedStateMachine):
             assert names_in(self.root / "queues" / queue) == self._ready(queue)
         assert names_in(self.root / "delay") == sorted(leased)
         assert os.listdir(self.root / "new") == []
+
+    @invariant()
+    def nothing_is_damaged(self) -> None:
         assert not (self.root / "corrupt").exists()
 
     @rule(queue=QUEUES, server=SERVER)

@@ -58,8 +58,7 @@ class MortalServers(Model):
             path = self.root / "delay" / f"{queue}:{message_id}"
             if not path.exists():
                 assert (self.root / "remove" / f"{queue}:{message_id}").exists()
-                del self.queues[queue][message_id]
-                self.gone.add(message_id)
+                self.note_removed(queue, message_id)
                 return False
             if message.visible_at is None:
                 message.visible_at = self.now + seconds

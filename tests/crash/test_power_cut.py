@@ -1,0 +1,181 @@
+"""A power cut at any moment: what was answered holds, by the crash model of the design."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Coroutine
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule, run_state_machine_as_test
+from structlog.testing import capture_logs
+
+from mq.config import ReaperConfig
+from mq.errors import StoreUnavailable
+from mq.names import MessageId, QueueName
+from mq_reaper.reaper import Reaper
+from tests.crash.power import Disk, PowerFiles
+from tests.messages import SECOND_NS, names_in, read_seal
+from tests.stores import publish
+from tests.unit.model import INDEX, SECONDS, SIZES, Message, Model
+
+CALLS = st.integers(0, 16)
+KEPT = st.sampled_from([0.0, 0.3, 0.6, 1.0])
+
+
+class PowerCuts(Model):
+    """One server, a mover and a reaper on a disk whose power is cut now and then."""
+
+    max_receives = 0
+
+    def __init__(self) -> None:
+        self.disk: Disk | None = None
+        super().__init__()
+
+    def teardown(self) -> None:
+        super().teardown()
+        assert self.disk is not None
+        self.disk.close()
+
+    def _new_files(self) -> PowerFiles:
+        if self.disk is None:
+            self.disk = Disk(Path(self._folder.name, "graveyard"))
+        return PowerFiles(self.disk)
+
+    @rule()
+    def reap(self) -> None:
+        with closing(Reaper(ReaperConfig(self.root / "remove"), self._new_files())) as reaper:
+            reaper.reap()
+
+    @invariant()
+    def nothing_is_damaged(self) -> None:
+        """Nothing, that is, that was ever answered."""
+        if (self.root / "corrupt").exists():
+            damaged = {name.partition(":")[2] for name in names_in(self.root / "corrupt")}
+            assert not damaged & self.gone
+            assert not any(damaged & messages.keys() for messages in self.queues.values())
+
+    def _cut(self, calls: int, kept: float, work: Coroutine[Any, Any, Any]) -> tuple[bool, Any]:
+        """Run `work` until it is answered or `calls` changes are made; then the power goes.
+        Returns whether it was answered, and with what."""
+        server = self.running[0]
+        server.files.calls_left = calls
+        answered, answer = True, None
+        try:
+            answer = server.run(work)
+        except StoreUnavailable:
+            answered = False
+        server.kill()
+        assert self.disk is not None
+        self.disk.cut(kept)
+        self._start_again(0)
+        return answered, answer
+
+    def _compare(self, queue: QueueName) -> None:
+        """Every message is where its last answer put it; where none did, it is somewhere."""
+        for message_id, message in self.queues[queue].items():
+            path = self.root / "queues" / queue / message_id
+            is_ready = path.exists()
+            if not is_ready:
+                path = self.root / "delay" / f"{queue}:{message_id}"
+            seal = read_seal(path)
+            assert path.read_bytes() == message.body
+            if message.is_durable:
+                assert is_ready == (message.visible_at is None)
+                assert (seal.receive_count, seal.lease) == (message.count, message.lease)
+            left_seconds = (path.stat().st_mtime_ns - time.time_ns()) / SECOND_NS
+            message.visible_at = None if is_ready else self.now + max(round(left_seconds), 0)
+            message.count, message.lease = seal.receive_count, seal.lease
+            message.is_durable = True
+
+    def _compare_all(self) -> None:
+        on_disk = [path.name for path in self.root.rglob("*") if "remove" not in path.parts]
+        assert not self.gone & {name.rpartition(":")[2] for name in on_disk}
+        for queue in self.queues:
+            self._compare(queue)
+
+    def _queue(self, index: int) -> QueueName:
+        return sorted(self.queues)[index % len(self.queues)]
+
+    @rule(calls=CALLS, kept=KEPT, index=INDEX)
+    def cut_during_create(self, calls: int, kept: float, index: int) -> None:
+        queue = (QueueName("a"), QueueName("b"))[index % 2]
+        answered, _ = self._cut(calls, kept, self.running[0].store.create_queue(queue))
+        if answered or (self.root / "queues" / queue).exists():
+            self.queues.setdefault(queue, {})
+        self._compare_all()
+
+    @rule(calls=CALLS, kept=KEPT, index=INDEX)
+    def cut_during_delete(self, calls: int, kept: float, index: int) -> None:
+        if not self.queues:
+            return
+        queue = self._queue(index)
+        answered, _ = self._cut(calls, kept, self.running[0].store.delete_queue(queue))
+        if answered or not (self.root / "queues" / queue).exists():
+            self.gone |= self.queues.pop(queue).keys()
+        self._compare_all()
+
+    @rule(calls=CALLS, kept=KEPT, index=INDEX, size=SIZES)
+    def cut_during_publish(self, calls: int, kept: float, index: int, size: int) -> None:
+        if not self.queues:
+            return
+        queue, body = self._queue(index), self._body(size)
+        known = self.queues[queue]
+        answered, answer = self._cut(calls, kept, publish(self.running[0].store, body, queue))
+        if answered:
+            known[answer] = Message(body)
+        else:
+            found = set(names_in(self.root / "queues" / queue)) - known.keys()
+            known |= {MessageId(message_id): Message(body) for message_id in found}
+        self._compare_all()
+
+    @rule(calls=CALLS, kept=KEPT, index=INDEX, seconds=SECONDS)
+    def cut_during_receive(self, calls: int, kept: float, index: int, seconds: int) -> None:
+        if not self.queues:
+            return
+        queue = self._queue(index)
+        store = self.running[0].store
+        answered, received = self._cut(calls, kept, store.receive(queue, seconds))
+        if received is not None:
+            self.running[0].store.close_received(received)
+            self.note_received(received, seconds)
+        elif not answered:
+            for message_id in self._ready(queue)[:1]:
+                self.queues[queue][message_id].is_durable = False
+        self._compare_all()
+
+    @rule(calls=CALLS, kept=KEPT, index=INDEX)
+    def cut_during_remove(self, calls: int, kept: float, index: int) -> None:
+        if not self.has_messages():
+            return
+        queue, message_id = self._pick(index)
+        answered, _ = self._cut(calls, kept, self.running[0].store.remove(queue, message_id))
+        places = (f"queues/{queue}/{message_id}", f"delay/{queue}:{message_id}")
+        if answered or not any((self.root / place).exists() for place in places):
+            self.note_removed(queue, message_id)
+        self._compare_all()
+
+    @rule(calls=CALLS, kept=KEPT, index=INDEX)
+    def cut_during_release(self, calls: int, kept: float, index: int) -> None:
+        if not self.receipts:
+            return
+        receipt = self.receipts[index % len(self.receipts)]
+        self._cut(calls, kept, self.running[0].store.release(receipt))
+        message = self.queues.get(receipt.queue, {}).get(receipt.message_id)
+        if message is not None:
+            message.is_durable = False
+        self._compare_all()
+
+
+def test_what_was_answered_survives_a_power_cut() -> None:
+    limits = settings(
+        max_examples=60,
+        stateful_step_count=25,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    with capture_logs():
+        run_state_machine_as_test(PowerCuts, settings=limits)
