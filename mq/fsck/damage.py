@@ -85,9 +85,9 @@ class Leftover:
         )
 
     def mend(self) -> str | None:
-        if self.spool.exists(*self.place):
-            Sweeper(self.spool, lambda *_: None).sweep()
-        return None if self.spool.exists(*self.place) else f"delivered to queue {self.queue}"
+        """As a sweep does."""
+        delivered = Sweeper(self.spool, lambda *_: None).deliver(self.place.name)
+        return f"delivered to queue {self.queue}" if delivered else None
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,20 @@ class Sweeper:
         deletions = sum(self._finish_deletion(q) for q in unfinished_deletions(self._spool))
         delivered = corrupt = 0
         for name in self._spool.names(Folder.NEW):
-            outcome = self._deliver(name)
+            outcome = self.deliver(name)
             delivered += outcome is True
             corrupt += outcome is False
         return Swept(delivered, corrupt, deletions)
+
+    def deliver(self, name: str) -> bool | None:
+        """One name of `new`: True if delivered, False if set aside, None if left."""
+        try:
+            if not name.startswith(HIDDEN):
+                return self._place(name)
+            self._discard_upload(name)
+        except OSError as error:
+            self._leave(name, _why(error))
+        return None
 
     def _finish_deletion(self, queue: QueueName) -> bool:
         try:
@@ -57,16 +67,6 @@ class Sweeper:
             self._report(os.path.join(Folder.REMOVE, queue + DELETING_SUFFIX), _why(error))
             return False
         return True
-
-    def _deliver(self, name: str) -> bool | None:
-        """True if delivered, False if set aside, None if left."""
-        try:
-            if not name.startswith(HIDDEN):
-                return self._place(name)
-            self._discard_upload(name)
-        except OSError as error:
-            self._leave(name, _why(error))
-        return None
 
     def _place(self, name: str) -> bool | None:
         parsed = parse_file_name(name)

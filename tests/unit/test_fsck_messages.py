@@ -108,6 +108,18 @@ def test_a_leftover_of_a_dead_publisher_is_delivered(orders: Path, root: Path, f
     assert names_in(orders) == ["1"]
 
 
+def test_delivering_a_leftover_unlinks_no_upload(root: Path, orders: Path, fsck: Fsck) -> None:
+    """A whole sweep would discard one that was not there when the check looked."""
+    sealed(root / "new" / "orders:1")
+    upload = root / "new" / ".0123abcd"
+    fsck.meanwhile = upload.touch
+
+    fsck.mend()
+
+    assert names_in(orders) == ["1"]
+    assert upload.exists()
+
+
 def test_a_message_whose_publisher_lives_is_none(spool: Spool, root: Path, fsck: Fsck) -> None:
     sealed(root / "new" / "orders:1")
     sealed(root / "new" / "gone:1")
