@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from mq.spool.root import file_system_kind
+
 LISTENING = re.compile(r"event=listening url=http://(?:127\.0\.0\.1|\[::1\]):(\d+)")
 
 
@@ -68,6 +70,20 @@ class Server(Process):
     def _find_port(self) -> int | None:
         match = LISTENING.search(self.log(), self._seen)
         return int(match[1]) if match else None
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def disk(root: Path) -> Path:
+    """The root where it must be on a medium that can be synced."""
+    kind = file_system_kind(root.parent)
+    if kind in ("tmpfs", "ramfs"):
+        pytest.skip(f"{kind} keeps nothing: give pytest a --basetemp on a disk")
+    return root
 
 
 @pytest.fixture

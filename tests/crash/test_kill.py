@@ -27,9 +27,9 @@ def _body(client: int, number: int) -> bytes:
 
 @pytest.mark.parametrize("answers_before_the_kill", [1, 60, 600])
 async def test_message_answered_201_survives_the_kill_whole(
-    start_server: StartServer, disk: Path, answers_before_the_kill: int
+    start_server: StartServer, root: Path, answers_before_the_kill: int
 ) -> None:
-    server = start_server(root=disk)
+    server = start_server(root=root)
     await create_queue(server)
     sent: set[bytes] = set()
     published: dict[str, bytes] = {}
@@ -45,20 +45,20 @@ async def test_message_answered_201_survives_the_kill_whole(
                 server.kill()
 
     await put_load_on(server, 16, work)
-    fetched = await drain(start_server(root=disk))
+    fetched = await drain(start_server(root=root))
 
     bodies = {answer.message_id: answer.body for answer in fetched}
     assert published.items() <= bodies.items()
     assert set(bodies.values()) <= sent
     assert list(bodies) == sorted(bodies)
     assert len(fetched) == len(bodies)
-    assert names_in(disk / "new") == []
+    assert names_in(root / "new") == []
 
 
 async def test_message_answered_202_never_comes_back_after_the_kill(
-    start_server: StartServer, disk: Path, start_mover: Callable[..., Process]
+    start_server: StartServer, root: Path, start_mover: Callable[..., Process]
 ) -> None:
-    server = start_server("--visibility=0.5", root=disk)
+    server = start_server("--visibility=0.5", root=root)
     start_mover()
     await create_queue(server)
     published: set[str] = set()
@@ -82,10 +82,10 @@ async def test_message_answered_202_never_comes_back_after_the_kill(
     assert len(published) == 600
     assert 300 <= len(removed) < 600
 
-    left = await _consume_all(start_server(root=disk))
+    left = await _consume_all(start_server(root=root))
     assert not left & removed
     assert left | asked_to_remove == published
-    gone = {name.partition(":")[2] for name in names_in(disk / "remove")}
+    gone = {name.partition(":")[2] for name in names_in(root / "remove")}
     assert gone == published
 
 
@@ -106,9 +106,9 @@ async def _consume_all(server: Server) -> set[str]:
 
 
 async def test_server_killed_again_and_again_loses_nothing(
-    start_server: StartServer, disk: Path
+    start_server: StartServer, root: Path
 ) -> None:
-    server = start_server(root=disk)
+    server = start_server(root=root)
     await create_queue(server)
     published: set[str] = set()
 
@@ -121,7 +121,7 @@ async def test_server_killed_again_and_again_loses_nothing(
 
     for _ in range(4):
         await put_load_on(server, 8, work)
-        server = start_server(root=disk)
+        server = start_server(root=root)
 
     ids = [answer.message_id for answer in await drain(server)]
     assert published <= set(ids)
@@ -129,9 +129,9 @@ async def test_server_killed_again_and_again_loses_nothing(
 
 
 async def test_half_an_upload_leaves_nothing_after_the_kill(
-    start_server: StartServer, disk: Path
+    start_server: StartServer, root: Path
 ) -> None:
-    server = start_server(root=disk)
+    server = start_server(root=root)
     await create_queue(server)
     async with client_of(server) as client:
         await client.send(
@@ -140,8 +140,8 @@ async def test_half_an_upload_leaves_nothing_after_the_kill(
         )
         server.kill()
 
-    assert await drain(start_server(root=disk)) == []
-    assert os.listdir(disk / "new") == []
+    assert await drain(start_server(root=root)) == []
+    assert os.listdir(root / "new") == []
 
 
 # Leftovers in `new`
@@ -168,26 +168,26 @@ def _assert_swept(root: Path, fetched: list[Answer]) -> None:
 
 
 async def test_leftovers_are_delivered_or_set_aside_at_the_start(
-    start_server: StartServer, disk: Path
+    start_server: StartServer, root: Path
 ) -> None:
-    server = start_server(root=disk)
+    server = start_server(root=root)
     await create_queue(server)
     server.kill()
-    _leave_in_new(disk)
+    _leave_in_new(root)
 
-    server = start_server(root=disk)
+    server = start_server(root=root)
 
-    _assert_swept(disk, await drain(server))
+    _assert_swept(root, await drain(server))
     assert server.log().count("there is no queue gone") == 1
 
 
 async def test_leftovers_of_another_server_are_swept_while_this_one_runs(
-    start_server: StartServer, disk: Path
+    start_server: StartServer, root: Path
 ) -> None:
-    server = start_server(root=disk)
+    server = start_server(root=root)
     await create_queue(server)
-    _leave_in_new(disk)
+    _leave_in_new(root)
 
-    wait_until(lambda: len(names_in(disk / "new")) == 1)
+    wait_until(lambda: len(names_in(root / "new")) == 1)
 
-    _assert_swept(disk, await drain(server))
+    _assert_swept(root, await drain(server))

@@ -16,13 +16,13 @@ StartMover = Callable[..., Process]
 
 
 @pytest.fixture
-def delay(disk: Path, start_mover: StartMover) -> Path:
-    return disk / "delay"
+def delay(root: Path, start_mover: StartMover) -> Path:
+    return root / "delay"
 
 
 @pytest.fixture
-def orders(disk: Path, start_mover: StartMover) -> Path:
-    folder = disk / "queues" / "orders"
+def orders(root: Path, start_mover: StartMover) -> Path:
+    folder = root / "queues" / "orders"
     folder.mkdir()
     return folder
 

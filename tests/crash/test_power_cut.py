@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule, run_state_machine_as_test
@@ -170,7 +171,10 @@ class PowerCuts(Model):
         self._compare_all()
 
 
-def test_what_was_answered_survives_a_power_cut() -> None:
+def test_what_was_answered_survives_a_power_cut(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(disk.parent))
     limits = settings(
         max_examples=60,
         stateful_step_count=25,

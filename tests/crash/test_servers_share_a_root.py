@@ -19,8 +19,8 @@ StartServer = Callable[..., Server]
 
 
 @pytest.fixture
-def servers(start_server: StartServer, disk: Path) -> list[Server]:
-    return [start_server("--peers=1", root=disk) for _ in range(2)]
+def servers(start_server: StartServer, root: Path) -> list[Server]:
+    return [start_server("--peers=1", root=root) for _ in range(2)]
 
 
 async def _publish(server: Server, count: int, clients: int = 16) -> set[str]:
@@ -37,14 +37,14 @@ async def _publish(server: Server, count: int, clients: int = 16) -> set[str]:
     return ids
 
 
-def test_servers_that_start_at_once_make_one_root(disk: Path, processes: list[Process]) -> None:
+def test_servers_that_start_at_once_make_one_root(root: Path, processes: list[Process]) -> None:
     for number in range(4):
-        log = disk.with_name(f"mq-{number}.log")
-        processes.append(Process("mq", f"--root={disk}", "--port=0", log=log))
+        log = root.with_name(f"mq-{number}.log")
+        processes.append(Process("mq", f"--root={root}", "--port=0", log=log))
 
     wait_until(lambda: all("event=listening" in process.log() for process in processes))
 
-    assert names_in(disk) == ["delay", "format", "new", "queues", "remove"]
+    assert names_in(root) == ["delay", "format", "new", "queues", "remove"]
     assert not any("level=error" in process.log() for process in processes)
 
 
@@ -99,7 +99,7 @@ async def test_published_fetched_and_removed_at_once_each_message_is_done_once(
 
 
 async def test_stopped_server_blocks_only_the_messages_it_holds(
-    servers: list[Server], disk: Path
+    servers: list[Server], root: Path
 ) -> None:
     stopped, other = servers
     await create_queue(stopped)
@@ -131,7 +131,7 @@ async def test_stopped_server_blocks_only_the_messages_it_holds(
 
 
 async def test_other_server_takes_over_what_a_killed_one_left(
-    servers: list[Server], disk: Path
+    servers: list[Server], root: Path
 ) -> None:
     killed, other = servers
     await create_queue(killed)
@@ -145,7 +145,7 @@ async def test_other_server_takes_over_what_a_killed_one_left(
 
     await put_load_on(killed, 8, work)
     async with asyncio.timeout(20):
-        while names_in(disk / "new"):
+        while names_in(root / "new"):
             await asyncio.sleep(0.01)
 
     assert published <= {answer.message_id for answer in await drain(other)}

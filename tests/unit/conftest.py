@@ -15,11 +15,6 @@ from tests.stores import store_on
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "root"
-
-
-@pytest.fixture
 def orders(root: Path) -> Path:
     """The folder of the queue `orders`."""
     return root / "queues" / "orders"

@@ -105,7 +105,9 @@ async def test_removing_again_is_fine_and_removing_nothing_is_not(store: Store) 
     assert await drain(store) == []
 
 
-async def test_cancelled_fetch_gives_the_message_back(store: Store, files: WatchedFiles) -> None:
+async def test_cancelled_fetch_gives_the_message_back(
+    disk: Path, store: Store, files: WatchedFiles
+) -> None:
     message_id = await publish(store, b"body")
     gate = files.hold_back(*SYNCS)
     fetch = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS))
@@ -126,12 +128,12 @@ async def test_cancelled_fetch_gives_the_message_back(store: Store, files: Watch
 
 
 async def test_lease_that_the_barrier_outlasted_is_not_answered(
-    root: Path, store: Store, files: WatchedFiles
+    disk: Path, store: Store, files: WatchedFiles
 ) -> None:
     message_id = await publish(store, b"body")
     gate = files.hold_back(*SYNCS)
     fetch = asyncio.create_task(store.receive(ORDERS, 0.01))
-    leased = root / "delay" / f"orders:{message_id}"
+    leased = disk / "delay" / f"orders:{message_id}"
     await gate.reached()
     while leased.stat().st_mtime_ns > time.time_ns():
         await asyncio.sleep(0.001)
@@ -179,7 +181,7 @@ async def test_plain_removal_waits_for_no_lock(root: Path, store: Store, orders:
 
 
 async def test_publish_that_waits_for_its_barrier_is_not_swept(
-    root: Path, store: Store, files: WatchedFiles, open_spool: Callable[[WatchedFiles], Spool]
+    disk: Path, store: Store, files: WatchedFiles, open_spool: Callable[[WatchedFiles], Spool]
 ) -> None:
     gate = files.hold_back(*SYNCS)
     publishing = asyncio.create_task(publish(store, b"body"))
@@ -193,14 +195,14 @@ async def test_publish_that_waits_for_its_barrier_is_not_swept(
 
 
 async def test_publish_to_a_queue_that_another_process_deletes_meanwhile_is_refused(
-    root: Path, store: Store, files: WatchedFiles, orders: Path
+    disk: Path, store: Store, files: WatchedFiles, orders: Path
 ) -> None:
-    files.before["sync"] = lambda *_: orders.exists() and orders.rename(root / "remove" / "gone")
+    files.before["sync"] = lambda *_: orders.exists() and orders.rename(disk / "remove" / "gone")
 
     with pytest.raises(QueueNotFound):
         await publish(store, b"body")
 
-    assert names_in(root / "new") == []
+    assert names_in(disk / "new") == []
 
 
 async def test_message_that_could_not_be_delivered_at_once_is_swept_in(
