@@ -15,7 +15,7 @@ from mq.errors import LeaseMismatch, MessageNotFound
 from mq.spool.files import Files
 from mq_mover.mover import Mover
 from tests.faults import OldFiles, PlainFiles, WatchedFiles
-from tests.messages import names_in, stamp
+from tests.messages import SECOND_NS, names_in, stamp
 from tests.stores import ORDERS, body_of, drain, publish, receive, store_on
 
 
@@ -131,6 +131,22 @@ async def test_without_attributes_a_body_is_synced_before_it_has_a_name(
         await publish(store, body)
 
         assert synced_before_link[0] >= 1
+
+
+async def test_lease_is_rounded_up_to_what_the_file_system_keeps(root: Path) -> None:
+    class WholeSecondFiles(WatchedFiles):
+        def stamp(self, fd: int, mtime_ns: int) -> None:
+            super().stamp(fd, mtime_ns // SECOND_NS * SECOND_NS)
+
+    async with store_on(root, WholeSecondFiles()) as store:
+        message_id = await publish(store, b"body")
+        before_ns = time.time_ns()
+        received = await receive(store, seconds=5)
+
+        stamped_ns = (root / "delay" / f"orders:{message_id}").stat().st_mtime_ns
+        assert stamped_ns == received.visible_ns
+        assert stamped_ns % SECOND_NS == 0
+        assert stamped_ns >= before_ns + 5 * SECOND_NS
 
 
 async def test_file_system_in_memory_is_never_synced(root: Path) -> None:
