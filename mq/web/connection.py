@@ -55,6 +55,8 @@ class Connection(web.RequestHandler):
             text = " ".join((message or "it cannot be read").split())
             response = problem_response(BAD_HTTP, text)
         else:
+            if isinstance(exc, ConnectionError):
+                raise exc  # the client went away in the middle of its answer: no defect
             log.error("request failed", path=request.path, exc_info=exc)
             if request.writer.output_size > 0:
                 raise ConnectionError("the answer has begun: only closing tells the client")
