@@ -87,7 +87,8 @@ def receive(
             return received
         # The barrier outlasted the lease: somebody else may have the message by now.
         received.close(work.files)
-    return Retry.LIST if work.may_have_changed(queue, ready) else None
+    was_dropped = work.ready.get(queue) is not ready
+    return Retry.LIST if was_dropped or work.may_have_changed(queue, ready) else None
 
 
 def _take_next(

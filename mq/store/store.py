@@ -143,17 +143,19 @@ class Store:
         """
         await self._wait_for_peers(queue)
         visibility_ns = int(visibility_seconds * _NS)
-        for _ in range(_TRIES):
+        listings = 0
+        while True:
             taken = await self._committer.run(
                 receive(self._work, queue, visibility_ns), self._release_abandoned
             )
-            if taken is Retry.LIST:
-                await self.list_queue(queue)
-            elif not isinstance(taken, Received):
+            if isinstance(taken, Received):
+                if await self._can_be_answered(taken):
+                    return taken
+            elif taken is None or listings == _TRIES:
                 return None
-            elif await self._is_whole(taken):
-                return taken
-        return None
+            else:
+                listings += 1
+                await self.list_queue(queue)
 
     def open_download(self, received: Received) -> bodies.Download:
         """The body of a received message that came as a file; closes it at the end."""
@@ -197,8 +199,9 @@ class Store:
         if peers and ready is not None and len(ready) <= peers:
             await asyncio.sleep(random.uniform(0, _PEER_WAIT_SECONDS))
 
-    async def _is_whole(self, received: Received) -> bool:
-        """Check a large body before its first byte is sent; a damaged one goes to `corrupt`."""
+    async def _can_be_answered(self, received: Received) -> bool:
+        """Check a large body before its first byte is sent: a damaged one goes to `corrupt`, and
+        one whose lease ran out meanwhile may be somebody else's."""
         if received.fd < 0:
             return True
         check = asyncio.ensure_future(self._in_worker(bodies.is_whole, self._work.files, received))
@@ -208,10 +211,12 @@ class Store:
             # Not before the worker has let go of the file.
             check.add_done_callback(lambda _: self._release_abandoned(received))
             raise
+        if whole and received.visible_ns > self._work.clock_ns():
+            return True
+        self.close_received(received)
         if not whole:
-            self.close_received(received)
             await self._committer.run(set_aside_leased(self._work, received))
-        return whole
+        return False
 
     def _release_abandoned(self, received: Received | Retry | None) -> None:
         """Nobody waits for it any more."""

@@ -1,4 +1,4 @@
-"""What a fetch does not do yet. Run by name: `pytest tests/unit/pending_fetch.py`."""
+"""What a fetch must see through: an index that was dropped, damaged messages, a lease that is over."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from tests.stores import ORDERS, drain, publish, receive, store_on
 async def test_queue_made_again_with_the_same_inode_has_its_own_messages_at_once(
     root: Path, orders: Path
 ) -> None:
-    """The fetch that learns of it from the events answers 204: within the pause between two
-    listings it does not notice that its index was dropped meanwhile. Lost events do the same."""
+    """The fetch itself learns of it from the events, within the pause between two listings."""
     async with store_on(root) as store:
         for _ in range(3):
             await publish(store, b"old")
@@ -35,7 +34,6 @@ async def test_queue_made_again_with_the_same_inode_has_its_own_messages_at_once
 async def test_any_number_of_damaged_large_messages_cost_themselves_alone(
     root: Path, orders: Path
 ) -> None:
-    """Each takes one of the four tries of a fetch: with four at the head it answers 204."""
     async with store_on(root) as store:
         for _ in range(6):
             await publish(store, bytes(70_000))
