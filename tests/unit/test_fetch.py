@@ -1,4 +1,4 @@
-"""What a fetch must see through: an index that was dropped, damaged messages, a lease that is over."""
+"""What a fetch sees through: a dropped index, damaged messages, a lease that is over."""
 
 from __future__ import annotations
 
