@@ -47,18 +47,28 @@ async def _keep_running(arguments: list[str]) -> None:
     loop = asyncio.get_running_loop()
     while True:
         started = loop.time()
+        end = await _run(arguments)
+        if loop.time() - started > longest:
+            pause = shortest
+        log.error("child ended; starting it again", child=arguments[0], end=end, pause=pause)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, longest)
+
+
+async def _run(arguments: list[str]) -> str:
+    """Run a child to its end; returns what that was."""
+    try:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", *arguments,
             stdin=asyncio.subprocess.DEVNULL,
             env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
         )  # fmt: skip
-        try:
-            code = await process.wait()
-        finally:
-            await _stop(process)
-        pause = shortest if loop.time() - started > longest else min(2 * pause, longest)
-        log.error("child ended; starting it again", child=arguments[0], code=code, pause=pause)
-        await asyncio.sleep(pause)
+    except OSError as error:
+        return f"not started: {error.strerror}"
+    try:
+        return f"exit {await process.wait()}"
+    finally:
+        await _stop(process)
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

@@ -41,6 +41,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Messag
     work.require_room()
     files, new = work.files, work.spool.fd(Folder.NEW)
     fd = files.open_unnamed(new, work.spool.file_mode) if draft.body is not None else draft.fd
+    is_late = False
     try:
         if draft.body is not None:
             files.write(fd, draft.body)
@@ -58,11 +59,16 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Messag
         except StoreUnavailable:
             files.unlink(new, name)
             raise
-        _deliver(work, queue, message_id)
+        is_late = not _deliver(work, queue, message_id)
         return message_id
     finally:
         if draft.body is not None:
             files.close(fd)
+        else:
+            files.unlock(fd)
+        if is_late:
+            # Not before the lock is free: a sweep passes over what somebody holds.
+            work.request_sweep()
 
 
 def check_publish(work: Workspace, queue: QueueName) -> Operation[None]:
@@ -83,17 +89,17 @@ def _seal(work: Workspace, fd: int, draft: Draft) -> None:
         work.files.set_attribute(fd, TYPE_ATTRIBUTE, draft.content_type.encode("latin-1"))
 
 
-def _deliver(work: Workspace, queue: QueueName, message_id: MessageId) -> None:
-    """The message is durable in `new`; if it cannot go on now, a sweep delivers it."""
+def _deliver(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
+    """The message is durable in `new`. False if it cannot go on now: a sweep delivers it."""
     name = file_name(queue, message_id)
     try:
         moved = work.spool.move(Folder.NEW, name, Folder.QUEUES, queue_path(queue, message_id))
     except OSError as error:
         log.error("delivery failed", name=name, error=str(error))
-        work.request_sweep()
-        return
+        return False
     if moved:
         work.ready.add(queue, message_id)
     elif work.spool.move(Folder.NEW, name, Folder.REMOVE, name):
         # The queue was deleted since the batch began, and so is the message.
         raise no_queue(queue)
+    return True

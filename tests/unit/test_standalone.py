@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -10,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from mq.config import ServerConfig
+from mq.standalone import run_children
 from tests.conftest import Server, wait_until
 from tests.contract.conftest import Wire
 from tests.messages import names_in, write_message
@@ -107,3 +111,22 @@ def test_no_child_outlives_a_killed_server(standalone: Server) -> None:
 
 def test_without_the_flag_there_are_no_children(start_server: StartServer) -> None:
     assert _children(start_server()) == {}
+
+
+async def test_child_that_cannot_be_started_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[str] = []
+    both_again = asyncio.Event()
+
+    async def refuse(_program: str, _flag: str, module: str, *_: object, **__: object) -> None:
+        tries.append(module)
+        if min(tries.count("mq_mover"), tries.count("mq_reaper")) == 3:
+            both_again.set()
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr("mq.standalone.CHILD_BACKOFF_SECONDS", (0.001, 0.002))
+    monkeypatch.setattr("asyncio.create_subprocess_exec", refuse)
+
+    async with run_children(ServerConfig(tmp_path), 0.0), asyncio.timeout(20):
+        await both_again.wait()

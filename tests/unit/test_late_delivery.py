@@ -1,4 +1,4 @@
-"""What the store does not do yet. Run by name: `pytest tests/unit/pending_sweep.py`."""
+"""A message that is durable but could not be delivered at once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from tests.stores import eventually, publish, store_on
 async def test_message_that_could_not_be_delivered_waits_for_no_later_sweep(
     disk: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    """The sweep is asked for while the publisher still holds the lock: it may come too early, pass
-    the message over as busy, and leave it to the next one, 5 s later."""
+    """A sweep that came while the publisher still held the lock would pass the message over."""
     monkeypatch.setattr("mq.store.upkeep.SWEEP_SECONDS", 1_000)
     files = WatchedFiles()
 
