@@ -7,7 +7,6 @@ from pathlib import Path
 
 KIB = 1024
 MIB = 1024 * KIB
-GIB = 1024 * MIB
 
 SMALL_BODY_BYTES = 64 * KIB
 """Up to here a body is handled in memory by the committer; above it is streamed by a worker."""

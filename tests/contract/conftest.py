@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.conftest import Process, Server, wait_until
+from tests.mqctl import Ctl
 
 SMALL_BODY_BYTES = 65536
 """Up to here a body is handled in memory, above it is streamed: every framing is tested on both."""
@@ -260,3 +261,18 @@ def make_queue(wire: Wire) -> str:
     name = f"q-{uuid.uuid4().hex[:8]}"
     assert wire.request("PUT", f"/{name}").status == 201
     return name
+
+
+@pytest.fixture
+def by_http(server: Server) -> Ctl:
+    return Ctl("--url", server.url)
+
+
+@pytest.fixture
+def by_root(server: Server) -> Ctl:
+    return Ctl("--root", str(server.root))
+
+
+@pytest.fixture
+def no_way() -> Ctl:
+    return Ctl()

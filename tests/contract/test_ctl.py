@@ -29,16 +29,6 @@ def ctl(request: pytest.FixtureRequest, server: Server) -> Ctl:
     return Ctl("--url", server.url) if request.param == "http" else Ctl("--root", str(server.root))
 
 
-@pytest.fixture
-def by_http(server: Server) -> Ctl:
-    return Ctl("--url", server.url)
-
-
-@pytest.fixture
-def by_root(server: Server) -> Ctl:
-    return Ctl("--root", str(server.root))
-
-
 def test_create_says_whether_the_queue_is_new(ctl: Ctl) -> None:
     name = f"q{uuid.uuid4().hex[:12]}"
 

@@ -134,3 +134,23 @@ def test_every_session_prints_what_the_document_shows(server: Server, tmp_path: 
             commands += 1
 
     assert commands > 15
+
+
+def test_the_lines_of_the_readme_work(server: Server) -> None:
+    readme = (REPOSITORY / "README.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)
+    (lines,) = [block for block in blocks if "bin/mqctl" in block]
+    script = lines.replace(".venv/bin/mqctl", f"{sys.executable} -m mq.ctl")
+    script = script.replace("/tmp/mq", str(server.root))
+
+    ran = subprocess.run(
+        ["sh", "-e", "-c", script],
+        env=without_ours() | {"MQ_URL": server.url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert "two coffees" in ran.stdout
+    assert "orders" in ran.stdout.splitlines()[-1]

@@ -19,21 +19,6 @@ from tests.mqctl import Ctl, assert_refused, without_ours
 LARGE = bytes(2_000_000)
 
 
-@pytest.fixture
-def by_http(server: Server) -> Ctl:
-    return Ctl("--url", server.url)
-
-
-@pytest.fixture
-def by_root(server: Server) -> Ctl:
-    return Ctl("--root", str(server.root))
-
-
-@pytest.fixture
-def no_way() -> Ctl:
-    return Ctl()
-
-
 def test_no_server_names_the_address_and_the_way_out(no_way: Ctl) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

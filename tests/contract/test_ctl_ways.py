@@ -16,21 +16,6 @@ from tests.mqctl import Ctl, assert_refused
 LARGE = bytes(2_000_000)
 
 
-@pytest.fixture
-def by_http(server: Server) -> Ctl:
-    return Ctl("--url", server.url)
-
-
-@pytest.fixture
-def by_root(server: Server) -> Ctl:
-    return Ctl("--root", str(server.root))
-
-
-@pytest.fixture
-def no_way() -> Ctl:
-    return Ctl()
-
-
 # By root alone
 
 
