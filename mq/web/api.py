@@ -9,14 +9,14 @@ from aiohttp import web
 from mq.errors import BodyUnreadable, MQError
 from mq.names import parse_queue_name
 from mq.store.store import Store
-from mq.web.handlers import Target
+from mq.web.parameters import Target, read_parameters
 from mq.web.problems import (
     METHOD_NOT_ALLOWED,
     UNKNOWN_PATH,
     error_response,
     problem_response,
 )
-from mq.web.routes import find, read_parameters
+from mq.web.routes import find
 
 
 def make_api(store: Store) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:

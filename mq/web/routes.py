@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 from aiohttp import web
 
-from mq.errors import InvalidRequest
 from mq.store.store import Store
-from mq.web import handlers
-from mq.web.handlers import Target
+from mq.web import publishing, queues, receiving, removing
+from mq.web.parameters import Target
 
 Handler = Callable[[Store, web.BaseRequest, Target], Awaitable[web.StreamResponse]]
 
@@ -27,17 +26,17 @@ class Route(NamedTuple):
 Resource = Mapping[str, Route]
 
 QUEUE: Resource = {
-    "GET": Route(handlers.describe_queue),
-    "HEAD": Route(handlers.describe_queue),
-    "PUT": Route(handlers.create_queue, parameters=None),
-    "DELETE": Route(handlers.delete_queue),
+    "GET": Route(queues.describe_queue),
+    "HEAD": Route(queues.describe_queue),
+    "PUT": Route(queues.create_queue, parameters=None),
+    "DELETE": Route(queues.delete_queue),
 }
 MESSAGES: Resource = {
-    "GET": Route(handlers.receive),
-    "POST": Route(handlers.publish),
+    "GET": Route(receiving.receive),
+    "POST": Route(publishing.publish),
 }
 MESSAGE: Resource = {
-    "DELETE": Route(handlers.remove),
+    "DELETE": Route(removing.remove),
 }
 RESOURCES: Mapping[str, Resource] = {
     "/{queue}": QUEUE,
@@ -74,22 +73,3 @@ def find(raw_path: str) -> Found | None:
         case ["", queue]:
             return Found(QUEUE, queue, "", query)
     return None
-
-
-def read_parameters(query: str, known: frozenset[str] | None) -> dict[str, str]:
-    """The query's parameters. Raises InvalidRequest for an unknown or repeated one."""
-    if not query or known is None:
-        return {}
-    try:
-        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=32)
-    except ValueError as error:
-        raise InvalidRequest(f"the query cannot be read: {error}") from None
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        if name not in known:
-            takes = ", ".join(sorted(known)) or "none"
-            raise InvalidRequest(f"unknown parameter {name!r}; this endpoint takes {takes}")
-        if name in found:
-            raise InvalidRequest(f"parameter {name!r} stands twice; give it once")
-        found[name] = value
-    return found

@@ -1,0 +1,101 @@
+"""What a request asks for besides its path: query parameters and preconditions, checked."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from mq.errors import InvalidRequest
+from mq.names import QueueName
+
+_EMPTY_ELEMENTS = " \t,"
+"""Stand for nothing in a list (RFC 9110, section 5.6.1)."""
+
+_ENTITY_TAG = re.compile(r'(W/)?"([^"]*)"[ \t]*(?:,[ \t,]*|$)')
+_LEASE = re.compile(r"[0-9a-f]{16}")
+_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
+_COUNT = re.compile(r"[0-9]{1,9}")
+
+
+class Target(NamedTuple):
+    """What a request is about: a checked queue name, the id as it came, the parameters."""
+
+    queue: QueueName
+    message_id: str
+    parameters: dict[str, str]
+
+
+def read_parameters(query: str, known: frozenset[str] | None) -> dict[str, str]:
+    """The query's parameters. Raises InvalidRequest for an unknown or repeated one."""
+    if not query or known is None:
+        return {}
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=32)
+    except ValueError as error:
+        raise InvalidRequest(f"the query cannot be read: {error}") from None
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in known:
+            takes = ", ".join(sorted(known)) or "none"
+            raise InvalidRequest(f"unknown parameter {name!r}; this endpoint takes {takes}")
+        if name in found:
+            raise InvalidRequest(f"parameter {name!r} stands twice; give it once")
+        found[name] = value
+    return found
+
+
+def read_seconds(
+    parameters: dict[str, str], name: str, most: float, is_zero_allowed: bool = True
+) -> float | None:
+    """A parameter in seconds, decimals allowed, up to `most`; None if it is not given.
+
+    Digits only: no sign, no exponent, no `nan`. Raises InvalidRequest.
+    """
+    text = parameters.get(name)
+    if text is None:
+        return None
+    if _SECONDS.fullmatch(text):
+        seconds = float(text)
+        if seconds <= most and (seconds > 0 or is_zero_allowed):
+            return seconds
+    least = "0" if is_zero_allowed else "above 0"
+    raise InvalidRequest(
+        f"parameter {name}={text!r}: give seconds, {least} to {most:g}, as 30 or 0.5"
+    )
+
+
+def read_count(parameters: dict[str, str], name: str, most: int) -> int | None:
+    """A parameter that is a number from 1 to `most`; None if it is not given. Raises
+    InvalidRequest."""
+    text = parameters.get(name)
+    if text is None:
+        return None
+    if _COUNT.fullmatch(text) and 1 <= int(text) <= most:
+        return int(text)
+    raise InvalidRequest(f"parameter {name}={text!r}: give a whole number, 1 to {most}")
+
+
+def read_leases(request: web.BaseRequest) -> frozenset[int] | None:
+    """The leases in If-Match (RFC 9110, section 13.1.1); None if any will do.
+
+    A tag that is no lease of ours, or a weak one, matches nothing.
+    """
+    values = request.headers.getall("If-Match", [])
+    text = ",".join(values)
+    if not values or text.strip() == "*":
+        return None
+    rest = text.strip(_EMPTY_ELEMENTS)
+    leases = set()
+    while tag := _ENTITY_TAG.match(rest):
+        if tag[1] is None and _LEASE.fullmatch(tag[2]) and int(tag[2], 16):
+            leases.add(int(tag[2], 16))
+        rest = rest[tag.end() :]
+        if not rest:
+            return frozenset(leases)
+    raise InvalidRequest(
+        f"header If-Match {text!r}: give the ETag as it came, quotes included; "
+        "separate several by commas"
+    )
