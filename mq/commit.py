@@ -91,15 +91,21 @@ def unavailable(error: OSError) -> StoreUnavailable:
 class GroupCommitter:
     """The committer thread of a root on stable media.
 
-    `begin_batch` is called before each batch; `recover` reopens the store and sweeps it after a
-    failed barrier, and raises OSError while that does not work.
+    `begin_batch` is called before each batch, `end_calls` whenever its operations have done file
+    calls; `recover` reopens the store and sweeps it after a failed barrier, and raises OSError
+    while that does not work.
     """
 
     def __init__(
-        self, barrier: Barrier, begin_batch: Callable[[], None], recover: Callable[[], None]
+        self,
+        barrier: Barrier,
+        begin_batch: Callable[[], None],
+        end_calls: Callable[[], None],
+        recover: Callable[[], None],
     ) -> None:
         self._barrier = barrier
         self._begin_batch = begin_batch
+        self._end_calls = end_calls
         self._recover = recover
         self._loop = asyncio.get_running_loop()
         self._pending: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
@@ -177,6 +183,7 @@ class GroupCommitter:
         for waiting in batch:
             if waiting.unsynced is None:
                 waiting.advance()
+        self._end_calls()
         synced = [waiting for waiting in batch if waiting.unsynced is not None]
         if not synced:
             return None
@@ -191,6 +198,7 @@ class GroupCommitter:
             )
         for waiting in synced:
             waiting.advance(failure)
+        self._end_calls()
         return failure
 
     def _reopen(self, failure: str) -> None:
@@ -236,8 +244,9 @@ class MemoryCommitter:
     """The committer of a root on tmpfs or ramfs, which have no stable medium: no barrier, no
     thread, each operation runs on the event loop at once."""
 
-    def __init__(self, begin_batch: Callable[[], None]) -> None:
+    def __init__(self, begin_batch: Callable[[], None], end_calls: Callable[[], None]) -> None:
         self._begin_batch = begin_batch
+        self._end_calls = end_calls
 
     async def run(self, operation: Operation[T], abandoned: Callable[[T], None] | None = None) -> T:
         """Run an operation. Raises what it raises, or StoreUnavailable."""
@@ -250,6 +259,8 @@ class MemoryCommitter:
             return result
         except OSError as error:
             raise unavailable(error) from error
+        finally:
+            self._end_calls()
 
     async def close(self) -> None:
         pass

@@ -46,9 +46,12 @@ class Runner:
             return result
         except OSError as error:
             raise unavailable(error) from error
+        finally:
+            self.work.end_calls()
 
     def _pass_barrier(self, operation: Operation[T], unsynced: Unsynced) -> Unsynced:
         """What the operation leaves unsynced at its next `yield`."""
+        self.work.end_calls()
         try:
             if self._barrier is not None:
                 self._barrier.make_durable([unsynced])

@@ -211,6 +211,14 @@ class Files:
             return False
         return True
 
+    def lock_shared(self, fd: int) -> bool:
+        """Take the lock beside others who share it, unless somebody has it alone."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
     def unlock(self, fd: int) -> None:
         """End the lock of a file that stays open."""
         fcntl.flock(fd, fcntl.LOCK_UN)

@@ -71,7 +71,8 @@ def finish_deletion(spool: Spool, queue: QueueName) -> None:
     """Steps 2 and 3, from wherever they stopped; returns at once if there is nothing to finish.
 
     The lock of the `.deleting` folder keeps others, who may have finished it and made the queue
-    again, from moving messages of the new one.
+    again, from moving messages of the new one. A publisher that saw the queue shares that lock
+    until its message has a name, so the listing below finds it.
     """
     deleting = queue + DELETING_SUFFIX
     try:

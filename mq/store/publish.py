@@ -37,7 +37,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Messag
     file in `new` that a sweep delivers, or one that fails its seal. A failed sync takes the name
     back. Raises QueueNotFound, StoreUnavailable.
     """
-    work.require_queue(queue)
+    work.hold_queue(queue)
     work.require_room()
     files, new = work.files, work.spool.fd(Folder.NEW)
     fd = files.open_unnamed(new, work.spool.file_mode) if draft.body is not None else draft.fd

@@ -82,10 +82,13 @@ class Store:
         server. Raises QueueNotFound, StoreUnavailable.
         """
         for _ in range(_TRIES):
-            retry = await self._committer.run(queues.begin_deletion(self._work, queue))
-            await self._in_worker(finish_deletion, self._work.spool, queue)
-            if retry is None:
+            if await self._committer.run(queues.begin_deletion(self._work, queue)) is None:
+                try:
+                    await self._in_worker(finish_deletion, self._work.spool, queue)
+                except StoreUnavailable as error:
+                    log.warning("deletion is left to a sweep", queue=queue, error=str(error))
                 return
+            await self._in_worker(finish_deletion, self._work.spool, queue)
         raise StoreUnavailable(f"queue {queue} is being deleted by another server; try again")
 
     async def describe_queue(self, queue: QueueName) -> QueueInfo:

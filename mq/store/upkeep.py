@@ -73,13 +73,13 @@ async def open_store(config: ServerConfig, files: Files | None = None) -> AsyncI
 
 def _start_committer(work: Workspace, sweeper: Sweeper, is_in_memory: bool) -> Committer:
     if is_in_memory:
-        return MemoryCommitter(work.begin_batch)
+        return MemoryCommitter(work.begin_batch, work.end_calls)
 
     def recover() -> None:
         work.spool.reopen()
         _sweep(sweeper)
 
-    return GroupCommitter(SyncBarrier(work.spool), work.begin_batch, recover)
+    return GroupCommitter(SyncBarrier(work.spool), work.begin_batch, work.end_calls, recover)
 
 
 def _catch_up(work: Workspace, sweeper: Sweeper) -> None:

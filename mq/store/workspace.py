@@ -48,6 +48,7 @@ class Workspace:
         self.report = Once(report_left)
         self.request_sweep = request_sweep
         self._folders: dict[QueueName, os.stat_result | None] = {}
+        self._held: dict[QueueName, int] = {}
         floor = config.min_free_bytes
         self._floor_bytes = default_floor_bytes(spool.root) if floor is None else floor
         self._shortage: str | None = None
@@ -55,9 +56,15 @@ class Workspace:
 
     def begin_batch(self) -> None:
         """The disk is asked once per batch which queues there are and how much room is left."""
+        self.end_calls()
         self._folders.clear()
         self._knows_room = False
         self.ready.drain_sometimes(time.monotonic())
+
+    def end_calls(self) -> None:
+        """The batch's file calls are done, its barrier comes next: let go of its queues."""
+        while self._held:
+            self.files.close(self._held.popitem()[1])
 
     def require_queue(self, queue: QueueName) -> os.stat_result:
         """The status of the queue's folder. Raises QueueNotFound."""
@@ -70,6 +77,35 @@ class Workspace:
             self.ready.forget(queue)
             raise no_queue(queue)
         return status
+
+    def hold_queue(self, queue: QueueName) -> None:
+        """Require a queue, and share its folder's lock until the batch's file calls are done.
+
+        A deletion takes that lock alone before it looks for messages that are not in the folder
+        (`mq.spool.queues`). So whatever is linked meanwhile it finds, although the process may be
+        killed right after the link: a queue made again never sees that message. Raises
+        QueueNotFound.
+        """
+        if queue in self._held:
+            return
+        self.require_queue(queue)
+        queues_fd = self.spool.fd(Folder.QUEUES)
+        try:
+            fd = self.files.open_folder(queues_fd, queue)
+        except FileNotFoundError:
+            raise self._lost_queue(queue) from None
+        self._held[queue] = fd
+        if not self.files.lock_shared(fd) or (
+            self.files.inode(fd) != self.spool.inode(Folder.QUEUES, queue)
+        ):
+            self.files.close(self._held.pop(queue))
+            raise self._lost_queue(queue)
+
+    def _lost_queue(self, queue: QueueName) -> QueueNotFound:
+        """It was deleted since the batch began."""
+        self.forget_queue(queue)
+        self.ready.forget(queue)
+        return no_queue(queue)
 
     def loaded_index(self, queue: QueueName) -> ReadyQueue | None:
         """The queue's index; None if it must be listed first, because it never was or because the

@@ -27,10 +27,16 @@ class Bench:
         self.spool = spool
         self.files = files
         self.batches = 0
-        self.committer = GroupCommitter(SyncBarrier(spool), self._begin, spool.reopen)
+        self.syncs_when_calls_ended: list[int] = []
+        self.committer = GroupCommitter(
+            SyncBarrier(spool), self._begin, self._end_calls, spool.reopen
+        )
 
     def _begin(self) -> None:
         self.batches += 1
+
+    def _end_calls(self) -> None:
+        self.syncs_when_calls_ended.append(self.files.syncs())
 
     def put(self, name: str) -> Operation[str]:
         """Make a file in `new`; taken back if it cannot be made durable."""
@@ -102,6 +108,7 @@ async def test_lone_operation_waits_for_nobody(bench: Bench) -> None:
     gate = await bench.hold_barrier()
 
     assert bench.names() == ["first"]
+    assert bench.syncs_when_calls_ended == [0]  # nothing is held while the disk is waited for
     gate.open()
 
 
@@ -283,7 +290,7 @@ async def test_result_is_handed_over_also_if_the_cancellation_comes_after_it(ben
 
 async def test_in_memory_an_operation_needs_no_barrier(spool: Spool, files: WatchedFiles) -> None:
     async with _bench(spool, files) as bench:
-        committer = MemoryCommitter(lambda: None)
+        committer = MemoryCommitter(lambda: None, lambda: None)
 
         assert await committer.run(bench.put("1")) == "1"
         with pytest.raises(StoreUnavailable, match="File exists"):
