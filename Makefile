@@ -1,5 +1,6 @@
 # make run    install into .venv and serve a queue on http://127.0.0.1:8080, its root in /tmp/mq
 # make test   install what tests need and run them all
+# make crash  the long form of the crash tests, and their figures
 # make lint   ruff and mypy
 # make clean  remove everything that these made
 #
@@ -17,13 +18,16 @@ IS_ROOT_ON_DEBIAN := test "$$(id -u)" = 0 && test -e /etc/debian_version
 APT_INSTALL := apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends
 
-.PHONY: run test lint clean apt
+.PHONY: run test crash lint clean apt
 
 run: $(VENV)/installed
 	@exec $(VENV)/bin/mq --standalone
 
 test: $(VENV)/installed-dev apt
 	@$(VENV)/bin/python -m pytest
+
+crash: $(VENV)/installed-dev apt
+	@$(VENV)/bin/python -m pytest tests/crash -m crash_long
 
 lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .

@@ -112,6 +112,9 @@ class GroupCommitter:
         self._failure: str | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="committer")
+        self._start()
+
+    def _start(self) -> None:
         self._thread.start()
 
     async def run(self, operation: Operation[T], abandoned: Callable[[T], None] | None = None) -> T:
@@ -154,12 +157,17 @@ class GroupCommitter:
     def _run_batches(self) -> None:
         again: list[_Waiting] = []
         while (batch := self._take(again)) is not None:
-            failure = self._commit(batch)
-            again = [waiting for waiting in batch if waiting.unsynced is not None]
-            done = [waiting for waiting in batch if waiting.unsynced is None]
-            self._loop.call_soon_threadsafe(_resolve, done)
-            if failure is not None:
-                self._reopen(failure)
+            again = self._run_batch(batch)
+
+    def _run_batch(self, batch: list[_Waiting]) -> list[_Waiting]:
+        """Commit a batch and wake those that are done; returns those that are not."""
+        failure = self._commit(batch)
+        done = [waiting for waiting in batch if waiting.unsynced is None]
+        self._loop.call_soon_threadsafe(_resolve, done)
+        again = [waiting for waiting in batch if waiting.unsynced is not None]
+        if failure is not None:
+            self._reopen(failure)
+        return again
 
     def _take(self, again: list[_Waiting]) -> list[_Waiting] | None:
         """All that is pending, up to the limit; waits for the first. None when stopping."""

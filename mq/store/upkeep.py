@@ -51,7 +51,7 @@ async def open_store(config: ServerConfig, files: Files | None = None) -> AsyncI
     )
     sweeper = Sweeper(spool, report_left)
     try:
-        await asyncio.to_thread(_catch_up, work, sweeper)
+        await asyncio.to_thread(catch_up, work, sweeper)
         committer = _start_committer(work, sweeper, file_system.is_in_memory)
         workers = ThreadPoolExecutor(config.workers, "worker")
         store = Store(work, committer, workers)
@@ -82,7 +82,7 @@ def _start_committer(work: Workspace, sweeper: Sweeper, is_in_memory: bool) -> C
     return GroupCommitter(SyncBarrier(work.spool), work.begin_batch, work.end_calls, recover)
 
 
-def _catch_up(work: Workspace, sweeper: Sweeper) -> None:
+def catch_up(work: Workspace, sweeper: Sweeper) -> None:
     """Before the first request: no id below one that the root has, and nothing left in `new`."""
     try:
         _start_ids_above(work.ids, work.spool)

@@ -1,4 +1,4 @@
-"""A mover of its own process, beside the servers."""
+"""A mover of its own process, beside the servers. Figures, printed below the summary."""
 
 from __future__ import annotations
 
@@ -10,6 +10,23 @@ import pytest
 from mq.spool.files import Files
 from mq.spool.root import open_root
 from tests.conftest import Process
+
+Figures = Callable[[str], None]
+
+_FIGURES = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture
+def print_figures(request: pytest.FixtureRequest) -> Figures:
+    """`print_figures(text)` shows a table below the summary of the run."""
+    return request.config.stash.setdefault(_FIGURES, []).append
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for text in config.stash.get(_FIGURES, []):
+        terminalreporter.write_line(f"\n{text}")
 
 
 @pytest.fixture
