@@ -46,7 +46,7 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	@echo "installing MQ and what its tests need into $(VENV)"
-	@$(PIP) install --editable '.[dev]'
+	@$(PIP) install --editable '.[dev,spark]'
 	@touch $(VENV)/installed $@
 
 $(VENV)/bin/python:

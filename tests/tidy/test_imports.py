@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.tidy.sources import REPOSITORY, imports_of, module_name, package_files
+from tests.tidy.sources import PACKAGES, REPOSITORY, imports_of, module_name, package_files
 
 LEVELS = {
     "mq": 0,
@@ -33,14 +33,14 @@ LEVELS = {
 """A module may import from its own level and from those below."""
 
 HIGHEST_FOR_PROCESSES = 1
-"""mq_mover and mq_reaper share what handles files, nothing of the server."""
+"""mq_mover, mq_reaper and pyspark_mq share what handles files, nothing of the server."""
 
 HTTP_MODULES = {"aiohttp", "uvloop", "aiofiles"}
 HIGHEST_WITHOUT_HTTP = 2
 
 IMPORTS = {module_name(path): imports_of(path) for path in package_files()}
 OURS = {
-    module: {name for name in imported if name.partition(".")[0] in ("mq", "mq_mover", "mq_reaper")}
+    module: {name for name in imported if name.partition(".")[0] in PACKAGES}
     for module, imported in IMPORTS.items()
 }
 
@@ -64,8 +64,8 @@ def test_a_module_imports_from_its_level_and_below(module: str) -> None:
     assert above == set()
 
 
-@pytest.mark.parametrize("package", ["mq_mover", "mq_reaper"])
-def test_mover_and_reaper_import_nothing_of_the_server_or_each_other(package: str) -> None:
+@pytest.mark.parametrize("package", ["mq_mover", "mq_reaper", "pyspark_mq"])
+def test_mover_reaper_and_spark_import_nothing_of_the_server_or_each_other(package: str) -> None:
     imported = {name for module in OURS if module.startswith(package) for name in OURS[module]}
     others = {name for name in imported if name.partition(".")[0] != package}
 
@@ -108,6 +108,8 @@ def test_what_handles_files_knows_no_http() -> None:
         ("mq_mover.cli", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
         ("mq_reaper.cli", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
         ("mq.cli", HTTP_MODULES),
+        # What a mover must not load, an executor must not either.
+        ("mq.spool.root", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
     ],
 )
 def test_importing_a_module_loads_no_more_than_it_needs(module: str, unwanted: set[str]) -> None:

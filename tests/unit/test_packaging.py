@@ -18,7 +18,7 @@ import pytest
 
 from mq import __version__
 from tests.conftest import LISTENING, wait_until
-from tests.tidy.sources import REPOSITORY
+from tests.tidy.sources import PACKAGES, REPOSITORY
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 VERSIONS = [
@@ -131,11 +131,17 @@ def assert_serves(commands: Path, folder: Path) -> None:
 def test_wheel_holds_the_packages_their_types_and_the_licence(archives: tuple[Path, Path]) -> None:
     names = zipfile.ZipFile(archives[0]).namelist()
 
-    assert {f"{package}/py.typed" for package in ("mq", "mq_mover", "mq_reaper")} <= set(names)
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
     assert f"mq_server-{__version__}.dist-info/licenses/LICENSE" in names
     assert {name.partition("/")[0] for name in names} == {
-        "mq", "mq_mover", "mq_reaper", f"mq_server-{__version__}.dist-info",
+        *PACKAGES, f"mq_server-{__version__}.dist-info",
     }  # fmt: skip
+
+
+def test_wheel_keeps_the_java_of_spark_executable(archives: tuple[Path, Path]) -> None:
+    mode = zipfile.ZipFile(archives[0]).getinfo("pyspark_mq/java/bin/java").external_attr >> 16
+
+    assert mode & 0o111 == 0o111
 
 
 def test_sdist_holds_what_is_tracked(archives: tuple[Path, Path]) -> None:

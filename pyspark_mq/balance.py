@@ -1,0 +1,36 @@
+"""Shares of work of about the same size."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from mq.config import KIB
+
+T = TypeVar("T")
+
+MESSAGE_BYTES = 16 * KIB
+"""What opening one message costs, in bytes that could be read in that time."""
+
+
+class Shares:
+    """Deals items out one by one, each to the share that has least so far."""
+
+    def __init__(self, count: int) -> None:
+        self._heap = [(0, share) for share in range(count)]
+
+    def next_for(self, length: int) -> int:
+        """The number of the share that takes a message of so many bytes."""
+        total, share = self._heap[0]
+        heapq.heapreplace(self._heap, (total + length + MESSAGE_BYTES, share))
+        return share
+
+
+def balance(items: Iterable[T], count: int, length_of: Callable[[T], int]) -> list[list[T]]:
+    """`items` in `count` shares; the largest go first, so the shares differ by little."""
+    dealt: list[list[T]] = [[] for _ in range(count)]
+    shares = Shares(count)
+    for item in sorted(items, key=length_of, reverse=True):
+        dealt[shares.next_for(length_of(item))].append(item)
+    return dealt

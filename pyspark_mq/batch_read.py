@@ -1,0 +1,181 @@
+"""A batch read: it looks at messages of any state, and takes nothing."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from mq.errors import QueueNotFound
+from mq.lifecycle import Folder
+from mq.names import (
+    DEAD_SUFFIX,
+    MessageId,
+    QueueName,
+    file_name,
+    is_message_id,
+    is_queue_name,
+    parse_file_name,
+    queue_path,
+)
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.message import NO_LEASE, SEAL_ATTRIBUTE, Seal
+from mq.spool.queues import has_queue
+from mq.spool.root import visit_root
+from pyspark_mq.balance import balance
+from pyspark_mq.columns import MessageRow, OpenedMessage, read_row, refuse_damaged, to_batches
+from pyspark_mq.options import Options, is_pattern, match_queues
+
+_ALIVE = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES)
+"""A message may move on between the listing and the read, or between two looks."""
+
+
+class Place(NamedTuple):
+    """Where a message was seen, and its size in bytes."""
+
+    folder: Folder
+    name: str
+    queue: QueueName
+    message_id: MessageId
+    length: int
+
+
+class Places(InputPartition):  # type: ignore[misc]
+    """What one task reads."""
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        self.places = places
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        spool = visit_root(self._options.root, Files())
+        try:
+            places = find_messages(spool, self._options)
+        finally:
+            spool.close()
+        parts = balance(places, self._options.num_partitions, lambda place: place.length)
+        return [Places(sorted(part)) for part in parts if part]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        places = partition.places if isinstance(partition, Places) else ()
+        spool = visit_root(self._options.root, Files())
+        try:
+            yield from to_batches(self._rows(spool, places))
+        finally:
+            spool.close()
+
+    def _rows(self, spool: Spool, places: Sequence[Place]) -> Iterator[MessageRow]:
+        for place in places:
+            opened = _open(spool, place)
+            if opened is None:
+                continue
+            try:
+                if opened.state not in self._options.states:
+                    continue
+                row = read_row(spool.files, opened)
+            finally:
+                spool.files.close(opened.fd)
+            if row.value is None and self._options.is_failfast:
+                refuse_damaged(row, f"{place.folder}/{place.name}")
+            yield row
+
+
+def find_messages(spool: Spool, options: Options) -> list[Place]:
+    """Every message of the queues in one of the states, once. Raises QueueNotFound for a queue
+    that is named and does not exist."""
+    queues = set(existing_queues(spool, options.queues))
+    found: dict[tuple[QueueName, str], Place] = {}
+    for place in _look(spool, queues, frozenset(options.states)):
+        found[place.queue, place.name.replace("/", ":", 1)] = place
+    return list(found.values())
+
+
+def existing_queues(spool: Spool, patterns: tuple[str, ...]) -> list[QueueName]:
+    """Raises QueueNotFound for one that is named and does not exist."""
+    existing = [name for name in spool.names(Folder.QUEUES) if is_queue_name(name)]
+    for name in patterns or ("*",):
+        if not is_pattern(name) and not has_queue(spool.fd(Folder.QUEUES), name):
+            raise QueueNotFound(
+                f"option queue: there is no queue {name} in {spool.root}; make it with PUT /{name} "
+                f"or mqctl create {name}"
+            )
+    return match_queues(patterns or ("*",), existing)
+
+
+def _look(spool: Spool, queues: set[QueueName], states: frozenset[str]) -> Iterator[Place]:
+    if "ready" in states:
+        for queue in queues:
+            yield from _in_queue(spool, queue)
+    if "dead" in states:
+        for queue in queues:
+            yield from _in_queue(spool, QueueName(queue.removesuffix(DEAD_SUFFIX) + DEAD_SUFFIX))
+    if states & {"leased", "delayed"}:
+        yield from _in_flat_folder(spool, Folder.DELAY, queues)
+    if "removed" in states:
+        yield from _in_flat_folder(spool, Folder.REMOVE, queues)
+
+
+def _in_queue(spool: Spool, queue: QueueName) -> Iterator[Place]:
+    try:
+        names = spool.names_in_queue(queue)
+    except FileNotFoundError:
+        return
+    for name in names:
+        if is_message_id(name):
+            path = queue_path(queue, MessageId(name))
+            yield from _at(spool, Folder.QUEUES, path, queue, MessageId(name))
+
+
+def _in_flat_folder(spool: Spool, folder: Folder, queues: set[QueueName]) -> Iterator[Place]:
+    for name in spool.names(folder):
+        # A second removed message of one id has `~2` behind it.
+        parsed = parse_file_name(name.partition("~")[0])
+        if parsed is not None and parsed[0] in queues:
+            yield from _at(spool, folder, name, *parsed)
+
+
+def _at(
+    spool: Spool, folder: Folder, name: str, queue: QueueName, message_id: MessageId
+) -> Iterator[Place]:
+    """Nothing if there is no message of that name."""
+    status = spool.status(folder, name)
+    if status is not None and stat.S_ISREG(status.st_mode):
+        yield Place(folder, name, queue, message_id, status.st_size)
+
+
+def _open(spool: Spool, place: Place) -> OpenedMessage | None:
+    """Open it where it was seen, or where it went since; None if it is gone."""
+    ways = [(place.folder, place.name)]
+    if place.folder is not Folder.REMOVE:
+        flat = file_name(place.queue, place.message_id)
+        below = queue_path(place.queue, place.message_id)
+        ways += [(folder, below if folder is Folder.QUEUES else flat) for folder in _ALIVE]
+        ways.append((Folder.REMOVE, flat))
+    for folder, name in ways:
+        try:
+            fd = spool.files.open_message(spool.fd(folder), name)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
+                continue
+            raise
+        state = _state(spool, folder, place.queue, fd)
+        return OpenedMessage(fd, place.queue, place.message_id, state)
+    return None
+
+
+def _state(spool: Spool, folder: Folder, queue: QueueName, fd: int) -> str:
+    if folder is Folder.QUEUES:
+        return "dead" if queue.endswith(DEAD_SUFFIX) else "ready"
+    if folder is Folder.REMOVE:
+        return "removed"
+    seal = Seal.unpack(spool.files.attribute(fd, SEAL_ATTRIBUTE))
+    return "leased" if seal is None or seal.lease != NO_LEASE else "delayed"

@@ -1,0 +1,131 @@
+"""The columns that are read, and messages as record batches of them."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from mq.config import DEFAULT_CONTENT_TYPE, MIB
+from mq.errors import MQError
+from mq.spool.files import Files
+from mq.spool.message import SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal
+
+SCHEMA = StructType(
+    [
+        StructField("queue", StringType()),
+        StructField("id", StringType()),
+        StructField("value", BinaryType()),
+        StructField("content_type", StringType()),
+        StructField("published_at", TimestampType()),
+        StructField("receive_count", IntegerType()),
+        StructField("state", StringType()),
+        StructField("length", LongType()),
+    ]
+)
+
+_ARROW = pa.schema(
+    [
+        ("queue", pa.string()),
+        ("id", pa.string()),
+        ("value", pa.binary()),
+        ("content_type", pa.string()),
+        ("published_at", pa.timestamp("us", tz="UTC")),
+        ("receive_count", pa.int32()),
+        ("state", pa.string()),
+        ("length", pa.int64()),
+    ]
+)
+
+_BATCH_ROWS = 2000
+_BATCH_BYTES = 8 * MIB
+_MAX_INT = 2**31 - 1
+
+
+class DamagedMessage(MQError):
+    """A message that fails its seal, in the mode `failfast`."""
+
+
+class MessageRow(NamedTuple):
+    """One message, in the order of the columns. `value` is None if it fails its seal."""
+
+    queue: str
+    id: str
+    value: bytes | None
+    content_type: str
+    published_us: int
+    receive_count: int
+    state: str
+    length: int
+
+
+class OpenedMessage(NamedTuple):
+    """A message's file, open to read, and whose it is."""
+
+    fd: int
+    queue: str
+    message_id: str
+    state: str
+
+
+def read_row(files: Files, opened: OpenedMessage) -> MessageRow:
+    """Read the whole message. Raises OSError."""
+    fd = opened.fd
+    status = os.fstat(fd)
+    seal = Seal.unpack(files.attribute(fd, SEAL_ATTRIBUTE))
+    content_type = files.attribute(fd, TYPE_ATTRIBUTE)
+    body = files.read(fd, status.st_size + 1)
+    published_ns = status.st_mtime_ns if seal is None else seal.published_ns
+    return MessageRow(
+        opened.queue,
+        opened.message_id,
+        body if _is_whole(body, seal) else None,
+        DEFAULT_CONTENT_TYPE if content_type is None else content_type.decode("latin-1"),
+        published_ns // 1000,
+        0 if seal is None else min(seal.receive_count, _MAX_INT),
+        opened.state,
+        len(body) if seal is None else seal.length,
+    )
+
+
+def _is_whole(body: bytes, seal: Seal | None) -> bool:
+    return seal is None or (len(body) == seal.length and zlib.crc32(body) == seal.crc32)
+
+
+def refuse_damaged(row: MessageRow, path: str) -> None:
+    raise DamagedMessage(
+        f"message {path} fails its seal; with the option mode=permissive its value is null and "
+        f"the others go on (queue {row.queue}, id {row.id})"
+    )
+
+
+def to_batches(rows: Iterable[MessageRow]) -> Iterator[pa.RecordBatch]:
+    """Rows as record batches of a bounded size."""
+    gathered: list[MessageRow] = []
+    gathered_bytes = 0
+    for row in rows:
+        gathered.append(row)
+        gathered_bytes += row.length
+        if len(gathered) >= _BATCH_ROWS or gathered_bytes >= _BATCH_BYTES:
+            yield _to_batch(gathered)
+            gathered, gathered_bytes = [], 0
+    if gathered:
+        yield _to_batch(gathered)
+
+
+def _to_batch(rows: list[MessageRow]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)

