@@ -59,3 +59,11 @@ def foreign_id() -> MessageId:
 def names_in(folder: Path) -> list[str]:
     """What `ls` shows; hidden files are no messages."""
     return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+
+
+def write_set(folder: Path, *ids: str) -> Path:
+    """A set with members of the queue `orders`, as a crash leaves it."""
+    folder.mkdir()
+    for each in ids:
+        write_message(folder / f"orders:{each}", seal=seal_of(b"body"))
+    return folder

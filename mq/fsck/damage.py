@@ -1,4 +1,4 @@
-"""Messages that are damaged or stuck, and deletions that stopped half-way."""
+"""Messages that are damaged or stuck, and deletions and batches that stopped half-way."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mq.names import MessageId, QueueName, queue_path
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.message import Held, Lost, fails_its_seal, hold
 from mq.spool.queues import finish_deletion, has_queue
+from mq.spool.sets import BatchName, hold_set
 from mq.spool.sweep import Sweeper
 
 
@@ -160,6 +161,44 @@ class Deletion:
     def mend(self) -> str | None:
         finish_deletion(self.spool, self.queue)
         return "finished"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The set of a batch whose publisher died: sealed, so it is published, or still open."""
+
+    spool: Spool
+    place: Place
+    batch: BatchName
+    kind: Kind = Kind.BATCH
+
+    @property
+    def path(self) -> str:
+        return str(self.place)
+
+    def look(self) -> str | None:
+        """A publisher holds the set's lock until its messages are delivered."""
+        fd = hold_set(self.spool, *self.place)
+        if isinstance(fd, Lost):
+            return None
+        self.spool.files.close(fd)
+        if self.place.name == self.batch.open:
+            return "a batch whose publisher died before it was published"
+        return "a batch that is published, not delivered"
+
+    def mend(self) -> str | None:
+        """As a sweep does. A member that has no queue keeps the batch a finding."""
+        why: list[str] = []
+        swept = Sweeper(self.spool, lambda *left: why.append(": ".join(left))).finish_batch(
+            self.place.name, self.batch
+        )
+        if why:
+            raise OSError(0, "; ".join(why[:3]))
+        if not swept.sets:
+            return None
+        if self.place.name == self.batch.open:
+            return "moved to remove, for the reaper"
+        return f"delivered {swept.delivered} messages to queue {self.batch.queue}"
 
 
 def _hold(spool: Spool, place: Place) -> Held | Lost:

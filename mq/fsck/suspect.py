@@ -17,13 +17,16 @@ class Kind(StrEnum):
     FOREIGN = "foreign"
     DAMAGED = "damaged"
     DELETION = "deletion"
+    BATCH = "batch"
     UPLOAD = "upload"
     DUPLICATE = "duplicate"
     ORPHAN = "orphan"
     LEFTOVER = "leftover"
 
 
-SETTLING = frozenset({Kind.DELETION, Kind.UPLOAD, Kind.DUPLICATE, Kind.ORPHAN, Kind.LEFTOVER})
+SETTLING = frozenset(
+    {Kind.DELETION, Kind.BATCH, Kind.UPLOAD, Kind.DUPLICATE, Kind.ORPHAN, Kind.LEFTOVER}
+)
 """These may be work under way: they count once they are the same after FSCK_SETTLE_SECONDS."""
 
 

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
-from mq.fsck.damage import Damaged, Deletion, Leftover, Orphan
+from mq.fsck.damage import Batch, Damaged, Deletion, Leftover, Orphan
 from mq.fsck.duplicate import WAY, Duplicate
 from mq.fsck.strays import FILE_NEEDS, FOLDER_NEEDS, DeadUpload, Foreign, WrongMode
 from mq.fsck.suspect import Place, Suspect
@@ -21,6 +21,7 @@ from mq.names import (
 from mq.spool.files import HIDDEN
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.queues import unfinished_deletions
+from mq.spool.sets import parse_batch_name
 
 _DELETED = ":."
 """In the name of a deleted queue's folder, as the reaper reads it."""
@@ -78,8 +79,11 @@ class Walk:
         status = self._spool.status(*place)
         if status is None:
             return
+        batch = parse_batch_name(place.name)
         if place.folder is Folder.REMOVE:
             yield from self._in_remove(place, status)
+        elif stat.S_ISDIR(status.st_mode) and place.folder is Folder.NEW and batch is not None:
+            yield Batch(self._spool, place, batch)
         elif not stat.S_ISREG(status.st_mode):
             yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a message")
         elif place.name.startswith(HIDDEN):

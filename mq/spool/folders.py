@@ -33,8 +33,8 @@ class Spool:
         self._fds = {
             folder: files.open_folder(None, str(root / folder)) for folder in FIXED_FOLDERS
         }
-        self._mode = os.stat(root).st_mode & 0o777
-        self.file_mode = self._mode & 0o666
+        self.mode = os.stat(root).st_mode & 0o777
+        self.file_mode = self.mode & 0o666
 
     def close(self) -> None:
         while self._fds:
@@ -50,7 +50,7 @@ class Spool:
         if folder not in self._fds:
             path = str(self.root / folder)
             try:
-                self.files.make_folder(None, path, self._mode)
+                self.files.make_folder(None, path, self.mode)
             except FileExistsError:
                 pass
             self._fds[folder] = self.files.open_folder(None, path)
@@ -64,7 +64,7 @@ class Spool:
         """
         assert (source, target) in self._allowed, f"no move from {source} to {target}"
         try:
-            self.files.rename(self._fds[source], source_name, self.fd(target), target_name)
+            self.files.rename(self.fd(source), source_name, self.fd(target), target_name)
         except FileNotFoundError:
             return False
         return True
@@ -94,7 +94,7 @@ class Spool:
 
     def status(self, folder: Folder, name: str) -> os.stat_result | None:
         try:
-            return os.stat(name, dir_fd=self._fds[folder], follow_symlinks=False)
+            return os.stat(name, dir_fd=self.fd(folder), follow_symlinks=False)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -113,6 +113,10 @@ class Spool:
         """The names in a queue's folder. Raises FileNotFoundError if there is no such queue."""
         return self._names(self._fds[Folder.QUEUES], queue)
 
+    def names_below(self, folder: Folder, name: str) -> list[str]:
+        """The names in a folder inside `folder`. Raises FileNotFoundError, NotADirectoryError."""
+        return self._names(self.fd(folder), name)
+
     def _names(self, folder_fd: int, name: str) -> list[str]:
         # Opened anew: two threads that list one descriptor share its position.
         fd = self.files.open_folder(folder_fd, name)
@@ -121,7 +125,15 @@ class Spool:
         finally:
             self.files.close(fd)
 
+    def rename_folder(self, folder: Folder, source_name: str, target_name: str) -> None:
+        """Rename a set where it is, to seal it or to fence its owner off. No message moves.
+
+        Raises FileExistsError, FileNotFoundError.
+        """
+        fd = self.fd(folder)
+        self.files.rename(fd, source_name, fd, target_name)
+
     def rename_in_remove(self, source_name: str, target_name: str) -> None:
-        """The one rename within a folder: a deleted queue is handed to the reaper."""
+        """A deleted queue is handed to the reaper."""
         remove = self._fds[Folder.REMOVE]
         self.files.rename(remove, source_name, remove, target_name)

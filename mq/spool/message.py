@@ -156,6 +156,16 @@ def is_due(due: int, now_ns: int) -> bool:
     return due <= now_ns or due > now_ns + MAX_STAMP_AHEAD_NS
 
 
+def is_stamped_ahead(status: os.stat_result, now_ns: int) -> bool:
+    """Whether a file on its way was published with a delay that is not over yet.
+
+    The stamp is set on the file before it has a name; the link sets ctime, so a later mtime was
+    meant. An ordinary file's mtime is that of its last write, before the link.
+    """
+    stamp = status.st_mtime_ns
+    return stamp > status.st_ctime_ns and not is_due(stamp, now_ns)
+
+
 def round_up(time_ns: int, granularity_ns: int) -> int:
     """The first instant at or after `time_ns` that the file system can keep."""
     return -(-time_ns // granularity_ns) * granularity_ns

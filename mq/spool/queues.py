@@ -4,7 +4,7 @@ Deleting takes three steps, each one a rename, so that a crash between any two c
 whoever comes next:
 
     1. queues/Q          -> remove/Q:.deleting    from here on the queue is gone; made durable
-    2. new/Q:*, delay/Q:* -> remove/
+    2. new/Q:*, delay/Q:* -> remove/      and batches, which are folders: new/.Q:* -> remove/Q:.UUID
     3. remove/Q:.deleting -> remove/Q:.UUID       now the reaper may have it
 
 While `Q:.deleting` is there no queue Q is made, so a queue made again never sees old messages.
@@ -20,7 +20,7 @@ from enum import Enum
 from mq.errors import InvalidName
 from mq.lifecycle import Folder
 from mq.names import QueueName, parse_queue_name
-from mq.spool.files import Files
+from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import DELETING_SUFFIX, Spool
 
 
@@ -83,6 +83,8 @@ def finish_deletion(spool: Spool, queue: QueueName) -> None:
                 for name in spool.names(folder):
                     if name.startswith(f"{queue}:"):
                         spool.move_aside(folder, name, Folder.REMOVE, name)
+                    elif name.startswith(f"{HIDDEN}{queue}:"):
+                        spool.move(folder, name, Folder.REMOVE, f"{queue}:.{uuid.uuid4()}")
             spool.rename_in_remove(deleting, f"{queue}:.{uuid.uuid4()}")
     except FileNotFoundError:
         return

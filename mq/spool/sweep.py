@@ -7,16 +7,26 @@ A publisher holds its message's lock from before the name exists until delivery.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from mq.lifecycle import Folder
 from mq.logs import Once
-from mq.names import QueueName, parse_file_name, queue_path
+from mq.names import MessageId, QueueName, parse_file_name, queue_path
 from mq.spool.files import HIDDEN
 from mq.spool.folders import DELETING_SUFFIX, Spool
-from mq.spool.message import Held, Lost, fails_its_seal, hold, set_aside
+from mq.spool.message import Held, Lost, fails_its_seal, hold, is_stamped_ahead, set_aside
 from mq.spool.queues import finish_deletion, unfinished_deletions
+from mq.spool.sets import (
+    BatchName,
+    by_stamp,
+    give_up_set,
+    hold_set,
+    members,
+    parse_batch_name,
+    roll_forward,
+)
 
 
 class Swept(NamedTuple):
@@ -25,6 +35,7 @@ class Swept(NamedTuple):
     delivered: int = 0
     corrupt: int = 0
     deletions: int = 0
+    sets: int = 0
 
 
 class Sweeper:
@@ -36,19 +47,23 @@ class Sweeper:
         self._report = Once(report)
 
     def sweep(self) -> Swept:
-        """Finish deletions, deliver leftovers of `new`, set damaged ones aside.
+        """Finish deletions and batches, deliver leftovers of `new`, set damaged ones aside.
 
         Safe beside running servers, movers and other sweeps. It removes nothing but unfinished
-        uploads of dead processes. What cannot be handled keeps nothing else from being swept.
-        Raises OSError if a folder cannot be listed.
+        uploads and batches of dead processes. What cannot be handled keeps nothing else from being
+        swept. Raises OSError if a folder cannot be listed.
         """
         deletions = sum(self._finish_deletion(q) for q in unfinished_deletions(self._spool))
-        delivered = corrupt = 0
+        total = Swept(deletions=deletions)
         for name in self._spool.names(Folder.NEW):
-            outcome = self.deliver(name)
-            delivered += outcome is True
-            corrupt += outcome is False
-        return Swept(delivered, corrupt, deletions)
+            batch = parse_batch_name(name)
+            if batch is not None:
+                done = self.finish_batch(name, batch)
+            else:
+                outcome = self.deliver(name)
+                done = Swept(int(outcome is True), int(outcome is False))
+            total = Swept(*map(sum, zip(total, done, strict=True)))
+        return total
 
     def deliver(self, name: str) -> bool | None:
         """One name of `new`: True if delivered, False if set aside, None if left."""
@@ -83,7 +98,7 @@ class Sweeper:
                 set_aside(self._spool, Folder.NEW, held)
                 return False
             try:
-                if self._spool.move(Folder.NEW, name, Folder.QUEUES, queue_path(*parsed)):
+                if self._move_on(held, *parsed):
                     return True
             except FileExistsError:
                 self._leave(name, f"queue {parsed[0]} has another message of that id")
@@ -91,6 +106,53 @@ class Sweeper:
         if self._spool.exists(Folder.NEW, name):
             self._leave(name, f"there is no queue {parsed[0]}")
         return None
+
+    def _move_on(self, held: Held, queue: QueueName, message_id: MessageId) -> bool:
+        """To its queue; if it was published with a delay that is not over, to `delay`."""
+        move, name = self._spool.move, held.name
+        if not is_stamped_ahead(held.status, time.time_ns()):
+            return move(Folder.NEW, name, Folder.QUEUES, queue_path(queue, message_id))
+        has_queue = self._spool.exists(Folder.QUEUES, queue)
+        return has_queue and move(Folder.NEW, name, Folder.DELAY, name)
+
+    def finish_batch(self, name: str, batch: BatchName) -> Swept:
+        """Roll a sealed batch forward; give up an open one, of which no client was told."""
+        try:
+            fd = hold_set(self._spool, Folder.NEW, name)
+            if isinstance(fd, Lost):
+                if fd is Lost.FOREIGN:
+                    self._leave(name, "not the folder of a batch")
+                return Swept()
+            try:
+                if name == batch.open:
+                    given_up = give_up_set(self._spool, Folder.NEW, name, batch.queue)
+                    return Swept(sets=int(given_up))
+                return self._roll_forward(name)
+            finally:
+                self._spool.files.close(fd)
+        except OSError as error:
+            self._leave(name, _why(error))
+            return Swept()
+
+    def _roll_forward(self, name: str) -> Swept:
+        present = members(self._spool, Folder.NEW, name)
+        corrupt = sum(self._set_aside_if_damaged(f"{name}/{member}") for member in present)
+        rolled = roll_forward(self._spool, Folder.NEW, name, by_stamp(time.time_ns()))
+        for member, why in rolled.left.items():
+            self._leave(f"{name}/{member}", why)
+        delivered = len(present) - corrupt - len(rolled.left)
+        return Swept(delivered, corrupt, sets=int(not rolled.left))
+
+    def _set_aside_if_damaged(self, path: str) -> bool:
+        held = self._hold(path)
+        if isinstance(held, Lost):
+            return False
+        with held:
+            if not fails_its_seal(held, self._spool.files):
+                return False
+            name = path.rpartition("/")[2]
+            self._spool.move_aside(Folder.NEW, path, Folder.CORRUPT, name)
+            return True
 
     def _discard_upload(self, name: str) -> None:
         """A hidden file is an upload; if its lock is free, its process died."""

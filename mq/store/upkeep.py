@@ -85,8 +85,8 @@ def _start_committer(work: Workspace, sweeper: Sweeper, is_in_memory: bool) -> C
 def catch_up(work: Workspace, sweeper: Sweeper) -> None:
     """Before the first request: no id below one that the root has, and nothing left in `new`."""
     try:
-        _start_ids_above(work.ids, work.spool)
         _sweep(sweeper)
+        _start_ids_above(work.ids, work.spool)
     except OSError as error:
         raise StartRefused(
             ExitCode.ROOT, f"root {work.spool.root}: {error.strerror}: {error.filename}"

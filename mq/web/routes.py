@@ -32,7 +32,7 @@ QUEUE: Resource = {
     "DELETE": Route(queues.delete_queue),
 }
 MESSAGES: Resource = {
-    "GET": Route(receiving.receive, receiving.PARAMETERS),
+    "GET": Route(receiving.receive),
     "POST": Route(publishing.publish),
 }
 MESSAGE: Resource = {

@@ -1,0 +1,213 @@
+"""Sets: messages that are published, staged or claimed together, all of them or none.
+
+    make          FOLDER/OPEN/            its owner holds the folder's lock from here to the end
+    fill          OPEN/QUEUE:ID           linked from unnamed files, or renamed out of a queue
+    (barrier)                             the data of what was linked is durable
+    seal          OPEN -> SEALED          one rename that does not replace: now all of it counts
+    (barrier)                             the seal is durable; from here on the set is a promise
+    roll forward  SEALED/QUEUE:ID -> queues/QUEUE/ID, or delay/QUEUE:ID; then the folder goes
+
+Two barriers, because names are one ordered log and data is not: with one alone a power cut could
+keep the seal and tear a member, and nobody could take the others back. What is only renamed has no
+new data; there the second barrier is enough, as it covers every earlier change of names.
+
+A crash leaves an open set, which nobody was told of and which is given up, or a sealed one, which
+whoever finds it rolls forward, from wherever that stopped. A set whose lock is held has a living
+owner and is nobody else's business. A member of a sealed set that fails its seal was damaged after
+that: it costs itself alone.
+
+Sets live in any folder of the root, at any depth; members may lie in folders of a set, as
+`PART/QUEUE:ID`. Every name is given from FOLDER on, never from the set's own descriptor: so a set
+that somebody else renamed, to fence its owner off, takes no more members.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mq.lifecycle import Folder
+from mq.names import (
+    MessageId,
+    QueueName,
+    file_name,
+    is_queue_name,
+    parse_file_name,
+    queue_path,
+)
+from mq.spool.files import HIDDEN
+from mq.spool.folders import Spool
+from mq.spool.message import Lost, is_stamped_ahead
+
+OPEN_SUFFIX = ".open"
+
+Place = Callable[[os.stat_result, QueueName, MessageId], tuple[Folder, str]]
+"""Where a member goes: the folder, and its name there."""
+
+
+@dataclass
+class Rolled:
+    """What rolling forward did: the messages that are ready in their queues now, and the members
+    that had to stay, each with the reason."""
+
+    ready: list[tuple[QueueName, MessageId]] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+
+
+def make_set(spool: Spool, folder: Folder, name: str) -> int | Lost:
+    """Make an open set below an existing folder; returns the descriptor that holds its lock.
+
+    Lost.BUSY if a sweep saw it before it was locked, and may give it up: make another one. Raises
+    FileExistsError.
+    """
+    spool.files.make_folder(spool.fd(folder), name, spool.mode)
+    fd = hold_set(spool, folder, name)
+    return Lost.BUSY if isinstance(fd, Lost) else fd
+
+
+def hold_set(spool: Spool, folder: Folder, name: str) -> int | Lost:
+    """Take a set's lock, without waiting; returns the descriptor that holds it until it is closed.
+
+    The lock stays with the folder when that is renamed.
+    """
+    try:
+        fd = spool.files.open_folder(spool.fd(folder), name)
+    except FileNotFoundError:
+        return Lost.GONE
+    except NotADirectoryError:
+        return Lost.FOREIGN
+    lost = None
+    if not spool.files.lock(fd):
+        lost = Lost.BUSY
+    elif spool.inode(folder, name) != spool.files.inode(fd):
+        lost = Lost.GONE
+    if lost is None:
+        return fd
+    spool.files.close(fd)
+    return lost
+
+
+def seal_set(spool: Spool, folder: Folder, name: str, sealed: str) -> None:
+    """Let all of an open set count at one instant. Not durable by itself: the caller syncs.
+
+    Raises FileExistsError if there is a set `sealed`, FileNotFoundError if the open one is gone.
+    """
+    spool.rename_folder(folder, name, sealed)
+
+
+def members(spool: Spool, folder: Folder, name: str) -> list[str]:
+    """The names of a set's members, sorted, from the set's folder on: `QUEUE:ID`, `PART/QUEUE:ID`.
+
+    What is no message's name is left out. Raises FileNotFoundError if there is no such set.
+    """
+    found = []
+    for entry in spool.names_below(folder, name):
+        if parse_file_name(entry) is not None:
+            found.append(entry)
+        elif not entry.startswith(HIDDEN) and _is_folder(spool, folder, f"{name}/{entry}"):
+            inside = spool.names_below(folder, f"{name}/{entry}")
+            found += [f"{entry}/{each}" for each in inside if parse_file_name(each) is not None]
+    return sorted(found)
+
+
+def to_queue(status: os.stat_result, queue: QueueName, message_id: MessageId) -> tuple[Folder, str]:
+    """Every member to its queue, where a claim took it from. Its mtime means nothing there."""
+    return Folder.QUEUES, queue_path(queue, message_id)
+
+
+def by_stamp(now_ns: int) -> Place:
+    """A member that was stamped on purpose, with a due time ahead, to `delay`; others to their
+    queue."""
+
+    def place(
+        status: os.stat_result, queue: QueueName, message_id: MessageId
+    ) -> tuple[Folder, str]:
+        if is_stamped_ahead(status, now_ns):
+            return Folder.DELAY, file_name(queue, message_id)
+        return Folder.QUEUES, queue_path(queue, message_id)
+
+    return place
+
+
+def roll_forward(spool: Spool, folder: Folder, name: str, place: Place) -> Rolled:
+    """Move the members of a set to their places, in the order of their names, and then remove its
+    empty folder.
+
+    The caller holds the set's lock. Nothing is replaced: a member whose name is taken stays, and so
+    does one whose queue is not there. Doing it again goes on where it stopped.
+    """
+    rolled = Rolled()
+    for member in members(spool, folder, name):
+        parsed = parse_file_name(member.rpartition("/")[2])
+        status = spool.status(folder, f"{name}/{member}")
+        if parsed is None or status is None:
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            rolled.left[member] = Lost.FOREIGN.value
+            continue
+        target, target_name = place(status, *parsed)
+        try:
+            # `delay` takes every name; what lies there without a queue would lie there for ever.
+            has_place = target is Folder.QUEUES or spool.exists(Folder.QUEUES, parsed[0])
+            if not has_place or not spool.move(folder, f"{name}/{member}", target, target_name):
+                rolled.left[member] = f"there is no queue {parsed[0]}"
+            elif target is Folder.QUEUES:
+                rolled.ready.append(parsed)
+        except FileExistsError:
+            rolled.left[member] = f"{target} has another message of that id"
+        except OSError as error:
+            rolled.left[member] = error.strerror or str(error)
+    if not rolled.left:
+        remove_empty_set(spool, folder, name)
+    return rolled
+
+
+def remove_empty_set(spool: Spool, folder: Folder, name: str) -> None:
+    """Remove the folder of a set whose members are gone. Does nothing if something is in it."""
+    try:
+        for entry in spool.names_below(folder, name):
+            spool.files.remove_folder(spool.fd(folder), f"{name}/{entry}")
+        spool.files.remove_folder(spool.fd(folder), name)
+    except OSError:
+        # A person's file is in it; or it is gone already.
+        pass
+
+
+def give_up_set(spool: Spool, folder: Folder, name: str, removed: str) -> bool:
+    """Hand a set with all that is in it to the reaper, by one rename to `remove/REMOVED:.UUID`.
+
+    `removed` is a queue's name or begins like one. False if the set is gone.
+    """
+    return spool.move(folder, name, Folder.REMOVE, f"{removed}:.{uuid.uuid4()}")
+
+
+class BatchName(NamedTuple):
+    """The set of one batch: `new/.QUEUE:UUID.open`, sealed as `new/.QUEUE:UUID`."""
+
+    queue: QueueName
+    sealed: str
+
+    @property
+    def open(self) -> str:
+        return self.sealed + OPEN_SUFFIX
+
+
+def new_batch_name(queue: QueueName) -> BatchName:
+    return BatchName(queue, f"{HIDDEN}{queue}:{uuid.uuid4()}")
+
+
+def parse_batch_name(name: str) -> BatchName | None:
+    """The batch that a hidden name in `new` belongs to, open or sealed; None for another name."""
+    queue, colon, _ = name.removeprefix(HIDDEN).partition(":")
+    if not name.startswith(HIDDEN) or not colon or not is_queue_name(queue):
+        return None
+    return BatchName(QueueName(queue), name.removesuffix(OPEN_SUFFIX))
+
+
+def _is_folder(spool: Spool, folder: Folder, name: str) -> bool:
+    status = spool.status(folder, name)
+    return status is not None and stat.S_ISDIR(status.st_mode)
