@@ -24,6 +24,11 @@ MAX_BATCH_OPERATIONS = 512
 MAX_PENDING_OPERATIONS = 8192
 """Above this the server answers 503: overloaded."""
 
+MAX_FETCH_MESSAGES = 1000
+MAX_FETCH_BYTES = 16 * MIB
+"""How much `max` may fetch at once: so many messages, and so many bytes of bodies, but at least
+one message."""
+
 SWEEP_SECONDS = 5.0
 """How often a server looks for what a crash left behind."""
 

@@ -141,6 +141,17 @@ class ReadyQueue:
         self.discard(chosen)
         return MessageId(chosen)
 
+    def oldest(self, limit: int) -> list[MessageId]:
+        """The oldest `limit`, which stay in."""
+        keys: list[str] = []
+        while len(keys) < limit and (key := self._drop_stale()) is not None:
+            heapq.heappop(self._heap)
+            if not keys or keys[-1] != key:
+                keys.append(key)
+        for key in keys:
+            heapq.heappush(self._heap, key)
+        return [MessageId(id_of_key(key)) for key in keys]
+
     def oldest_ns(self) -> int | None:
         """The publication time of the oldest."""
         key = self._drop_stale()

@@ -150,6 +150,14 @@ class Files:
         """Open to read. Does not follow a link (ELOOP), does not wait for a FIFO's writer."""
         return os.open(name, _MESSAGE, dir_fd=folder_fd)
 
+    def open_to_look(self, folder_fd: int, name: str) -> int:
+        """Like `open_message`, but reading leaves the access time as it is, where the file is ours
+        (O_NOATIME, open(2))."""
+        try:
+            return os.open(name, _MESSAGE | os.O_NOATIME, dir_fd=folder_fd)
+        except PermissionError:
+            return self.open_message(folder_fd, name)
+
     def inode(self, fd: int) -> int:
         return os.fstat(fd).st_ino
 

@@ -15,6 +15,7 @@ from mq.commit import unavailable
 from mq.config import CHUNK_BYTES
 from mq.spool.files import BodyFile, Files
 from mq.spool.message import measure
+from mq.store.peek import Peeked
 from mq.store.publish import Draft
 from mq.store.receive import Received
 
@@ -93,3 +94,13 @@ def is_whole(files: Files, received: Received) -> bool:
         received.length,
         received.crc32,
     )
+
+
+def read_whole(files: Files, message: Received | Peeked) -> bytes:
+    """The body in memory; closes the message. Blocking, for a worker."""
+    if message.body is not None:
+        return message.body
+    try:
+        return files.read(message.fd, message.length)
+    finally:
+        message.close(files)

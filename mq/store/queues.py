@@ -60,6 +60,13 @@ def begin_deletion(work: Workspace, queue: QueueName) -> Operation[Retry | None]
     return None
 
 
+def check_queue(work: Workspace, queue: QueueName) -> Operation[None]:
+    """Whether there is such a queue. Raises QueueNotFound."""
+    work.require_queue(queue)
+    return
+    yield
+
+
 def needs_listing(work: Workspace, queue: QueueName) -> Operation[bool]:
     """Whether a listing could tell the queue's index something new. Raises QueueNotFound."""
     ready = work.loaded_index(queue)

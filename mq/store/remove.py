@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from mq.barrier import Unsynced
 from mq.commit import Operation
-from mq.errors import LeaseMismatch, MessageNotFound
+from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message import Lost, hold
-from mq.store.workspace import Retry, Workspace
+from mq.store.workspace import Retry, Workspace, no_message
 
 _ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.QUEUES)
 """Leased messages are the common case. Then the way a message goes, and round again: redeliveries
@@ -32,7 +32,7 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
             yield _unsynced(source, queue)
             return
     if not work.spool.exists(Folder.REMOVE, file_name(queue, message_id)):
-        raise _no_message(queue, message_id)
+        raise no_message(queue, message_id)
     # The rename may be another request's or server's, and not durable yet.
     yield _ALREADY_REMOVED
 
@@ -66,7 +66,7 @@ def remove_leased(
             _forget(work, source, queue, message_id)
             yield _unsynced(source, queue)
             return None
-    raise _no_message(queue, message_id)
+    raise no_message(queue, message_id)
 
 
 def _places(queue: QueueName, message_id: MessageId) -> Iterator[tuple[Folder, str]]:
@@ -85,9 +85,3 @@ def _unsynced(source: Folder, queue: QueueName) -> Unsynced:
         return _ALREADY_REMOVED
     folder = f"{source}/{queue}" if source is Folder.QUEUES else str(source)
     return Unsynced((), (Folder.REMOVE, folder))
-
-
-def _no_message(queue: QueueName, message_id: MessageId) -> MessageNotFound:
-    return MessageNotFound(
-        f"queue {queue} has no message {message_id}; it may have been removed and reaped"
-    )

@@ -9,25 +9,26 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
 import structlog
 
 from mq.commit import Committer, unavailable
-from mq.config import BUSY_WAIT_SECONDS
+from mq.config import BUSY_WAIT_SECONDS, MAX_FETCH_BYTES
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.ready import Listing, list_queue
 from mq.spool.queues import finish_deletion
-from mq.store import bodies, queues
+from mq.store import bodies, peek, queues
+from mq.store.peek import Peeked
 from mq.store.publish import Draft, check_publish, publish
 from mq.store.queues import QueueInfo
 from mq.store.receive import Received, receive, release, set_aside_leased
 from mq.store.remove import remove, remove_leased
-from mq.store.workspace import Retry, Workspace
+from mq.store.workspace import Retry, Workspace, no_message
 
 log = structlog.get_logger(__name__)
 
@@ -160,9 +161,43 @@ class Store:
                 listings += 1
                 await self.list_queue(queue)
 
-    def open_download(self, received: Received) -> bodies.Download:
-        """The body of a received message that came as a file; closes it at the end."""
-        return bodies.Download(self._work.files, received.fd, self._workers)
+    async def peek(self, queue: QueueName, limit: int) -> list[Peeked]:
+        """Look at the oldest ready messages, up to `limit` and MAX_FETCH_BYTES of bodies; at least
+        one if there is one. They are the caller's to close. Raises QueueNotFound,
+        StoreUnavailable."""
+        for _ in range(_TRIES):
+            ids = await self._committer.run(peek.find_oldest(self._work, queue, limit))
+            if isinstance(ids, Retry):
+                await self.list_queue(queue)
+                continue
+            spool = self._work.spool
+            found = await self._in_worker(peek.peek_up_to, spool, queue, ids, MAX_FETCH_BYTES)
+            if found or not ids:
+                return found
+            await self._committer.run(peek.drop_gone(self._work, queue, ids))
+        return []
+
+    async def peek_at(self, queue: QueueName, message_id: MessageId) -> Peeked:
+        """Look at a message: ready, leased or delayed. It is the caller's to close. Raises
+        QueueNotFound, MessageNotFound, StoreUnavailable."""
+        await self._committer.run(queues.check_queue(self._work, queue))
+        found = await self._in_worker(peek.peek_at, self._work.spool, queue, message_id)
+        if found is None:
+            raise no_message(queue, message_id)
+        return found
+
+    def open_download(self, message: Received | Peeked) -> bodies.Download:
+        """The body of a message that came as a file; closes it at the end."""
+        return bodies.Download(self._work.files, message.fd, self._workers)
+
+    async def read_bodies(
+        self, messages: Sequence[Received | Peeked], use: Callable[[list[bytes]], T]
+    ) -> T:
+        """Read the bodies in a worker and hand them to `use` there; closes the messages. Raises
+        StoreUnavailable."""
+        return await self._in_worker(
+            lambda: use([bodies.read_whole(self._work.files, each) for each in messages])
+        )
 
     async def release(self, received: Received) -> None:
         """Give a message back that its receiver never got. Never raises: its lease ends anyway."""

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from enum import Enum
 
 from mq.config import ServerConfig
-from mq.errors import QueueNotFound, StoreUnavailable
+from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.logs import Once, report_left
-from mq.names import MessageIds, QueueName
+from mq.names import MessageId, MessageIds, QueueName
 from mq.ready import ReadyQueue, ReadyQueues
 from mq.spool.folders import Spool
 from mq.store.room import default_floor_bytes, find_shortage
@@ -139,3 +139,9 @@ class Workspace:
 
 def no_queue(queue: QueueName) -> QueueNotFound:
     return QueueNotFound(f"there is no queue {queue}; make it with PUT /{queue}")
+
+
+def no_message(queue: QueueName, message_id: MessageId) -> MessageNotFound:
+    return MessageNotFound(
+        f"queue {queue} has no message {message_id}; it may have been removed and reaped"
+    )

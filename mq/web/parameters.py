@@ -78,6 +78,21 @@ def read_count(parameters: dict[str, str], name: str, most: int) -> int | None:
     raise InvalidRequest(f"parameter {name}={text!r}: give a whole number, 1 to {most}")
 
 
+def read_flag(parameters: dict[str, str], name: str) -> bool:
+    """Whether a parameter without a value is given. Raises InvalidRequest if it has one."""
+    text = parameters.get(name)
+    if text:
+        raise InvalidRequest(f"parameter {name}={text!r}: it takes no value; write ?{name}")
+    return text is not None
+
+
+def refuse_together(parameters: dict[str, str], name: str, *others: str) -> None:
+    """Raises InvalidRequest if one of `others` is given with the parameter `name`."""
+    for other in others:
+        if name in parameters and other in parameters:
+            raise InvalidRequest(f"parameters {name!r} and {other!r} do not go together; drop one")
+
+
 def read_leases(request: web.BaseRequest) -> frozenset[int] | None:
     """The leases in If-Match (RFC 9110, section 13.1.1); None if any will do.
 

@@ -7,14 +7,23 @@ import asyncio
 from aiohttp import web
 
 from mq.config import DEFAULT_CONTENT_TYPE
+from mq.errors import InvalidRequest
 from mq.store.receive import Received
 from mq.store.store import Store
 from mq.web.connection import is_client_gone
-from mq.web.parameters import Target
+from mq.web.downloads import answer_body
+from mq.web.parameters import Target, read_flag
+from mq.web.peeking import peek
 from mq.web.times import rfc3339
+
+PARAMETERS = frozenset({"peek", "id", "max"})
 
 
 async def receive(store: Store, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+    if read_flag(target.parameters, "peek"):
+        return await peek(store, request, target)
+    if target.parameters:
+        raise InvalidRequest("parameters 'id' and 'max' go with 'peek'")
     received = await store.receive(target.queue, store.visibility_seconds)
     if received is None:
         return web.Response(status=204)
@@ -22,26 +31,12 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> web
         store.close_received(received)
         await store.release(received)
         return web.Response(status=204)
-    if received.body is not None:
-        return web.Response(body=received.body, headers=_message_headers(received))
-    return await _stream(store, request, received)
-
-
-async def _stream(store: Store, request: web.BaseRequest, received: Received) -> web.StreamResponse:
-    """Send a large body. A client that goes away before its end never got the message."""
-    response = web.StreamResponse(headers=_message_headers(received))
-    response.content_length = received.length
-    response.headers["Server"] = "mq"
-    async with store.open_download(received) as download:
-        try:
-            await response.prepare(request)
-            async for chunk in download.chunks():
-                await response.write(chunk)
-            await response.write_eof()
-        except (OSError, asyncio.CancelledError):
-            await store.release(received)
-            raise
-    return response
+    try:
+        return await answer_body(store, request, received, _message_headers(received))
+    except (OSError, asyncio.CancelledError):
+        # A client that goes away before the end of its answer never got the message.
+        await store.release(received)
+        raise
 
 
 def _message_headers(received: Received) -> dict[str, str]:

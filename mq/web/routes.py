@@ -32,7 +32,7 @@ QUEUE: Resource = {
     "DELETE": Route(queues.delete_queue),
 }
 MESSAGES: Resource = {
-    "GET": Route(receiving.receive),
+    "GET": Route(receiving.receive, receiving.PARAMETERS),
     "POST": Route(publishing.publish),
 }
 MESSAGE: Resource = {

@@ -1,0 +1,58 @@
+"""Peek over HTTP: looks and changes nothing. The lease is not shown: it is its holder's."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from mq.config import DEFAULT_CONTENT_TYPE, MAX_FETCH_MESSAGES
+from mq.names import parse_message_id
+from mq.store.peek import Peeked
+from mq.store.store import Store
+from mq.web.downloads import answer_body, answer_lines
+from mq.web.parameters import Target, read_count, refuse_together
+from mq.web.times import rfc3339
+
+
+async def peek(store: Store, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+    parameters = target.parameters
+    refuse_together(parameters, "peek", "wait", "visibility")
+    refuse_together(parameters, "id", "max")
+    limit = read_count(parameters, "max", MAX_FETCH_MESSAGES)
+    if "id" in parameters:
+        message_id = parse_message_id(parameters["id"])
+        found = [await store.peek_at(target.queue, message_id)]
+    else:
+        found = await store.peek(target.queue, limit or 1)
+    if not found:
+        return web.Response(status=204)
+    if limit is not None:
+        return await answer_lines(store, request, found, [_fields(each) for each in found])
+    return await answer_body(store, request, found[0], _headers(found[0]))
+
+
+def _headers(peeked: Peeked) -> dict[str, str]:
+    headers = {
+        "X-Message-Id": peeked.message_id,
+        "Content-Type": peeked.content_type or DEFAULT_CONTENT_TYPE,
+        "X-State": peeked.state,
+        "X-Published-At": rfc3339(peeked.published_ns),
+        "Cache-Control": "no-store",
+    }
+    if peeked.visible_ns is not None:
+        headers["X-Visible-At"] = rfc3339(peeked.visible_ns)
+    if peeked.receive_count is not None:
+        headers["X-Receive-Count"] = str(peeked.receive_count)
+    if peeked.is_damaged:
+        headers["X-Damaged"] = "yes"
+    return headers
+
+
+def _fields(peeked: Peeked) -> dict[str, object]:
+    return {
+        "id": peeked.message_id,
+        "content_type": peeked.content_type,
+        "state": peeked.state,
+        "receive_count": peeked.receive_count,
+        "published_at": rfc3339(peeked.published_ns),
+        "damaged": True if peeked.is_damaged else None,
+    }
