@@ -110,7 +110,7 @@ class Files:
         try:
             os.chmod(f"/proc/self/fd/{fd}", mode)
         finally:
-            os.close(fd)
+            self.close(fd)
 
     # Files
 
@@ -129,11 +129,17 @@ class Files:
                 self._has_unnamed_files = False
         name = f"{HIDDEN}{secrets.token_hex(8)}"
         fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode, dir_fd=folder_fd)
-        if not self.lock(fd):
-            # Another process's sweep saw it before it was locked, and discards it.
-            os.close(fd)
-            return self.open_unnamed(folder_fd, mode)
         self._temporary_names[fd] = (folder_fd, name)
+        try:
+            is_ours = self.lock(fd)
+        except OSError:
+            self.close(fd)
+            raise
+        if not is_ours:
+            # Another process's sweep saw it before it was locked, and discards it.
+            del self._temporary_names[fd]
+            self.close(fd)
+            return self.open_unnamed(folder_fd, mode)
         return fd
 
     def link(self, fd: int, folder_fd: int, name: str) -> None:
@@ -165,18 +171,28 @@ class Files:
         return os.open(name, _FOLDER, dir_fd=folder_fd)
 
     def close(self, fd: int) -> None:
-        """Close; an unnamed file that never got a name is gone with it, and so is a lock."""
+        """Close; an unnamed file that never got a name is gone with it, and so is a lock.
+
+        An error is dropped: Linux has let go of the descriptor whatever close(2) says, what must
+        last was synced before, and a sweep finds an upload that keeps its hidden name.
+        """
         temporary = self._temporary_names.pop(fd, None)
         if temporary is not None:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 os.unlink(temporary[1], dir_fd=temporary[0])
-        os.close(fd)
+        try:
+            os.close(fd)
+        except OSError as error:
+            if error.errno == errno.EBADF:
+                raise
 
     def replace_fd(self, new_fd: int, fd: int) -> None:
         """Let `fd` mean what `new_fd` means, at one instant, so that no other thread ever finds
         the number closed or reused."""
-        os.dup2(new_fd, fd, inheritable=False)
-        os.close(new_fd)
+        try:
+            os.dup2(new_fd, fd, inheritable=False)
+        finally:
+            self.close(new_fd)
 
     def write(self, fd: int, data: bytes | bytearray | memoryview) -> None:
         """Write all of `data`; a short write goes on where it stopped."""
@@ -246,7 +262,7 @@ class Files:
                 time.sleep(0.001)
             yield fd
         finally:
-            os.close(fd)
+            self.close(fd)
 
     # Stable media
 

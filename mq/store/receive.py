@@ -140,9 +140,9 @@ def _take(
     keeps_open = False
     try:
         received = _lease(work, queue, message_id, held, visibility_ns)
-        keeps_open = isinstance(received, Received) and received.fd >= 0
-        if keeps_open:
+        if isinstance(received, Received) and received.fd >= 0:
             work.files.unlock(held.fd)
+            keeps_open = True
         return received
     finally:
         if not keeps_open:

@@ -69,8 +69,14 @@ class Client:
 
 @asynccontextmanager
 async def client_of(server: Server) -> AsyncIterator[Client]:
+    async with client_at(server.port) as client:
+        yield client
+
+
+@asynccontextmanager
+async def client_at(port: int) -> AsyncIterator[Client]:
     try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 24)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
     except ConnectionError as error:
         raise ServerGone from error
     client = Client(reader, writer)

@@ -1,0 +1,151 @@
+"""Faults at the system call, beneath `Files`: also for looks (stat, listings) and short writes.
+
+Only calls that MQ's own modules make count; those of the event loop and of the test do not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from mq.spool.files import Files
+
+_OURS = ("mq.", "mq_mover.", "mq_reaper.")
+
+_CALLS = (
+    "chmod", "close", "dup2", "fstat", "fsync", "ftruncate", "getxattr", "link", "listdir", "lstat",
+    "mkdir", "open", "pread", "pwrite", "removexattr", "rename", "rmdir", "scandir", "setxattr",
+    "stat", "statvfs", "unlink", "utime", "write",
+)  # fmt: skip
+
+_TAKES_ROOM = {"write", "pwrite", "link", "mkdir", "setxattr", "rename", "renameat2", "fsync"} | {
+    "syncfs"
+}
+_CHANGES = _TAKES_ROOM | {"chmod", "ftruncate", "removexattr", "rmdir", "unlink", "utime"}
+_NEW_FILE = os.O_CREAT | (os.O_TMPFILE & ~os.O_DIRECTORY)
+_TO_WRITE = os.O_CREAT | os.O_WRONLY | os.O_RDWR
+
+SHORT_WRITE = 0
+"""In place of an errno: a write writes half of what it was given."""
+
+
+class Fault(NamedTuple):
+    """`code` comes at one call, or at every one that it can strike from there on."""
+
+    code: int
+    lasts: bool
+
+    def __str__(self) -> str:
+        name = errno.errorcode[self.code] if self.code else "short-write"
+        return f"{name}-{'until-relief' if self.lasts else 'once'}"
+
+
+class Call(NamedTuple):
+    name: str
+    arguments: tuple[Any, ...]
+
+
+class Kernel:
+    """Stands between MQ and the system calls for one test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._lock = threading.Lock()
+        self._fault: Fault | None = None
+        self._index = 0
+        self.calls: list[str] = []
+        """The names of the calls since `arm`."""
+        self.struck: list[str] = []
+        """Those that failed."""
+        for name in _CALLS:
+            monkeypatch.setattr(os, name, self._patched(name, getattr(os, name)))
+        monkeypatch.setattr(fcntl, "flock", self._patched("flock", fcntl.flock))
+
+    def arm(self, fault: Fault | None = None, index: int = 0) -> None:
+        """Count from here; `fault` comes at the call of that index."""
+        with self._lock:
+            self._fault, self._index = fault, index
+            self.calls, self.struck = [], []
+
+    def relieve(self) -> None:
+        with self._lock:
+            self._fault = None
+
+    def beneath(self, files: Files) -> Files:
+        """The same `files`, whose two calls without a Python name pass here too."""
+        files._libc = _Libc(self, files._libc)  # type: ignore[assignment]
+        return files
+
+    def strikes(self, call: Call) -> int | None:
+        """Note a call; the errno it fails with, if it does."""
+        with self._lock:
+            index = len(self.calls)
+            self.calls.append(call.name)
+            fault = self._fault
+            if fault is None or index < self._index:
+                return None
+            if index != self._index and not (fault.lasts and _can_strike(fault.code, call)):
+                return None
+            if fault.code == SHORT_WRITE and call.name != "write":
+                return None
+            self.struck.append(call.name)
+            return fault.code
+
+    def _patched(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            if not sys._getframe(1).f_globals.get("__name__", "").startswith(_OURS):
+                return real(*arguments, **named)
+            code = self.strikes(Call(name, arguments))
+            if code is None:
+                return real(*arguments, **named)
+            if code == SHORT_WRITE:
+                fd, data = arguments
+                return real(fd, memoryview(data)[: max(len(data) // 2, 1)])
+            if name == "close":
+                # Linux lets go of the descriptor whatever close(2) says.
+                real(*arguments)
+            raise OSError(code, os.strerror(code))
+
+        return call
+
+
+class _Libc:
+    """The two calls that `Files` makes through ctypes."""
+
+    def __init__(self, kernel: Kernel, libc: ctypes.CDLL) -> None:
+        self._kernel = kernel
+        self._libc = libc
+
+    def renameat2(self, *arguments: Any) -> int:
+        return self._call("renameat2", arguments)
+
+    def syncfs(self, *arguments: Any) -> int:
+        return self._call("syncfs", arguments)
+
+    def _call(self, name: str, arguments: tuple[Any, ...]) -> int:
+        code = self._kernel.strikes(Call(name, arguments))
+        if not code:
+            return int(getattr(self._libc, name)(*arguments))
+        ctypes.set_errno(code)
+        return -1
+
+
+def _can_strike(code: int, call: Call) -> bool:
+    """Which calls a lasting trouble strikes. A dead disk or server strikes all."""
+    opens = call.name == "open"
+    if code == SHORT_WRITE:
+        return call.name == "write"
+    if code == errno.EMFILE:
+        return opens
+    if code in (errno.ENOSPC, errno.EDQUOT):
+        return call.name in _TAKES_ROOM or (opens and bool(call.arguments[1] & _NEW_FILE))
+    if code == errno.EROFS:
+        return call.name in _CHANGES or (opens and bool(call.arguments[1] & _TO_WRITE))
+    return True

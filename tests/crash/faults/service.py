@@ -1,0 +1,156 @@
+"""A server in this process, so that its system calls can fail, and a client of it over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from aiohttp import web
+
+from mq.config import ServerConfig
+from mq.spool.files import Files
+from mq.store.upkeep import open_store
+from mq.web.api import make_api
+from mq.web.connection import HttpServer
+from tests.crash.faults.ledger import Ledger
+from tests.crash.load import Answer, client_at
+
+RELIEF_SECONDS = 5.0
+"""How soon after relief everything is served again."""
+
+_LONG_SECONDS = 1000.0
+
+
+class Request(NamedTuple):
+    """What goes over the wire; `{id}` and `{lease}` stand for those of a message."""
+
+    method: str
+    target: str
+    body: bytes = b""
+    headers: dict[str, str] = {}  # noqa: RUF012 - never changed
+
+    def about(self, **known: str) -> Request:
+        headers = {name: value.format(**known) for name, value in self.headers.items()}
+        return self._replace(target=self.target.format(**known), headers=headers)
+
+
+class Service:
+    """The server on `root`, and what its one client was answered."""
+
+    def __init__(self, root: Path, port: int) -> None:
+        self.root = root
+        self.ledger = Ledger()
+        self._port = port
+
+    async def send(self, request: Request, note: str = "without a fault") -> Answer:
+        """Ask on a new connection; what is answered goes to the ledger. Raises ServerGone."""
+        self._note_request(request)
+        async with client_at(self._port) as client:
+            answer = await client.request(
+                request.method, request.target, request.body, **request.headers
+            )
+        self._note_answer(request, answer, note)
+        return answer
+
+    def _note_request(self, request: Request) -> None:
+        if request.method == "POST":
+            self.ledger.sent.update(_bodies(request))
+        elif request.method == "DELETE":
+            self.ledger.asked_to_remove |= self._removed_by(request)
+
+    def _note_answer(self, request: Request, answer: Answer, note: str) -> None:
+        ledger = self.ledger
+        if request.method == "POST" and answer.status in (200, 201):
+            ids = _lines(answer, "id") or [answer.message_id]
+            ledger.published.update(zip(ids, _bodies(request), strict=True))
+            ledger.queues.update(dict.fromkeys(ids, request.target.split("/")[1]))
+            ledger.notes.update(dict.fromkeys(ids, note))
+        elif request.method == "DELETE" and answer.status in (200, 202):
+            ledger.removed |= self._removed_by(request)
+            ledger.notes.update(dict.fromkeys(self._removed_by(request), note))
+        elif request.method == "GET" and answer.status == 200 and "etag" in answer.headers:
+            assert ledger.published.get(answer.message_id, answer.body) == answer.body
+            assert answer.body in ledger.sent
+            assert answer.message_id not in ledger.removed | ledger.leased
+            ledger.leased.add(answer.message_id)
+            ledger.notes[answer.message_id] = note
+
+    def _removed_by(self, request: Request) -> set[str]:
+        """The messages that a DELETE removes: those it names, or all of a queue."""
+        _, queue, *rest = request.target.split("/")
+        return set(rest[-1].split(",")) if rest else self.ledger.messages_of(queue)
+
+    async def publish(self, body: bytes = b"before", queue: str = "orders") -> str:
+        answer = await self.send(Request("POST", f"/{queue}/messages", body))
+        assert answer.status == 201
+        return answer.message_id
+
+    async def receive(self, queue: str = "orders") -> Answer:
+        answer = await self.send(Request("GET", f"/{queue}/messages"))
+        assert answer.status == 200
+        return answer
+
+    async def serves_again(self, descriptors: int) -> None:
+        """Wait until publish, receive and remove all work, and no more than `descriptors` are open.
+        Fails when that takes too long."""
+        async with asyncio.timeout(RELIEF_SECONDS):
+            while not await self._serves() or open_descriptors() > descriptors:
+                await asyncio.sleep(0.01)
+
+    async def hand_out_all(self, ledger: Ledger) -> None:
+        """Take over another one's ledger, and receive every message that it says is ready."""
+        self.ledger = ledger
+        for queue in set(ledger.queues.values()):
+            request = Request("GET", f"/{queue}/messages")
+            while (answer := await self.send(request, "by a fresh store")).status == 200:
+                pass
+            assert answer.status in (204, 404)
+
+    async def _serves(self) -> bool:
+        if (await self.send(Request("POST", "/probe/messages", b"probe"))).status != 201:
+            return False
+        received = await self.send(Request("GET", "/probe/messages"))
+        if received.status != 200:
+            return False
+        removal = Request("DELETE", f"/probe/messages/{received.message_id}")
+        return (await self.send(removal)).status == 202
+
+
+@asynccontextmanager
+async def service_on(root: Path, files: Files) -> AsyncIterator[Service]:
+    """Serve `root`, with the queues `orders` and `probe`, until the block ends."""
+    config = ServerConfig(root=root, visibility_seconds=_LONG_SECONDS)
+    async with open_store(config, files) as store:
+        http = HttpServer(make_api(store))
+        runner = web.ServerRunner(http, shutdown_timeout=0.5)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        try:
+            service = Service(root, int(runner.addresses[0][1]))
+            for queue in ("orders", "probe"):
+                await service.send(Request("PUT", f"/{queue}"))
+            yield service
+        finally:
+            await runner.cleanup()
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def _bodies(request: Request) -> list[bytes]:
+    if request.headers.get("Content-Type") != "application/x-ndjson":
+        return [request.body]
+    return [json.loads(line)["body"].encode() for line in request.body.splitlines()]
+
+
+def _lines(answer: Answer, field: str) -> list[str]:
+    """A field of each line of an ndjson answer; none if it is not one."""
+    if answer.headers.get("content-type") != "application/x-ndjson":
+        return []
+    return [json.loads(line)[field] for line in answer.body.splitlines()]

@@ -1,0 +1,83 @@
+"""Every system call of every operation fails once, with every error: over HTTP, on a real disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from mq.spool.files import Files
+from tests.crash.faults.kernel import SHORT_WRITE, Fault, Kernel
+from tests.crash.faults.operations import OPERATIONS, Operation
+from tests.crash.faults.service import Service, open_descriptors, service_on
+from tests.crash.load import Answer, ServerGone
+
+SHORT = [Fault(code, lasts) for code in (errno.EIO, errno.ENOSPC) for lasts in (False, True)]
+SHORT += [Fault(SHORT_WRITE, lasts=True)]
+_OTHERS = (errno.EMFILE, errno.EDQUOT, errno.EROFS, errno.ESTALE, errno.EINTR)
+"""Python itself calls again after EINTR, so that only renameat2 and syncfs can ever return it;
+here every call does."""
+
+LONG = [Fault(code, lasts) for code in _OTHERS for lasts in (False, True)]
+LONG += [Fault(SHORT_WRITE, lasts=False)]
+FAULTS = [*SHORT, *(pytest.param(fault, marks=pytest.mark.crash_long) for fault in LONG)]
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    return Kernel(monkeypatch)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_no_failing_call_breaks_a_promise(
+    disk: Path, kernel: Kernel, name: str, fault: Fault
+) -> None:
+    await _sweep(disk, kernel, Files(), OPERATIONS[name], fault)
+
+
+async def _sweep(
+    root: Path, kernel: Kernel, files: Files, operation: Operation, fault: Fault
+) -> None:
+    async with service_on(root, kernel.beneath(files)) as service:
+        await _run(service, kernel, operation, None, 0)
+        await service.serves_again(1000)
+        descriptors = open_descriptors()
+        calls = list(kernel.calls)
+        assert calls
+        for index, call in enumerate(calls):
+            answer = await _run(service, kernel, operation, fault, index)
+            where = f"{fault} at call {index} of {len(calls)}, {call}"
+            _check(answer, operation, fault, kernel, where)
+            await service.serves_again(descriptors)
+    async with service_on(root, Files()) as fresh:
+        await fresh.hand_out_all(service.ledger)
+    assert fresh.ledger.violations(root) == []
+    assert os.listdir(root / "new") == []
+    assert not (root / "corrupt").exists()
+
+
+async def _run(
+    service: Service, kernel: Kernel, operation: Operation, fault: Fault | None, index: int
+) -> Answer | None:
+    known = await operation.before(service)
+    kernel.arm(fault, index)
+    try:
+        return await service.send(operation.request.about(**known), f"{fault} at {index}")
+    except ServerGone:
+        return None
+    finally:
+        kernel.relieve()
+
+
+def _check(
+    answer: Answer | None, operation: Operation, fault: Fault, kernel: Kernel, where: str
+) -> None:
+    assert answer is not None, f"{where}: the connection was dropped"
+    if answer.status in operation.answers:
+        return
+    assert answer.status == 503, f"{where}: {answer}"
+    assert int(answer.headers["retry-after"]) >= 1, where
+    assert kernel.struck, where
