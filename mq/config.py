@@ -69,6 +69,18 @@ FSCK_SETTLE_SECONDS = 2.0
 """What `mqctl fsck` suspects to be a move, deletion or upload under way it looks at again after so
 long."""
 
+VSQS_RESCAN_SECONDS = 1.0
+"""How often a VSQS queue that waits is looked at where file system events do not come."""
+
+VSQS_NEW_SECONDS = 300.0
+"""A VSQS message that is being written, and was not written to for so long, is a crash's."""
+
+VSQS_MAX_LEAD_SECONDS = 1.0
+VSQS_LEAD_PAUSE_SECONDS = 0.05
+"""If names of a VSQS queue run ahead of the clock because more are published than it has names for,
+a publisher waits until they do not, for one pause at the most. If they are ahead by more than the
+first, the clock was set back, and nobody waits."""
+
 KEEPALIVE_SECONDS = 75.0
 """How long an idle connection stays open."""
 

@@ -14,8 +14,9 @@ from typing import Any
 from mq.spool.files import Files
 
 CHANGES = frozenset(
-    {"rename", "link", "unlink", "make_folder", "remove_folder", "write", "set_attribute", "stamp"}
-)
+    {"create", "rename", "link", "unlink", "make_folder", "remove_folder", "write", "set_attribute",
+     "stamp"}
+)  # fmt: skip
 SYNCS = frozenset({"sync", "sync_file_system"})
 _WATCHED = (
     CHANGES
@@ -125,7 +126,7 @@ class SuspiciousFiles(WatchedFiles):
             if name in SYNCS:
                 self.failed.append(opening)
             raise
-        if name in ("open_message", "open_unnamed", "open_folder"):
+        if name in ("create", "open_message", "open_unnamed", "open_folder"):
             self._opened += 1
             self._openings[result] = self._opened
         elif name == "replace_fd":

@@ -142,6 +142,11 @@ class Files:
             return self.open_unnamed(folder_fd, mode)
         return fd
 
+    def create(self, folder_fd: int, name: str, mode: int) -> int:
+        """A new file to write, with its name from the start. Raises FileExistsError if `name` is
+        taken, also by a link that leads nowhere."""
+        return os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode, dir_fd=folder_fd)
+
     def link(self, fd: int, folder_fd: int, name: str) -> None:
         """Give an unnamed file its name. Raises FileExistsError if `name` is taken."""
         if fd in self._temporary_names:

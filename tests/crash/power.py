@@ -74,6 +74,9 @@ class Disk:
     def undo_rename(self, source_fd: int, source: str, target_fd: int, target: str) -> Undo:
         return partial(os.rename, _path(target_fd, target), _path(source_fd, source))
 
+    def undo_create(self, folder_fd: int, name: str, _: int) -> Undo:
+        return partial(os.unlink, _path(folder_fd, name))
+
     def undo_link(self, _: int, folder_fd: int, name: str) -> Undo:
         return partial(os.unlink, _path(folder_fd, name))
 

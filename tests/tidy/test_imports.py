@@ -17,6 +17,7 @@ LEVELS = {
     "mq.lifecycle": 0,
     "mq.logs": 0,
     "mq.names": 0,
+    "mq.ndjson": 0,
     "mq.spool.*": 1,
     "mq.barrier": 2,
     "mq.commit": 2,
@@ -33,7 +34,7 @@ LEVELS = {
 """A module may import from its own level and from those below."""
 
 HIGHEST_FOR_PROCESSES = 1
-"""mq_mover, mq_reaper and pyspark_mq share what handles files, nothing of the server."""
+"""mq_mover, mq_reaper, pyspark_mq and vsqs share what handles files, nothing of the server."""
 
 HTTP_MODULES = {"aiohttp", "uvloop", "aiofiles"}
 HIGHEST_WITHOUT_HTTP = 2
@@ -64,8 +65,8 @@ def test_a_module_imports_from_its_level_and_below(module: str) -> None:
     assert above == set()
 
 
-@pytest.mark.parametrize("package", ["mq_mover", "mq_reaper", "pyspark_mq"])
-def test_mover_reaper_and_spark_import_nothing_of_the_server_or_each_other(package: str) -> None:
+@pytest.mark.parametrize("package", ["mq_mover", "mq_reaper", "pyspark_mq", "vsqs"])
+def test_processes_import_nothing_of_the_server_or_each_other(package: str) -> None:
     imported = {name for module in OURS if module.startswith(package) for name in OURS[module]}
     others = {name for name in imported if name.partition(".")[0] != package}
 
@@ -107,6 +108,8 @@ def test_what_handles_files_knows_no_http() -> None:
         ("mq_reaper.reaper", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
         ("mq_mover.cli", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
         ("mq_reaper.cli", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
+        ("vsqs.queue", HTTP_MODULES | {"asyncio", "structlog", "click"}),
+        ("vsqs.cli", HTTP_MODULES | {"asyncio", "structlog", "mq.commit", "mq.store", "mq.web"}),
         ("mq.cli", HTTP_MODULES),
         # What a mover must not load, an executor must not either.
         ("mq.spool.root", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),

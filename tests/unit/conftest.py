@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from mq.spool.root import open_root
 from mq.store.store import Store
 from tests.faults import OldFiles, WatchedFiles
 from tests.stores import store_on
+from tests.vsqs import Clock, OpenQueue
+from vsqs.queue import Queue
 
 
 @pytest.fixture
@@ -54,3 +57,43 @@ def spool(open_spool: Callable[[WatchedFiles], Spool], files: WatchedFiles) -> S
 async def store(root: Path, files: WatchedFiles) -> AsyncIterator[Store]:
     async with store_on(root, files) as opened:
         yield opened
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(16) as opened:
+        yield opened
+
+
+# VSQS
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of a queue that needs no server."""
+    return tmp_path / "queue"
+
+
+@pytest.fixture
+def queue(folder: Path) -> Iterator[Queue]:
+    with Queue(folder) as opened:
+        yield opened
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def open_queue(folder: Path) -> Iterator[OpenQueue]:
+    """Several may be open on the one folder, as in several processes."""
+    opened: list[Queue] = []
+
+    def open_one(**settings: object) -> Queue:
+        opened.append(Queue(folder, **settings))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_one
+    for queue in opened:
+        queue.close()

@@ -1,0 +1,3 @@
+from vsqs.cli import main
+
+main()

@@ -1,0 +1,116 @@
+"""The command line of vsqs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from mq import __version__
+from mq.command import Seconds, exit_codes_text, run
+from mq.errors import CommandFailed, ExitCode
+from vsqs.arguments import EXIT_CODES, opened, queue_argument, queue_flags, require_queue
+from vsqs.names import parse_id
+
+
+@click.group(name="vsqs", epilog=exit_codes_text(EXIT_CODES))
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def vsqs() -> None:
+    """Work with a queue that needs no server: a folder that processes share.
+
+    QUEUE is the path of the folder.
+    """
+
+
+@vsqs.command()
+@queue_argument
+@click.argument("body", required=False)
+@click.option("-f", "--file", "file", type=click.File("rb"), help="Send this file; - is stdin.")
+@click.option("-c", "--capacity", type=click.IntRange(0),
+              help="Wait while the queue has so many messages.")  # fmt: skip
+@click.option("--timeout", type=Seconds(0), help="Seconds to wait at the most.  [default: no end]")
+@queue_flags
+def publish(
+    queue: Path,
+    *,
+    body: str | None,
+    file: BinaryIO | None,
+    capacity: int | None,
+    timeout: float | None,
+    unit: str,
+    sync: bool,
+) -> None:
+    """Publish a message: BODY, a file, or stdin. Prints its id.
+
+    The queue is made if it is missing.
+    """
+    if body is not None and file is not None:
+        raise click.UsageError("BODY and --file are two bodies; give one")
+    data = os.fsencode(body) if body is not None else (file or sys.stdin.buffer).read()
+    with opened(queue, capacity, unit=unit, sync=sync) as open_queue:
+        click.echo(open_queue.publish(data, timeout))
+
+
+@vsqs.command()
+@queue_argument
+@click.option("--visibility", type=Seconds(0), default=10.0, show_default=True,
+              help="Seconds until it comes back unless it is deleted.")  # fmt: skip
+@click.option("--timeout", type=Seconds(0), default=0.0, show_default=True,
+              help="Seconds to wait for a message.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@queue_flags
+def receive(
+    queue: Path, *, visibility: float, timeout: float, as_json: bool, unit: str, sync: bool
+) -> None:
+    """Receive the oldest message: body on stdout, id on stderr."""
+    require_queue(queue)
+    with opened(queue, unit=unit, sync=sync) as open_queue:
+        message_id, body = open_queue.receive(visibility, timeout)
+    if message_id is None or body is None:
+        click.get_current_context().exit(ExitCode.EMPTY)
+    if as_json:
+        click.echo(json.dumps({"id": message_id} | _as_text(body)))
+    else:
+        click.echo(f"id={message_id}", err=True)
+        sys.stdout.buffer.write(body)
+        sys.stdout.buffer.flush()
+
+
+def _as_text(body: bytes) -> dict[str, str]:
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode()}
+
+
+@vsqs.command()
+@queue_argument
+@click.argument("message_id", metavar="ID")
+@queue_flags
+def delete(queue: Path, message_id: str, unit: str, sync: bool) -> None:
+    """Delete a message for good, whatever its state and whoever received it."""
+    require_queue(queue)
+    if parse_id(message_id) is None:
+        raise click.UsageError(f"{message_id!r} is no message id; publish and receive print them")
+    with opened(queue, unit=unit, sync=sync) as open_queue:
+        if not open_queue.delete(message_id):
+            raise CommandFailed(ExitCode.NOT_FOUND, f"queue {queue} has no message {message_id}")
+
+
+@vsqs.command()
+@queue_argument
+@queue_flags
+def size(queue: Path, unit: str, sync: bool) -> None:
+    """Count the messages, ready and consumed ones."""
+    require_queue(queue)
+    with opened(queue, unit=unit, sync=sync) as open_queue:
+        click.echo(open_queue.size())
+
+
+def main() -> None:
+    run(vsqs, EXIT_CODES)

@@ -1,0 +1,253 @@
+"""Folder: a queue's folder held open, with an index that is brought up to date before each use.
+
+File system events tell of every change in the order in which it was made. Where there are none (a
+limit of the system is reached, the folder is on a network) it is listed instead.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+
+from mq.config import (
+    FOLDER_LOCK_SECONDS,
+    RELIST_PAUSE_FACTOR,
+    VSQS_NEW_SECONDS,
+    VSQS_RESCAN_SECONDS,
+)
+from mq.spool.arrivals import Change, Watch
+from mq.spool.files import Files
+from mq.spool.root import file_system_kind
+from vsqs.bell import Bell
+from vsqs.index import Index
+from vsqs.names import NEW, UNITS_PER_SECOND, Name, other_unit, parse_name
+
+_KEY = "queue"
+_WITHOUT_EVENTS = ("nfs", "cifs", "smb", "9p", "fuse", "ceph", "lustre", "gpfs", "afs", "virtiofs")
+"""How the names of file systems begin whose changes may come from other machines, unannounced."""
+
+_SAME_TICK_NS = 20_000_000
+"""A folder changed twice within so short a time may keep its mtime (kernels before 6.13)."""
+
+_LOCK_PAUSE_SECONDS = 0.0002
+
+
+class FolderDropped(Exception):
+    """Another thread had an error, or closed the queue, while this one waited: begin again."""
+
+
+class Folder:
+    """Opened once, for all threads. `users` are those inside an operation; the last one closes it
+    once it was dropped. Every method but `sync` and `close` is called with `lock` held."""
+
+    def __init__(
+        self, path: str, unit: str, files: Files, clock_ns: Callable[[], int], lock: Lock
+    ) -> None:
+        self.path = path
+        self.files = files
+        self.unit = unit
+        self.units_per_second = UNITS_PER_SECOND[unit]
+        self.index = Index()
+        self.users = 0
+        self.is_dropped = False
+        self._clock_ns = clock_ns
+        self._check_new_at: dict[int, float] = {}
+        self._listed_mtime_ns: int | None = None
+        self._next_rescan = 0.0
+        self._has_warned = False
+        self.fd = files.open_folder(None, os.path.realpath(path))
+        self._inode = os.fstat(self.fd).st_ino
+        self._watch = self._start_watch()
+        self.bell = Bell(lock)
+        try:
+            self._list()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start_watch(self) -> Watch | None:
+        """Before the first listing, so that nothing is missed in between."""
+        if file_system_kind(Path(self.path)).startswith(_WITHOUT_EVENTS):
+            return None
+        try:
+            watch = Watch()
+        except OSError:
+            return None
+        try:
+            watch.add(_KEY, f"/proc/self/fd/{self.fd}/.", attributes=True)
+        except OSError:
+            watch.close()
+            return None
+        return watch
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        self.bell.close()
+        self.files.close(self.fd)
+
+    def drop(self) -> None:
+        """It is used no more once all who are inside have left."""
+        self.is_dropped = True
+        self.bell.ring()
+
+    def now(self) -> int:
+        """The time in the queue's unit."""
+        return self._clock_ns() * self.units_per_second // 1_000_000_000
+
+    def sync(self) -> None:
+        self.files.sync(self.fd)
+
+    # What is in it
+
+    def refresh(self) -> None:
+        """Bring the index up to date, and sweep."""
+        if self._watch is None or self._take_in(self._watch):
+            self._list()
+        self._sweep()
+
+    def wait(self, seconds: float) -> None:
+        """Until something may have changed. Raises FolderDropped if another thread had an error."""
+        events = None if self._watch is None else self._watch.fileno()
+        self.bell.wait(events, min(seconds, VSQS_RESCAN_SECONDS))
+        if self.is_dropped:
+            raise FolderDropped
+
+    def rescan(self) -> bool:
+        """Look for what events missed, now and then. True if it was listed."""
+        now = time.monotonic()
+        if now < self._next_rescan:
+            return False
+        self._next_rescan = now + VSQS_RESCAN_SECONDS
+        if self._status().st_mtime_ns == self._listed_mtime_ns:
+            return False
+        self._list()
+        return True
+
+    def _status(self) -> os.stat_result:
+        """Raises FileNotFoundError if the folder was moved or deleted."""
+        status = os.stat(self.path)
+        if status.st_ino != self._inode:
+            raise FileNotFoundError(
+                errno.ENOENT, "the queue's folder was replaced by another one", self.path
+            )
+        return status
+
+    def changed(self, old: Name | None, new: Name | None) -> None:
+        """This process has renamed `old` to `new`; None for one that was not, or is no more."""
+        if old is not None:
+            self.index.discard(old)
+        if new is not None:
+            self.index.add(new)
+        self.bell.ring()
+
+    def _take_in(self, watch: Watch) -> bool:
+        """Take in the events so far. True if some were lost."""
+        are_lost = False
+        arrivals = watch.read()
+        for _, text, change in arrivals:
+            name = parse_name(text)
+            if change is Change.FOLDER_WENT:
+                self._status()
+            elif change is Change.OVERFLOW:
+                are_lost = True
+            elif name is None:
+                continue
+            elif change is Change.WENT:
+                self.index.discard(name)
+                if name.is_new:
+                    self._check_new_at.pop(name.time, None)
+            else:
+                self._came(name, change)
+        if arrivals:
+            self.bell.ring()
+        return are_lost
+
+    def _came(self, name: Name, change: Change) -> None:
+        if change is Change.CAME:
+            self.index.add(name)
+        if name.is_new:
+            is_fresh = change is Change.CAME
+            age = VSQS_NEW_SECONDS if is_fresh else 0.0
+            self._check_new_at[name.time] = time.monotonic() + age
+
+    def _list(self) -> None:
+        started, started_ns = time.monotonic(), time.time_ns()
+        folder = self.files.open_folder(self.fd, ".")
+        try:
+            mtime_ns = os.fstat(folder).st_mtime_ns
+            with os.scandir(folder) as entries:
+                names = [
+                    name
+                    for entry in entries
+                    if (name := parse_name(entry.name)) and entry.is_file(follow_symlinks=False)
+                ]
+        finally:
+            self.files.close(folder)
+        self.index.load(names)
+        self._check_new_at = {name.time: 0.0 for name in names if name.is_new}
+        is_old = mtime_ns < started_ns - _SAME_TICK_NS
+        self._listed_mtime_ns = mtime_ns if is_old else None
+        now = time.monotonic()
+        pause = max(VSQS_RESCAN_SECONDS, RELIST_PAUSE_FACTOR * (now - started))
+        self._next_rescan = now + pause
+        self._warn_of_other_unit()
+
+    def _warn_of_other_unit(self) -> None:
+        other = other_unit(self.unit, self.index.newest)
+        if other is not None and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"queue {self.path}: names like {self.index.newest} look as if they were in "
+                f"{other}, not {self.unit}; open it with unit={other!r}",
+                stacklevel=2,
+            )
+
+    # What others left
+
+    def _sweep(self) -> None:
+        """Unlink every `.new` that nobody has written to for so long that its publisher must be
+        dead. One that lives yet starts again."""
+        now = time.monotonic()
+        for created, due in list(self._check_new_at.items()):
+            if due <= now:
+                self._sweep_new(Name(created, NEW))
+
+    def _sweep_new(self, name: Name) -> None:
+        self._check_new_at.pop(name.time, None)
+        try:
+            status = os.stat(str(name), dir_fd=self.fd, follow_symlinks=False)
+            age = time.time() - status.st_mtime
+            if not stat.S_ISREG(status.st_mode):
+                return
+            if age > VSQS_NEW_SECONDS:
+                self.files.unlink(self.fd, str(name))
+                self.index.discard(name)
+            else:
+                self._check_new_at[name.time] = time.monotonic() + VSQS_NEW_SECONDS - age
+        except FileNotFoundError:
+            self.index.discard(name)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One publisher at a time gives its message the final name, so that no name appears below
+        one that is there already. A publisher that was stopped holds up the others for
+        FOLDER_LOCK_SECONDS each, no longer; where there are no locks order is what it can be."""
+        deadline = time.monotonic() + FOLDER_LOCK_SECONDS
+        try:
+            while not (is_locked := self.files.lock(self.fd)) and time.monotonic() < deadline:
+                time.sleep(_LOCK_PAUSE_SECONDS)
+        except OSError:
+            is_locked = False
+        try:
+            yield
+        finally:
+            if is_locked:
+                self.files.unlock(self.fd)

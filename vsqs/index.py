@@ -1,0 +1,113 @@
+"""Index: the names in a queue's folder, in memory, so that no call needs to list them all.
+
+It is only as true as what it was told: by a listing, by file system events, and by the steps of
+its own process. Telling it twice does no harm.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from vsqs.names import NEW, READY, Name
+
+_STALE_ALLOWED = 64
+
+
+class Index:
+    """The states of each message; usually one."""
+
+    def __init__(self) -> None:
+        self.newest = -1
+        """The greatest time ever seen, also of messages that are gone."""
+        self.newest_published = -1
+        """The same, without those that are still being written."""
+        self.size = 0
+        """Ready and consumed messages."""
+        self._states: dict[int, tuple[str, ...]] = {}
+        self._ready: list[int] = []
+        self._expiries: list[tuple[int, int]] = []
+
+    def load(self, names: Iterable[Name]) -> None:
+        """Begin anew with what a listing found."""
+        self._states.clear()
+        self._ready.clear()
+        self._expiries.clear()
+        self.size = 0
+        for name in sorted(names):
+            self.add(name)
+
+    def add(self, name: Name) -> None:
+        time, state = name
+        self.newest = max(self.newest, time)
+        states = self._states.get(time, ())
+        if state != NEW:
+            self.newest_published = max(self.newest_published, time)
+        if state in states:
+            return
+        self._states[time] = (*states, state)
+        if state == NEW:
+            return
+        self.size += 1
+        if state == READY:
+            heapq.heappush(self._ready, time)
+        else:
+            heapq.heappush(self._expiries, (int(state), time))
+
+    def discard(self, name: Name) -> None:
+        """Its place in a heap is skipped later."""
+        time, state = name
+        states = self._states.get(time, ())
+        if state not in states:
+            return
+        left = tuple(other for other in states if other != state)
+        if left:
+            self._states[time] = left
+        else:
+            del self._states[time]
+        if state != NEW:
+            self.size -= 1
+            self._forget_stale()
+
+    def names_of(self, time: int) -> list[Name]:
+        """The message's names, in whatever state."""
+        return [Name(time, state) for state in self._states.get(time, ())]
+
+    def is_published(self, time: int) -> bool:
+        """Whether a message of that time is ready or consumed."""
+        return any(state != NEW for state in self._states.get(time, ()))
+
+    def oldest(self) -> Name | None:
+        """The first ready message: by number, "99" before "100"."""
+        while self._ready:
+            time = self._ready[0]
+            if READY in self._states.get(time, ()):
+                return Name(time, READY)
+            heapq.heappop(self._ready)
+        return None
+
+    def first_to_expire(self) -> Name | None:
+        """The consumed message whose expiry, `int(name.state)`, comes first."""
+        while self._expiries:
+            expiry, time = self._expiries[0]
+            if str(expiry) in self._states.get(time, ()):
+                return Name(time, str(expiry))
+            heapq.heappop(self._expiries)
+        return None
+
+    def leave(self, name: Name) -> None:
+        """Let the consumed message be, though it is expired, until the next listing."""
+        self._expiries.remove((int(name.state), name.time))
+        heapq.heapify(self._expiries)
+
+    def _forget_stale(self) -> None:
+        """Keep the heaps in proportion to the messages."""
+        most = 2 * self.size + _STALE_ALLOWED
+        if len(self._ready) > most:
+            self._ready = sorted({time for time in self._ready if READY in self._get(time)})
+        if len(self._expiries) > most:
+            live = {(e, time) for e, time in self._expiries if str(e) in self._get(time)}
+            self._expiries = sorted(live)
+
+    def _get(self, time: int) -> tuple[str, ...]:
+        return self._states.get(time, ())

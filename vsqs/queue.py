@@ -1,0 +1,241 @@
+"""Queue: one queue in one folder, shared with any number of threads and processes."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Self
+
+from mq.config import VSQS_LEAD_PAUSE_SECONDS, VSQS_MAX_LEAD_SECONDS
+from mq.spool.files import Files
+from vsqs import protocol
+from vsqs.folder import Folder, FolderDropped
+from vsqs.names import UNITS_PER_SECOND, Name, parse_id
+from vsqs.shared import SharedFolder
+
+Data = bytes | bytearray | memoryview
+
+
+class QueueException(Exception):
+    """A queue cannot do what it was asked."""
+
+
+class QueueFullException(QueueException):
+    """Raised by `publish` when the queue stayed at its capacity."""
+
+
+class Queue:
+    """The queue in the folder `path`, which is made if it is missing.
+
+    Messages are ordered by the time they were published. Any number of threads and processes may
+    use it; a child made by fork goes on with the same object. Every method may raise OSError; the
+    next call then opens the folder anew.
+
+    `capacity` is how many messages, ready and consumed, it holds before `publish` waits; None for
+    no limit. `unit` is "ms", as the protocol says, or "us", to share a folder with the released
+    vsqs 0.3. With `sync=False` nothing is forced to stable media: a power cut may then lose or
+    tear messages, and bring deleted ones back; a crash of processes alone does not.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        capacity: int | None = None,
+        *,
+        unit: str = "ms",
+        sync: bool = True,
+        files: Files | None = None,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        if unit not in UNITS_PER_SECOND:
+            raise ValueError(f"unit {unit!r}: choose one of {', '.join(UNITS_PER_SECOND)}")
+        self.path = path
+        self.capacity = capacity
+        self._sync = sync
+        open_files = files or Files()
+        absolute = os.path.abspath(os.fspath(path))
+        _make_folders(open_files, absolute, sync)
+        self._shared = SharedFolder(lambda lock: Folder(absolute, unit, open_files, clock_ns, lock))
+        with self._in_folder():
+            """What is wrong with the folder is known at once."""
+
+    def publish(self, data: Data, timeout: float | None = None) -> str:
+        """Put a message into the queue; returns its id.
+
+        On return it survives a power cut. A crash before that leaves at most a file `T.new`, which
+        is swept when it is old. While the queue is at its capacity this waits, up to `timeout`
+        seconds if it is not None, and then raises QueueFullException.
+        """
+        deadline = _deadline(timeout)
+        body = memoryview(data).cast("B")
+        while True:
+            with suppress(FolderDropped), self._in_folder() as folder:
+                self._wait_for_room(folder, deadline)
+                name = self._write(folder, body)
+                with self._shared.lock:
+                    published = protocol.finish(folder, name, self.capacity)
+                if isinstance(published, Name):
+                    self._sync_published(folder, published)
+                    return str(published.time)
+
+    def receive(
+        self, visibility_timeout: float = 10, timeout: float | None = None
+    ) -> tuple[str, bytes] | tuple[None, None]:
+        """Take the oldest message; returns its id and its body.
+
+        It is hidden from all others for `visibility_timeout` seconds; if it is not deleted by then
+        it comes back, in its old place. Waits for a message, up to `timeout` seconds if it is not
+        None, and then returns (None, None). That it was taken survives a power cut.
+        """
+        if not 0 <= visibility_timeout < math.inf:
+            raise ValueError(f"visibility_timeout {visibility_timeout}: seconds, not below 0")
+        deadline = _deadline(timeout)
+        while True:
+            with suppress(FolderDropped), self._in_folder() as folder:
+                taken = self._wait_for_message(folder, visibility_timeout, deadline)
+                if taken is None:
+                    return None, None
+                try:
+                    self._make_durable(folder)
+                    return str(taken.name.time), protocol.read(folder, taken)
+                finally:
+                    folder.files.close(taken.fd)
+
+    def delete(self, m_id: str | int) -> bool:
+        """Delete a message for good, whatever its state and whoever received it; True if it was
+        there. On return it is gone, also after a power cut."""
+        created = parse_id(str(m_id))
+        if created is None:
+            return False
+        with self._in_folder() as folder:
+            with self._shared.lock:
+                found = protocol.delete(folder, created)
+            self._make_durable(folder)
+            return found
+
+    def size(self) -> int:
+        """How many messages the queue has, ready and consumed ones."""
+        with self._in_folder() as folder, self._shared.lock:
+            folder.refresh()
+            folder.rescan()
+            return folder.index.size
+
+    def close(self) -> None:
+        """Threads that wait in `publish` or `receive` end with a QueueException."""
+        self._shared.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_shared"):
+            self._shared.abandon()
+
+    @contextmanager
+    def _in_folder(self) -> Iterator[Folder]:
+        if self._shared.is_closed:
+            raise QueueException(f"queue {self.path} is closed")
+        with self._shared.entered() as folder:
+            yield folder
+
+    def _wait_for_room(self, folder: Folder, deadline: float) -> None:
+        with self._shared.lock:
+            folder.refresh()
+            while self.capacity is not None and folder.index.size >= self.capacity:
+                if not folder.rescan():
+                    seconds = deadline - time.monotonic()
+                    if seconds <= 0:
+                        raise QueueFullException(
+                            f"queue {self.path}: {folder.index.size} messages, capacity "
+                            f"{self.capacity}; delete some, or wait longer"
+                        )
+                    folder.wait(seconds)
+                folder.refresh()
+            lead = (folder.index.newest + 1 - folder.now()) / folder.units_per_second
+        if 0 < lead <= VSQS_MAX_LEAD_SECONDS:
+            time.sleep(min(lead, VSQS_LEAD_PAUSE_SECONDS))
+
+    def _write(self, folder: Folder, body: memoryview) -> Name:
+        """Write a message, whole and synced, under a name that nobody receives."""
+        with self._shared.lock:
+            draft = protocol.begin(folder)
+        try:
+            try:
+                folder.files.write(draft.fd, body)
+                if self._sync:
+                    folder.files.sync(draft.fd)
+            finally:
+                folder.files.close(draft.fd)
+        except BaseException:
+            with self._shared.lock, suppress(OSError):
+                protocol.discard(folder, draft.name)
+            raise
+        return draft.name
+
+    def _sync_published(self, folder: Folder, name: Name) -> None:
+        """If that fails take the message back, unless somebody has received it already: it was
+        not promised."""
+        try:
+            self._make_durable(folder)
+        except OSError:
+            with self._shared.lock, suppress(OSError):
+                protocol.discard(folder, name)
+            raise
+
+    def _wait_for_message(
+        self, folder: Folder, visibility_seconds: float, deadline: float
+    ) -> protocol.Taken | None:
+        with self._shared.lock:
+            while True:
+                taken = protocol.take(folder, visibility_seconds)
+                if taken is not None:
+                    return taken
+                if folder.rescan():
+                    continue
+                seconds = deadline - time.monotonic()
+                if seconds <= 0:
+                    return None
+                expiry = protocol.seconds_to_expiry(folder)
+                folder.wait(seconds if expiry is None else min(seconds, max(expiry, 0.001)))
+
+    def _make_durable(self, folder: Folder) -> None:
+        if self._sync:
+            folder.sync()
+
+
+def _deadline(timeout: float | None) -> float:
+    return math.inf if timeout is None else time.monotonic() + timeout
+
+
+def _make_folders(files: Files, path: str, sync: bool) -> None:
+    """Make the folder and what is missing above it, as durable as the messages will be."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    _make_folders(files, parent, sync)
+    try:
+        files.make_folder(None, path, 0o777)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise NotADirectoryError(
+                errno.ENOTDIR, "a queue is a folder, and this is none", path
+            ) from None
+    if sync:
+        fd = files.open_folder(None, os.path.realpath(parent))
+        try:
+            files.sync(fd)
+        finally:
+            files.close(fd)

@@ -1,0 +1,84 @@
+"""SharedFolder: the folder that the threads of a process, and its forked children, have open."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from vsqs.folder import Folder
+
+
+class SharedFolder:
+    """Opens a folder when it is first needed, and anew after an error or a fork. `lock` is held
+    wherever a step is taken in it, never while something is written, read or synced."""
+
+    def __init__(self, open_folder: Callable[[threading.Lock], Folder]) -> None:
+        self.lock = threading.Lock()
+        self.is_closed = False
+        self._open_folder = open_folder
+        self._folder: Folder | None = None
+        _all.add(self)
+
+    @contextmanager
+    def entered(self) -> Iterator[Folder]:
+        """The open folder. After an error it is used no more: what a descriptor says after its sync
+        has failed cannot be trusted."""
+        with self.lock:
+            folder = self._enter()
+        try:
+            yield folder
+        except OSError:
+            with self.lock:
+                self._drop(folder)
+            raise
+        finally:
+            with self.lock:
+                folder.users -= 1
+                if folder.is_dropped and not folder.users:
+                    folder.close()
+
+    def close(self) -> None:
+        """Those that wait in it are woken."""
+        with self.lock:
+            self.is_closed = True
+            self._drop(self._folder)
+        _all.discard(self)
+
+    def abandon(self) -> None:
+        """Nobody is inside. Called when nobody holds the queue any more, and after a fork: no other
+        thread lives on in the child, and what its parent has open is its parent's."""
+        self.lock = threading.Lock()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.close()
+
+    def _enter(self) -> Folder:
+        if self._folder is None:
+            self._folder = self._open_folder(self.lock)
+        self._folder.users += 1
+        return self._folder
+
+    def _drop(self, folder: Folder | None) -> None:
+        """Let the next call open the folder anew; the last of its users closes it."""
+        if folder is None or folder.is_dropped:
+            return
+        folder.drop()
+        if folder is self._folder:
+            self._folder = None
+        if not folder.users:
+            folder.close()
+
+
+_all: weakref.WeakSet[SharedFolder] = weakref.WeakSet()
+"""Those that a forked child has to open anew: a hook of fork cannot be taken back."""
+
+
+def _begin_in_child() -> None:
+    for shared in list(_all):
+        shared.abandon()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
