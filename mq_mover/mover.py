@@ -21,6 +21,7 @@ from mq.names import parse_file_name
 from mq.spool.arrivals import Change, Watch
 from mq.spool.files import HIDDEN, Files
 from mq.spool.message import Held, Lost, due_ns, hold, is_due, redeliver
+from mq_mover.looking import due_times
 
 log = structlog.get_logger(__name__)
 
@@ -30,9 +31,6 @@ _BUSY_NS = 50_000_000
 _LONGEST_WAIT_SECONDS = 3600.0
 _SCAN_PAUSE_FACTOR = 200
 """A scan that took T is not repeated by the timer within this many times T."""
-
-_MOVE_EVERY = 2000
-"""After so many files of a scan those that are due are moved: a scan of a million takes seconds."""
 
 _DUE_DIGITS = 16
 _ENTRY = "+"
@@ -85,14 +83,13 @@ class Mover:
             self._wait()
 
     def scan(self) -> None:
-        """Look at every file in the source, about 5 µs each, and move what is due meanwhile."""
+        """Look at every file in the source, about 3 µs each, and move what is due meanwhile."""
         started = time.monotonic()
         self._waiting = []
-        for number, name in enumerate(self._list(), 1):
-            if not name.startswith(HIDDEN):
-                self._note(name, _ENTRY)
-            if number % _MOVE_EVERY == 0:
-                self.move_due()
+        for found in due_times(self._source, self._list(), self._delay_ns):
+            for name, due in found:
+                self._push(due, _ENTRY, name)
+            self.move_due()
         now = time.monotonic()
         pause = max(self._config.rescan_seconds, _SCAN_PAUSE_FACTOR * (now - started))
         self._next_scan = now + (pause if self._watch is not None else min(pause, 1.0))
@@ -110,7 +107,7 @@ class Mover:
     def _list(self) -> list[str]:
         fd = self._files.open_folder(self._source, ".")
         try:
-            return os.listdir(fd)
+            return [name for name in os.listdir(fd) if not name.startswith(HIDDEN)]
         finally:
             self._files.close(fd)
 
@@ -144,10 +141,10 @@ class Mover:
             status = os.stat(name, dir_fd=self._source, follow_symlinks=False)
         except OSError:
             return
-        due = due_ns(status, self._delay_ns)
-        self._push(0 if is_due(due, time.time_ns()) else due, kind, name)
+        self._push(due_ns(status, self._delay_ns), kind, name)
 
     def _push(self, due: int, kind: str, name: str) -> None:
+        due = 0 if is_due(due, time.time_ns()) else due
         heapq.heappush(self._waiting, f"{due:0{_DUE_DIGITS}x}{kind}{name}")
 
     def _try_move(self, name: str) -> int | None:
