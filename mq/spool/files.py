@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
-import io
 import os
 import secrets
 import time
@@ -282,22 +281,6 @@ class Files:
             raise OSError(code, os.strerror(code), "syncfs")
 
 
-class BodyFile(io.FileIO):
-    """A large body as a file object, for aiofiles to wrap. Every write passes `Files.write`."""
-
-    def __init__(self, files: Files, fd: int) -> None:
-        super().__init__(fd, "r+b" if _is_writable(fd) else "rb", closefd=False)
-        self._files = files
-
-    def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
-        self._files.write(self.fileno(), data)
-        return len(data)
-
-
 def _name(text: str) -> bytes:
     """As os.fsencode, which asks the type first."""
     return text.encode("utf-8", "surrogateescape")
-
-
-def _is_writable(fd: int) -> bool:
-    return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import io
+import os
 import zlib
 from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import Executor
@@ -13,7 +16,7 @@ import aiofiles.threadpool
 
 from mq.commit import unavailable
 from mq.config import CHUNK_BYTES
-from mq.spool.files import BodyFile, Files
+from mq.spool.files import Files
 from mq.spool.message import measure
 from mq.store.peek import Peeked
 from mq.store.publish import Draft
@@ -30,7 +33,7 @@ class _Stream:
         self._files = files
         self._fd = fd
         self._workers = workers
-        self._file = aiofiles.threadpool.wrap(BodyFile(files, fd), executor=workers)
+        self._file = aiofiles.threadpool.wrap(_BodyFile(files, fd), executor=workers)
         self._running: asyncio.Future[Any] | None = None
 
     async def __aenter__(self) -> Self:
@@ -104,3 +107,19 @@ def read_whole(files: Files, message: Received | Peeked) -> bytes:
         return files.read(message.fd, message.length)
     finally:
         message.close(files)
+
+
+class _BodyFile(io.FileIO):
+    """A large body as a file object. Every write passes `Files.write`."""
+
+    def __init__(self, files: Files, fd: int) -> None:
+        super().__init__(fd, "r+b" if _is_writable(fd) else "rb", closefd=False)
+        self._files = files
+
+    def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
+        self._files.write(self.fileno(), data)
+        return len(data)
+
+
+def _is_writable(fd: int) -> bool:
+    return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
