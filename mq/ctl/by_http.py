@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from io import BytesIO
 from typing import NoReturn
 from urllib.parse import urlsplit
 
-from mq.config import CHUNK_BYTES, CTL_TIMEOUT_SECONDS, DEFAULT_CONTENT_TYPE, SMALL_BODY_BYTES
+from mq.config import (
+    CHUNK_BYTES,
+    CTL_TIMEOUT_SECONDS,
+    DEFAULT_CONTENT_TYPE,
+    MAX_FETCH_MESSAGES,
+    SMALL_BODY_BYTES,
+)
 from mq.ctl.access import Counts, Message, Readable
 from mq.errors import CommandFailed, ExitCode
 from mq.names import MessageId, QueueName
@@ -58,28 +66,25 @@ class HttpAccess:
         answer = self._ask("GET", f"/{queue}/messages")
         if answer.status == 204:
             return None
-        count = answer.headers.get("X-Receive-Count")
-        return Message(
-            message_id=_header(answer, "X-Message-Id"),
-            state="leased",
-            lease=_header(answer, "ETag").strip('"'),
-            receive_count=None if count is None else int(count),
-            content_type=answer.headers.get("Content-Type", DEFAULT_CONTENT_TYPE),
-            published_at=_header(answer, "X-Published-At"),
-            visible_at=_header(answer, "X-Visible-At"),
-            length=int(_header(answer, "Content-Length")),
-            body=_Body(answer),
-        )
+        return _message(answer)
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         headers = {} if lease is None else {"If-Match": f'"{lease:016x}"'}
         self._ask("DELETE", f"/{queue}/messages/{message_id}", headers=headers)
 
     def peek(self, queue: QueueName, limit: int) -> Iterator[Message]:
-        _not_over_http("peek")
+        if limit > MAX_FETCH_MESSAGES:
+            raise CommandFailed(
+                ExitCode.USAGE,
+                f"over HTTP peek shows up to {MAX_FETCH_MESSAGES} messages; ask for fewer, or use "
+                "--root with the server's folders",
+            )
+        answer = self._ask("GET", f"/{queue}/messages?peek&max={limit}")
+        while line := _Body(answer).readline():
+            yield _message_of(line)
 
     def peek_at(self, queue: QueueName, message_id: MessageId) -> Message:
-        _not_over_http("peek")
+        return _message(self._ask("GET", f"/{queue}/messages?peek&id={message_id}"))
 
     def _ask(
         self,
@@ -128,8 +133,53 @@ class _Body:
         except HTTPException:
             return b""
 
+    def readline(self) -> bytes:
+        try:
+            return self._answer.readline()
+        except HTTPException:
+            return b""
+
     def close(self) -> None:
         self._answer.close()
+
+
+def _message(answer: HTTPResponse) -> Message:
+    """What the headers say of a message; the body is still to be read."""
+    count, lease = answer.headers.get("X-Receive-Count"), answer.headers.get("ETag")
+    return Message(
+        message_id=_header(answer, "X-Message-Id"),
+        state=answer.headers.get("X-State", "leased"),
+        lease=None if lease is None else lease.strip('"'),
+        receive_count=None if count is None else int(count),
+        content_type=answer.headers.get("Content-Type", DEFAULT_CONTENT_TYPE),
+        published_at=_header(answer, "X-Published-At"),
+        visible_at=answer.headers.get("X-Visible-At"),
+        length=int(_header(answer, "Content-Length")),
+        body=_Body(answer),
+        is_damaged=answer.headers.get("X-Damaged") == "yes",
+    )
+
+
+def _message_of(line: bytes) -> Message:
+    """A line of an answer in ndjson."""
+    try:
+        found = json.loads(line)
+        text = found.get("body")
+        body = b64decode(found["body_base64"]) if text is None else text.encode()
+        return Message(
+            message_id=found["id"],
+            state=found["state"],
+            lease=None,
+            receive_count=found.get("receive_count"),
+            content_type=found.get("content_type", DEFAULT_CONTENT_TYPE),
+            published_at=found["published_at"],
+            visible_at=found.get("visible_at"),
+            length=len(body),
+            body=BytesIO(body),
+            is_damaged=found.get("damaged", False),
+        )
+    except (ValueError, LookupError, TypeError, AttributeError):
+        _not_of_mq("broke off, or has a line that is no message")
 
 
 def _connect(url: str) -> HTTPConnection:

@@ -164,7 +164,7 @@ def ack(context: click.Context, queue: QueueName, message_id: MessageId, lease: 
 def peek(
     context: click.Context, queue: QueueName, message_id: MessageId | None, limit: int
 ) -> None:
-    """Look at messages and change nothing. With --root only, for now.
+    """Look at messages and change nothing.
 
     Without ID a line for each of the oldest ready ones; with ID the body of that one, in whatever
     state, and its receipt on stderr.

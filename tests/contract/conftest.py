@@ -273,6 +273,12 @@ def by_root(server: Server) -> Ctl:
     return Ctl("--root", str(server.root))
 
 
+@pytest.fixture(params=["http", "root"])
+def ctl(request: pytest.FixtureRequest, server: Server) -> Ctl:
+    """Both ways to the same server's queues."""
+    return Ctl("--url", server.url) if request.param == "http" else Ctl("--root", str(server.root))
+
+
 @pytest.fixture
 def no_way() -> Ctl:
     return Ctl()

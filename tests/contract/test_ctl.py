@@ -14,19 +14,12 @@ from pathlib import Path
 import pytest
 
 from mq.errors import ExitCode
-from tests.conftest import Server
 from tests.mqctl import Ctl, assert_refused, without_ours
 
 ID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
 RECEIPT = re.compile(rf"id=({ID}) lease=([0-9a-f]{{16}}) count=(\d+)\n")
 LARGE = os.urandom(300_000)
 BODIES = [b"", b"two coffees", b"line\nline\n", bytes(range(256)), "früh".encode(), LARGE]
-
-
-@pytest.fixture(params=["http", "root"])
-def ctl(request: pytest.FixtureRequest, server: Server) -> Ctl:
-    """Both ways to the same server's queues."""
-    return Ctl("--url", server.url) if request.param == "http" else Ctl("--root", str(server.root))
 
 
 def test_create_says_whether_the_queue_is_new(ctl: Ctl) -> None:
