@@ -32,6 +32,9 @@ one message."""
 SWEEP_SECONDS = 5.0
 """How often a server looks for what a crash left behind."""
 
+HINDERED_SWEEP_SECONDS = 1.0
+"""How long after a sweep that errors of the disk kept from something the next one is."""
+
 RELIST_SECONDS = 30.0
 """How often a ready index is compared with its folder, whatever inotify said."""
 
@@ -116,22 +119,26 @@ class ServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class MoverConfig:
-    """One mover. `max_receives` 0 means no dead letters."""
+    """One mover. `max_receives` 0 means no dead letters. After errors of the disk it tries again
+    every `retry_seconds`."""
 
     source: Path
     destination: Path
     delay_seconds: float = 0.0
     max_receives: int = 0
     rescan_seconds: float = 30.0
+    retry_seconds: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ReaperConfig:
-    """One reaper. A removed message is kept `keep_seconds` from its removal."""
+    """One reaper. A removed message is kept `keep_seconds` from its removal. After an error of the
+    disk it tries again after `retry_seconds`."""
 
     source: Path = Path("/tmp/mq/remove")
     keep_seconds: float = 0.0
     rescan_seconds: float = 5.0
+    retry_seconds: float = 1.0
     batch_files: int = 1000
     pause_seconds: float = 0.05
 

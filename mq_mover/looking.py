@@ -26,6 +26,9 @@ _FILES_WORTH_A_PROCESS = 50_000
 _MOST_PROCESSES = 4
 _FILES_AT_ONCE = 2000
 _GONE = -1
+_AT_ONCE = 0
+"""For a file that could not be looked at: whoever tries to move it finds out why."""
+
 _LATEST = 2**63 - 1
 _PIPE_BYTES = 64 * 1024
 
@@ -64,8 +67,10 @@ def _stat_each(folder_fd: int, names: Sequence[str], delay_ns: int) -> array[int
     for name in names:
         try:
             status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
-        except OSError:
+        except FileNotFoundError:
             found.append(_GONE)
+        except OSError:
+            found.append(_AT_ONCE)
         else:
             found.append(min(max(due_ns(status, delay_ns), 0), _LATEST))
     return found

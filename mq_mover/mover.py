@@ -20,7 +20,7 @@ from mq.logs import Once, report_left
 from mq.names import parse_file_name
 from mq.spool.arrivals import Change, Watch
 from mq.spool.files import HIDDEN, Files
-from mq.spool.message import Held, Lost, due_ns, hold, is_due, redeliver
+from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, due_ns, hold, is_due, redeliver
 from mq_mover.looking import due_times
 
 log = structlog.get_logger(__name__)
@@ -31,6 +31,9 @@ _BUSY_NS = 50_000_000
 _LONGEST_WAIT_SECONDS = 3600.0
 _SCAN_PAUSE_FACTOR = 200
 """A scan that took T is not repeated by the timer within this many times T."""
+
+_MOST_ERRORS = 8
+"""So many errors of the disk in a row are the disk's, not those of some files."""
 
 _DUE_DIGITS = 16
 _ENTRY = "+"
@@ -57,6 +60,8 @@ class Mover:
         self._waiting: list[str] = []
         self._report = Once(report_left)
         self._next_scan = 0.0
+        self._errors = 0
+        self._rests_until = 0.0
         self._watch = self._start_watch()
 
     def _start_watch(self) -> Watch | None:
@@ -75,12 +80,17 @@ class Mover:
         self._files.close(self._destination)
 
     def run(self) -> None:
-        """Move until the process ends."""
+        """Move until the process ends, whatever the disk says meanwhile."""
         while True:
-            if time.monotonic() >= self._next_scan:
-                self.scan()
-            self.move_due()
-            self._wait()
+            try:
+                if time.monotonic() >= self._next_scan:
+                    self.scan()
+                self.move_due()
+                self._wait()
+            except OSError as error:
+                log.error("moving failed; trying again", error=str(error))
+                time.sleep(self._config.retry_seconds)
+                self._next_scan = 0.0
 
     def scan(self) -> None:
         """Look at every file in the source, about 3 µs each, and move what is due meanwhile."""
@@ -95,9 +105,15 @@ class Mover:
         self._next_scan = now + (pause if self._watch is not None else min(pause, 1.0))
 
     def move_due(self) -> None:
-        """Move what is due by now."""
+        """Move what is due by now; after some errors of the disk in a row, nothing for a while."""
+        if time.monotonic() < self._rests_until:
+            return
         now = f"{time.time_ns():0{_DUE_DIGITS}x}"
         while self._waiting and self._waiting[0] < now:
+            if self._errors == _MOST_ERRORS:
+                self._errors = 0
+                self._rests_until = time.monotonic() + self._config.retry_seconds
+                return
             entry = heapq.heappop(self._waiting)
             kind, name = entry[_DUE_DIGITS], entry[_DUE_DIGITS + 1 :]
             again = self._try_move(name)
@@ -117,7 +133,7 @@ class Mover:
         if self._waiting:
             due_seconds = (int(self._waiting[0][:_DUE_DIGITS], 16) - time.time_ns()) / _NS
             timeout = min(timeout, due_seconds + 0.001)
-        timeout = max(timeout, 0.0)
+        timeout = max(timeout, self._rests_until - time.monotonic(), 0.0)
         if self._watch is None:
             time.sleep(timeout)
             return
@@ -139,7 +155,7 @@ class Mover:
         """Remember when to look at a file again, unless it is gone."""
         try:
             status = os.stat(name, dir_fd=self._source, follow_symlinks=False)
-        except OSError:
+        except FileNotFoundError:
             return
         self._push(due_ns(status, self._delay_ns), kind, name)
 
@@ -155,13 +171,16 @@ class Mover:
             if isinstance(held, Held):
                 with held:
                     due = due_ns(held.status, self._delay_ns)
-                    if not is_due(due, now_ns):
-                        return due
-                    return self._move(held)
+                    again = due if not is_due(due, now_ns) else self._move(held)
+                self._errors = 0
+                return again
         except FileExistsError:
             self._report(name, "the destination has another file of that name")
         except OSError as error:
             self._report(name, f"{error.strerror}")
+            if error.errno not in FAULTS_OF_ONE_MESSAGE:
+                self._errors += 1
+                return now_ns + int(self._config.retry_seconds * _NS)
         else:
             if held is Lost.GONE:
                 return None

@@ -8,6 +8,7 @@ open folder. `QUEUE:.deleting` belongs to a deletion under way.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -22,6 +23,7 @@ from mq.errors import ExitCode, StartRefused
 from mq.logs import Once, report_left
 from mq.spool.files import Files
 from mq.spool.folders import DELETING_SUFFIX
+from mq.spool.message import FAULTS_OF_ONE_MESSAGE
 
 log = structlog.get_logger(__name__)
 
@@ -31,6 +33,14 @@ _SCAN_PAUSE_FACTOR = 20
 What was unlinked does not count: a reaper with much to do must not fall behind for that."""
 
 
+_FAULTS_OF_ONE_FILE = FAULTS_OF_ONE_MESSAGE | {
+    errno.ENOTEMPTY,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+}
+
+
 @dataclass
 class _Pass:
     """What one pass over the folder has done."""
@@ -38,6 +48,7 @@ class _Pass:
     files: int = 0
     batches: int = 0
     kept: int = 0
+    errors: int = 0
     unlinking_seconds: float = 0.0
 
 
@@ -69,11 +80,16 @@ class Reaper:
                 self.reap()
             except OSError as error:
                 log.error("reaping failed; trying again", error=str(error))
+                self._pass.errors += 1
             took = time.monotonic() - started
             done = self._pass
             if done.files:
                 log.info("reaped", files=done.files, batches=done.batches, seconds=round(took, 3))
-            time.sleep(max(self._config.rescan_seconds, _pause_seconds(done, took)))
+            time.sleep(
+                self._config.retry_seconds
+                if done.errors
+                else max(self._config.rescan_seconds, _pause_seconds(done, took))
+            )
 
     def reap(self) -> int:
         """Unlink all that is due now; returns how many files. What cannot be unlinked stays and is
@@ -102,25 +118,31 @@ class Reaper:
                 self._report(name, "not the folder of a deleted queue")
 
     def _reap_queue(self, name: str) -> None:
-        """Empty and remove the folder of a deleted queue."""
+        """Empty and remove the folder of a deleted queue. Raises OSError if a sync fails."""
         try:
             folder = self._files.open_folder(self._folder, name)
         except OSError as error:
-            self._report(name, f"{error.strerror}")
+            self._leave(name, error)
             return
         try:
-            inside = []
-            for message in self._list(folder):
-                status = self._status(folder, message)
-                if status is not None and not stat.S_ISDIR(status.st_mode):
-                    inside.append(message)
-            self._unlink_batches(folder, iter(inside))
+            self._unlink_batches(folder, self._messages(folder, name))
         finally:
             self._files.close(folder)
         try:
             self._files.remove_folder(self._folder, name)
         except OSError as error:
-            self._report(name, f"{error.strerror}")
+            self._leave(name, error)
+
+    def _messages(self, folder: int, name: str) -> Iterator[str]:
+        try:
+            inside = self._list(folder)
+        except OSError as error:
+            self._leave(name, error)
+            return
+        for message in inside:
+            status = self._status(folder, message)
+            if status is not None and not stat.S_ISDIR(status.st_mode):
+                yield message
 
     def _unlink_batches(self, folder: int, names: Iterator[str]) -> None:
         while batch := list(islice(names, self._config.batch_files)):
@@ -140,7 +162,12 @@ class Reaper:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                self._report(name, f"{error.strerror}")
+                self._leave(name, error)
+
+    def _leave(self, name: str, error: OSError) -> None:
+        """It stays until the next pass, which comes sooner if the trouble is the disk's."""
+        self._report(name, f"{error.strerror}")
+        self._pass.errors += error.errno not in _FAULTS_OF_ONE_FILE
 
     def _sync(self) -> None:
         """On a new descriptor: an error belongs to this batch, which is then not unlinked."""
@@ -157,11 +184,13 @@ class Reaper:
         finally:
             self._files.close(fd)
 
-    @staticmethod
-    def _status(folder: int, name: str) -> os.stat_result | None:
+    def _status(self, folder: int, name: str) -> os.stat_result | None:
         try:
             return os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._leave(name, error)
             return None
 
 

@@ -28,6 +28,15 @@ SEAL_ATTRIBUTE = "user.mq"
 TYPE_ATTRIBUTE = "user.mime_type"
 NO_LEASE = 0
 
+FAULTS_OF_ONE_MESSAGE = {
+    errno.EACCES,  # a file that somebody else put there
+    errno.EPERM,
+    errno.EEXIST,  # `delay` has another file of that name, and no move replaces
+    errno.EBADMSG,  # the file system found its own metadata damaged
+    errno.EUCLEAN,
+}
+"""Errors that say something about one file; any other one is about the disk."""
+
 T = TypeVar("T")
 
 _SEAL = struct.Struct(">QIQIQ")

@@ -16,7 +16,15 @@ from mq.logs import Once
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
 from mq.spool.files import HIDDEN
 from mq.spool.folders import DELETING_SUFFIX, Spool
-from mq.spool.message import Held, Lost, fails_its_seal, hold, is_stamped_ahead, set_aside
+from mq.spool.message import (
+    FAULTS_OF_ONE_MESSAGE,
+    Held,
+    Lost,
+    fails_its_seal,
+    hold,
+    is_stamped_ahead,
+    set_aside,
+)
 from mq.spool.queues import finish_deletion, unfinished_deletions
 from mq.spool.sets import (
     BatchName,
@@ -45,6 +53,8 @@ class Sweeper:
     def __init__(self, spool: Spool, report: Callable[[str, str], None]) -> None:
         self._spool = spool
         self._report = Once(report)
+        self.was_hindered = False
+        """Whether the disk kept the last sweep from something: worth another one soon."""
 
     def sweep(self) -> Swept:
         """Finish deletions and batches, deliver leftovers of `new`, set damaged ones aside.
@@ -53,6 +63,7 @@ class Sweeper:
         uploads and batches of dead processes. What cannot be handled keeps nothing else from being
         swept. Raises OSError if a folder cannot be listed.
         """
+        self.was_hindered = False
         deletions = sum(self._finish_deletion(q) for q in unfinished_deletions(self._spool))
         total = Swept(deletions=deletions)
         for name in self._spool.names(Folder.NEW):
@@ -72,14 +83,14 @@ class Sweeper:
                 return self._place(name)
             self._discard_upload(name)
         except OSError as error:
-            self._leave(name, _why(error))
+            self._fail(os.path.join(Folder.NEW, name), error)
         return None
 
     def _finish_deletion(self, queue: QueueName) -> bool:
         try:
             finish_deletion(self._spool, queue)
         except OSError as error:
-            self._report(os.path.join(Folder.REMOVE, queue + DELETING_SUFFIX), _why(error))
+            self._fail(os.path.join(Folder.REMOVE, queue + DELETING_SUFFIX), error)
             return False
         return True
 
@@ -131,7 +142,7 @@ class Sweeper:
             finally:
                 self._spool.files.close(fd)
         except OSError as error:
-            self._leave(name, _why(error))
+            self._fail(os.path.join(Folder.NEW, name), error)
             return Swept()
 
     def _roll_forward(self, name: str) -> Swept:
@@ -167,6 +178,6 @@ class Sweeper:
     def _leave(self, name: str, why: str) -> None:
         self._report(os.path.join(Folder.NEW, name), why)
 
-
-def _why(error: OSError) -> str:
-    return error.strerror or str(error)
+    def _fail(self, path: str, error: OSError) -> None:
+        self._report(path, error.strerror or str(error))
+        self.was_hindered |= error.errno not in FAULTS_OF_ONE_MESSAGE

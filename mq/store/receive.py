@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import zlib
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.ready import ReadyQueue
 from mq.spool.files import Files
 from mq.spool.message import (
+    FAULTS_OF_ONE_MESSAGE,
     NO_LEASE,
     Held,
     Lost,
@@ -30,14 +30,6 @@ from mq.spool.message import (
 from mq.store.workspace import Retry, Workspace
 
 log = structlog.get_logger(__name__)
-
-_FAULTS_OF_ONE_MESSAGE = {
-    errno.EACCES,  # a file that somebody else put there
-    errno.EPERM,
-    errno.EEXIST,  # `delay` has another file of that name, and no move replaces
-    errno.EBADMSG,  # the file system found its own metadata damaged
-    errno.EUCLEAN,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +105,7 @@ def _take_next(
                 outcome = _take(work, queue, message_id, visibility_ns)
             except OSError as error:
                 passed.append(message_id)
-                if error.errno not in _FAULTS_OF_ONE_MESSAGE:
+                if error.errno not in FAULTS_OF_ONE_MESSAGE:
                     raise
                 work.report(f"{Folder.QUEUES}/{queue}/{message_id}", str(error.strerror))
                 continue

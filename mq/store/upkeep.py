@@ -12,7 +12,7 @@ import structlog
 
 from mq.barrier import SyncBarrier
 from mq.commit import Committer, GroupCommitter, MemoryCommitter
-from mq.config import RELIST_SECONDS, SWEEP_SECONDS, ServerConfig
+from mq.config import HINDERED_SWEEP_SECONDS, RELIST_SECONDS, SWEEP_SECONDS, ServerConfig
 from mq.errors import ExitCode, QueueNotFound, StartRefused, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.logs import report_left
@@ -113,12 +113,16 @@ async def _sweep_forever(
     sweeper: Sweeper, workers: ThreadPoolExecutor, sweep_now: asyncio.Event
 ) -> None:
     loop = asyncio.get_running_loop()
+    pause = SWEEP_SECONDS
     while True:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(sweep_now.wait(), SWEEP_SECONDS)
+            await asyncio.wait_for(sweep_now.wait(), pause)
         sweep_now.clear()
+        pause = HINDERED_SWEEP_SECONDS
         try:
             await loop.run_in_executor(workers, _sweep, sweeper)
+            if not sweeper.was_hindered:
+                pause = SWEEP_SECONDS
         except OSError as error:
             log.error("sweep failed", error=str(error))
 

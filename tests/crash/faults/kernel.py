@@ -53,6 +53,10 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+class Ended(BaseException):
+    """Raised at the next system call of a thread that is to end; close(2) it still does."""
+
+
 class Kernel:
     """Stands between MQ and the system calls for one test."""
 
@@ -60,6 +64,7 @@ class Kernel:
         self._lock = threading.Lock()
         self._fault: Fault | None = None
         self._index = 0
+        self._ending: threading.Thread | None = None
         self.calls: list[str] = []
         """The names of the calls since `arm`."""
         self.struck: list[str] = []
@@ -83,8 +88,14 @@ class Kernel:
         files._libc = _Libc(self, files._libc)  # type: ignore[assignment]
         return files
 
+    def end(self, thread: threading.Thread) -> None:
+        """Let `thread` raise Ended at its next call."""
+        self._ending = thread
+
     def strikes(self, call: Call) -> int | None:
         """Note a call; the errno it fails with, if it does."""
+        if threading.current_thread() is self._ending and call.name != "close":
+            raise Ended
         with self._lock:
             index = len(self.calls)
             self.calls.append(call.name)

@@ -96,10 +96,12 @@ class Service:
         return answer
 
     async def serves_again(self, descriptors: int) -> None:
-        """Wait until publish, receive and remove all work, and no more than `descriptors` are open.
-        Fails when that takes too long."""
+        """Wait until publish, receive and remove all work, nothing is left in `new`, and no more
+        than `descriptors` are open. Fails when that takes too long."""
         async with asyncio.timeout(RELIEF_SECONDS):
-            while not await self._serves() or open_descriptors() > descriptors:
+            while not await self._serves():
+                await asyncio.sleep(0.01)
+            while os.listdir(self.root / "new") or open_descriptors() > descriptors:
                 await asyncio.sleep(0.01)
 
     async def hand_out_all(self, ledger: Ledger) -> None:

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from mq.spool.files import Files
-from tests.crash.faults.kernel import SHORT_WRITE, Fault, Kernel
+from tests.crash.faults.kernel import Fault, Kernel
 from tests.crash.faults.operations import OPERATIONS, Operation
 from tests.crash.faults.service import Service, open_descriptors, service_on
 from tests.crash.load import Answer, ServerGone
 
-SHORT = [Fault(code, lasts) for code in (errno.EIO, errno.ENOSPC) for lasts in (False, True)]
-SHORT += [Fault(SHORT_WRITE, lasts=True)]
-_OTHERS = (errno.EMFILE, errno.EDQUOT, errno.EROFS, errno.ESTALE, errno.EINTR)
-"""Python itself calls again after EINTR, so that only renameat2 and syncfs can ever return it;
-here every call does."""
 
-LONG = [Fault(code, lasts) for code in _OTHERS for lasts in (False, True)]
-LONG += [Fault(SHORT_WRITE, lasts=False)]
-FAULTS = [*SHORT, *(pytest.param(fault, marks=pytest.mark.crash_long) for fault in LONG)]
-
-
-@pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    return Kernel(monkeypatch)
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=str)
 @pytest.mark.parametrize("name", OPERATIONS)
 async def test_no_failing_call_breaks_a_promise(
     disk: Path, kernel: Kernel, name: str, fault: Fault

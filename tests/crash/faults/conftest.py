@@ -1,0 +1,29 @@
+"""The faults that the sweeps go through, each at every index."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tests.crash.faults.kernel import SHORT_WRITE, Fault, Kernel
+
+SHORT = [Fault(code, lasts) for code in (errno.EIO, errno.ENOSPC) for lasts in (False, True)]
+SHORT += [Fault(SHORT_WRITE, lasts=True)]
+_OTHERS = (errno.EMFILE, errno.EDQUOT, errno.EROFS, errno.ESTALE, errno.EINTR)
+"""Python itself calls again after EINTR, so that only renameat2 and syncfs can ever return it;
+here every call does."""
+
+LONG = [Fault(code, lasts) for code in _OTHERS for lasts in (False, True)]
+LONG += [Fault(SHORT_WRITE, lasts=False)]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "fault" in metafunc.fixturenames:
+        long = [pytest.param(fault, marks=pytest.mark.crash_long) for fault in LONG]
+        metafunc.parametrize("fault", [*SHORT, *long], ids=str)
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    return Kernel(monkeypatch)
