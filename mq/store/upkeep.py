@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
@@ -16,7 +16,7 @@ from mq.config import HINDERED_SWEEP_SECONDS, RELIST_SECONDS, SWEEP_SECONDS, Ser
 from mq.errors import ExitCode, QueueNotFound, StartRefused, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.logs import report_left
-from mq.names import MessageIds, QueueName
+from mq.names import MessageIds, QueueName, is_message_id, is_queue_name
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import open_root
@@ -86,21 +86,34 @@ def catch_up(work: Workspace, sweeper: Sweeper) -> None:
     """Before the first request: no id below one that the root has, and nothing left in `new`."""
     try:
         _sweep(sweeper)
-        _start_ids_above(work.ids, work.spool)
+        _start_ids_above(work.ids, work.spool, work.report)
     except OSError as error:
         raise StartRefused(
             ExitCode.ROOT, f"root {work.spool.root}: {error.strerror}: {error.filename}"
         ) from error
 
 
-def _start_ids_above(ids: MessageIds, spool: Spool) -> None:
+def _start_ids_above(ids: MessageIds, spool: Spool, report: Callable[[str, str], None]) -> None:
+    """Looks at every name; reports what no request can reach."""
     for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE):
         for name in spool.names(folder):
             ids.start_above(name.partition(":")[2])
     for queue in spool.names(Folder.QUEUES):
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            for name in spool.names_in_queue(QueueName(queue)):
+        if not is_queue_name(queue):
+            report(f"{Folder.QUEUES}/{queue}", "not a name of a queue: rename it")
+            continue
+        try:
+            names = spool.names_in_queue(QueueName(queue))
+        except FileNotFoundError:
+            continue
+        except NotADirectoryError:
+            report(f"{Folder.QUEUES}/{queue}", "no folder")
+            continue
+        for name in names:
+            if is_message_id(name):
                 ids.start_above(name)
+            else:
+                report(f"{Folder.QUEUES}/{queue}/{name}", "not an id of a message: rename it")
 
 
 def _sweep(sweeper: Sweeper) -> None:
