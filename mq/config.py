@@ -87,6 +87,10 @@ first, the clock was set back, and nobody waits."""
 KEEPALIVE_SECONDS = 75.0
 """How long an idle connection stays open."""
 
+OWN_ID_WAIT_SECONDS = 10.0
+"""How long a publish waits for another one of the same id before it answers 503."""
+
+MAX_DELAY_SECONDS = 365 * 86_400
 MAX_VISIBILITY_SECONDS = 30 * 86_400
 MAX_STAMP_AHEAD_NS = 400 * 86_400 * 1_000_000_000
 """A due time further ahead than this is a broken clock's, and counts as due now."""
@@ -112,6 +116,7 @@ class ServerConfig:
     visibility_seconds: float = 30.0
     max_body_bytes: int = 256 * MIB
     max_receives: int = 0
+    max_queue_messages: int = 0
     min_free_bytes: int | None = None
     mode: int = 0o700
     log_format: str = "text"

@@ -40,6 +40,10 @@ class MessageNotFound(MQError):
     """The queue has no such message."""
 
 
+class IdTaken(MQError):
+    """A message was published under that id with another body. Nothing was stored."""
+
+
 class LeaseMismatch(MQError):
     """The lease named in `If-Match` is not the current one. Nothing was changed."""
 

@@ -37,10 +37,11 @@ async def store_on(root: Path, files: Files | None = None, **settings: Any) -> A
 async def publish(store: Store, body: bytes, queue: QueueName = ORDERS) -> MessageId:
     """Publish as HTTP does: small bodies from memory, larger ones through an upload."""
     if len(body) <= SMALL_BODY_BYTES:
-        return await store.publish(queue, Draft(len(body), zlib.crc32(body), None, body))
+        draft = Draft(len(body), zlib.crc32(body), None, body)
+        return (await store.publish(queue, draft)).message_id
     async with await store.open_upload() as upload:
         await upload.write(body)
-        return await store.publish(queue, await upload.finish(None))
+        return (await store.publish(queue, await upload.finish(None))).message_id
 
 
 async def receive(

@@ -57,7 +57,16 @@ class Access(Protocol):
 
     def delete_queue(self, queue: QueueName) -> None: ...
 
-    def publish(self, queue: QueueName, body: Readable, content_type: str | None) -> MessageId: ...
+    def publish(
+        self,
+        queue: QueueName,
+        body: Readable,
+        content_type: str | None,
+        message_id: MessageId | None = None,
+        delay_seconds: float = 0.0,
+    ) -> MessageId:
+        """Publish, under an id of the caller's own or a new one, hidden for that long. Returns the
+        id, also if the same message was published under it before."""
 
     def receive(self, queue: QueueName, visibility_seconds: float | None) -> Message | None:
         """Take the oldest message under a lease, the way's usual one for None."""

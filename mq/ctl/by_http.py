@@ -52,12 +52,21 @@ class HttpAccess:
     def delete_queue(self, queue: QueueName) -> None:
         self._ask("DELETE", f"/{queue}")
 
-    def publish(self, queue: QueueName, body: Readable, content_type: str | None) -> MessageId:
+    def publish(
+        self,
+        queue: QueueName,
+        body: Readable,
+        content_type: str | None,
+        message_id: MessageId | None = None,
+        delay_seconds: float = 0.0,
+    ) -> MessageId:
         first = body.read(SMALL_BODY_BYTES + 1)
-        headers = {} if content_type is None else {"Content-Type": content_type}
+        given = {"Content-Type": content_type, "X-Message-Id": message_id}
+        headers = {name: value for name, value in given.items() if value is not None}
+        delay = f"?delay={delay_seconds:f}" if delay_seconds else ""
         # An iterator is sent in chunks.
         whole = first if len(first) <= SMALL_BODY_BYTES else _chunks(first, body)
-        answer = self._ask("POST", f"/{queue}/messages", whole, headers)
+        answer = self._ask("POST", f"/{queue}/messages{delay}", whole, headers)
         return MessageId(_header(answer, "X-Message-Id"))
 
     def receive(self, queue: QueueName, visibility_seconds: float | None) -> Message | None:

@@ -8,6 +8,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mq.config import (
     BUSY_WAIT_SECONDS,
     CHUNK_BYTES,
     DEFAULT_CONTENT_TYPE,
+    OWN_ID_WAIT_SECONDS,
     SMALL_BODY_BYTES,
     ServerConfig,
 )
@@ -32,7 +34,8 @@ from mq.spool.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.store import queues
 from mq.store.bodies import is_whole
-from mq.store.publish import Draft, check_publish, publish
+from mq.store.own_id import publish_own
+from mq.store.publish import Draft, Published, check_publish, publish
 from mq.store.receive import Received, receive, set_aside_leased
 from mq.store.remove import remove, remove_leased
 from mq.store.workspace import Retry
@@ -95,21 +98,40 @@ class RootAccess:
                 return
         raise StoreUnavailable(f"queue {queue} is being deleted by somebody else; try again")
 
-    def publish(self, queue: QueueName, body: Readable, content_type: str | None) -> MessageId:
-        work = self._runner.work
+    def publish(
+        self,
+        queue: QueueName,
+        body: Readable,
+        content_type: str | None,
+        message_id: MessageId | None = None,
+        delay_seconds: float = 0.0,
+    ) -> MessageId:
+        work, delay_ns = self._runner.work, int(delay_seconds * _NS)
         self._runner.run(check_publish(work, queue))
         first = body.read(SMALL_BODY_BYTES + 1)
         if len(first) <= SMALL_BODY_BYTES:
-            draft = Draft(len(first), zlib.crc32(first), content_type, first)
-            return self._runner.run(publish(work, queue, draft))
+            crc32 = zlib.crc32(first)
+            return self._publish(
+                queue, Draft(len(first), crc32, content_type, first, -1, message_id, delay_ns)
+            )
         with _disk_errors():
             fd = self._files.open_unnamed(self._spool.fd(Folder.NEW), self._spool.file_mode)
         try:
             with _disk_errors():
                 draft = self._upload(fd, first, body, content_type)
-            return self._runner.run(publish(work, queue, draft))
+            return self._publish(queue, replace(draft, message_id=message_id, delay_ns=delay_ns))
         finally:
             self._files.close(fd)
+
+    def _publish(self, queue: QueueName, draft: Draft) -> MessageId:
+        operation = publish if draft.message_id is None else publish_own
+        deadline = time.monotonic() + OWN_ID_WAIT_SECONDS
+        while time.monotonic() < deadline:
+            published = self._runner.run(operation(self._runner.work, queue, draft))
+            if isinstance(published, Published):
+                return published.message_id
+            time.sleep(0.005)
+        raise StoreUnavailable(f"message {draft.message_id} is just being published; try again")
 
     def receive(self, queue: QueueName, visibility_seconds: float | None) -> Message | None:
         seconds = _DEFAULTS.visibility_seconds if visibility_seconds is None else visibility_seconds

@@ -14,7 +14,7 @@ import click
 
 from mq import __version__
 from mq.command import Seconds, exit_codes_text
-from mq.config import MAX_VISIBILITY_SECONDS
+from mq.config import MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS
 from mq.ctl import show
 from mq.ctl.access import Counts
 from mq.ctl.arguments import ContentType, Id, Lease, Queue, Source
@@ -96,14 +96,21 @@ def rm(context: click.Context, queue: QueueName, yes: bool) -> None:
 @click.argument("body", required=False)
 @click.option("-f", "--file", "file", type=click.File("rb"), help="Send this file; - is stdin.")
 @click.option("--content-type", type=ContentType(), help="What the body is, as text/plain.")
+@click.option("--id", "message_id", type=Id(),
+              help="Publish under this id, once however often it is sent.")  # fmt: skip
+@click.option("--delay", "delay_seconds", type=Seconds(0, MAX_DELAY_SECONDS), default=0.0,
+              help="Seconds for which the message is hidden.")  # fmt: skip
 @everywhere
 @click.pass_context
 def send(
     context: click.Context,
+    *,
     queue: QueueName,
     body: str | None,
     file: BinaryIO | None,
     content_type: str | None,
+    message_id: MessageId | None,
+    delay_seconds: float,
 ) -> None:
     """Publish a message: BODY, a file, or stdin. Prints its id."""
     settings = settings_of(context)
@@ -111,8 +118,8 @@ def send(
         raise click.UsageError("BODY and --file are two bodies; give one")
     source = io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
     with opened(settings) as access:
-        message_id = access.publish(queue, Source(source), content_type)
-    _print(settings, {"queue": queue, "id": message_id}, message_id)
+        sent = access.publish(queue, Source(source), content_type, message_id, delay_seconds)
+    _print(settings, {"queue": queue, "id": sent}, sent)
 
 
 @mqctl.command()

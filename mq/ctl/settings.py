@@ -21,6 +21,7 @@ _META = "mq.ctl"
 _EXIT_CODES: dict[type[MQError], ExitCode] = {
     errors.QueueNotFound: ExitCode.NOT_FOUND,
     errors.MessageNotFound: ExitCode.NOT_FOUND,
+    errors.IdTaken: ExitCode.REFUSED,
     errors.LeaseMismatch: ExitCode.REFUSED,
     errors.BodyTooLarge: ExitCode.REFUSED,
     errors.StoreUnavailable: ExitCode.TRY_AGAIN,

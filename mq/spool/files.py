@@ -12,12 +12,13 @@ import errno
 import fcntl
 import os
 import secrets
+import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from mq.config import FOLDER_LOCK_SECONDS
-from mq.errors import ExitCode, StartRefused
+from mq.spool.libc import load_libc
 
 _RENAME_NOREPLACE = 1
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -25,33 +26,18 @@ _MESSAGE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _LACKS_RENAME_FLAGS = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 _LACKS_UNNAMED_FILES = {errno.EISDIR, errno.EOPNOTSUPP, errno.ENOENT}
 
+_BYTE_LOCK = struct.Struct("hhqqi4x")
+"""struct flock: type, whence, start, length, process."""
+
 HIDDEN = "."
 """A name that begins so is no message: a probe, or an upload where there are no unnamed files."""
-
-
-def _load_libc() -> ctypes.CDLL:
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.renameat2.argtypes = (
-            ctypes.c_int,
-            ctypes.c_char_p,
-            ctypes.c_int,
-            ctypes.c_char_p,
-            ctypes.c_uint,
-        )
-        libc.syncfs.argtypes = (ctypes.c_int,)
-    except (OSError, AttributeError) as error:
-        raise StartRefused(
-            ExitCode.SYSTEM, f"this system has no renameat2 and syncfs ({error}): MQ runs on Linux"
-        ) from None
-    return libc
 
 
 class Files:
     """The file system. Raises OSError as the kernel says; no call is tried again after an error."""
 
     def __init__(self) -> None:
-        self._libc = _load_libc()
+        self._libc = load_libc()
         self._renames_without_replacing = True
         self._has_unnamed_files = True
         self._temporary_names: dict[int, tuple[int, str]] = {}
@@ -233,23 +219,25 @@ class Files:
 
     def lock(self, fd: int) -> bool:
         """Take the file's lock if it is free. It ends when `fd` is closed."""
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        return _is_free(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def lock_shared(self, fd: int) -> bool:
         """Take the lock beside others who share it, unless somebody has it alone."""
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        return _is_free(fcntl.flock, fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def unlock(self, fd: int) -> None:
         """End the lock of a file that stays open."""
         fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def open_to_lock(self, path: str) -> int:
+        """Open a file that `lock_byte` is used on."""
+        return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+
+    def lock_byte(self, fd: int, offset: int) -> bool:
+        """Take the lock of one byte of a file, there or not, if it is free. It ends when `fd` is
+        closed, and excludes other descriptors of this process too (F_OFD_SETLK, fcntl(2))."""
+        byte = _BYTE_LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
+        return _is_free(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, byte)
 
     @contextmanager
     def locked_folder(self, folder_fd: int, name: str) -> Iterator[int]:
@@ -279,6 +267,15 @@ class Files:
         if self._libc.syncfs(fd):
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code), "syncfs")
+
+
+def _is_free(take_lock: Callable[..., object], *arguments: object) -> bool:
+    """Whether a lock could be taken. Taken by somebody else is EAGAIN, or EACCES of fcntl(2)."""
+    try:
+        take_lock(*arguments)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 def _name(text: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
@@ -12,8 +13,8 @@ from mq.config import DEFAULT_CONTENT_TYPE
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
-from mq.spool.message import NO_LEASE, SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal
-from mq.store.workspace import Workspace, no_queue
+from mq.spool.message import NO_LEASE, SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal, round_up
+from mq.store.workspace import Retry, Workspace, no_queue
 
 log = structlog.get_logger(__name__)
 
@@ -21,32 +22,52 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A message to publish: its body of `length` bytes with that CRC-32, in memory or in `fd`, an
-    unnamed file that is written and synced and stays the caller's to close."""
+    unnamed file that is written and synced and stays the caller's to close.
+
+    `message_id` is the producer's own id, None for a new one; `delay_ns` is how long the message
+    is hidden from its publication on.
+    """
 
     length: int
     crc32: int
     content_type: str | None = None
     body: bytes | None = None
     fd: int = -1
+    message_id: MessageId | None = None
+    delay_ns: int = 0
 
 
-def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[MessageId]:
-    """Put a message at the end of its queue; returns its new id.
+class Published(NamedTuple):
+    """A message that is published. `visible_ns` is when a delayed one becomes visible, in ns since
+    1970; `is_duplicate` says that it had been published before."""
+
+    message_id: MessageId
+    visible_ns: int | None = None
+    is_duplicate: bool = False
+
+
+def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | Retry]:
+    """Put a message at the end of its queue, or into `delay`; under the producer's own id only
+    within `mq.store.own_id`.
 
     On return it survives a power cut. A crash before the link leaves nothing; after it, a whole
     file in `new` that a sweep delivers, or one that fails its seal. A failed sync takes the name
-    back. Raises QueueNotFound, StoreUnavailable.
+    back. Retry.LIST if the limit of the queue cannot be compared yet. Raises QueueNotFound,
+    StoreUnavailable.
     """
     work.hold_queue(queue)
     work.require_room()
+    if not work.has_space(queue):
+        return Retry.LIST
     files, new = work.files, work.spool.fd(Folder.NEW)
     fd = files.open_unnamed(new, work.spool.file_mode) if draft.body is not None else draft.fd
     is_late = False
+    work.undelivered[queue] += 1
     try:
         if draft.body is not None:
             files.write(fd, draft.body)
-        message_id = work.ids.next()
-        _seal(work, fd, draft)
+        message_id = draft.message_id or work.ids.next()
+        visible_ns = seal(work, fd, draft)
         if not work.spool.has_seals:
             # Nothing would tell a torn body later: it is durable before it has a name.
             files.sync(fd)
@@ -59,9 +80,10 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Messag
         except StoreUnavailable:
             files.unlink(new, name)
             raise
-        is_late = not _deliver(work, queue, message_id)
-        return message_id
+        is_late = not _deliver(work, queue, message_id, visible_ns)
+        return Published(message_id, visible_ns)
     finally:
+        work.undelivered[queue] -= 1
         if draft.body is not None:
             files.close(fd)
         else:
@@ -71,35 +93,50 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Messag
             work.request_sweep()
 
 
-def check_publish(work: Workspace, queue: QueueName) -> Operation[None]:
-    """Whether a publish would be taken now; asked before a body is read. Raises QueueNotFound,
-    StoreUnavailable."""
+def check_publish(work: Workspace, queue: QueueName, messages: int = 1) -> Operation[Retry | None]:
+    """Whether a publish would be taken now; asked before a body is read. Retry.LIST as above.
+    Raises QueueNotFound, StoreUnavailable."""
     work.require_queue(queue)
     work.require_room()
-    return
+    return None if work.has_space(queue, messages) else Retry.LIST
     yield
 
 
-def _seal(work: Workspace, fd: int, draft: Draft) -> None:
-    if not work.spool.has_seals:
-        return
-    seal = Seal(draft.length, draft.crc32, work.clock_ns(), 0, NO_LEASE)
-    work.files.set_attribute(fd, SEAL_ATTRIBUTE, seal.pack())
-    if draft.content_type not in (None, DEFAULT_CONTENT_TYPE):
-        work.files.set_attribute(fd, TYPE_ATTRIBUTE, draft.content_type.encode("latin-1"))
+def seal(work: Workspace, fd: int, draft: Draft) -> int | None:
+    """Write what a file must say before it has a name; returns when a delayed one is due.
+
+    The stamp comes last: the link sets ctime, so an mtime after that tells whoever finds the file
+    in `new` until when it is hidden.
+    """
+    if work.spool.has_seals:
+        attributes = Seal(draft.length, draft.crc32, work.clock_ns(), 0, NO_LEASE)
+        work.files.set_attribute(fd, SEAL_ATTRIBUTE, attributes.pack())
+        if draft.content_type not in (None, DEFAULT_CONTENT_TYPE):
+            work.files.set_attribute(fd, TYPE_ATTRIBUTE, draft.content_type.encode("latin-1"))
+    if not draft.delay_ns:
+        return None
+    visible_ns = round_up(work.clock_ns() + draft.delay_ns, work.granularity_ns)
+    work.files.stamp(fd, visible_ns)
+    return visible_ns
 
 
-def _deliver(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
+def _deliver(
+    work: Workspace, queue: QueueName, message_id: MessageId, visible_ns: int | None
+) -> bool:
     """The message is durable in `new`. False if it cannot go on now: a sweep delivers it."""
     name = file_name(queue, message_id)
+    target, target_name = Folder.QUEUES, queue_path(queue, message_id)
+    if visible_ns is not None and visible_ns > work.clock_ns():
+        target, target_name = Folder.DELAY, name
     try:
-        moved = work.spool.move(Folder.NEW, name, Folder.QUEUES, queue_path(queue, message_id))
+        moved = work.spool.move(Folder.NEW, name, target, target_name)
     except OSError as error:
         log.error("delivery failed", name=name, error=str(error))
         return False
-    if moved:
+    if not moved:
+        if work.spool.move(Folder.NEW, name, Folder.REMOVE, name):
+            # The queue was deleted since the batch began, and so is the message.
+            raise no_queue(queue)
+    elif target is Folder.QUEUES:
         work.ready.add(queue, message_id)
-    elif work.spool.move(Folder.NEW, name, Folder.REMOVE, name):
-        # The queue was deleted since the batch began, and so is the message.
-        raise no_queue(queue)
     return True

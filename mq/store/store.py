@@ -24,7 +24,8 @@ from mq.ready import Listing, list_queue
 from mq.spool.queues import finish_deletion
 from mq.store import bodies, peek, queues
 from mq.store.peek import Peeked
-from mq.store.publish import Draft, check_publish, publish
+from mq.store.publish import Draft, Published
+from mq.store.publisher import Publisher
 from mq.store.queues import QueueInfo
 from mq.store.receive import Received, receive, release, set_aside_leased
 from mq.store.remove import remove, remove_leased
@@ -51,6 +52,7 @@ class Store:
         self._loop = asyncio.get_running_loop()
         self._listings: dict[QueueName, asyncio.Task[None]] = {}
         self._releases: set[asyncio.Task[None]] = set()
+        self._publisher = Publisher(work, committer, self.list_queue)
 
     async def close(self) -> None:
         """Wait for what runs in the background."""
@@ -127,7 +129,7 @@ class Store:
 
     async def check_publish(self, queue: QueueName) -> None:
         """Raises QueueNotFound or StoreUnavailable if a publish would, before its body is read."""
-        await self._committer.run(check_publish(self._work, queue))
+        await self._publisher.check(queue)
 
     async def open_upload(self) -> bodies.Upload:
         """A place for a body that is too large to keep in memory. Raises StoreUnavailable."""
@@ -135,9 +137,9 @@ class Store:
         fd = await self._in_worker(spool.files.open_unnamed, spool.fd(Folder.NEW), spool.file_mode)
         return bodies.Upload(spool.files, fd, self._workers)
 
-    async def publish(self, queue: QueueName, draft: Draft) -> MessageId:
-        """Publish; see `mq.store.publish`. Raises QueueNotFound, StoreUnavailable."""
-        return await self._committer.run(publish(self._work, queue, draft))
+    async def publish(self, queue: QueueName, draft: Draft) -> Published:
+        """Publish; see `mq.store.publish`. Raises QueueNotFound, StoreUnavailable, IdTaken."""
+        return await self._publisher.publish(queue, draft)
 
     async def receive(self, queue: QueueName, visibility_seconds: float) -> Received | None:
         """Take the oldest message for `visibility_seconds`; None if there is none.

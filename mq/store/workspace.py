@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 
@@ -47,6 +48,7 @@ class Workspace:
         self.ready = ReadyQueues(spool)
         self.report = Once(report_left)
         self.request_sweep = request_sweep
+        self.undelivered: Counter[QueueName] = Counter()
         self._folders: dict[QueueName, os.stat_result | None] = {}
         self._held: dict[QueueName, int] = {}
         floor = config.min_free_bytes
@@ -126,6 +128,30 @@ class Workspace:
     def forget_queue(self, queue: QueueName) -> None:
         """The queue was made or deleted within this batch."""
         self._folders.pop(queue, None)
+
+    def has_space(self, queue: QueueName, messages: int = 1) -> bool:
+        """Whether the queue has room for more messages; counts those that are ready and those on
+        their way there from here. False if its index must be listed first.
+
+        Raises StoreUnavailable if it has none, QueueNotFound.
+        """
+        limit = self.config.max_queue_messages
+        if not limit:
+            return True
+        ready = self.loaded_index(queue)
+        if ready is None:
+            return False
+        if len(ready) + self.undelivered[queue] + messages > limit:
+            self.ready.drain()
+            ready = self.ready.get(queue)
+            if ready is None:
+                return False
+        if len(ready) + self.undelivered[queue] + messages <= limit:
+            return True
+        raise StoreUnavailable(
+            f"queue {queue} has {len(ready)} messages ready, the limit is {limit} "
+            "(--max-queue-messages); receive and remove go on"
+        )
 
     def require_room(self) -> None:
         """Raises StoreUnavailable below the floor of free blocks or inodes, so that receive and

@@ -33,6 +33,7 @@ PROBLEMS: Mapping[type[errors.MQError], Problem] = {
     errors.BodyUnreadable: Problem(400, "body-unreadable", "The body did not arrive whole"),
     errors.QueueNotFound: Problem(404, "queue-not-found", "There is no such queue"),
     errors.MessageNotFound: Problem(404, "message-not-found", "There is no such message"),
+    errors.IdTaken: Problem(409, "id-taken", "That id stands for another body"),
     errors.LeaseMismatch: Problem(412, "lease-mismatch", "That lease is not the current one"),
     errors.BodyTooLarge: Problem(413, "body-too-large", "The body is over the limit"),
     errors.ExpectationFailed: Problem(

@@ -33,7 +33,7 @@ QUEUE: Resource = {
 }
 MESSAGES: Resource = {
     "GET": Route(receiving.receive, receiving.PARAMETERS),
-    "POST": Route(publishing.publish),
+    "POST": Route(publishing.publish, publishing.PARAMETERS),
 }
 MESSAGE: Resource = {
     "DELETE": Route(removing.remove),
