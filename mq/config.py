@@ -24,6 +24,12 @@ MAX_BATCH_OPERATIONS = 512
 MAX_PENDING_OPERATIONS = 8192
 """Above this the server answers 503: overloaded."""
 
+MAX_WAIT_SECONDS = 60
+"""How long a fetch may wait for a message."""
+
+MAX_WAITING_REQUESTS = 10_000
+"""How many fetches may wait at one server; above it answers 503."""
+
 MAX_FETCH_MESSAGES = 1000
 MAX_FETCH_BYTES = 16 * MIB
 """How much `max` may fetch at once: so many messages, and so many bytes of bodies, but at least
@@ -37,6 +43,9 @@ HINDERED_SWEEP_SECONDS = 1.0
 
 RELIST_SECONDS = 30.0
 """How often a ready index is compared with its folder, whatever inotify said."""
+
+RELIST_WAITING_SECONDS = 1.0
+"""How often a queue that somebody waits for is looked at where no file system events come."""
 
 RELIST_PAUSE_FACTOR = 50
 """A listing that took T is not repeated by the timer within this many times T."""

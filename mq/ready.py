@@ -95,9 +95,11 @@ def list_queue(spool: Spool, queue: QueueName, is_known: Callable[[str], bool]) 
 
 
 class ReadyQueue:
-    """The ids of one queue, oldest first. Adding twice, or dropping what is not there, is fine."""
+    """The ids of one queue, oldest first. Adding twice, or dropping what is not there, is fine.
+    `came` is told how many are new."""
 
-    def __init__(self) -> None:
+    def __init__(self, came: Callable[[int], None] = lambda count: None) -> None:
+        self._came = came
         self._heap: list[str] = []
         self._keys: dict[str, str] = {}
         self._gone_while_listing: set[str] | None = None
@@ -113,10 +115,17 @@ class ReadyQueue:
         return message_id in self._keys
 
     def add(self, key: str) -> None:
+        if self.restore(key):
+            self._came(1)
+
+    def restore(self, key: str) -> bool:
+        """Put back what was taken out, and tell nobody. False if it is there."""
         message_id = id_of_key(key)
-        if message_id not in self._keys:
-            self._keys[message_id] = key
-            heapq.heappush(self._heap, key)
+        if message_id in self._keys:
+            return False
+        self._keys[message_id] = key
+        heapq.heappush(self._heap, key)
+        return True
 
     def discard(self, message_id: str) -> None:
         """Drop an id; its place in the heap is skipped later."""
@@ -184,16 +193,21 @@ class ReadyQueue:
         self.inode, self.listed_mtime_ns = listing.inode, listing.mtime_ns
         self.next_listing = time.monotonic() + RELIST_PAUSE_FACTOR * listing.seconds
         self.is_loaded = True
+        self._came(len(fresh))
 
 
 class ReadyQueues:
-    """The index of every queue in use, fed by file system events where the system has them."""
+    """The index of every queue in use, fed by file system events where the system has them.
+
+    `came` is told of a queue with so many new messages, or to look at anew.
+    """
 
     def __init__(self, spool: Spool) -> None:
+        self.came: Callable[[QueueName, int], None] = lambda queue, count: None
         self._spool = spool
         self._queues: dict[str, ReadyQueue] = {}
         self._last_drain = 0.0
-        self._watch = self._start_watch()
+        self.watch = self._start_watch()
 
     def _start_watch(self) -> Watch | None:
         try:
@@ -203,8 +217,8 @@ class ReadyQueues:
             return None
 
     def close(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
+        if self.watch is not None:
+            self.watch.close()
 
     def names(self) -> list[QueueName]:
         return [QueueName(name) for name in self._queues]
@@ -216,15 +230,17 @@ class ReadyQueues:
         """Watch first: what arrives from here on is an event, what was there is in the listing."""
         ready = self._queues.get(queue)
         if ready is None:
-            ready = self._queues[queue] = ReadyQueue()
+            ready = self._queues[queue] = ReadyQueue(lambda count: self.came(queue, count))
             self._add_watch(queue)
         ready.begin_listing()
         return ready
 
     def forget(self, queue: QueueName) -> None:
         """The folder is another one, or gone, or events were lost: begin anew with a listing."""
-        if self._queues.pop(queue, None) is not None and self._watch is not None:
-            self._watch.drop(queue)
+        if self._queues.pop(queue, None) is not None:
+            if self.watch is not None:
+                self.watch.drop(queue)
+            self.came(queue, 1)
 
     def add(self, queue: QueueName, message_id: MessageId) -> None:
         """The server itself put a message into the queue."""
@@ -232,11 +248,17 @@ class ReadyQueues:
         if ready is not None:
             self._came(queue, ready, message_id)
 
+    def restore(self, queue: QueueName, message_id: MessageId) -> None:
+        """A fetch passed it over: it is there as before, and nobody need be told."""
+        key = key_of(self._spool, queue, message_id)
+        if queue in self._queues and key is not None:
+            self._queues[queue].restore(key)
+
     def _add_watch(self, queue: QueueName) -> None:
-        if self._watch is None:
+        if self.watch is None:
             return
         try:
-            self._watch.add(queue, self._spool.path(Folder.QUEUES, queue))
+            self.watch.add(queue, self._spool.path(Folder.QUEUES, queue))
         except OSError as error:
             log.warning("queue is not watched; listings only", queue=queue, error=str(error))
 
@@ -248,10 +270,10 @@ class ReadyQueues:
 
     def drain(self) -> None:
         """Take in all events so far. Only the last one of each name counts."""
-        if self._watch is None:
+        if self.watch is None:
             return
         last: dict[tuple[str, str], Change] = {}
-        for arrival in self._watch.read():
+        for arrival in self.watch.read():
             if arrival.change is Change.OVERFLOW:
                 log.warning("file system events were lost; listing again")
                 self._forget_all(list(self._queues))

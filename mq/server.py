@@ -20,6 +20,7 @@ from mq.config import SHUTDOWN_SECONDS, ServerConfig
 from mq.errors import ExitCode, StartRefused
 from mq.standalone import run_children
 from mq.store.room import default_floor_bytes
+from mq.store.store import Store
 from mq.store.upkeep import open_store
 from mq.web.api import make_api
 from mq.web.connection import HttpServer
@@ -69,7 +70,7 @@ async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
         if keep_seconds is not None:
             await stack.enter_async_context(run_children(config, keep_seconds))
         # Last in, first out: stop accepting and answer, then the children, then the store.
-        stack.push_async_callback(_stop_serving, runner, http)
+        stack.push_async_callback(_stop_serving, runner, http, store)
         _calm_garbage_collector()
         log.info("listening", url=f"http://{_host(config.address)}:{port}")
         await stop.wait()
@@ -87,10 +88,11 @@ def _calm_garbage_collector() -> None:
     gc.set_threshold(_GARBAGE_THRESHOLD)
 
 
-async def _stop_serving(runner: web.ServerRunner, http: HttpServer) -> None:
+async def _stop_serving(runner: web.ServerRunner, http: HttpServer, store: Store) -> None:
     """No new connections; then answer; then cut off whoever takes longer than SHUTDOWN_SECONDS."""
     for site in list(runner.sites):
         await site.stop()
+    store.stop_waiting()
     await http.drain(SHUTDOWN_SECONDS)
     await runner.cleanup()
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from mq.config import SMALL_BODY_BYTES, ServerConfig
 from mq.names import MessageId, QueueName
 from mq.spool.files import Files
+from mq.store.lease import Received
 from mq.store.publish import Draft
-from mq.store.receive import Received
 from mq.store.store import Store
 from mq.store.upkeep import open_store
 from tests.faults import MortalFiles

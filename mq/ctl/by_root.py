@@ -34,9 +34,10 @@ from mq.spool.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.store import queues
 from mq.store.bodies import is_whole
+from mq.store.lease import Received, set_aside_leased
 from mq.store.own_id import publish_own
 from mq.store.publish import Draft, Published, check_publish, publish
-from mq.store.receive import Received, receive, set_aside_leased
+from mq.store.receive import receive
 from mq.store.remove import remove, remove_leased
 from mq.store.workspace import Retry
 from mq.web.times import rfc3339

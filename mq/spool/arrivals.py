@@ -61,6 +61,9 @@ class Watch:
         self._folders[watch] = folder
         self._watches[folder] = watch
 
+    def has(self, folder: str) -> bool:
+        return folder in self._watches
+
     def drop(self, folder: str) -> None:
         watch = self._watches.pop(folder, None)
         if watch is None:

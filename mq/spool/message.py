@@ -19,7 +19,7 @@ from typing import NamedTuple, Self, TypeVar
 
 from mq.config import CHUNK_BYTES, MAX_STAMP_AHEAD_NS, SMALL_BODY_BYTES
 from mq.lifecycle import Folder
-from mq.names import dead_letter_queue, parse_file_name, queue_path
+from mq.names import QueueName, dead_letter_queue, parse_file_name, queue_path
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.queues import has_queue, make_queue
@@ -107,6 +107,7 @@ class Held:
 
     def write_seal(self, seal: Seal) -> None:
         self._files.set_attribute(self.fd, SEAL_ATTRIBUTE, seal.pack())
+        self.seal = seal
 
     def content_type(self) -> str | None:
         value = self._files.attribute(self.fd, TYPE_ATTRIBUTE)
@@ -197,8 +198,12 @@ def fails_its_seal(held: Held, files: Files) -> bool:
     """Whether the file is damaged: a mismatch after a whole read, or a lasting EIO."""
     if held.seal is None:
         return False
-    measured = _unless_unreadable(lambda: measure(files, held.fd))
-    return measured != (held.seal.length, held.seal.crc32)
+    return measure_twice(files, held.fd) != (held.seal.length, held.seal.crc32)
+
+
+def measure_twice(files: Files, fd: int) -> tuple[int, int] | None:
+    """Like `measure`; None if the file cannot be read (a lasting EIO)."""
+    return _unless_unreadable(lambda: measure(files, fd))
 
 
 def measure(files: Files, fd: int) -> tuple[int, int]:
@@ -229,11 +234,11 @@ def set_aside(spool: Spool, folder: Folder, held: Held) -> None:
 
 def redeliver(
     files: Files, held: Held, source_fd: int, queues_fd: int, max_receives: int = 0
-) -> bool:
-    """Move a message `QUEUE:ID` to its queue, or to the dead letters.
+) -> QueueName | None:
+    """Move a message `QUEUE:ID` to its queue, or to the dead letters; returns which one it is.
 
     With `max_receives` N above 0, a message received N times goes to `QUEUE.dead`, made when
-    needed, never out of a `.dead` queue. False if the message stays where it is: it is gone, or
+    needed, never out of a `.dead` queue. None if the message stays where it is: it is gone, or
     its queue is. Raises FileExistsError if the queue has another file of that name; nothing is
     replaced.
     """
@@ -248,5 +253,5 @@ def redeliver(
     try:
         files.rename(source_fd, held.name, queues_fd, queue_path(queue, message_id))
     except FileNotFoundError:
-        return False
-    return True
+        return None
+    return queue

@@ -26,6 +26,8 @@ FORMAT = "mq 1"
 
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _ORDERED = {"ext4", "ext3", "xfs", "btrfs"}
+_NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "lustre", "nfs", "nfs4",
+            "ocfs2", "smb3", "virtiofs"}  # fmt: skip
 _OCTAL = re.compile(r"\\([0-7]{3})")
 """How mountinfo writes a space, a tab, a line's end and a backslash."""
 
@@ -40,6 +42,7 @@ class FileSystem:
     has_seals: bool
     stamp_granularity_ns: int
     is_in_memory: bool
+    is_network: bool
     warnings: tuple[str, ...]
 
 
@@ -227,7 +230,8 @@ def measure_file_system(spool: Spool) -> FileSystem:
             "(ext4 with a journal, xfs and btrfs are)"
         )
     in_memory = kind in _IN_MEMORY
-    return FileSystem(kind, spool.has_seals, granularity_ns, in_memory, tuple(warnings))
+    is_network = kind in _NETWORK or kind.startswith("fuse")
+    return FileSystem(kind, spool.has_seals, granularity_ns, in_memory, is_network, tuple(warnings))
 
 
 def _send_probe(spool: Spool) -> None:

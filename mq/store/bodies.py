@@ -7,7 +7,7 @@ import fcntl
 import io
 import os
 import zlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,10 +17,10 @@ import aiofiles.threadpool
 from mq.commit import unavailable
 from mq.config import CHUNK_BYTES
 from mq.spool.files import Files
-from mq.spool.message import measure
+from mq.spool.message import measure_twice
+from mq.store.lease import Received
 from mq.store.peek import Peeked
 from mq.store.publish import Draft
-from mq.store.receive import Received
 
 T = TypeVar("T")
 
@@ -91,12 +91,26 @@ class Download(_Stream):
             yield chunk
 
 
+def find_damaged(files: Files, received: Sequence[Received]) -> list[Received]:
+    """Those whose open body fails its seal. Reads all of each; blocking, for a worker."""
+    return [each for each in received if not is_whole(files, each)]
+
+
 def is_whole(files: Files, received: Received) -> bool:
     """Whether the open body passes its seal. Reads all of it; blocking, for a worker."""
-    return received.crc32 is None or measure(files, received.fd) == (
+    return received.crc32 is None or measure_twice(files, received.fd) == (
         received.length,
         received.crc32,
     )
+
+
+async def in_worker(workers: Executor, function: Callable[..., T], *arguments: object) -> T:
+    """Run blocking file work. Raises StoreUnavailable where it raises OSError."""
+    try:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(workers, function, *arguments)
+    except OSError as error:
+        raise unavailable(error) from error
 
 
 def read_whole(files: Files, message: Received | Peeked) -> bytes:

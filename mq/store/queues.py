@@ -74,6 +74,13 @@ def needs_listing(work: Workspace, queue: QueueName) -> Operation[bool]:
     yield
 
 
+def drain_events(work: Workspace) -> Operation[None]:
+    """Take in what others did in the folders."""
+    work.ready.drain()
+    return
+    yield
+
+
 def begin_listing(work: Workspace, queue: QueueName) -> Operation[ReadyQueue]:
     """Watch the queue's folder; a worker lists it next. Raises QueueNotFound."""
     if work.loaded_index(queue) is None:

@@ -7,7 +7,6 @@ deletions, counts) goes to the workers.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -15,19 +14,22 @@ from typing import TypeVar
 
 import structlog
 
-from mq.commit import Committer, unavailable
-from mq.config import BUSY_WAIT_SECONDS, MAX_FETCH_BYTES
+from mq.commit import Committer
+from mq.config import MAX_FETCH_BYTES
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.ready import Listing, list_queue
 from mq.spool.queues import finish_deletion
 from mq.store import bodies, peek, queues
+from mq.store.by_id import Guard
+from mq.store.fetches import Fetches
+from mq.store.lease import Received
 from mq.store.peek import Peeked
 from mq.store.publish import Draft, Published
 from mq.store.publisher import Publisher
 from mq.store.queues import QueueInfo
-from mq.store.receive import Received, receive, release, set_aside_leased
+from mq.store.receive import Ask
 from mq.store.remove import remove, remove_leased
 from mq.store.workspace import Retry, Workspace, no_message
 
@@ -38,7 +40,6 @@ T = TypeVar("T")
 _TRIES = 4
 """How often an operation is run again after what it asked for was done."""
 
-_PEER_WAIT_SECONDS = 0.004
 _NS = 1_000_000_000
 
 
@@ -49,14 +50,14 @@ class Store:
         self._work = work
         self._committer = committer
         self._workers = workers
-        self._loop = asyncio.get_running_loop()
         self._listings: dict[QueueName, asyncio.Task[None]] = {}
-        self._releases: set[asyncio.Task[None]] = set()
+        self._fetches = Fetches(work, committer, workers, self.list_queue)
         self._publisher = Publisher(work, committer, self.list_queue)
 
     async def close(self) -> None:
         """Wait for what runs in the background."""
-        await asyncio.gather(*self._listings.values(), *self._releases, return_exceptions=True)
+        await self._fetches.close()
+        await asyncio.gather(*self._listings.values(), return_exceptions=True)
 
     @property
     def max_body_bytes(self) -> int:
@@ -141,27 +142,56 @@ class Store:
         """Publish; see `mq.store.publish`. Raises QueueNotFound, StoreUnavailable, IdTaken."""
         return await self._publisher.publish(queue, draft)
 
-    async def receive(self, queue: QueueName, visibility_seconds: float) -> Received | None:
-        """Take the oldest message for `visibility_seconds`; None if there is none.
+    async def receive(
+        self, queue: QueueName, visibility_seconds: float, wait_seconds: float = 0.0
+    ) -> Received | None:
+        """Take the oldest message for `visibility_seconds`; None if there is none within
+        `wait_seconds`.
 
         If the caller is cancelled the message is released. What was received is the caller's to
         close. Raises QueueNotFound, StoreUnavailable.
         """
-        await self._wait_for_peers(queue)
+        ask = Ask(int(visibility_seconds * _NS))
+        taken = await self._fetches.fetch(queue, ask, wait_seconds)
+        return taken[0] if taken else None
+
+    async def receive_many(
+        self, queue: QueueName, limit: int, visibility_seconds: float, wait_seconds: float = 0.0
+    ) -> list[Received]:
+        """Like `receive`, up to `limit` messages and MAX_FETCH_BYTES of bodies, under one barrier.
+        Waits for the first only."""
+        ask = Ask(int(visibility_seconds * _NS), limit)
+        return await self._fetches.fetch(queue, ask, wait_seconds)
+
+    async def take(
+        self,
+        queue: QueueName,
+        message_id: MessageId,
+        visibility_seconds: float,
+        guard: Guard | None = None,
+    ) -> Received:
+        """Take that message, or prolong its lease under a guard; see `mq.store.by_id`. Raises
+        QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable."""
         visibility_ns = int(visibility_seconds * _NS)
-        listings = 0
-        while True:
-            taken = await self._committer.run(
-                receive(self._work, queue, visibility_ns), self._release_abandoned
-            )
-            if isinstance(taken, Received):
-                if await self._can_be_answered(taken):
-                    return taken
-            elif taken is None or listings == _TRIES:
-                return None
-            else:
-                listings += 1
-                await self.list_queue(queue)
+        return await self._fetches.take(queue, message_id, visibility_ns, guard)
+
+    async def release_by_id(
+        self, queue: QueueName, message_id: MessageId, guard: Guard | None = None
+    ) -> None:
+        """Put that message back into its queue, for everybody to receive. Not durable by itself:
+        undone by a crash, it comes back when it is due. Raises what `take` raises."""
+        await self._fetches.release(queue, message_id, guard)
+
+    async def release(self, received: Received) -> None:
+        """Give a message back that its receiver never got. Never raises: its lease ends anyway."""
+        await self._fetches.put_back(received)
+
+    def close_received(self, received: Received) -> None:
+        received.close(self._work.files)
+
+    def stop_waiting(self) -> None:
+        """Answer every fetch that waits for a message with none, now and from now on."""
+        self._fetches.waiting.stop()
 
     async def peek(self, queue: QueueName, limit: int) -> list[Peeked]:
         """Look at the oldest ready messages, up to `limit` and MAX_FETCH_BYTES of bodies; at least
@@ -201,16 +231,6 @@ class Store:
             lambda: use([bodies.read_whole(self._work.files, each) for each in messages])
         )
 
-    async def release(self, received: Received) -> None:
-        """Give a message back that its receiver never got. Never raises: its lease ends anyway."""
-        try:
-            await self._committer.run(release(self._work, received))
-        except StoreUnavailable as error:
-            log.warning("release failed", error=str(error))
-
-    def close_received(self, received: Received) -> None:
-        received.close(self._work.files)
-
     async def remove(
         self,
         queue: QueueName,
@@ -224,50 +244,11 @@ class Store:
         if leases is None:
             await self._committer.run(remove(self._work, queue, message_id))
             return
-        deadline = time.monotonic() + BUSY_WAIT_SECONDS
-        while await self._committer.run(remove_leased(self._work, queue, message_id, leases)):
-            if time.monotonic() > deadline:
-                raise StoreUnavailable(
-                    f"message {message_id} is held by another process; try again"
-                )
-            await asyncio.sleep(0.002)
 
-    async def _wait_for_peers(self, queue: QueueName) -> None:
-        """Beside other servers, hold back a little when few messages are left: less contention."""
-        peers = self._work.config.peers
-        ready = self._work.ready.get(queue)
-        if peers and ready is not None and len(ready) <= peers:
-            await asyncio.sleep(random.uniform(0, _PEER_WAIT_SECONDS))
+        async def attempt() -> Retry | None:
+            return await self._committer.run(remove_leased(self._work, queue, message_id, leases))
 
-    async def _can_be_answered(self, received: Received) -> bool:
-        """Check a large body before its first byte is sent: a damaged one goes to `corrupt`, and
-        one whose lease ran out meanwhile may be somebody else's."""
-        if received.fd < 0:
-            return True
-        check = asyncio.ensure_future(self._in_worker(bodies.is_whole, self._work.files, received))
-        try:
-            whole = await asyncio.shield(check)
-        except BaseException:
-            # Not before the worker has let go of the file.
-            check.add_done_callback(lambda _: self._release_abandoned(received))
-            raise
-        if whole and received.visible_ns > self._work.clock_ns():
-            return True
-        self.close_received(received)
-        if not whole:
-            await self._committer.run(set_aside_leased(self._work, received))
-        return False
-
-    def _release_abandoned(self, received: Received | Retry | None) -> None:
-        """Nobody waits for it any more."""
-        if isinstance(received, Received):
-            self.close_received(received)
-            task = self._loop.create_task(self.release(received))
-            self._releases.add(task)
-            task.add_done_callback(self._releases.discard)
+        await self._fetches.until_free(message_id, attempt)
 
     async def _in_worker(self, function: Callable[..., T], *arguments: object) -> T:
-        try:
-            return await self._loop.run_in_executor(self._workers, function, *arguments)
-        except OSError as error:
-            raise unavailable(error) from error
+        return await bodies.in_worker(self._workers, function, *arguments)

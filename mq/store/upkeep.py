@@ -48,6 +48,7 @@ async def open_store(config: ServerConfig, files: Files | None = None) -> AsyncI
         config,
         request_sweep,
         file_system.stamp_granularity_ns,
+        is_network=file_system.is_network,
     )
     sweeper = Sweeper(spool, report_left)
     try:

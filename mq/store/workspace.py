@@ -38,7 +38,11 @@ class Workspace:
         request_sweep: Callable[[], None],
         granularity_ns: int = 1,
         clock_ns: Callable[[], int] = time.time_ns,
+        *,
+        is_network: bool = False,
     ) -> None:
+        """With `is_network` other machines may work on the root: the system does not tell of all
+        they do."""
         self.spool = spool
         self.files = spool.files
         self.config = config
@@ -46,6 +50,7 @@ class Workspace:
         self.clock_ns = clock_ns
         self.ids = MessageIds(clock_ns)
         self.ready = ReadyQueues(spool)
+        self._is_network = is_network
         self.report = Once(report_left)
         self.request_sweep = request_sweep
         self.undelivered: Counter[QueueName] = Counter()
@@ -124,6 +129,11 @@ class Workspace:
             time.monotonic() >= ready.next_listing
             and self.require_queue(queue).st_mtime_ns != ready.listed_mtime_ns
         )
+
+    def sees_all_events(self, queue: QueueName) -> bool:
+        """Whether the system tells of every change to the queue's folder."""
+        watch = self.ready.watch
+        return watch is not None and watch.has(queue) and not self._is_network
 
     def forget_queue(self, queue: QueueName) -> None:
         """The queue was made or deleted within this batch."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from typing import Any, TypeVar
 
 import structlog
 from aiohttp import web
@@ -18,13 +19,24 @@ log = structlog.get_logger(__name__)
 
 _GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
 
+T = TypeVar("T")
+
 RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Connection(web.RequestHandler):
-    """One client's connection."""
+    """One client's connection. `when_lost` is called when it ends, if somebody wants to know."""
 
-    __slots__ = ()
+    __slots__ = ("when_lost",)
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.when_lost: Callable[[], object] | None = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        if self.when_lost is not None:
+            self.when_lost()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -115,6 +127,26 @@ class HttpServer(web.Server):
             auto_decompress=False,
             keepalive_timeout=KEEPALIVE_SECONDS,
         )
+
+
+async def unless_client_leaves(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T | None:
+    """What `work` returns. It is cancelled when the client leaves before; None then."""
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    task = asyncio.ensure_future(work)
+    connection.when_lost = task.cancel
+    if request.transport is None or request.transport.is_closing():
+        task.cancel()
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            # The server cuts its requests off.
+            task.cancel()
+            raise
+        return None
+    finally:
+        connection.when_lost = None
 
 
 def is_client_gone(request: web.BaseRequest) -> bool:

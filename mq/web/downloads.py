@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from aiohttp import web
 
 from mq.config import MAX_FETCH_BYTES
+from mq.store.lease import Received
 from mq.store.peek import Peeked
-from mq.store.receive import Received
 from mq.store.store import Store
 from mq.web.ndjson import MEDIA_TYPE, LongLine, lines
 

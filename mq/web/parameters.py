@@ -10,6 +10,7 @@ from aiohttp import web
 
 from mq.errors import InvalidRequest
 from mq.names import QueueName
+from mq.store.by_id import Guard
 
 _EMPTY_ELEMENTS = " \t,"
 """Stand for nothing in a list (RFC 9110, section 5.6.1)."""
@@ -91,6 +92,14 @@ def refuse_together(parameters: dict[str, str], name: str, *others: str) -> None
     for other in others:
         if name in parameters and other in parameters:
             raise InvalidRequest(f"parameters {name!r} and {other!r} do not go together; drop one")
+
+
+def read_guard(request: web.BaseRequest) -> Guard | None:
+    """If-Match as a condition on the current lease; None without the header."""
+    if "If-Match" not in request.headers:
+        return None
+    leases = read_leases(request)
+    return Guard(frozenset(), is_any=True) if leases is None else Guard(leases)
 
 
 def read_leases(request: web.BaseRequest) -> frozenset[int] | None:

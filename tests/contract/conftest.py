@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.conftest import Process, Server, wait_until
+from tests.messages import stamp
 from tests.mqctl import Ctl
 
 SMALL_BODY_BYTES = 65536
@@ -146,6 +147,19 @@ def assert_problem(answer: Answer, status: int, slug: str, detail: str = "") -> 
     assert problem["title"]
     assert detail in problem["detail"]
     assert answer.headers["cache-control"] == "no-store"
+
+
+def take(wire: Wire, queue: str, message_id: str, more: str = "", /, **headers: str) -> Answer:
+    return wire.request("GET", f"/{queue}/messages?id={message_id}{more}", **headers)
+
+
+def delay(server: Server, queue: str, message_id: str, seconds: float = 1000) -> None:
+    """As a delayed publish leaves a message."""
+    target = server.root / "delay" / f"{queue}:{message_id}"
+    source = server.root / "queues" / queue / message_id
+    stamp(source, seconds)
+    source.rename(target)
+    wait_until(lambda: not source.exists())
 
 
 def files_of(server: Server, queue: str) -> list[str]:

@@ -27,7 +27,8 @@ from mq.names import file_name, queue_path
 from mq.ready import list_queue
 from mq.spool.message import SEAL_ATTRIBUTE, Held, hold, redeliver
 from mq.spool.root import open_root
-from mq.store.receive import Received, receive
+from mq.store.lease import Received
+from mq.store.receive import receive
 from mq.store.remove import remove, remove_leased
 from mq.store.workspace import Retry, Workspace
 from tests.faults import OldFiles, WatchedFiles

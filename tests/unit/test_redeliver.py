@@ -23,7 +23,7 @@ def _redeliver(spool: Spool, name: str = "orders:1", max_receives: int = 0) -> b
     held = hold(spool.files, delay, name)
     assert isinstance(held, Held)
     with held:
-        return redeliver(spool.files, held, delay, queues, max_receives)
+        return redeliver(spool.files, held, delay, queues, max_receives) is not None
 
 
 def _queue(spool: Spool, name: str) -> list[str]:

@@ -1,0 +1,201 @@
+"""A lease: begun, or prolonged, on a message that is held under its lock."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import structlog
+
+from mq.commit import Operation
+from mq.config import SMALL_BODY_BYTES
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.spool.files import Files
+from mq.spool.message import (
+    NO_LEASE,
+    Held,
+    Lost,
+    Seal,
+    due_ns,
+    hold,
+    measure,
+    new_lease,
+    read_body,
+    round_up,
+    set_aside,
+)
+from mq.store.workspace import Workspace
+
+log = structlog.get_logger(__name__)
+
+
+class Before(NamedTuple):
+    """What a message in `delay` was under when it was taken out of turn."""
+
+    lease: int
+    due_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message under a lease: its body in memory, or `fd`, open at it, for the caller to close.
+
+    Times in ns since 1970. `receive_count` is None on a file system without seals.
+    `is_prolonged` if the lease is an earlier one, which goes on.
+    """
+
+    queue: QueueName
+    message_id: MessageId
+    length: int
+    crc32: int | None
+    content_type: str | None
+    lease: int
+    receive_count: int | None
+    published_ns: int
+    visible_ns: int
+    body: bytes | None
+    fd: int = -1
+    before: Before | None = None
+    is_prolonged: bool = False
+
+    def close(self, files: Files) -> None:
+        if self.fd >= 0:
+            files.close(self.fd)
+
+    def without_idle_file(self, files: Files) -> Received:
+        """Close the file if the body is in memory: it was open to be synced."""
+        if self.body is None:
+            return self
+        self.close(files)
+        return replace(self, fd=-1)
+
+
+class Place(NamedTuple):
+    """Where a message lies."""
+
+    folder: Folder
+    queue: QueueName
+    message_id: MessageId
+
+    @property
+    def name(self) -> str:
+        if self.folder is Folder.QUEUES:
+            return queue_path(self.queue, self.message_id)
+        return file_name(self.queue, self.message_id)
+
+
+def begin_lease(seal: Seal) -> Seal:
+    """One more receive."""
+    return seal._replace(receive_count=seal.receive_count + 1, lease=new_lease())
+
+
+def keep_lease(seal: Seal) -> Seal:
+    """The same receive goes on, if there was one."""
+    return begin_lease(seal) if seal.lease == NO_LEASE else seal
+
+
+def take_held(
+    work: Workspace,
+    place: Place,
+    held: Held,
+    visibility_ns: int,
+    advance: Callable[[Seal], Seal],
+) -> Received | Lost:
+    """Give a held message the seal that `advance` makes and a new stamp, and put it into `delay`,
+    unless it is there. Ends the lock; closes the file unless what is returned keeps it open: a
+    large body, or one in `delay` already, whose stamp must be synced with the file.
+    """
+    keeps_open = False
+    try:
+        received = _lease(work, place, held, visibility_ns, advance)
+        if isinstance(received, Received) and received.fd >= 0:
+            work.files.unlock(held.fd)
+            keeps_open = True
+        return received
+    finally:
+        if not keeps_open:
+            held.close()
+
+
+def _lease(
+    work: Workspace,
+    place: Place,
+    held: Held,
+    visibility_ns: int,
+    advance: Callable[[Seal], Seal],
+) -> Received | Lost:
+    length = held.status.st_size
+    is_small = length <= SMALL_BODY_BYTES
+    body = read_body(held, work.files) if is_small else None
+    if (is_small and body is None) or (held.seal is not None and held.seal.length != length):
+        _set_aside(work, place.folder, held)
+        return Lost.GONE
+    seal = held.seal or _adopt(work, held, body)
+    is_prolonged = advance is keep_lease
+    was_delayed = place.folder is Folder.DELAY
+    before = Before(held.lease, due_ns(held.status, 0)) if was_delayed else None
+    content_type = held.content_type() if work.spool.has_seals else None
+    visible_ns = round_up(work.clock_ns() + visibility_ns, work.granularity_ns)
+    fresh = advance(seal) if work.spool.has_seals else seal._replace(lease=visible_ns)
+    crc32 = held.seal.crc32 if held.seal else None
+    if work.spool.has_seals and fresh != held.seal:
+        held.write_seal(fresh)
+    try:
+        is_ours = _stamp_and_move(work, place, held, visible_ns)
+    except OSError:
+        if work.spool.has_seals and fresh != seal:
+            held.write_seal(seal)
+        raise
+    if not is_ours:
+        return Lost.GONE
+    return Received(
+        place.queue,
+        place.message_id,
+        length,
+        crc32,
+        content_type,
+        fresh.lease,
+        fresh.receive_count if work.spool.has_seals else None,
+        seal.published_ns,
+        visible_ns,
+        body,
+        held.fd if was_delayed or not is_small else -1,
+        before,
+        is_prolonged,
+    )
+
+
+def _stamp_and_move(work: Workspace, place: Place, held: Held, visible_ns: int) -> bool:
+    """False if the message was moved away by somebody who needs no lock."""
+    work.files.stamp(held.fd, visible_ns)
+    if place.folder is Folder.DELAY:
+        return work.spool.inode(Folder.DELAY, place.name) == held.status.st_ino
+    target = file_name(place.queue, place.message_id)
+    return work.spool.move(Folder.QUEUES, place.name, Folder.DELAY, target)
+
+
+def _adopt(work: Workspace, held: Held, body: bytes | None) -> Seal:
+    """A seal for a file that came without one, by a person's `mv` or from an older server."""
+    crc32 = zlib.crc32(body) if body is not None else measure(work.files, held.fd)[1]
+    return Seal(held.status.st_size, crc32, held.status.st_mtime_ns, 0, NO_LEASE)
+
+
+def _set_aside(work: Workspace, folder: Folder, held: Held) -> None:
+    set_aside(work.spool, folder, held)
+    log.error("damaged message set aside", name=f"{folder}/{held.name}")
+
+
+def set_aside_leased(work: Workspace, received: Received) -> Operation[None]:
+    """A large body turned out damaged after its lease began: move it to `corrupt`."""
+    held = hold(
+        work.files, work.spool.fd(Folder.DELAY), file_name(received.queue, received.message_id)
+    )
+    if not isinstance(held, Lost):
+        with held:
+            if held.lease == received.lease:
+                _set_aside(work, Folder.DELAY, held)
+    return
+    yield

@@ -1,0 +1,81 @@
+"""Release: give a message back to its queue before its lease ends."""
+
+from __future__ import annotations
+
+from mq.commit import Operation
+from mq.lifecycle import Folder
+from mq.spool.message import NO_LEASE, Held, Lost, Seal, hold, redeliver, round_up
+from mq.store.lease import Place, Received
+from mq.store.workspace import Workspace
+
+
+def end_lease(work: Workspace, held: Held) -> None:
+    """From here on the lease removes and prolongs nothing."""
+    if held.seal is not None and held.seal.lease != NO_LEASE:
+        held.write_seal(held.seal._replace(lease=NO_LEASE))
+    elif not work.spool.has_seals:
+        # There the stamp is the lease.
+        work.files.stamp(held.fd, round_up(work.clock_ns(), work.granularity_ns))
+
+
+def give_back(work: Workspace, place: Place, held: Held) -> bool:
+    """End the lease of a held message in `delay` and move it to its queue, or to the dead letters.
+
+    False if it stays where it is: it is gone, or its queue is. A failure leaves the lease.
+    """
+    before = held.seal
+    end_lease(work, held)
+    return _move(work, place, held, before)
+
+
+def put_back(work: Workspace, received: Received) -> Operation[bool]:
+    """Give a message back whose receiver never got it: at once, and its receive not counted. One
+    that was taken out of turn is under its earlier lease or delay again; a lease that was only
+    prolonged stays so.
+
+    False if the lease is no longer ours. Not durable by itself: a crash undoes it, and the
+    message comes back when its lease runs out.
+    """
+    if received.is_prolonged:
+        return False
+    place = Place(Folder.DELAY, received.queue, received.message_id)
+    held = hold(work.files, work.spool.fd(Folder.DELAY), place.name)
+    if isinstance(held, Lost):
+        return False
+    with held:
+        if held.lease != received.lease:
+            return False
+        before = received.before
+        is_still_due = before is not None and before.due_ns > work.clock_ns()
+        lease = before.lease if before is not None and is_still_due else NO_LEASE
+        current = held.seal
+        if current is not None:
+            count = max(current.receive_count - 1, 0)
+            held.write_seal(current._replace(receive_count=count, lease=lease))
+        if before is not None and is_still_due:
+            work.files.stamp(held.fd, before.due_ns)
+            return True
+        return _move(work, place, held, current)
+    return False
+    yield
+
+
+def _move(work: Workspace, place: Place, held: Held, before: Seal | None) -> bool:
+    """Redeliver a held message; `before` is its seal again if that fails."""
+    spool = work.spool
+    went = None
+    try:
+        went = redeliver(
+            work.files,
+            held,
+            spool.fd(Folder.DELAY),
+            spool.fd(Folder.QUEUES),
+            work.config.max_receives,
+        )
+    finally:
+        if went is None and before is not None and before != held.seal:
+            held.write_seal(before)
+    if went is None:
+        return False
+    work.ready.add(went, place.message_id)
+    return True
