@@ -48,6 +48,10 @@ class LeaseMismatch(MQError):
     """The lease named in `If-Match` is not the current one. Nothing was changed."""
 
 
+class ClaimError(MQError):
+    """A Spark query cannot go on with its group of claims."""
+
+
 class StoreUnavailable(MQError):
     """The store cannot promise durability right now, or is full, busy or stopping.
 

@@ -26,6 +26,7 @@ class Folder(StrEnum):
     DELAY = "delay"
     REMOVE = "remove"
     CORRUPT = "corrupt"
+    SPARK = "spark"
 
 
 class Actor(StrEnum):
@@ -36,6 +37,7 @@ class Actor(StrEnum):
     MOVER = "mover"
     REAPER = "reaper"
     FSCK = "fsck"
+    SPARK = "spark"
 
 
 class Move(NamedTuple):
@@ -53,6 +55,7 @@ FIXED_FOLDERS = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
 _SERVER = frozenset({Actor.SERVER})
 _MOVER = frozenset({Actor.MOVER})
 _BOTH = _SERVER | _MOVER
+_SPARK = frozenset({Actor.SPARK})
 
 MOVES = (
     Move("publish", None, Folder.NEW, _SERVER),
@@ -68,6 +71,9 @@ MOVES = (
     Move("set aside", Folder.QUEUES, Folder.CORRUPT, _SERVER),
     Move("set aside", Folder.DELAY, Folder.CORRUPT, _BOTH),
     Move("set aside", Folder.REMOVE, Folder.CORRUPT, frozenset({Actor.FSCK})),
+    Move("claim", Folder.QUEUES, Folder.SPARK, _SPARK),
+    Move("give back", Folder.SPARK, Folder.QUEUES, _SPARK),
+    Move("remove", Folder.SPARK, Folder.REMOVE, _SPARK),
 )
 
 

@@ -52,6 +52,10 @@ class _Pass:
     unlinking_seconds: float = 0.0
 
 
+_MAX_DEPTH = 1
+"""How deep the parts of a batch lie in its folder."""
+
+
 class Reaper:
     """Reaps `config.source`. Raises StartRefused."""
 
@@ -98,7 +102,7 @@ class Reaper:
         folders: list[str] = []
         self._unlink_batches(self._folder, self._due(folders))
         for name in folders:
-            self._reap_queue(name)
+            self._reap_folder(self._folder, name, _MAX_DEPTH)
         return self._pass.files
 
     def _due(self, folders: list[str]) -> Iterator[str]:
@@ -117,32 +121,36 @@ class Reaper:
             elif not name.endswith(DELETING_SUFFIX):
                 self._report(name, "not the folder of a deleted queue")
 
-    def _reap_queue(self, name: str) -> None:
-        """Empty and remove the folder of a deleted queue. Raises OSError if a sync fails."""
+    def _reap_folder(self, parent: int, name: str, depth: int) -> None:
+        """Empty and remove the folder of a deleted queue, or of a batch that Spark has read: there
+        the messages lie one folder deeper, in parts that are numbered. Raises OSError if a sync
+        fails."""
         try:
-            folder = self._files.open_folder(self._folder, name)
+            folder = self._files.open_folder(parent, name)
         except OSError as error:
             self._leave(name, error)
             return
         try:
-            self._unlink_batches(folder, self._messages(folder, name))
+            self._unlink_batches(folder, self._messages(folder, name, depth))
         finally:
             self._files.close(folder)
         try:
-            self._files.remove_folder(self._folder, name)
+            self._files.remove_folder(parent, name)
         except OSError as error:
             self._leave(name, error)
 
-    def _messages(self, folder: int, name: str) -> Iterator[str]:
+    def _messages(self, folder: int, name: str, depth: int) -> Iterator[str]:
         try:
             inside = self._list(folder)
         except OSError as error:
             self._leave(name, error)
             return
-        for message in inside:
-            status = self._status(folder, message)
+        for entry in inside:
+            status = self._status(folder, entry)
             if status is not None and not stat.S_ISDIR(status.st_mode):
-                yield message
+                yield entry
+            elif status is not None and depth and entry.isdigit():
+                self._reap_folder(folder, entry, depth - 1)
 
     def _unlink_batches(self, folder: int, names: Iterator[str]) -> None:
         while batch := list(islice(names, self._config.batch_files)):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from pyspark_mq.batch_read import BatchReader
 from pyspark_mq.columns import SCHEMA
-from pyspark_mq.options import BATCH_READ, READ, BadOption, parse_options
+from pyspark_mq.options import BATCH_READ, READ, STREAM_READ, BadOption, parse_options
+from pyspark_mq.stream_read import StreamReader
 
 
 class MqDataSource(DataSource):  # type: ignore[misc]
@@ -24,6 +25,10 @@ class MqDataSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: StructType) -> DataSourceReader:
         _require_own_schema(schema)
         return BatchReader(parse_options(self.options, BATCH_READ))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        _require_own_schema(schema)
+        return StreamReader(parse_options(self.options, STREAM_READ))
 
 
 def _require_own_schema(schema: StructType) -> None:

@@ -211,6 +211,26 @@ def fsck(context: click.Context, repair: bool) -> None:
         context.exit(ExitCode.FINDINGS)
 
 
+@mqctl.command()
+@click.option("--group", required=True, help="The group of the Spark query, as its option says.")
+@click.option("--force", is_flag=True, help="Give back sealed batches too, which the query may "
+              "have written already.")  # fmt: skip
+@everywhere
+@click.pass_context
+def release(context: click.Context, group: str, force: bool) -> None:
+    """Give back what a Spark query has claimed and not read. With --root only.
+
+    For a query that will not come back. One that still runs is fenced off: it fails.
+    """
+    settings = settings_of(context)
+    root = require_root(settings, "release --group")
+    from mq.ctl.releasing import release_group
+
+    with opened(settings):
+        released = release_group(root, group, force)
+    _print(settings, released._asdict(), str(released))
+
+
 def _ask(counts: Counts) -> None:
     total = counts.ready + counts.leased + counts.delayed
     if not click.confirm(f"Delete queue {counts.queue} with {total} messages?", err=True):

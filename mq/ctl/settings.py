@@ -23,6 +23,8 @@ _EXIT_CODES: dict[type[MQError], ExitCode] = {
     errors.MessageNotFound: ExitCode.NOT_FOUND,
     errors.IdTaken: ExitCode.REFUSED,
     errors.LeaseMismatch: ExitCode.REFUSED,
+    errors.ClaimError: ExitCode.REFUSED,
+    errors.InvalidName: ExitCode.USAGE,
     errors.BodyTooLarge: ExitCode.REFUSED,
     errors.StoreUnavailable: ExitCode.TRY_AGAIN,
 }

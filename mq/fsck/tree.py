@@ -25,7 +25,7 @@ def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:
         raise StartRefused(ExitCode.ROOT, f"{root} is no root of MQ: it has none of its folders")
     for folder in FIXED_FOLDERS:
         yield MissingFolder(root, files, folder)
-    for folder in (*FIXED_FOLDERS, Folder.CORRUPT):
+    for folder in (*FIXED_FOLDERS, Folder.CORRUPT, Folder.SPARK):
         yield WrongFolderMode(root, files, folder)
     yield MissingFormat(root, files)
 

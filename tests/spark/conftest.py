@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +94,24 @@ def lone_root(root: Path) -> Root:
     made = Root(root)
     made.make("orders")
     return made
+
+
+@pytest.fixture
+def start_driver(lone_root: Root) -> Iterator[Callable[..., Any]]:
+    """`start_driver(numPartitions="2")` is what Spark's driver runs, without Spark."""
+    from pyspark_mq.driver import Driver
+    from pyspark_mq.options import STREAM_READ, parse_options
+
+    started: list[Any] = []
+
+    def start(**options: str) -> Any:
+        given = {"root": str(lone_root.path), "queue": "orders", "group": "lake"} | options
+        driver = Driver(parse_options(given, STREAM_READ))
+        started.append(driver)
+        driver.begin()
+        driver.fence()
+        return driver
+
+    yield start
+    for driver in started:
+        driver.close()

@@ -249,3 +249,15 @@ def test_reaper_without_its_folder_is_refused(tmp_path: Path, files: SuspiciousF
             Reaper(ReaperConfig(tmp_path / name), files)
 
         assert refused.value.exit_code is ExitCode.ROOT
+
+
+def test_a_batch_that_spark_has_read_is_reaped_with_its_parts(
+    removed: Path, make_reaper: MakeReaper
+) -> None:
+    for part in ("0", "1"):
+        (removed / "lake:.batch" / part).mkdir(parents=True)
+        write_message(removed / "lake:.batch" / part / "orders:1")
+
+    assert make_reaper().reap() == 2
+
+    assert os.listdir(removed) == []

@@ -1,0 +1,56 @@
+"""`mqctl release --group`: give back the claims of a Spark query."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+from mq.errors import CommandFailed, ExitCode, StoreUnavailable
+from mq.lifecycle import Actor, Folder
+from mq.names import parse_queue_name
+from mq.spool.claims import Group
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.root import visit_root
+
+
+class Released(NamedTuple):
+    """How many messages are ready again, and the sealed batches that remain."""
+
+    group: str
+    given_back: int
+    sealed: list[int]
+
+    def __str__(self) -> str:
+        said = f"gave back {self.given_back} messages of group {self.group}"
+        if not self.sealed:
+            return said
+        batches = ", ".join(map(str, self.sealed))
+        return (
+            f"{said}; sealed and kept: batch {batches}. The query may have written these already: "
+            "start it again, or give them back with --force"
+        )
+
+
+def release_group(root: Path, name: str, force: bool) -> Released:
+    """Raises InvalidName, CommandFailed, StoreUnavailable."""
+    parse_queue_name(name)
+    spool = visit_root(root, Files(), Actor.SPARK)
+    try:
+        return _release(spool, name, force)
+    except OSError as error:
+        raise StoreUnavailable(f"group {name}: {error.strerror}: {error.filename}") from error
+    finally:
+        spool.close()
+
+
+def _release(spool: Spool, name: str, force: bool) -> Released:
+    group = Group(spool, name, str(uuid.uuid4()))
+    if not (spool.root / Folder.SPARK).exists() or not group.exists():
+        raise CommandFailed(ExitCode.NOT_FOUND, f"there is no group {name} in {spool.root}")
+    given_back = group.fence()
+    if force:
+        given_back += group.give_back_sealed()
+    spool.files.sync_file_system(spool.fd(Folder.SPARK))
+    return Released(name, given_back, group.sealed())

@@ -1,0 +1,133 @@
+"""The driver's part of a streaming read: claim, seal, finish."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from mq.errors import ClaimError
+from mq.lifecycle import Actor
+from mq.spool.claiming import Claim, Taken
+from mq.spool.claims import NOBODY, Group
+from mq.spool.files import Files
+from mq.spool.root import visit_root
+from pyspark_mq.backlog import Backlog
+from pyspark_mq.balance import Shares
+from pyspark_mq.batch_read import existing_queues
+from pyspark_mq.options import Options
+
+
+class Limits:
+    """How much one batch may hold, and which part takes what. A batch holds at least one message,
+    however large that is."""
+
+    def __init__(self, parts: int, max_messages: int | None, max_bytes: int | None) -> None:
+        self._shares = Shares(parts)
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
+        self.messages = 0
+        self._bytes = 0
+
+    def part_for(self, length: int) -> int | None:
+        """None if a message of so many bytes is for the next batch."""
+        if self.messages and self._max_bytes is not None and self._bytes + length > self._max_bytes:
+            return None
+        self._bytes += length
+        return self._shares.next_for(length)
+
+    def is_full(self) -> bool:
+        return self.messages == self._max_messages
+
+
+class Driver:
+    """One driver at work on its group; a newer one fences it off."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._spool = visit_root(options.root, Files(), Actor.SPARK)
+        self._group = Group(self._spool, options.group, str(uuid.uuid4()))
+        self._backlog = Backlog(self._spool, options.queues)
+        self._last = 0
+
+    def close(self) -> None:
+        self._spool.close()
+
+    def begin(self) -> None:
+        """Raises QueueNotFound."""
+        existing_queues(self._spool, self._options.queues)
+        self._group.make()
+
+    def fence(self) -> None:
+        """From here on this driver works for the group, and no earlier one."""
+        self._group.fence()
+
+    def first_start(self) -> int:
+        """After which batch a query without a checkpoint begins. The same after a crash: the floor
+        does not rise before that query's first batch is done. Raises ClaimError if the group
+        belongs to another query, as far as that can be told before the first read."""
+        floor, owner = self._group.floor(), self._group.owner()
+        if owner.query != NOBODY and floor > owner.start and not self._options.takes_over:
+            raise self._group.taken(owner)
+        return floor
+
+    def freeze(self) -> None:
+        """What waits now is all that will be read."""
+        self._backlog.freeze()
+
+    def report(self) -> dict[str, Any]:
+        """For the progress of the query: the last batch, and the lag in messages."""
+        return {"seq": self._last, "waiting": self._backlog.count()}
+
+    def next_batch(self, start: int, max_messages: int | None, max_bytes: int | None) -> int:
+        """The batch after `start`, sealed and durable; `start` if there is nothing to read.
+
+        Everything up to `start` is in Spark's commit log by now. Raises ClaimError.
+        """
+        self._finish_up_to(start)
+        self._last = start + 1
+        if self._group.is_sealed(start + 1):
+            # By this query before a crash, or by another driver; perhaps not durable yet.
+            self._group.sync_sealed()
+        elif not self._claim(start + 1, max_messages, max_bytes):
+            self._last = start
+        return self._last
+
+    def _finish_up_to(self, start: int) -> None:
+        floor = self._group.floor()
+        if start < floor:
+            raise ClaimError(
+                f"group {self._options.group}: the checkpoint is at batch {start}, but batches up "
+                f"to {floor} are done and gone: it is an old copy, or another query works with "
+                "this group. Start with a new checkpoint and the option takeover=true"
+            )
+        self.finish(start)
+
+    def _claim(self, batch: int, max_messages: int | None, max_bytes: int | None) -> bool:
+        """False if there was nothing to claim."""
+        parts = min(self._options.num_partitions, self._backlog.look())
+        if not parts:
+            return False
+        claim = self._group.begin(batch, parts)
+        limits = Limits(parts, max_messages, max_bytes)
+        self._fill(claim, limits)
+        if limits.messages and claim.seal():
+            return True
+        # Nothing was left to take; or another driver sealed this batch, which is then the one.
+        self._group.give_back_open()
+        return bool(limits.messages)
+
+    def _fill(self, claim: Claim, limits: Limits) -> None:
+        while not limits.is_full() and (message := self._backlog.pop()) is not None:
+            taken = claim.take(*message, limits.part_for)
+            limits.messages += taken is Taken.YES
+            if taken is Taken.DECLINED:
+                self._backlog.put_back(*message)
+                return
+
+    def parts_between(self, start: int, end: int) -> list[str]:
+        """The parts of the batches after `start` up to `end`. Raises ClaimError if one is gone."""
+        return [part for batch in range(start + 1, end + 1) for part in self._group.parts(batch)]
+
+    def finish(self, batch: int) -> None:
+        """Batches up to this one are in Spark's commit log: their messages go."""
+        self._group.finish(batch, self._options.archives)

@@ -1,0 +1,160 @@
+"""A streaming read: each batch is a claim, sealed before Spark hears of it.
+
+Spark's checkpoint holds {"seq": N}, the number of the last batch. Until N is in Spark's commit log
+its messages lie in one sealed folder that does not change, so N reads the same after any crash.
+`latestOffset(start)` is asked only once `start` is in the commit log; so all up to there is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from mq.errors import ClaimError
+from mq.lifecycle import Actor, Folder
+from mq.names import parse_file_name
+from mq.spool.claims import NOBODY, Group, Owner
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.root import visit_root
+from pyspark_mq.columns import MessageRow, OpenedMessage, read_row, refuse_damaged, to_batches
+from pyspark_mq.driver import Driver
+from pyspark_mq.options import Options
+
+Offset = dict[str, Any]
+
+QUERY_ID = "sql.streaming.queryId"
+
+
+class Part(InputPartition):  # type: ignore[misc]
+    """One part of a sealed batch; `start` is the batch before."""
+
+    def __init__(self, path: str, start: int) -> None:
+        self.path = path
+        self.start = start
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Runs in the driver's Python, but for `read`, which runs in the tasks."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._driver: Driver | None = None
+
+    def initialOffset(self) -> Offset:
+        """Asked twice for the first batch, and again when that is replayed."""
+        if self._driver is None:
+            # Before the driver of a query that may own the group is fenced off.
+            driver = self._open()
+            driver.first_start()
+            driver.fence()
+            self._driver = driver
+        return {"seq": self._driver.first_start()}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        rows, size = self._limits(limit)
+        return {"seq": self._working().next_batch(start["seq"], rows, size)}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.max_messages is not None:
+            return ReadMaxRows(self._options.max_messages)
+        if self._options.max_bytes is not None:
+            return ReadMaxBytes(self._options.max_bytes)
+        return ReadAllAvailable()
+
+    def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
+        """Spark knows one limit at a time; if it asks for all, none holds."""
+        if isinstance(limit, ReadAllAvailable):
+            return None, None
+        return self._options.max_messages, self._options.max_bytes
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._working().freeze()
+
+    def reportLatestOffset(self) -> Offset | None:
+        return self._working().report()
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        return [
+            Part(path, start["seq"])
+            for path in self._working().parts_between(start["seq"], end["seq"])
+        ]
+
+    def commit(self, end: Offset) -> None:
+        self._working().finish(end["seq"])
+
+    def stop(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        spool = visit_root(self._options.root, Files(), Actor.SPARK)
+        try:
+            if isinstance(partition, Part):
+                self._require_own(spool, partition)
+                yield from to_batches(self._rows(spool, partition.path))
+        finally:
+            spool.close()
+
+    def _require_own(self, spool: Spool, partition: Part) -> None:
+        """Only a task knows the query's id. Raises ClaimError if the group is another query's."""
+        query = TaskContext.get().getLocalProperty(QUERY_ID)
+        group = Group(spool, self._options.group, NOBODY)
+        group.take_for(Owner(query, partition.start), self._options.takes_over)
+
+    def _rows(self, spool: Spool, path: str) -> Iterator[MessageRow]:
+        for name in self._names(spool, path):
+            parsed = parse_file_name(name)
+            if parsed is None:
+                continue
+            fd = spool.files.open_message(spool.fd(Folder.SPARK), f"{path}/{name}")
+            try:
+                row = read_row(spool.files, OpenedMessage(fd, *parsed, "claimed"))
+                if row.value is None:
+                    self._keep_damaged(spool, fd, row, f"{Folder.SPARK}/{path}/{name}")
+            finally:
+                spool.files.close(fd)
+            yield row
+
+    def _names(self, spool: Spool, path: str) -> list[str]:
+        try:
+            return sorted(spool.names_below(Folder.SPARK, path))
+        except FileNotFoundError:
+            raise ClaimError(
+                f"group {self._options.group}: {spool.path(Folder.SPARK, path)} is not there any "
+                "more: the batch is done already, or somebody took it away"
+            ) from None
+
+    def _keep_damaged(self, spool: Spool, fd: int, row: MessageRow, path: str) -> None:
+        """A second name in `corrupt`, where a person finds it when the batch is long gone; the
+        claim stays as it is."""
+        if self._options.is_failfast:
+            refuse_damaged(row, path)
+        try:
+            spool.files.link(fd, spool.fd(Folder.CORRUPT), f"{row.queue}:{row.id}")
+        except FileExistsError:
+            # By an earlier read of this batch.
+            pass
+
+    def _working(self) -> Driver:
+        """The one of this process; its first call fences off the one before."""
+        if self._driver is None:
+            self._driver = self._open()
+            self._driver.fence()
+        return self._driver
+
+    def _open(self) -> Driver:
+        driver = Driver(self._options)
+        driver.begin()
+        return driver

@@ -1,0 +1,151 @@
+"""A streaming read: exactly once, batch by batch; who else reads, and how much at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mq.lifecycle import Actor
+from mq.spool.claims import Group, Owner
+from mq.spool.files import Files
+from mq.spool.root import visit_root
+from pyspark_mq.driver import Driver
+from tests.spark.conftest import Root
+
+
+class Lake:
+    """A query from the queue `orders` to Parquet, run as often as one likes."""
+
+    def __init__(self, spark: Any, root: Root, folder: Path) -> None:
+        self.spark = spark
+        self.root = root
+        self.folder = folder
+        self.checkpoint = folder / "checkpoint"
+
+    def run(self, **options: str) -> Any:
+        """Until nothing is left; returns the query. Raises what the query raises."""
+        query = self.start(**options)
+        query.awaitTermination()
+        return query
+
+    def start(self, **options: str) -> Any:
+        given = {"root": str(self.root.path), "queue": "orders", "group": "lake"} | options
+        writer = self.spark.readStream.format("mq").options(**given).load().writeStream
+        writer = writer.format("parquet").option("path", str(self.folder / "lake"))
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        return writer.trigger(availableNow=True).start()
+
+    def bodies(self) -> list[bytes]:
+        rows = self.spark.read.parquet(str(self.folder / "lake")).select("value").collect()
+        return sorted(bytes(row.value) for row in rows)
+
+
+@pytest.fixture
+def lake(spark: Any, lone_root: Root, tmp_path: Path) -> Lake:
+    return Lake(spark, lone_root, tmp_path)
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%03d" % number for number in range(count)]
+
+
+def test_each_message_is_in_the_lake_once_over_several_runs(lake: Lake) -> None:
+    lake.root.put("orders", *numbered(5))
+    lake.run()
+    lake.root.put("orders", b"later")
+    lake.run()
+    lake.run()
+
+    assert lake.bodies() == [*numbered(5), b"later"]
+    assert lake.root.names("queues") == []
+
+
+def test_a_limit_makes_several_batches(lake: Lake) -> None:
+    lake.root.put("orders", *numbered(5))
+
+    query = lake.run(maxMessagesPerTrigger="2")
+
+    assert [batch["numInputRows"] for batch in query.recentProgress] == [2, 2, 1]
+
+
+def test_progress_shows_how_many_messages_wait(lake: Lake) -> None:
+    lake.root.put("orders", *numbered(5))
+
+    query = lake.run(maxMessagesPerTrigger="3")
+
+    reported = [json.loads(batch["sources"][0]["latestOffset"]) for batch in query.recentProgress]
+    assert [offset["waiting"] for offset in reported] == [2, 0]
+
+
+def test_a_deleted_checkpoint_is_an_error_until_it_takes_over(lake: Lake, tmp_path: Path) -> None:
+    lake.root.put("orders", b"one")
+    lake.run()
+    lake.root.put("orders", b"two")
+    lake.checkpoint = tmp_path / "new checkpoint"
+
+    with pytest.raises(Exception, match=r"group lake belongs to query .* takeover=true"):
+        lake.run()
+    assert lake.bodies() == [b"one"]
+
+    # Spark's file sink skips a batch whose number it has, so a new checkpoint needs a new folder.
+    lake.folder = tmp_path / "new lake"
+    lake.run(takeover="true")
+    assert lake.bodies() == [b"two"]
+
+
+def test_a_checkpoint_deleted_before_its_first_batch_was_done_is_an_error_too(
+    lake: Lake, tmp_path: Path, start_driver: Callable[..., Driver]
+) -> None:
+    """Here the driver cannot tell, so a task does: only that knows the query."""
+    lake.root.put("orders", b"one")
+    assert start_driver().next_batch(0, None, None) == 1
+    spool = visit_root(lake.root.path, Files(), Actor.SPARK)
+    Group(spool, "lake", "task").take_for(Owner("another-query", 0), takes_over=False)
+    spool.close()
+
+    with pytest.raises(Exception, match="group lake belongs to query another-query"):
+        lake.run()
+
+    lake.run(takeover="true")
+    assert lake.bodies() == [b"one"]
+
+
+def test_a_damaged_message_has_no_value_and_is_kept_aside(lake: Lake) -> None:
+    damaged, _ = lake.root.put("orders", b"one", b"two")
+    (lake.root.path / "queues/orders" / damaged).write_bytes(b"0ne")
+
+    lake.run()
+
+    rows = lake.spark.read.parquet(str(lake.folder / "lake")).collect()
+    assert {row.id: row.value and bytes(row.value) for row in rows}[damaged] is None
+    assert (lake.root.path / "corrupt" / f"orders:{damaged}").read_bytes() == b"0ne"
+
+
+def test_a_damaged_message_fails_the_query_in_failfast(lake: Lake) -> None:
+    [damaged] = lake.root.put("orders", b"one")
+    (lake.root.path / "queues/orders" / damaged).write_bytes(b"0ne")
+
+    with pytest.raises(Exception, match=rf"orders:{damaged} fails its seal.*mode=permissive"):
+        lake.run(mode="failfast")
+
+    lake.run(mode="permissive")
+    assert (lake.root.path / "corrupt" / f"orders:{damaged}").exists()
+
+
+def test_messages_can_be_archived_instead_of_removed(lake: Lake) -> None:
+    lake.root.put("orders", b"one")
+
+    lake.run(commit="archive")
+
+    [kept] = (lake.root.path / "spark/archive/lake/1").glob("*/*")
+    assert kept.read_bytes() == b"one"
+    assert lake.root.names("remove") == []
+
+
+def test_a_queue_that_does_not_exist_fails_the_query(lake: Lake) -> None:
+    with pytest.raises(Exception, match="there is no queue refunds"):
+        lake.run(queue="refunds")
