@@ -91,7 +91,7 @@ class OldFiles(WatchedFiles):
 
     def __init__(self) -> None:
         super().__init__()
-        self._renames_without_replacing = False
+        self.renames_without_replacing = False
         self._has_unnamed_files = False
 
 

@@ -38,7 +38,7 @@ class Files:
 
     def __init__(self) -> None:
         self._libc = load_libc()
-        self._renames_without_replacing = True
+        self.renames_without_replacing = True
         self._has_unnamed_files = True
         self._temporary_names: dict[int, tuple[int, str]] = {}
 
@@ -48,9 +48,9 @@ class Files:
         """Move atomically; never replace. Raises FileExistsError if `target` is taken.
 
         Without RENAME_NOREPLACE in the file system: link, then unlink. A crash between the two
-        leaves both names of one file, which a sweep or `mqctl fsck` sees by the inode.
+        leaves both names of one file; the next move between them, or fsck, takes one away.
         """
-        if self._renames_without_replacing:
+        if self.renames_without_replacing:
             if not self._libc.renameat2(
                 source_fd, _name(source), target_fd, _name(target), _RENAME_NOREPLACE
             ):
@@ -58,19 +58,23 @@ class Files:
             code = ctypes.get_errno()
             if code not in _LACKS_RENAME_FLAGS:
                 raise OSError(code, os.strerror(code), source, None, target)
-            self._renames_without_replacing = False
+            self.renames_without_replacing = False
         self._link_and_unlink(source_fd, source, target_fd, target)
 
     def _link_and_unlink(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         try:
-            os.link(
-                source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd, follow_symlinks=False
-            )
+            self._link_name(source_fd, source, target_fd, target)
+        except FileExistsError:
+            # A crash came between the two calls of a move between these names; finish it. Whoever
+            # is between them now holds the message's lock, or moves it to `remove` as we do.
+            if not _is_one_file(source_fd, source, target_fd, target):
+                raise
+            self.unlink(source_fd, source)
         except PermissionError:
             # A folder cannot be linked. A plain rename of one replaces only an empty folder.
             if not os.path.isdir(f"/proc/self/fd/{source_fd}/{source}"):
                 raise
-            os.rename(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd)
+            self._rename_replacing(source_fd, source, target_fd, target)
         else:
             try:
                 self.unlink(source_fd, source)
@@ -78,6 +82,12 @@ class Files:
                 # Somebody else moved it in between: that move counts, so this name must not stay.
                 self.unlink(target_fd, target)
                 raise
+
+    def _link_name(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        os.link(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd, follow_symlinks=False)
+
+    def _rename_replacing(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        os.rename(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd)
 
     def unlink(self, folder_fd: int, name: str) -> None:
         os.unlink(name, dir_fd=folder_fd)
@@ -113,7 +123,7 @@ class Files:
                     raise
                 self._has_unnamed_files = False
         name = f"{HIDDEN}{secrets.token_hex(8)}"
-        fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode, dir_fd=folder_fd)
+        fd = self.create(folder_fd, name, mode)
         self._temporary_names[fd] = (folder_fd, name)
         try:
             is_ours = self.lock(fd)
@@ -130,7 +140,7 @@ class Files:
     def create(self, folder_fd: int, name: str, mode: int) -> int:
         """A new file to write, with its name from the start. Raises FileExistsError if `name` is
         taken, also by a link that leads nowhere."""
-        return os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode, dir_fd=folder_fd)
+        return os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode, dir_fd=folder_fd)
 
     def link(self, fd: int, folder_fd: int, name: str) -> None:
         """Give an unnamed file its name. Raises FileExistsError if `name` is taken."""
@@ -276,6 +286,13 @@ def _is_free(take_lock: Callable[..., object], *arguments: object) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
+
+
+def _is_one_file(folder_fd: int, name: str, other_fd: int, other: str) -> bool:
+    return os.path.samestat(
+        os.stat(name, dir_fd=folder_fd, follow_symlinks=False),
+        os.stat(other, dir_fd=other_fd, follow_symlinks=False),
+    )
 
 
 def _name(text: str) -> bytes:

@@ -29,6 +29,7 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
     for source, name in _places(queue, message_id):
         if work.spool.move_aside(source, name, Folder.REMOVE, file_name(queue, message_id)):
             _forget(work, source, queue, message_id)
+            _remove_other_names(work, queue, message_id)
             yield _unsynced(source, queue)
             return
     if not work.spool.exists(Folder.REMOVE, file_name(queue, message_id)):
@@ -64,6 +65,7 @@ def remove_leased(
             )
         if moved:
             _forget(work, source, queue, message_id)
+            _remove_other_names(work, queue, message_id)
             yield _unsynced(source, queue)
             return None
     raise no_message(queue, message_id)
@@ -72,6 +74,13 @@ def remove_leased(
 def _places(queue: QueueName, message_id: MessageId) -> Iterator[tuple[Folder, str]]:
     flat, below = file_name(queue, message_id), queue_path(queue, message_id)
     return ((folder, below if folder is Folder.QUEUES else flat) for folder in _ORDER)
+
+
+def _remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId) -> None:
+    """Where a move is a link and an unlink, a crash between the two leaves both names."""
+    if not work.files.renames_without_replacing:
+        for source, name in _places(queue, message_id):
+            work.spool.move_aside(source, name, Folder.REMOVE, file_name(queue, message_id))
 
 
 def _forget(work: Workspace, source: Folder, queue: QueueName, message_id: MessageId) -> None:

@@ -82,6 +82,37 @@ async def test_released_message_is_next_again(root: Path, files: WatchedFiles) -
         assert await drain(store) == published
 
 
+async def test_message_with_two_names_is_given_out_once(root: Path) -> None:
+    """A crash came between the link and the unlink of a receive, or of a redelivery."""
+    async with store_on(root, OldFiles()) as store:
+        message_id = await publish(store, b"body")
+        os.link(root / "queues/orders" / message_id, root / f"delay/orders:{message_id}")
+        assert await drain(store) == [message_id]
+        assert names_in(root / "queues/orders") == []
+
+        os.link(root / f"delay/orders:{message_id}", root / "queues/orders" / message_id)
+        stamp(root / f"delay/orders:{message_id}", due_in_seconds=-1)
+        with closing(Mover(MoverConfig(root / "delay", root / "queues"), OldFiles())) as mover:
+            mover.scan()
+            mover.move_due()
+        assert names_in(root / "delay") == []
+        assert await drain(store) == [message_id]
+
+
+@pytest.mark.parametrize("is_leased", [False, True])
+async def test_message_with_two_names_is_removed_with_both(root: Path, is_leased: bool) -> None:
+    async with store_on(root, OldFiles()) as store:
+        message_id = await publish(store, b"body")
+        received = await receive(store)
+        os.link(root / f"delay/orders:{message_id}", root / "queues/orders" / message_id)
+
+        leases = frozenset({received.lease}) if is_leased else None
+        await store.remove(ORDERS, message_id, leases)
+
+        assert names_in(root / "delay") == names_in(root / "queues/orders") == []
+        assert names_in(root / "remove") == [f"orders:{message_id}"]
+
+
 async def test_queue_is_deleted_with_all_its_messages(root: Path, files: WatchedFiles) -> None:
     async with store_on(root, files) as store:
         message_ids = [await publish(store, body) for body in (b"1", b"2")]
