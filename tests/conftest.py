@@ -56,11 +56,11 @@ class Process:
 class Server(Process):
     """`mq` on a root, ready for requests."""
 
-    def __init__(self, root: Path, *flags: str, log: Path, module: str = "mq") -> None:
+    def __init__(self, root: Path, *flags: str, log: Path) -> None:
         self.root = root
         self.flags = flags
         self._seen = len(log.read_text()) if log.exists() else 0
-        super().__init__(module, f"--root={root}", "--port=0", *flags, log=log)
+        super().__init__("mq", f"--root={root}", "--port=0", *flags, log=log)
         wait_until(lambda: self._find_port() or self.popen.poll() is not None, 30)
         port = self._find_port()
         assert port is not None, self.log()

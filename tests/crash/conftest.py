@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 
 import pytest
 
@@ -11,22 +13,50 @@ from mq.spool.files import Files
 from mq.spool.root import open_root
 from tests.conftest import Process
 
-Figures = Callable[[str], None]
+_MEMORY = Path("/dev/shm")
 
-_FIGURES = pytest.StashKey[list[str]]()
+PrintFigures = Callable[[str, str], None]
+
+_FIGURES = pytest.StashKey[dict[str, list[str]]]()
 
 
 @pytest.fixture
-def print_figures(request: pytest.FixtureRequest) -> Figures:
-    """`print_figures(text)` shows a table below the summary of the run."""
-    return request.config.stash.setdefault(_FIGURES, []).append
+def print_figures(request: pytest.FixtureRequest) -> PrintFigures:
+    """`print_figures(head, line)` puts a line below that head, which is shown with all its lines
+    after the summary of the run."""
+    tables = request.config.stash.setdefault(_FIGURES, {})
+
+    def add(head: str, line: str) -> None:
+        tables.setdefault(head, []).append(line)
+
+    return add
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    for text in config.stash.get(_FIGURES, []):
-        terminalreporter.write_line(f"\n{text}")
+    for head, lines in config.stash.get(_FIGURES, {}).items():
+        for line in ("", head, *lines):
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def quick_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder where many small files are quick, in memory if that keeps extended attributes. What
+    a test does there is not about that file system."""
+    with TemporaryDirectory(dir=_MEMORY if _keeps_attributes(_MEMORY) else tmp_path) as folder:
+        if not _keeps_attributes(Path(folder)):
+            pytest.skip("no user extended attributes in /dev/shm and the temporary folder")
+        yield Path(folder)
+
+
+def _keeps_attributes(folder: Path) -> bool:
+    try:
+        with TemporaryFile(dir=folder) as file:
+            os.setxattr(file.fileno(), "user.mq", b"probe")
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture

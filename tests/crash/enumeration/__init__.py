@@ -1,0 +1,19 @@
+"""Power cuts by enumeration: from each cut of a recorded run, every state that the crash model
+allows, the real restart on it, and what clients were promised compared with what they get.
+
+    recorder.py   a double of Files: performs each call and notes it on a Disk
+    disk.py       changes of names and attributes as one log, data, syncs
+    states.py     what a power cut can leave of a Disk
+    restart.py    a state laid out as files, server, mover and reaper started on it, all drained
+    ledger.py     what clients asked for and were told
+    promises.py   what that promises them after a cut, compared with what they get
+    check.py      every state of a run, restarted, against the ledger
+    server.py     a store whose batches are the same in each run
+    scene.py      clients, mover, reaper and a person's hands on one disk
+    acting.py     what runs are made of; publishing.py, leasing.py, ending.py, together.py
+    rows.py       what is run: one row for each operation of the document's table
+    runs.py       runs of a row, until they have left enough states
+
+disk, recorder and states know nothing of queues: whoever works through `mq.spool.files` can be
+recorded.
+"""

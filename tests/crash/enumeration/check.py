@@ -1,0 +1,112 @@
+"""Every state of a run, restarted, against what clients were promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.crash.enumeration.disk import Disk, Said
+from tests.crash.enumeration.ledger import Ledger
+from tests.crash.enumeration.promises import Outcome, Promises, violations
+from tests.crash.enumeration.recorder import Abilities
+from tests.crash.enumeration.restart import Restarts
+from tests.crash.enumeration.states import State, states_of
+
+
+class Violation(NamedTuple):
+    """A promise that does not hold after a cut."""
+
+    event: int
+    what: str
+    state: State | None
+
+
+@dataclass
+class Counts:
+    """How much was enumerated. `states` are those that a cut of a run left, `restart_states` those
+    that a cut of a restart added."""
+
+    runs: int = 0
+    cuts: int = 0
+    states: set[State] = field(default_factory=set)
+    restart_states: set[State] = field(default_factory=set)
+    checks: int = 0
+
+
+class Checker:
+    """For runs on one kind of file system. A state is restarted once, whichever runs lead to it.
+
+    Of every `cut_every` states one has its restart cut too, at each step, and the restart after
+    that, up to `depth` times.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        abilities: Abilities,
+        max_receives: int = 0,
+        cut_every: int = 1,
+        depth: int = 3,
+    ) -> None:
+        self._restarts = Restarts(root, abilities, max_receives)
+        self._max_receives = max_receives
+        self._cut_every = cut_every
+        self._depth = depth
+        self._restarted: dict[State, tuple[Outcome | str, list[State]]] = {}
+        self._ends: dict[tuple[State, int], frozenset[Outcome | str]] = {}
+        self._checked: set[tuple[State, Promises]] = set()
+        self.clock = self._restarts.clock
+
+    def close(self) -> None:
+        self._restarts.close()
+
+    def check(self, disk: Disk, since: int, counts: Counts) -> Iterator[Violation]:
+        """Of a recorded run, from event `since` on. Each promise is that of the moment."""
+        ledger = Ledger(self._max_receives)
+        told = 0
+        promises = ledger.freeze()
+        counts.runs += 1
+        counts.cuts += len(disk.events) - since + 1
+        for number, state in states_of(disk, since):
+            if told < number:
+                for event in disk.events[told:number]:
+                    if isinstance(event, Said):
+                        event.fact(ledger)
+                told, promises = number, ledger.freeze()
+            counts.states.add(state)
+            if (state, promises) in self._checked:
+                continue
+            self._checked.add((state, promises))
+            depth = 0 if len(counts.states) % self._cut_every else self._depth
+            for end in self._all_ends(state, depth, counts):
+                counts.checks += 1
+                found = [end] if isinstance(end, str) else violations(promises, end)
+                yield from (Violation(number, what, state) for what in found)
+        yield from (Violation(told, what, None) for what in ledger.broken)
+
+    def _all_ends(self, state: State, depth: int, counts: Counts) -> frozenset[Outcome | str]:
+        """What the restart comes to if nothing cuts it, and if it is cut anywhere, and again."""
+        known = self._ends.get((state, depth))
+        if known is not None:
+            return known
+        end, cuts = self._restart(state)
+        ends = {end}
+        self._ends[state, depth] = frozenset(ends)
+        if depth:
+            counts.restart_states.update(cuts)
+            for cut in cuts:
+                ends |= self._all_ends(cut, depth - 1, counts)
+            self._ends[state, depth] = frozenset(ends)
+        return self._ends[state, depth]
+
+    def _restart(self, state: State) -> tuple[Outcome | str, list[State]]:
+        """How it ends, and what a cut within it leaves."""
+        if state not in self._restarted:
+            restarted = self._restarts.restart(state)
+            cuts = dict.fromkeys(cut.state for cut in states_of(restarted.disk))
+            cuts.pop(state, None)
+            end = restarted.outcome or f"no restart: {restarted.refusal}"
+            self._restarted[state] = end, list(cuts)
+        return self._restarted[state]

@@ -1,0 +1,53 @@
+"""Receive, and everything that ends a lease but a removal."""
+
+from __future__ import annotations
+
+import random
+
+from tests.crash.enumeration.acting import LARGE, lease_seconds, stock
+from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
+from tests.crash.enumeration.scene import Scene
+
+
+def receive(scene: Scene, chance: random.Random) -> None:
+    clients = stock(scene, chance, ready=chance.randint(1, 4), leased=chance.randrange(2))
+    for _ in range(chance.randint(1, 2)):
+        queues = chance.choices(["a", "a", "a.b"], k=chance.randint(1, 3))
+        clients.run(*(clients.receive(queue, lease_seconds(chance)) for queue in queues))
+
+
+def redeliver(scene: Scene, chance: random.Random) -> None:
+    clients = stock(scene, chance, ready=1, leased=chance.randint(1, 3))
+    for _ in range(chance.randint(1, 2)):
+        scene.clock.pass_seconds(2)
+        scene.move()
+        clients.run(*(clients.receive("a", lease_seconds(chance)) for _ in range(2)))
+
+
+def release(scene: Scene, chance: random.Random) -> None:
+    clients = stock(scene, chance, ready=chance.randint(2, 4))
+    received = clients.run(*(clients.receive("a", LONG_SECONDS) for _ in range(2)))
+    clients.run(*(clients.release(each) for each in received))
+    clients.run(clients.receive("a", lease_seconds(chance)), clients.publish("a"))
+
+
+def dead_letter(scene: Scene, chance: random.Random) -> None:
+    clients = stock(scene, chance, ready=chance.randint(1, 2))
+    for _ in range(2):
+        number = chance.randint(1, 2)
+        clients.run(*(clients.receive("a", SHORT_SECONDS) for _ in range(number)))
+        scene.clock.pass_seconds(2)
+        scene.move()
+    clients.run(clients.publish("a.b"))
+
+
+def set_aside(scene: Scene, chance: random.Random) -> None:
+    """Damaged messages, which were never promised to anybody."""
+    clients = stock(scene, chance, ready=1)
+    for _ in range(chance.randint(1, 3)):
+        size = chance.choice([20, LARGE])
+        scene.place_damaged(chance.choice(["new/a:", "queues/a/"]), size)
+    if chance.random() < 0.5:
+        clients.server.sweep()
+    clients.run(*(clients.receive("a", LONG_SECONDS) for _ in range(2)))
+    clients.server.sweep()

@@ -1,0 +1,221 @@
+"""What clients were promised: a ledger is told what was asked for and what was answered, in order.
+
+In between an operation may have happened or not; after a 503, too. Bodies are unique: they tell
+messages apart before an id is known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.crash.enumeration.clock import RESTART_NS
+from tests.crash.enumeration.promises import Got, Is, Promise, Promises
+
+
+class Lease(NamedTuple):
+    """What a receiver was told, and not before when."""
+
+    number: int
+    begun_ns: int
+    visible_ns: int
+
+
+@dataclass
+class Message:
+    """What is known of one message. Its lease is over at `hidden_until_ns`."""
+
+    body: bytes
+    queue: str
+    message_id: str | None = None
+    exists: Is = Is.MAYBE
+    hidden: Is = Is.NOT
+    hidden_until_ns: int = 0
+    lease: int = 0
+    count: int = 0
+    removals: int = 0
+    is_published: bool = False
+    is_doubtful: bool = False
+    """Its queue was deleted while it was being published."""
+
+
+@dataclass
+class Ledger:
+    """All messages and queues that clients know of."""
+
+    max_receives: int = 0
+    messages: dict[bytes, Message] = field(default_factory=dict)
+    queues: dict[str, Is] = field(default_factory=dict)
+    kept: set[bytes] = field(default_factory=set)
+    receiving: Counter[str] = field(default_factory=Counter)
+    deleting: Counter[str] = field(default_factory=Counter)
+    creating: Counter[str] = field(default_factory=Counter)
+    made_meanwhile: set[str] = field(default_factory=set)
+    broken: list[str] = field(default_factory=list)
+
+    def freeze(self) -> Promises:
+        messages = frozenset(self._promise(message) for message in self.messages.values())
+        return messages, frozenset(self.queues.items()), frozenset(self.kept)
+
+    def _promise(self, message: Message) -> Promise:
+        exists, hidden = message.exists, message.hidden
+        if exists is Is.SURE and (message.removals or self.deleting[message.queue]):
+            exists = Is.MAYBE
+        is_over = message.hidden_until_ns <= RESTART_NS
+        if hidden is not Is.MAYBE and is_over and self._receives(message):
+            hidden = Is.MAYBE
+        return Promise(
+            message.body,
+            message.message_id,
+            self._places(message),
+            exists,
+            hidden,
+            message.hidden_until_ns,
+            message.lease,
+        )
+
+    def _receives(self, message: Message) -> int:
+        return self.receiving[message.queue] + self.receiving[f"{message.queue}.dead"]
+
+    def _places(self, message: Message) -> frozenset[str]:
+        """A message that was received `max_receives` times goes to the dead letters."""
+        here, dead = message.queue, f"{message.queue}.dead"
+        if not self.max_receives or message.count + self._receives(message) < self.max_receives:
+            return frozenset({here})
+        is_sure = message.count >= self.max_receives and message.hidden is Is.SURE
+        return frozenset({dead} if is_sure else {here, dead})
+
+    def gone(self) -> frozenset[bytes]:
+        return frozenset(m.body for m in self.messages.values() if m.exists is Is.NOT)
+
+    def of(self, message_id: str) -> Message:
+        return next(m for m in self.messages.values() if m.message_id == message_id)
+
+    def of_queue(self, queue: str) -> list[Message]:
+        return [message for message in self.messages.values() if message.queue == queue]
+
+    # Publishing
+
+    def asks_publish(self, queue: str, body: bytes, hidden_until_ns: int = 0) -> None:
+        """The same body again is the same message, under its own id."""
+        hidden = Is.SURE if hidden_until_ns else Is.NOT
+        message = Message(body, queue, hidden=hidden, hidden_until_ns=hidden_until_ns)
+        self.messages.setdefault(body, message)
+
+    def is_published(self, body: bytes, message_id: str) -> None:
+        message = self.messages[body]
+        message.is_published = True
+        message.message_id = message_id
+        if message.exists is Is.MAYBE and not message.is_doubtful:
+            message.exists = Is.SURE
+
+    # Receiving
+
+    def asks_receive(self, queue: str) -> None:
+        self.receiving[queue] += 1
+
+    def is_received(self, queue: str, got: Got, lease: Lease, gone: frozenset[bytes]) -> None:
+        """`gone` are the bodies of messages that had been removed when that was asked."""
+        self.receiving[queue] -= 1
+        message = self.messages.get(got.body)
+        if message is None or queue not in (message.queue, f"{message.queue}.dead"):
+            self.broken.append(f"{got} is torn or of another queue")
+            return
+        if got.body in gone:
+            self.broken.append(f"{got} was given out though it was removed")
+        if message.hidden is Is.SURE and message.hidden_until_ns > lease.begun_ns:
+            self.broken.append(f"{got} was given out within its visibility timeout")
+        if message.message_id not in (None, got.message_id):
+            self.broken.append(f"{got} had another id: {message.message_id}")
+        # Who has it under a durable lease relies on it, whatever the publisher was told.
+        if message.exists is Is.MAYBE and not message.removals and not message.is_doubtful:
+            message.exists = Is.SURE
+        message.message_id = got.message_id
+        message.hidden, message.hidden_until_ns = Is.SURE, lease.visible_ns
+        message.lease, message.count = lease.number, message.count + 1
+
+    def is_not_received(self, queue: str, *, is_certain: bool) -> None:
+        """204 or 404 if that is certain, else 503: some message may be under a lease."""
+        self.receiving[queue] -= 1
+        if not is_certain:
+            for message in self.of_queue(queue):
+                if message.hidden is Is.NOT:
+                    message.hidden = Is.MAYBE
+
+    def asks_release(self, message_id: str) -> None:
+        """Not durable by itself: from here on it may be ready or not."""
+        message = self.of(message_id)
+        message.hidden, message.count = Is.MAYBE, max(message.count - 1, 0)
+
+    # Removing
+
+    def asks_remove(self, message_id: str) -> None:
+        self.of(message_id).removals += 1
+
+    def is_removed(self, message_id: str) -> None:
+        message = self.of(message_id)
+        message.removals -= 1
+        message.exists = Is.NOT
+
+    def is_not_removed(self, message_id: str, *, is_certain: bool, why: str) -> None:
+        """404 or 412 if that is certain, else 503."""
+        message = self.of(message_id)
+        message.removals -= 1
+        if not is_certain:
+            message.exists = Is.MAYBE if message.exists is Is.SURE else message.exists
+        elif self._promise(message).exists is Is.SURE and why == "404":
+            self.broken.append(f"message {message_id} was not found")
+
+    # Queues
+
+    def asks_create(self, queue: str) -> None:
+        self.creating[queue] += 1
+        if self.queues.get(queue, Is.NOT) is Is.NOT:
+            self.queues[queue] = Is.MAYBE
+
+    def is_created(self, queue: str) -> None:
+        self.creating[queue] -= 1
+        self.queues[queue] = Is.MAYBE if self.deleting[queue] else Is.SURE
+        if self.deleting[queue]:
+            self.made_meanwhile.add(queue)
+
+    def is_not_created(self, queue: str) -> None:
+        self.creating[queue] -= 1
+
+    def is_missing(self, queue: str) -> None:
+        """404 of something that needs the queue."""
+        if self.queues.get(queue) is Is.SURE:
+            self.broken.append(f"queue {queue} was not found")
+
+    def asks_delete(self, queue: str) -> None:
+        self.queues[queue] = Is.MAYBE
+        self.deleting[queue] += 1
+        for message in self.of_queue(queue):
+            message.is_doubtful |= not message.is_published
+
+    def is_deleted(self, queue: str, bodies: Iterable[bytes]) -> None:
+        """`bodies` are those of the messages that were published before that was asked."""
+        self.deleting[queue] -= 1
+        # Whoever asked to make it meanwhile may have come before or after.
+        is_made = self.creating[queue] or queue in self.made_meanwhile
+        self.queues[queue] = Is.MAYBE if is_made else Is.NOT
+        self.made_meanwhile.discard(queue)
+        for body in bodies:
+            self.messages[body].exists = Is.NOT
+
+    def is_not_deleted(self, queue: str) -> None:
+        """503; after a 404 nothing was there."""
+        self.deleting[queue] -= 1
+        for message in self.of_queue(queue):
+            message.exists = Is.MAYBE if message.exists is Is.SURE else message.exists
+
+    # By hand
+
+    def keeps(self, content: bytes) -> None:
+        """A file that nobody was promised anything of; nothing may destroy it."""
+        self.kept.add(content)
+
+    def breaks(self, text: str) -> None:
+        self.broken.append(text)

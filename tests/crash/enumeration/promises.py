@@ -1,0 +1,110 @@
+"""What must hold after a cut, and whether what there is after a restart keeps it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+from typing import NamedTuple
+
+from tests.crash.enumeration.clock import RESTART_NS
+
+
+class Is(Enum):
+    """What a client may rely on."""
+
+    SURE = "sure"
+    MAYBE = "maybe"
+    NOT = "not"
+
+
+class Got(NamedTuple):
+    """A message as a receiver got it after a restart."""
+
+    queue: str
+    message_id: str
+    body: bytes
+
+
+class Outcome(NamedTuple):
+    """What there was after a restart: queues; what was ready; what came when every lease was over;
+    the leases and due times of what was hidden; all contents of files; what the restart left."""
+
+    queues: frozenset[str]
+    now: tuple[Got, ...]
+    later: tuple[Got, ...]
+    hidden: tuple[tuple[str, int, int], ...]
+    contents: frozenset[bytes]
+    leftovers: tuple[str, ...]
+
+
+class Promise(NamedTuple):
+    """What must hold of one message after a cut."""
+
+    body: bytes
+    message_id: str | None
+    queues: frozenset[str]
+    exists: Is
+    hidden: Is
+    hidden_until_ns: int
+    lease: int
+
+
+Promises = tuple[frozenset[Promise], frozenset[tuple[str, Is]], frozenset[bytes]]
+"""Of messages, of queues, and the contents that must still be in some file."""
+
+
+def violations(promises: Promises, outcome: Outcome) -> list[str]:
+    """What was promised and does not hold."""
+    messages, queues, kept = promises
+    found = [f"queue {q} is {'gone' if is_ is Is.SURE else 'back'}" for q, is_ in queues
+             if (is_ is Is.SURE and q not in outcome.queues)
+             or (is_ is Is.NOT and q in outcome.queues)]  # fmt: skip
+    found += [f"left behind: {name}" for name in outcome.leftovers]
+    found += [f"destroyed: {content[:40]!r}" for content in kept - outcome.contents]
+    known = {promise.body: promise for promise in messages}
+    for got, times in Counter((*outcome.now, *outcome.later)).items():
+        promise = known.get(got.body)
+        if promise is None or got.queue not in promise.queues:
+            found.append(f"torn, or never published there: {got}")
+        elif promise.message_id not in (None, got.message_id):
+            found.append(f"under another id: {got}")
+        if times > 1:
+            found.append(f"given out twice: {got}")
+    hidden = {message_id: (lease, due) for message_id, lease, due in outcome.hidden}
+    for promise in messages:
+        found += _violations_of(promise, outcome, hidden)
+    return found
+
+
+def _violations_of(
+    promise: Promise, outcome: Outcome, hidden: dict[str, tuple[int, int]]
+) -> list[str]:
+    in_now = any(got.body == promise.body for got in outcome.now)
+    in_later = any(got.body == promise.body for got in outcome.later)
+    if promise.exists is Is.NOT:
+        what = "came back" if in_now or in_later else ""
+    elif not in_now and not in_later:
+        what = "is lost" if promise.exists is Is.SURE else ""
+    else:
+        what = _is_in_the_wrong_place(promise, in_now, hidden)
+    return [f"message {promise.body[:40]!r} {what}"] if what else []
+
+
+def _is_in_the_wrong_place(
+    promise: Promise, in_now: bool, hidden: dict[str, tuple[int, int]]
+) -> str:
+    """A message that came, at once or later; what is wrong with that, empty if nothing is."""
+    is_leased = promise.hidden is Is.SURE and promise.hidden_until_ns > RESTART_NS
+    is_sure = promise.exists is Is.SURE
+    if is_leased and in_now:
+        return "was given out although it is under a lease"
+    if promise.hidden is Is.SURE and not is_leased and not in_now:
+        return "is still hidden after its lease"
+    if promise.hidden is Is.NOT and is_sure and not in_now:
+        return "is hidden without a lease"
+    if is_leased and is_sure:
+        lease, due = hidden.get(str(promise.message_id), (0, 0))
+        is_lease = promise.lease in (lease, 0)  # 0: it is delayed
+        if not is_lease or due < promise.hidden_until_ns:
+            return "is under another lease"
+    return ""

@@ -1,0 +1,65 @@
+"""The rows: one for each operation of the document's table, each run of it another one of its kind.
+
+To add one, write a function that plays on a scene, and put it in ROWS. What it chooses it takes
+from a generator that starts with the number of the run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tests.crash.enumeration.ending import delete_queue, first_start, make_queue, reap, remove
+from tests.crash.enumeration.leasing import dead_letter, receive, redeliver, release, set_aside
+from tests.crash.enumeration.publishing import (
+    deliver,
+    publish_delayed,
+    publish_few,
+    publish_large,
+    publish_many,
+    publish_own_ids,
+)
+from tests.crash.enumeration.recorder import MODERN, OLD, PLAIN, Abilities
+from tests.crash.enumeration.scene import Scene
+from tests.crash.enumeration.together import mixed, two_servers
+
+Play = Callable[[Scene, random.Random], None]
+
+
+class Row(NamedTuple):
+    """One kind of run."""
+
+    name: str
+    play: Play
+    abilities: Abilities = MODERN
+    max_receives: int = 0
+
+
+ROWS = (
+    Row("publish, few at once", publish_few),
+    Row("publish, many at once", publish_many),
+    Row("publish, a large body", publish_large),
+    Row("publish, no attributes", publish_few, PLAIN),
+    Row("publish, no unnamed files", publish_few, OLD),
+    Row("publish, delayed", publish_delayed),
+    Row("publish, delayed, no attributes", publish_delayed, PLAIN),
+    Row("publish, own ids", publish_own_ids),
+    Row("receive", receive),
+    Row("receive, no attributes", receive, PLAIN),
+    Row("redeliver", redeliver),
+    Row("release", release),
+    Row("dead letter", dead_letter, max_receives=1),
+    Row("dead letter after two", dead_letter, max_receives=2),
+    Row("remove", remove),
+    Row("remove, no attributes", remove, PLAIN),
+    Row("reap", reap),
+    Row("make a queue", make_queue),
+    Row("delete a queue", delete_queue),
+    Row("delete a queue, no renames without replacing", delete_queue, OLD),
+    Row("deliver what was left", deliver),
+    Row("set aside", set_aside),
+    Row("first start", first_start),
+    Row("mixed batches", mixed),
+    Row("two servers", two_servers),
+)

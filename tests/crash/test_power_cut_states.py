@@ -1,0 +1,52 @@
+"""Every state that a power cut can leave, restarted: no promise is broken.
+
+docs/reliability.md says how that is done.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.crash.conftest import PrintFigures
+from tests.crash.enumeration.rows import ROWS, Row
+from tests.crash.enumeration.runs import HEAD, LONG, SHORT, Enumerated, enumerate_row
+
+MOST_SHOWN = 3
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_what_was_answered_holds_after_a_cut_anywhere(
+    row: Row, quick_folder: Path, print_figures: PrintFigures
+) -> None:
+    enumerated = enumerate_row(quick_folder, row, SHORT)
+
+    print_figures(HEAD, enumerated.line())
+    assert not enumerated.violations, "\n".join(enumerated.violations[:MOST_SHOWN])
+    assert len(enumerated.counts.states) >= SHORT.states
+
+
+@pytest.mark.crash_long
+@pytest.mark.timeout(3600)
+def test_what_was_answered_holds_after_a_cut_anywhere_in_long_runs(
+    quick_folder: Path, print_figures: PrintFigures
+) -> None:
+    with ProcessPoolExecutor(os.cpu_count()) as processes:
+        rows = list(processes.map(partial(_enumerate_long, quick_folder), range(len(ROWS))))
+
+    states = set().union(*(row.counts.states for row in rows))
+    restarts = set().union(*(row.counts.restart_states for row in rows))
+    for row in rows:
+        print_figures(HEAD, row.line())
+    print_figures(HEAD, f"{'different in all':<56}{len(states):>8}{len(restarts - states):>10}")
+    violations = [violation for row in rows for violation in row.violations]
+    assert not violations, "\n".join(violations[:MOST_SHOWN])
+    assert len(states) >= 10_000
+
+
+def _enumerate_long(folder: Path, number: int) -> Enumerated:
+    return enumerate_row(folder / str(number), ROWS[number], LONG)
