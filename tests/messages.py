@@ -67,3 +67,10 @@ def write_set(folder: Path, *ids: str) -> Path:
     for each in ids:
         write_message(folder / f"orders:{each}", seal=seal_of(b"body"))
     return folder
+
+
+def delay(root: Path, queue: str, message_id: str, seconds: float = 1000) -> Path:
+    """Move a ready message to `delay`, as a delayed publish leaves it."""
+    source = root / "queues" / queue / message_id
+    stamp(source, seconds)
+    return source.rename(root / "delay" / f"{queue}:{message_id}")

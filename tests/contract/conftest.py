@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.conftest import Process, Server, wait_until
-from tests.messages import stamp
 from tests.mqctl import Ctl
 
 SMALL_BODY_BYTES = 65536
 """Up to here a body is handled in memory, above it is streamed: every framing is tested on both."""
+
+WAIT_TEST_SECONDS = 5
+"""Far less than anybody waits here: something woke the waiter, its time was not over."""
 
 MALFORMED_NAMES = [
     "..",
@@ -153,13 +155,10 @@ def take(wire: Wire, queue: str, message_id: str, more: str = "", /, **headers: 
     return wire.request("GET", f"/{queue}/messages?id={message_id}{more}", **headers)
 
 
-def delay(server: Server, queue: str, message_id: str, seconds: float = 1000) -> None:
-    """As a delayed publish leaves a message."""
-    target = server.root / "delay" / f"{queue}:{message_id}"
-    source = server.root / "queues" / queue / message_id
-    stamp(source, seconds)
-    source.rename(target)
-    wait_until(lambda: not source.exists())
+def begin_to_wait(server: Server, wire: Wire, queue: str, more: str = "") -> None:
+    wire.socket.settimeout(WAIT_TEST_SECONDS)
+    wire.send(request_bytes("GET", f"/{queue}/messages?wait=60{more}"))
+    wait_until_read(server, wire)
 
 
 def files_of(server: Server, queue: str) -> list[str]:

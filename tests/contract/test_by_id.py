@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Process, Server, wait_until
-from tests.contract.conftest import Answer, Wire, assert_problem, delay, start_mover, take
-from tests.messages import names_in, read_seal
+from tests.contract.conftest import Answer, Wire, assert_problem, start_mover, take
+from tests.messages import delay, names_in, read_seal
 
 LEAST = timedelta(microseconds=1)
 """The header is cut off to microseconds."""
@@ -43,7 +43,7 @@ def test_id_takes_that_very_message_in_any_state(
     if state == "leased":
         earlier = take(wire, queue, message_id)
     if state == "delayed":
-        delay(server, queue, message_id)
+        delay(server.root, queue, message_id)
 
     answer = take(wire, queue, message_id, "&visibility=60")
 
@@ -157,7 +157,7 @@ def test_a_message_taken_by_id_comes_back_when_its_lease_is_over(
 ) -> None:
     processes.append(start_mover(server.root))
     message_id = wire.publish(queue)
-    delay(server, queue, message_id)
+    delay(server.root, queue, message_id)
 
     take(wire, queue, message_id, "&visibility=0.2")
 

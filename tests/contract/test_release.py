@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Server
-from tests.contract.conftest import Wire, assert_problem, delay, take
+from tests.contract.conftest import Wire, assert_problem, take
+from tests.messages import delay
 
 
 @pytest.mark.parametrize("state", ["ready", "leased", "delayed"])
@@ -20,7 +21,7 @@ def test_visibility_0_releases_at_once(
         etag = wire.receive(queue).headers["etag"]
         headers = {"if_match": etag} if guarded else {}
     if state == "delayed":
-        delay(server, queue, message_id)
+        delay(server.root, queue, message_id)
 
     answer = take(wire, queue, message_id, "&visibility=0", **headers)
 
