@@ -2,6 +2,7 @@
 # make test   install what tests need and run them all
 # make crash  the long form of the crash tests, and their figures
 # make lint   ruff and mypy
+# make lock   write requirements.lock anew, with the newest versions that pyproject.toml allows
 # make clean  remove everything that these made
 #
 # Nothing outside this folder changes, except that root on Debian gets the packages of
@@ -18,7 +19,7 @@ IS_ROOT_ON_DEBIAN := test "$$(id -u)" = 0 && test -e /etc/debian_version
 APT_INSTALL := apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends
 
-.PHONY: run test crash lint clean apt
+.PHONY: run test crash lock lint clean apt
 
 run: $(VENV)/installed
 	@exec $(VENV)/bin/mq --standalone
@@ -33,6 +34,17 @@ lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+# For every Python and machine that is supported. No address of an index gets in: whoever installs
+# chooses where from, and the hashes say whether it is the same.
+lock: $(VENV)/bin/python
+	@$(PIP) install 'uv>=0.8'
+	@{ echo "# What MQ needs, by version and hash; written by 'make lock'. To install from it:"; \
+	echo "#   pip install --require-hashes -r requirements.lock && pip install --no-deps ."; \
+	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade \
+		pyproject.toml; } > requirements.lock.new
+	@mv requirements.lock.new requirements.lock
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from mq import __version__
-from mq.command import FOLDER, Mode, Seconds, Size, exit_codes_text, flag, run
+from mq.command import FILE, FOLDER, HostPort, Mode, Seconds, Size, exit_codes_text, flag, run
 from mq.config import MAX_VISIBILITY_SECONDS, STANDALONE_KEEP_SECONDS, ServerConfig
 from mq.logs import LOG_FORMATS, configure_logs
 
@@ -17,7 +18,7 @@ _DEFAULTS = ServerConfig()
 @click.command(name="mq", epilog=exit_codes_text())
 @flag("--root", "root", FOLDER, _DEFAULTS.root,
       "The folder tree; made if it is missing.")  # fmt: skip
-@flag("--address", "address", str, _DEFAULTS.address, "Where to listen.")
+@flag("--address", "address", str, _DEFAULTS.address, "Where to listen; empty for no TCP port.")
 @flag("--port", "port", click.IntRange(0, 65535), _DEFAULTS.port,
       "TCP port; 0 takes a free one, which the log names.")  # fmt: skip
 @flag("--workers", "workers", click.IntRange(1, 256), _DEFAULTS.workers,
@@ -33,7 +34,16 @@ _DEFAULTS = ServerConfig()
 @flag("--min-free", "min_free_bytes", Size(), None,
       "Below so much free space publish answers 503; 0 for no floor. "
       "[default: 16MiB, or 1 % of a smaller file system]")  # fmt: skip
-@flag("--mode", "mode", Mode(), "700", "Permissions of the folders that are made.")
+@flag("--mode", "mode", Mode(0o700), "700", "Permissions of the folders that are made.")
+@flag("--socket", "socket", FILE, None, "Listen on this unix socket too.")
+@flag("--socket-mode", "socket_mode", Mode(0o600), "600", "Permissions of the unix socket.")
+@click.option("--reuse-port", is_flag=True, help="Let other servers listen on the same port.")
+@flag("--token-file", "token_file", FILE, None,
+      "Who may do what: NAME SCOPES [QUEUES] TOKEN a line. SIGHUP reads it again.")  # fmt: skip
+@flag("--cert", "cert", FILE, None, "Speak TLS with this certificate and its chain, in PEM.")
+@flag("--key", "key", FILE, None, "The certificate's key, in PEM, without a password.")
+@flag("--admin", "admin", HostPort(), str(_DEFAULTS.admin),
+      "Where to tell of health and metrics, as HOST:PORT; empty for nowhere.")  # fmt: skip
 @flag("--log-format", "log_format", click.Choice(LOG_FORMATS), _DEFAULTS.log_format,
       "Form of the log on stderr.")  # fmt: skip
 @flag("--keep", "keep_seconds", Seconds(0), STANDALONE_KEEP_SECONDS,
@@ -47,7 +57,8 @@ def mq(keep_seconds: float, standalone: bool, **fields: Any) -> None:
     """
     from mq.server import serve
 
-    config = ServerConfig(**fields | {"root": fields["root"].absolute()})
+    paths = {name: each.absolute() for name, each in fields.items() if isinstance(each, Path)}
+    config = ServerConfig(**fields | paths)
     configure_logs(config.log_format, "mq")
     serve(config, keep_seconds if standalone else None)
 

@@ -10,11 +10,13 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import click
 
+from mq.config import Address
 from mq.errors import EXIT_CODES, CommandFailed, ExitCode
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,6 +28,7 @@ _PR_SET_PDEATHSIG = 1
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
+FILE = click.Path(path_type=Path, readable=False)
 FOLDER = click.Path(path_type=Path, readable=False)
 """A folder. Whoever opens it says what is wrong with it, and better than a look beforehand."""
 
@@ -64,20 +67,45 @@ class Seconds(click.FloatRange):
 
 
 class Mode(click.ParamType[int]):
-    """The permissions of a folder, in octal: `700`."""
+    """Permissions in octal, as `700`: at least those in `least`, which its owner needs."""
 
     name = "mode"
+
+    def __init__(self, least: int) -> None:
+        self._least = least
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
         if isinstance(value, int):
             return value
-        if not re.fullmatch(r"0?[0-7]{3}", str(value)) or int(str(value), 8) & 0o700 != 0o700:
+        is_octal = re.fullmatch(r"0?[0-7]{3}", str(value)) is not None
+        if not is_octal or int(str(value), 8) & self._least != self._least:
             self.fail(
-                f"{value!r} is not a folder's mode with all for its owner, like 700", param, ctx
+                f"{value!r} is not a mode that leaves its owner what {self._least:o} says",
+                param,
+                ctx,
             )
         return int(str(value), 8)
+
+
+class HostPort(click.ParamType[Address | None]):
+    """Where to listen: `127.0.0.1:8081`, `[::1]:8081`, `:8081` for every address; empty for
+    nowhere, which is None."""
+
+    name = "address"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Address | None:
+        if isinstance(value, Address):
+            return value
+        if not value:
+            return None
+        match = re.fullmatch(r"(?:\[([0-9a-fA-F:.%\w]+)\]|([^:\[\]]*)):(\d{1,5})", str(value))
+        if match is None or int(match[3]) > 65535:
+            self.fail(f"{value!r} is not HOST:PORT, as 127.0.0.1:8081 or [::1]:8081", param, ctx)
+        return Address(match[1] or match[2] or "0.0.0.0", int(match[3]))
 
 
 def flag(
@@ -100,6 +128,37 @@ def flag(
         envvar=variable or "MQ_" + name.lstrip("-").replace("-", "_").upper(),
         show_envvar=True, show_default=True, **given,
     )  # fmt: skip
+
+
+def metrics_flags(port_variable: str) -> Callable[[F], F]:
+    """--metrics-port and --metrics-address, as the parameter `metrics`: an Address, or None."""
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def with_address(
+            *, metrics_port: int | None, metrics_address: str, **fields: Any
+        ) -> object:
+            asked = None if metrics_port is None else Address(metrics_address, metrics_port)
+            return command(metrics=asked, **fields)
+
+        port = flag(
+            "--metrics-port",
+            "metrics_port",
+            click.IntRange(0, 65535),
+            None,
+            "Serve metrics on this port; 0 takes a free one.",
+            variable=port_variable,
+        )
+        address = flag(
+            "--metrics-address",
+            "metrics_address",
+            str,
+            "127.0.0.1",
+            "Where the metrics' port listens.",
+        )
+        return port(address(cast(F, with_address)))
+
+    return decorate
 
 
 def exit_codes_text(meanings: Mapping[ExitCode, str] = EXIT_CODES) -> str:

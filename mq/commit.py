@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ from mq.config import (
     RECOVERY_BACKOFF_SECONDS,
 )
 from mq.errors import StoreUnavailable
+from mq.histogram import CommitStats
 from mq.lifecycle import FIXED_FOLDERS
 
 log = structlog.get_logger(__name__)
@@ -107,6 +109,7 @@ class GroupCommitter:
         self._begin_batch = begin_batch
         self._end_calls = end_calls
         self._recover = recover
+        self.stats = CommitStats()
         self._loop = asyncio.get_running_loop()
         self._pending: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._failure: str | None = None
@@ -116,6 +119,15 @@ class GroupCommitter:
 
     def _start(self) -> None:
         self._thread.start()
+
+    @property
+    def failure(self) -> str | None:
+        """Why everything is refused now; None as a rule."""
+        return self._failure
+
+    def is_alive(self) -> bool:
+        """False once a defect ended the thread: only a restart helps."""
+        return self._thread.is_alive()
 
     async def run(self, operation: Operation[T], abandoned: Callable[[T], None] | None = None) -> T:
         """Run an operation and make it durable. Raises what it raises, or StoreUnavailable.
@@ -161,7 +173,10 @@ class GroupCommitter:
 
     def _run_batch(self, batch: list[_Waiting]) -> list[_Waiting]:
         """Commit a batch and wake those that are done; returns those that are not."""
+        started = time.perf_counter()
         failure = self._commit(batch)
+        self.stats.durations.observe(time.perf_counter() - started)
+        self.stats.operations.observe(len(batch))
         done = [waiting for waiting in batch if waiting.unsynced is None]
         self._loop.call_soon_threadsafe(_resolve, done)
         again = [waiting for waiting in batch if waiting.unsynced is not None]
@@ -252,9 +267,15 @@ class MemoryCommitter:
     """The committer of a root on tmpfs or ramfs, which have no stable medium: no barrier, no
     thread, each operation runs on the event loop at once."""
 
+    failure = None
+
     def __init__(self, begin_batch: Callable[[], None], end_calls: Callable[[], None]) -> None:
         self._begin_batch = begin_batch
         self._end_calls = end_calls
+        self.stats = CommitStats()
+
+    def is_alive(self) -> bool:
+        return True
 
     async def run(self, operation: Operation[T], abandoned: Callable[[T], None] | None = None) -> T:
         """Run an operation. Raises what it raises, or StoreUnavailable."""

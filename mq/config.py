@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -100,6 +101,21 @@ OWN_ID_WAIT_SECONDS = 10.0
 """How long a publish waits for another one of the same id before it answers 503."""
 
 MAX_DELAY_SECONDS = 365 * 86_400
+
+MAX_TOKEN_FILE_BYTES = 256 * KIB
+SHORT_TOKEN_CHARACTERS = 16
+"""A token with fewer is taken with a warning: it can be guessed."""
+
+TLS_HANDSHAKE_SECONDS = 10.0
+"""How long a client has to say what TLS it speaks."""
+
+MAX_METRIC_QUEUES = 500
+"""So many queues have metrics of their own, in the order of their names; the others share one."""
+
+SURVEY_PAUSE_FACTOR = 20
+"""A count of all messages that took T is not repeated within this many times T, however often
+metrics are asked for: it takes a twentieth of one processor at the most."""
+
 MAX_VISIBILITY_SECONDS = 30 * 86_400
 MAX_STAMP_AHEAD_NS = 400 * 86_400 * 1_000_000_000
 """A due time further ahead than this is a broken clock's, and counts as due now."""
@@ -113,9 +129,25 @@ MIN_FREE_INODES = 1000
 """The floors of free space and free inodes; on a small file system a hundredth of it, if less."""
 
 
+class Address(NamedTuple):
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+DEFAULT_ADMIN = Address("127.0.0.1", 8081)
+"""The admin listener. If somebody else has this one, the server does without; any other must be
+free."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """One server. `min_free_bytes` None stands for the default floor."""
+    """One server. `min_free_bytes` None stands for the default floor; an empty `address`, and None
+    for `admin` or a path, for none."""
 
     root: Path = Path("/tmp/mq")
     address: str = "127.0.0.1"
@@ -129,6 +161,13 @@ class ServerConfig:
     min_free_bytes: int | None = None
     mode: int = 0o700
     log_format: str = "text"
+    reuse_port: bool = False
+    socket: Path | None = None
+    socket_mode: int = 0o600
+    token_file: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    admin: Address | None = DEFAULT_ADMIN
 
 
 @dataclass(frozen=True, slots=True)

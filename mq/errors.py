@@ -20,6 +20,22 @@ class InvalidRequest(MQError):
     """A parameter or header that is unknown, repeated or malformed."""
 
 
+class Unauthorized(MQError):
+    """The request brings no token that is known here. Nothing was done."""
+
+    def __init__(self, detail: str, is_invalid: bool = False) -> None:
+        super().__init__(detail)
+        self.challenge = 'Bearer realm="mq"' + (', error="invalid_token"' if is_invalid else "")
+
+
+class Forbidden(MQError):
+    """The request's token is not for this. Nothing was done."""
+
+    def __init__(self, detail: str, scope: str) -> None:
+        super().__init__(detail)
+        self.challenge = f'Bearer realm="mq", error="insufficient_scope", scope="{scope}"'
+
+
 class ExpectationFailed(MQError):
     """The `Expect` header asks for something other than 100-continue."""
 

@@ -1,4 +1,4 @@
-"""The server process: open the store, bind, serve, stop in order."""
+"""The server process: bind, open the store, serve, reload, stop in order."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ import os
 import resource
 import signal
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
+from typing import Any
 
 import structlog
 import uvloop
-from aiohttp import web
 
 from mq import __version__
 from mq.config import SHUTDOWN_SECONDS, ServerConfig
+from mq.credentials import Credentials
 from mq.errors import ExitCode, StartRefused
+from mq.listeners import bind
+from mq.notify import Notifier, beat_forever
 from mq.standalone import run_children
 from mq.store.room import default_floor_bytes
-from mq.store.store import Store
 from mq.store.upkeep import open_store
+from mq.web.admin import Admin
 from mq.web.api import make_api
 from mq.web.connection import HttpServer
+from mq.web.durations import Durations
+from mq.web.listen import Listener
 
 log = structlog.get_logger(__name__)
 
-_BACKLOG = 1024
 _GARBAGE_THRESHOLD = 20_000
 _CUT_OFF_SECONDS = 0.5
 """How long a request that is cut off has to notice it."""
@@ -55,27 +60,49 @@ def _raise_descriptor_limit() -> None:
 
 
 async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
-    log.info("configuration", version=__version__, standalone=keep_seconds is not None,
-             **asdict(config) | {"mode": f"{config.mode:o}"})  # fmt: skip
-    stop = asyncio.Event()
+    _log_configuration(config, keep_seconds)
+    stop, reload_now = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, reload_now.set)
+    notifier = Notifier()
+    credentials = Credentials(config)
+    durations = Durations()
+    admin = Admin(credentials.tokens, durations)
     async with AsyncExitStack() as stack:
+        listeners = bind(config, credentials.tls)
+        stack.callback(listeners.close)
+        await stack.enter_async_context(
+            _serving("admin", listeners.admin, HttpServer(admin.handle))
+        )
         store = await stack.enter_async_context(open_store(config))
-        http = HttpServer(make_api(store))
-        runner = web.ServerRunner(http, shutdown_timeout=_CUT_OFF_SECONDS)
-        await runner.setup()
-        port = await _listen(runner, config)
         if keep_seconds is not None:
             await stack.enter_async_context(run_children(config, keep_seconds))
+        api = HttpServer(make_api(store, credentials.tokens, durations))
+        beat = beat_forever(notifier, store.condition.probe, store.condition.is_alive)
+        reload = _reload_forever(reload_now, credentials, notifier)
+        await stack.enter_async_context(_running(beat, reload))
         # Last in, first out: stop accepting and answer, then the children, then the store.
-        stack.push_async_callback(_stop_serving, runner, http, store)
+        await stack.enter_async_context(_serving("listening", listeners.api, api))
+        admin.condition = store.condition
         _calm_garbage_collector()
-        log.info("listening", url=f"http://{_host(config.address)}:{port}")
+        notifier.ready()
         await stop.wait()
         log.info("stopping")
+        store.stop_waiting()
+        admin.is_stopping = True
+        notifier.stopping()
     log.info("stopped")
+
+
+def _log_configuration(config: ServerConfig, keep_seconds: float | None) -> None:
+    settings = asdict(config) | {
+        "mode": f"{config.mode:o}",
+        "socket_mode": f"{config.socket_mode:o}",
+        "admin": str(config.admin or ""),
+    }
+    log.info("configuration", version=__version__, standalone=keep_seconds is not None, **settings)
 
 
 def _calm_garbage_collector() -> None:
@@ -88,28 +115,40 @@ def _calm_garbage_collector() -> None:
     gc.set_threshold(_GARBAGE_THRESHOLD)
 
 
-async def _stop_serving(runner: web.ServerRunner, http: HttpServer, store: Store) -> None:
-    """No new connections; then answer; then cut off whoever takes longer than SHUTDOWN_SECONDS."""
-    for site in list(runner.sites):
-        await site.stop()
-    store.stop_waiting()
-    await http.drain(SHUTDOWN_SECONDS)
-    await runner.cleanup()
-
-
-async def _listen(runner: web.ServerRunner, config: ServerConfig) -> int:
-    """Bind; returns the port."""
+@asynccontextmanager
+async def _serving(event: str, listeners: list[Listener], http: HttpServer) -> AsyncIterator[None]:
+    """Accept until the block ends. Then no new connections; then answer; then cut off whoever
+    takes longer than SHUTDOWN_SECONDS."""
+    for listener in listeners:
+        await listener.listen(http)
+        log.info(event, url=listener.url)
     try:
-        await web.TCPSite(runner, config.address, config.port, backlog=_BACKLOG).start()
-    except OSError as error:
-        raise StartRefused(
-            ExitCode.UNAVAILABLE,
-            f"cannot listen on {config.address} port {config.port}: "
-            f"{os.strerror(error.errno) if error.errno and error.errno > 0 else error}; "
-            "stop what listens there or choose another --port or --address",
-        ) from error
-    return int(runner.addresses[0][1])
+        yield
+    finally:
+        for listener in listeners:
+            listener.close()
+        await http.drain(SHUTDOWN_SECONDS)
+        await http.shutdown(_CUT_OFF_SECONDS)
 
 
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
+@asynccontextmanager
+async def _running(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run beside the block, and no longer than it."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _reload_forever(
+    reload_now: asyncio.Event, credentials: Credentials, notifier: Notifier
+) -> None:
+    while True:
+        await reload_now.wait()
+        reload_now.clear()
+        notifier.reloading()
+        await asyncio.to_thread(credentials.reload)
+        notifier.ready()

@@ -10,8 +10,8 @@ import click
 import structlog
 
 from mq import __version__
-from mq.command import FOLDER, Seconds, exit_codes_text, exit_when_asked, flag, run
-from mq.config import MoverConfig
+from mq.command import FOLDER, Seconds, exit_codes_text, exit_when_asked, flag, metrics_flags, run
+from mq.config import Address, MoverConfig
 from mq.logs import LOG_FORMATS, configure_logs
 from mq.spool.files import Files
 from mq_mover.mover import Mover
@@ -32,11 +32,18 @@ _DEFAULTS = MoverConfig(source=Path(), destination=Path())
       "A server's stamp on the file overrides it.", variable="MQ_MOVER_DELAY")  # fmt: skip
 @flag("--max-receives", "max_receives", click.IntRange(0), _DEFAULTS.max_receives,
       "After so many receives a message goes to QUEUE.dead; 0 for never.")  # fmt: skip
+@metrics_flags("MQ_MOVER_METRICS_PORT")
 @flag("--log-format", "log_format", click.Choice(LOG_FORMATS), "text",
       "Form of the log on stderr.")  # fmt: skip
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def mq_mover(
-    source: Path, destination: Path, delay: float, max_receives: int, log_format: str
+    *,
+    source: Path,
+    destination: Path,
+    delay: float,
+    max_receives: int,
+    metrics: Address | None,
+    log_format: str,
 ) -> None:
     """Move messages that are due to their queues.
 
@@ -48,6 +55,10 @@ def mq_mover(
     exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))
     with closing(Mover(config, Files())) as mover:
+        if metrics is not None:
+            from mq_mover.metrics import serve_metrics
+
+            log.info("metrics", url=f"http://{serve_metrics(metrics, mover.counts)}/metrics")
         mover.run()
 
 

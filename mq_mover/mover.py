@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -42,6 +43,17 @@ _HINT = "-"
 only makes sure that somebody looks in time."""
 
 
+@dataclass
+class Counts:
+    """What one mover has done since it started."""
+
+    moved: int = 0
+    redelivered: int = 0
+    dead_lettered: int = 0
+    lag_ns: int = 0
+    """How late the file was that is moved just now; 0 while none is due."""
+
+
 class Mover:
     """Moves from `config.source` to `config.destination`. Raises StartRefused."""
 
@@ -57,6 +69,7 @@ class Mover:
                 f"{config.source} and {config.destination} are on different file systems; a move "
                 "between them is not atomic",
             )
+        self.counts = Counts()
         self._waiting: list[str] = []
         self._report = Once(report_left)
         self._next_scan = 0.0
@@ -119,6 +132,7 @@ class Mover:
             again = self._try_move(name)
             if again is not None and (kind == _ENTRY or again <= time.time_ns() + _BUSY_NS):
                 self._push(again, kind, name)
+        self.counts.lag_ns = 0
 
     def _list(self) -> list[str]:
         fd = self._files.open_folder(self._source, ".")
@@ -171,7 +185,10 @@ class Mover:
             if isinstance(held, Held):
                 with held:
                     due = due_ns(held.status, self._delay_ns)
-                    again = due if not is_due(due, now_ns) else self._move(held)
+                    again: int | None = due
+                    if is_due(due, now_ns):
+                        self.counts.lag_ns = max(0, now_ns - due)
+                        again = self._move(held)
                 self._errors = 0
                 return again
         except FileExistsError:
@@ -191,10 +208,17 @@ class Mover:
 
     def _move(self, held: Held) -> int | None:
         """`QUEUE:ID` to QUEUE/ID, any other name to the same name."""
-        if parse_file_name(held.name) is None:
+        parsed = parse_file_name(held.name)
+        if parsed is None:
             self._files.rename(self._source, held.name, self._destination, held.name)
+            self.counts.moved += 1
             return None
-        if redeliver(self._files, held, self._source, self._destination, self._config.max_receives):
+        queue = redeliver(
+            self._files, held, self._source, self._destination, self._config.max_receives
+        )
+        if queue is not None:
+            self.counts.redelivered += queue == parsed[0]
+            self.counts.dead_lettered += queue != parsed[0]
             return None
         self._report(held.name, f"there is no folder for it in {self._config.destination}")
         return time.time_ns() + int(self._config.rescan_seconds * _NS)

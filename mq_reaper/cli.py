@@ -10,8 +10,8 @@ import click
 import structlog
 
 from mq import __version__
-from mq.command import FOLDER, Seconds, exit_codes_text, exit_when_asked, flag, run
-from mq.config import ReaperConfig
+from mq.command import FOLDER, Seconds, exit_codes_text, exit_when_asked, flag, metrics_flags, run
+from mq.config import Address, ReaperConfig
 from mq.logs import LOG_FORMATS, configure_logs
 from mq.spool.files import Files
 from mq_reaper.reaper import Reaper
@@ -26,10 +26,11 @@ _DEFAULTS = ReaperConfig()
       "The folder of removed messages.", variable="MQ_REAPER_SOURCE")  # fmt: skip
 @flag("--keep", "keep", Seconds(0), _DEFAULTS.keep_seconds,
       "Seconds a removed message is kept, counted from its removal.")  # fmt: skip
+@metrics_flags("MQ_REAPER_METRICS_PORT")
 @flag("--log-format", "log_format", click.Choice(LOG_FORMATS), "text",
       "Form of the log on stderr.")  # fmt: skip
 @click.version_option(__version__, message="%(prog)s %(version)s")
-def mq_reaper(source: Path, keep: float, log_format: str) -> None:
+def mq_reaper(source: Path, keep: float, metrics: Address | None, log_format: str) -> None:
     """Unlink removed messages and the folders of deleted queues.
 
     Follows no link and never leaves its folder. May be stopped and killed at any time.
@@ -39,6 +40,10 @@ def mq_reaper(source: Path, keep: float, log_format: str) -> None:
     exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))
     with closing(Reaper(config, Files())) as reaper:
+        if metrics is not None:
+            from mq_reaper.metrics import serve_metrics
+
+            log.info("metrics", url=f"http://{serve_metrics(metrics, reaper.counts)}/metrics")
         reaper.run()
 
 

@@ -42,6 +42,14 @@ _FAULTS_OF_ONE_FILE = FAULTS_OF_ONE_MESSAGE | {
 
 
 @dataclass
+class Counts:
+    """What one reaper has done since it started, and what its last look left for later."""
+
+    reaped: int = 0
+    kept: int = 0
+
+
+@dataclass
 class _Pass:
     """What one pass over the folder has done."""
 
@@ -65,6 +73,7 @@ class Reaper:
         self._keep_ns = int(config.keep_seconds * _NS)
         self._report = Once(report_left)
         self._pass = _Pass()
+        self.counts = Counts()
         try:
             self._folder = files.open_folder(None, str(config.source))
         except OSError as error:
@@ -103,6 +112,7 @@ class Reaper:
         self._unlink_batches(self._folder, self._due(folders))
         for name in folders:
             self._reap_folder(self._folder, name, _MAX_DEPTH)
+        self.counts.kept = self._pass.kept
         return self._pass.files
 
     def _due(self, folders: list[str]) -> Iterator[str]:
@@ -167,6 +177,7 @@ class Reaper:
             try:
                 self._files.unlink(folder, name)
                 self._pass.files += 1
+                self.counts.reaped += 1
             except FileNotFoundError:
                 continue
             except OSError as error:

@@ -16,7 +16,10 @@ import pytest
 
 from mq.spool.root import file_system_kind
 
-LISTENING = re.compile(r"event=listening url=http://(?:127\.0\.0\.1|\[::1\]):(\d+)")
+LISTENING = re.compile(r"event=listening url=https?://(?:127\.0\.0\.1|\[::1\]):(\d+)")
+
+
+ADMIN = re.compile(r"event=admin url=https?://127\.0\.0\.1:(\d+)")
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -60,12 +63,20 @@ class Server(Process):
         self.root = root
         self.flags = flags
         self._seen = len(log.read_text()) if log.exists() else 0
-        super().__init__("mq", f"--root={root}", "--port=0", *flags, log=log)
+        # Flags of the test come last and win.
+        super().__init__("mq", f"--root={root}", "--port=0", "--admin=", *flags, log=log)
         wait_until(lambda: self._find_port() or self.popen.poll() is not None, 30)
         port = self._find_port()
         assert port is not None, self.log()
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
+
+    @property
+    def admin_port(self) -> int:
+        """That of `--admin=127.0.0.1:0`."""
+        match = ADMIN.search(self.log(), self._seen)
+        assert match is not None, self.log()
+        return int(match[1])
 
     def _find_port(self) -> int | None:
         match = LISTENING.search(self.log(), self._seen)

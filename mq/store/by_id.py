@@ -67,6 +67,7 @@ def take(
     if received.visible_ns <= work.clock_ns():
         received.close(work.files)
         return Retry.WAIT
+    work.counts.received += not received.is_prolonged
     return received.without_idle_file(work.files)
 
 

@@ -185,6 +185,7 @@ def _adopt(work: Workspace, held: Held, body: bytes | None) -> Seal:
 
 def _set_aside(work: Workspace, folder: Folder, held: Held) -> None:
     set_aside(work.spool, folder, held)
+    work.counts.add_corrupt(1)
     log.error("damaged message set aside", name=f"{folder}/{held.name}")
 
 

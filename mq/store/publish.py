@@ -80,6 +80,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
         except StoreUnavailable:
             files.unlink(new, name)
             raise
+        work.counts.published += 1
         is_late = not _deliver(work, queue, message_id, visible_ns)
         return Published(message_id, visible_ns)
     finally:

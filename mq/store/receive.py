@@ -67,10 +67,12 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
             raise
         now_ns = work.clock_ns()
         if taken[-1].visible_ns > now_ns and taken[0].visible_ns > now_ns:
+            work.counts.received += len(taken)
             return taken
         # The barrier outlasted leases: somebody else may have those messages by now.
         _close(work, [each for each in taken if each.visible_ns <= now_ns])
         if in_time := [each for each in taken if each.visible_ns > now_ns]:
+            work.counts.received += len(in_time)
             return in_time
     if work.ready.get(queue) is not ready or work.may_have_changed(queue, ready):
         return Retry.LIST

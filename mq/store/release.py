@@ -78,4 +78,6 @@ def _move(work: Workspace, place: Place, held: Held, before: Seal | None) -> boo
     if went is None:
         return False
     work.ready.add(went, place.message_id)
+    work.counts.redelivered += went == place.queue
+    work.counts.dead_lettered += went != place.queue
     return True

@@ -31,6 +31,7 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
             _forget(work, source, queue, message_id)
             _remove_other_names(work, queue, message_id)
             yield _unsynced(source, queue)
+            work.counts.removed += 1
             return
     if not work.spool.exists(Folder.REMOVE, file_name(queue, message_id)):
         raise no_message(queue, message_id)
@@ -67,6 +68,7 @@ def remove_leased(
             _forget(work, source, queue, message_id)
             _remove_other_names(work, queue, message_id)
             yield _unsynced(source, queue)
+            work.counts.removed += source is not Folder.REMOVE
             return None
     raise no_message(queue, message_id)
 

@@ -23,6 +23,7 @@ from mq.ready import Listing, list_queue
 from mq.spool.queues import finish_deletion
 from mq.store import bodies, peek, queues
 from mq.store.by_id import Guard
+from mq.store.condition import Condition
 from mq.store.fetches import Fetches
 from mq.store.lease import Received
 from mq.store.peek import Peeked
@@ -50,6 +51,7 @@ class Store:
         self._work = work
         self._committer = committer
         self._workers = workers
+        self.condition = Condition(work, committer, workers)
         self._listings: dict[QueueName, asyncio.Task[None]] = {}
         self._fetches = Fetches(work, committer, workers, self.list_queue)
         self._publisher = Publisher(work, committer, self.list_queue)

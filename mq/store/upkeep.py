@@ -21,6 +21,7 @@ from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
+from mq.store.counts import Counts
 from mq.store.queues import needs_listing
 from mq.store.store import Store
 from mq.store.workspace import Workspace
@@ -57,7 +58,7 @@ async def open_store(config: ServerConfig, files: Files | None = None) -> AsyncI
         workers = ThreadPoolExecutor(config.workers, "worker")
         store = Store(work, committer, workers)
         timers = [
-            asyncio.create_task(_sweep_forever(sweeper, workers, sweep_now)),
+            asyncio.create_task(_sweep_forever(sweeper, work.counts, workers, sweep_now)),
             asyncio.create_task(_relist_forever(store, committer, work)),
         ]
         try:
@@ -78,7 +79,7 @@ def _start_committer(work: Workspace, sweeper: Sweeper, is_in_memory: bool) -> C
 
     def recover() -> None:
         work.spool.reopen()
-        _sweep(sweeper)
+        _sweep(sweeper, work.counts)
 
     return GroupCommitter(SyncBarrier(work.spool), work.begin_batch, work.end_calls, recover)
 
@@ -86,7 +87,7 @@ def _start_committer(work: Workspace, sweeper: Sweeper, is_in_memory: bool) -> C
 def catch_up(work: Workspace, sweeper: Sweeper) -> None:
     """Before the first request: no id below one that the root has, and nothing left in `new`."""
     try:
-        _sweep(sweeper)
+        _sweep(sweeper, work.counts)
         _start_ids_above(work.ids, work.spool, work.report)
     except OSError as error:
         raise StartRefused(
@@ -117,14 +118,15 @@ def _start_ids_above(ids: MessageIds, spool: Spool, report: Callable[[str, str],
                 report(f"{Folder.QUEUES}/{queue}/{name}", "not an id of a message: rename it")
 
 
-def _sweep(sweeper: Sweeper) -> None:
+def _sweep(sweeper: Sweeper, counts: Counts) -> None:
     swept = sweeper.sweep()
+    counts.add_corrupt(swept.corrupt)
     if any(swept):
         log.info("swept", **swept._asdict())
 
 
 async def _sweep_forever(
-    sweeper: Sweeper, workers: ThreadPoolExecutor, sweep_now: asyncio.Event
+    sweeper: Sweeper, counts: Counts, workers: ThreadPoolExecutor, sweep_now: asyncio.Event
 ) -> None:
     loop = asyncio.get_running_loop()
     pause = SWEEP_SECONDS
@@ -134,7 +136,7 @@ async def _sweep_forever(
         sweep_now.clear()
         pause = HINDERED_SWEEP_SECONDS
         try:
-            await loop.run_in_executor(workers, _sweep, sweeper)
+            await loop.run_in_executor(workers, _sweep, sweeper, counts)
             if not sweeper.was_hindered:
                 pause = SWEEP_SECONDS
         except OSError as error:

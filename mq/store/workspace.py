@@ -17,6 +17,7 @@ from mq.logs import Once, report_left
 from mq.names import MessageId, MessageIds, QueueName
 from mq.ready import ReadyQueue, ReadyQueues
 from mq.spool.folders import Spool
+from mq.store.counts import Counts
 from mq.store.room import default_floor_bytes, find_shortage
 
 
@@ -52,6 +53,7 @@ class Workspace:
         self.ready = ReadyQueues(spool)
         self._is_network = is_network
         self.report = Once(report_left)
+        self.counts = Counts()
         self.request_sweep = request_sweep
         self.undelivered: Counter[QueueName] = Counter()
         self._folders: dict[QueueName, os.stat_result | None] = {}
@@ -163,11 +165,15 @@ class Workspace:
             "(--max-queue-messages); receive and remove go on"
         )
 
+    def find_shortage(self) -> str | None:
+        """What there is too little of on the disk, in words. For any thread. Raises OSError."""
+        return find_shortage(self.spool.fd(Folder.NEW), self._floor_bytes)
+
     def require_room(self) -> None:
         """Raises StoreUnavailable below the floor of free blocks or inodes, so that receive and
         remove, which need a little room, go on."""
         if not self._knows_room:
-            self._shortage = find_shortage(self.spool.fd(Folder.NEW), self._floor_bytes)
+            self._shortage = self.find_shortage()
             self._knows_room = True
         if self._shortage is not None:
             raise StoreUnavailable(self._shortage, retry_after_seconds=5)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from time import perf_counter
 
 from aiohttp import web
 
 from mq.errors import BodyUnreadable, MQError
 from mq.names import parse_queue_name
 from mq.store.store import Store
+from mq.web.durations import Durations
 from mq.web.parameters import Target, read_parameters
 from mq.web.problems import (
     METHOD_NOT_ALLOWED,
@@ -16,15 +18,22 @@ from mq.web.problems import (
     error_response,
     problem_response,
 )
-from mq.web.routes import find
+from mq.web.routes import Found, find
+from mq.web.tokens import Tokens
 
 
-def make_api(store: Store) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    """The handler for `mq.web.connection.HttpServer`."""
+def make_api(
+    store: Store, tokens: Tokens | None = None, durations: Durations | None = None
+) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    """The handler for `mq.web.connection.HttpServer`. Without `tokens` everybody may do
+    everything; `durations` takes how long each request took."""
+    durations = durations or Durations()
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        started = perf_counter()
+        found = find(_path_of(request))
         try:
-            response = await _answer(store, request)
+            response = await _answer(store, tokens, request, found)
         except MQError as error:
             response = error_response(error)
             if isinstance(error, BodyUnreadable):
@@ -35,17 +44,25 @@ def make_api(store: Store) -> Callable[[web.BaseRequest], Awaitable[web.StreamRe
             if "Expect" in request.headers and not request.content.is_eof():
                 # The client may never send the body it announced.
                 response.force_close()
+        durations.observe(found, request.method, response.status, perf_counter() - started)
         return response
 
     return handle
 
 
-async def _answer(store: Store, request: web.BaseRequest) -> web.StreamResponse:
+def _path_of(request: web.BaseRequest) -> str:
     raw_path = request.raw_path
     if not raw_path.startswith("/"):
         # The absolute form, as proxies send it (RFC 9112, section 3.2.2).
         raw_path = request.rel_url.raw_path_qs
-    found = find(raw_path)
+    return raw_path
+
+
+async def _answer(
+    store: Store, tokens: Tokens | None, request: web.BaseRequest, found: Found | None
+) -> web.StreamResponse:
+    # First of all: whoever brings no token is not even told what there is.
+    token = None if tokens is None else tokens.authenticate(request)
     if found is None:
         return problem_response(
             UNKNOWN_PATH, "queues are at /QUEUE, messages at /QUEUE/messages and /QUEUE/messages/ID"
@@ -58,4 +75,6 @@ async def _answer(store: Store, request: web.BaseRequest) -> web.StreamResponse:
             METHOD_NOT_ALLOWED, f"this path takes {allowed}", {"Allow": allowed}
         )
     parameters = read_parameters(found.query, route.parameters)
+    if token is not None:
+        token.require(route.scope_with(parameters), queue)
     return await route.handler(store, request, Target(queue, found.message_id, parameters))

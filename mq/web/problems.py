@@ -31,6 +31,8 @@ PROBLEMS: Mapping[type[errors.MQError], Problem] = {
     errors.InvalidName: Problem(400, "invalid-name", "Not a name of a queue or message"),
     errors.InvalidRequest: Problem(400, "invalid-request", "A parameter or header is wrong"),
     errors.BodyUnreadable: Problem(400, "body-unreadable", "The body did not arrive whole"),
+    errors.Unauthorized: Problem(401, "unauthorized", "A token is needed"),
+    errors.Forbidden: Problem(403, "forbidden", "The token is not for this"),
     errors.QueueNotFound: Problem(404, "queue-not-found", "There is no such queue"),
     errors.MessageNotFound: Problem(404, "message-not-found", "There is no such message"),
     errors.IdTaken: Problem(409, "id-taken", "That id stands for another body"),
@@ -65,4 +67,6 @@ def error_response(error: errors.MQError) -> web.Response:
     headers = {}
     if isinstance(error, errors.StoreUnavailable):
         headers["Retry-After"] = str(error.retry_after_seconds)
+    if isinstance(error, errors.Unauthorized | errors.Forbidden):
+        headers["WWW-Authenticate"] = error.challenge
     return problem_response(PROBLEMS[type(error)], str(error), headers)

@@ -12,31 +12,42 @@ from aiohttp import web
 from mq.store.store import Store
 from mq.web import publishing, queues, receiving, removing
 from mq.web.parameters import Target
+from mq.web.tokens import Scope
 
 Handler = Callable[[Store, web.BaseRequest, Target], Awaitable[web.StreamResponse]]
 
 
 class Route(NamedTuple):
-    """One method of a path. `parameters` are those it takes; None means the query is ignored."""
+    """One method of a path, and what a token must be for to use it.
+
+    `parameters` are those it takes; None means the query is ignored. Where one of them makes it
+    another thing to do, `scopes` says which scope that needs.
+    """
 
     handler: Handler
+    scope: Scope
     parameters: frozenset[str] | None = frozenset()
+    scopes: Mapping[str, Scope] = {}
+
+    def scope_with(self, parameters: Mapping[str, str]) -> Scope:
+        """The scope that a request with these parameters needs."""
+        return next((self.scopes[name] for name in parameters if name in self.scopes), self.scope)
 
 
 Resource = Mapping[str, Route]
 
 QUEUE: Resource = {
-    "GET": Route(queues.describe_queue),
-    "HEAD": Route(queues.describe_queue),
-    "PUT": Route(queues.create_queue, parameters=None),
-    "DELETE": Route(queues.delete_queue),
+    "GET": Route(queues.describe_queue, Scope.READ),
+    "HEAD": Route(queues.describe_queue, Scope.READ),
+    "PUT": Route(queues.create_queue, Scope.ADMIN, parameters=None),
+    "DELETE": Route(queues.delete_queue, Scope.ADMIN),
 }
 MESSAGES: Resource = {
-    "GET": Route(receiving.receive, receiving.PARAMETERS),
-    "POST": Route(publishing.publish, publishing.PARAMETERS),
+    "GET": Route(receiving.receive, Scope.WRITE, receiving.PARAMETERS, {"peek": Scope.READ}),
+    "POST": Route(publishing.publish, Scope.WRITE, publishing.PARAMETERS),
 }
 MESSAGE: Resource = {
-    "DELETE": Route(removing.remove),
+    "DELETE": Route(removing.remove, Scope.WRITE),
 }
 RESOURCES: Mapping[str, Resource] = {
     "/{queue}": QUEUE,
@@ -46,12 +57,16 @@ RESOURCES: Mapping[str, Resource] = {
 
 
 class Found(NamedTuple):
-    """A path of ours: names still unchecked, the query still unread."""
+    """A path of ours, below which of RESOURCES: names still unchecked, the query still unread."""
 
-    resource: Resource
+    path: str
     queue: str
     message_id: str
     query: str
+
+    @property
+    def resource(self) -> Resource:
+        return RESOURCES[self.path]
 
 
 def find(raw_path: str) -> Found | None:
@@ -67,9 +82,9 @@ def find(raw_path: str) -> Found | None:
         segments = [unquote(segment) for segment in segments]
     match segments:
         case ["", queue, "messages"]:
-            return Found(MESSAGES, queue, "", query)
+            return Found("/{queue}/messages", queue, "", query)
         case ["", queue, "messages", message_id]:
-            return Found(MESSAGE, queue, message_id, query)
+            return Found("/{queue}/messages/{id}", queue, message_id, query)
         case ["", queue]:
-            return Found(QUEUE, queue, "", query)
+            return Found("/{queue}", queue, "", query)
     return None

@@ -160,7 +160,7 @@ class Arena:
             return Redelivered()
         with held:
             began_ns = time.perf_counter_ns()
-            is_moved = redeliver(spool.files, held, delay, queues)
+            is_moved = redeliver(spool.files, held, delay, queues) is not None
             ended_ns = time.perf_counter_ns()
         return Redelivered(began_ns, ended_ns) if is_moved else Redelivered()
 

@@ -26,7 +26,8 @@ from tests.tidy.sources import REPOSITORY, read_table
 
 COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper}
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/lifecycle.md",
-             "docs/operations.md", "docs/protocol.md", "docs/reliability.md"]  # fmt: skip
+             "docs/operations.md", "docs/protocol.md", "docs/reliability.md",
+             "SECURITY.md"]  # fmt: skip
 COMPUTED_DEFAULTS = {"--min-free": "16 MiB, or 1 % of a smaller file system"}
 
 
@@ -53,7 +54,7 @@ def default_of(option: click.Option) -> str:
     if option.is_flag:
         return "off"
     if option.default is None:
-        return COMPUTED_DEFAULTS[option.opts[0]]
+        return COMPUTED_DEFAULTS.get(option.opts[0], "none")
     return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
 
 

@@ -1,0 +1,23 @@
+"""What one server has done since it started: plain numbers, counted where it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+
+
+@dataclass(slots=True)
+class Counts:
+    """Messages. The committer alone counts, except `corrupt`: sweeps run in other threads."""
+
+    published: int = 0
+    received: int = 0
+    redelivered: int = 0
+    removed: int = 0
+    dead_lettered: int = 0
+    corrupt: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    def add_corrupt(self, number: int) -> None:
+        with self._lock:
+            self.corrupt += number

@@ -1,0 +1,29 @@
+"""The probe: a file that goes the way of a publish and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+
+from mq.barrier import Unsynced
+from mq.commit import Operation
+from mq.lifecycle import Folder
+from mq.spool.files import HIDDEN
+from mq.store.workspace import Workspace
+
+
+def probe(work: Workspace) -> Operation[None]:
+    """Write, link, sync and unlink a hidden file in `new`. A crash leaves it to the sweep, which
+    discards it. Raises StoreUnavailable."""
+    files, new = work.files, work.spool.fd(Folder.NEW)
+    name = f"{HIDDEN}probe-{os.getpid()}-{os.urandom(6).hex()}"
+    fd = files.open_unnamed(new, work.spool.file_mode)
+    try:
+        files.write(fd, name.encode())
+        files.lock(fd)
+        files.link(fd, new, name)
+        try:
+            yield Unsynced((fd,), (Folder.NEW,))
+        finally:
+            files.unlink(new, name)
+    finally:
+        files.close(fd)

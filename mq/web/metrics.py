@@ -1,0 +1,128 @@
+"""What `/metrics` tells of a server. docs/operations.md says what each one means."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+
+from mq.exposition import Collector, counter, gauge, gauges, histograms, registry_of
+from mq.store.condition import Condition, Room
+from mq.store.counts import Counts
+from mq.store.survey import QueueSurvey, Survey
+from mq.web.durations import Durations
+
+_NS = 1_000_000_000
+
+
+async def render(
+    condition: Condition | None, durations: Durations, accept: str
+) -> tuple[bytes, str]:
+    """The text and its type. Without a condition, while the store is being opened, only what the
+    process tells. Raises OSError."""
+    collectors: list[Collector] = [_Requests(durations)]
+    if condition is not None:
+        collectors.append(_Store(condition, await condition.survey(), await condition.room()))
+    encode, content_type = choose_encoder(accept)
+    # With hundreds of queues it takes milliseconds, which requests need not wait for.
+    return await asyncio.to_thread(encode, registry_of(*collectors)), content_type
+
+
+class _Requests:
+    def __init__(self, durations: Durations) -> None:
+        self._durations = durations
+
+    def collect(self) -> Iterable[Metric]:
+        yield histograms(
+            "mq_http_request_duration_seconds",
+            "From a request's head to the end of its answer.",
+            ["route", "method", "code"],
+            {
+                (route, method, str(status)): histogram
+                for (route, method, status), histogram in self._durations.found.copy().items()
+            },
+        )
+
+
+class _Store:
+    def __init__(self, condition: Condition, survey: Survey, room: Room) -> None:
+        self._condition = condition
+        self._survey = survey
+        self._room = room
+
+    def collect(self) -> Iterable[Metric]:
+        yield from _message_counters(self._condition.counts)
+        yield from _queue_gauges(self._survey)
+        commits = self._condition.commits
+        yield histograms(
+            "mq_commit_duration_seconds",
+            "A batch of operations, from its first file call to its last; its sync is in between.",
+            [],
+            {(): commits.durations},
+        )
+        yield histograms(
+            "mq_commit_batch_messages", "Operations of a batch.", [], {(): commits.operations}
+        )
+        yield gauge(
+            "mq_storage_free_bytes", "Free on the root's file system.", self._room.free_bytes
+        )
+        if self._room.free_inodes is not None:
+            yield gauge(
+                "mq_storage_free_inodes", "Free on the root's file system.", self._room.free_inodes
+            )
+        yield gauge(
+            "mq_store_latched",
+            "1 while everything is refused because a sync failed, else 0.",
+            self._condition.failure is not None,
+        )
+
+
+def _message_counters(counts: Counts) -> Iterable[Metric]:
+    for name, help, value in (
+        ("published", "Messages published.", counts.published),
+        ("received", "Times a message was received.", counts.received),
+        ("redelivered", "Times this server gave a message back to its queue.", counts.redelivered),
+        ("removed", "Messages removed, but for those of a deleted queue.", counts.removed),
+        ("dead_lettered", "Messages this server moved to a dead letter queue.",
+         counts.dead_lettered),
+        ("corrupt", "Damaged files this server set aside.", counts.corrupt),
+    ):  # fmt: skip
+        yield counter(f"mq_messages_{name}", help, value)
+
+
+def _queue_gauges(survey: Survey) -> Iterable[Metric]:
+    yield gauges(
+        "mq_queue_messages",
+        "Messages of a queue by state.",
+        ["queue", "state"],
+        {
+            (queue, state): getattr(found, state)
+            for queue, found in survey.queues.items()
+            for state in ("ready", "leased", "delayed")
+        },
+    )
+    yield gauges(
+        "mq_queue_oldest_message_age_seconds",
+        "Since the oldest ready message of a queue was published; 0 if none is ready.",
+        ["queue"],
+        {(queue,): _age_seconds(found, survey) for queue, found in survey.queues.items()},
+    )
+    yield gauges(
+        "mq_folder_files",
+        "Names in a folder of the root.",
+        ["folder"],
+        {(str(folder),): number for folder, number in survey.files.items()},
+    )
+    yield gauge(
+        "mq_mover_lag_seconds",
+        "For how long the message that is due longest waits for a mover.",
+        survey.mover_lag_ns / _NS,
+    )
+
+
+def _age_seconds(found: QueueSurvey, survey: Survey) -> float:
+    if found.oldest_ns is None:
+        return 0.0
+    return max(0, survey.time_ns - found.oldest_ns) / _NS
