@@ -90,9 +90,9 @@ VSQS_NEW_SECONDS = 300.0
 
 VSQS_MAX_LEAD_SECONDS = 1.0
 VSQS_LEAD_PAUSE_SECONDS = 0.05
-"""If names of a VSQS queue run ahead of the clock because more are published than it has names for,
-a publisher waits until they do not, for one pause at the most. If they are ahead by more than the
-first, the clock was set back, and nobody waits."""
+"""If more is published to a VSQS queue than it has names for, a publisher waits for the clock, at
+most for one pause. If names are ahead of it by more than the first, the clock was set back, and
+nobody waits."""
 
 KEEPALIVE_SECONDS = 75.0
 """How long an idle connection stays open."""

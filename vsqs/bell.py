@@ -7,6 +7,8 @@ import os
 import select
 import threading
 
+from mq.spool.files import Files
+
 
 class Bell:
     """Of the threads that wait, one polls the file system's events for all of them; whoever
@@ -18,8 +20,8 @@ class Bell:
         self._is_polled = False
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
-    def close(self) -> None:
-        os.close(self._wake_fd)
+    def close(self, files: Files) -> None:
+        files.close(self._wake_fd)
 
     def ring(self) -> None:
         """Let all that wait look again."""

@@ -19,6 +19,8 @@ from threading import Lock
 from mq.config import (
     FOLDER_LOCK_SECONDS,
     RELIST_PAUSE_FACTOR,
+    VSQS_LEAD_PAUSE_SECONDS,
+    VSQS_MAX_LEAD_SECONDS,
     VSQS_NEW_SECONDS,
     VSQS_RESCAN_SECONDS,
 )
@@ -35,6 +37,9 @@ _WITHOUT_EVENTS = ("nfs", "cifs", "smb", "9p", "fuse", "ceph", "lustre", "gpfs",
 
 _SAME_TICK_NS = 20_000_000
 """A folder changed twice within so short a time may keep its mtime (kernels before 6.13)."""
+
+_TICK_NS = 10_000_000
+"""The kernel's clock of mtime may be so far behind (one tick at 100 Hz)."""
 
 _LOCK_PAUSE_SECONDS = 0.0002
 
@@ -62,15 +67,22 @@ class Folder:
         self._listed_mtime_ns: int | None = None
         self._next_rescan = 0.0
         self._has_warned = False
-        self.fd = files.open_folder(None, os.path.realpath(path))
-        self._inode = os.fstat(self.fd).st_ino
-        self._watch = self._start_watch()
         self.bell = Bell(lock)
+        self._watch: Watch | None = None
+        self.fd = -1
         try:
-            self._list()
+            self._open()
         except BaseException:
             self.close()
             raise
+
+    def _open(self) -> None:
+        self.fd = self.files.open_folder(None, os.path.realpath(self.path))
+        status = os.fstat(self.fd)
+        self._inode = status.st_ino
+        self._changed_at = self._in_units(status.st_mtime_ns + _TICK_NS)
+        self._watch = self._start_watch()
+        self._list()
 
     def _start_watch(self) -> Watch | None:
         """Before the first listing, so that nothing is missed in between."""
@@ -90,8 +102,9 @@ class Folder:
     def close(self) -> None:
         if self._watch is not None:
             self._watch.close()
-        self.bell.close()
-        self.files.close(self.fd)
+        self.bell.close(self.files)
+        if self.fd >= 0:
+            self.files.close(self.fd)
 
     def drop(self) -> None:
         """It is used no more once all who are inside have left."""
@@ -100,7 +113,28 @@ class Folder:
 
     def now(self) -> int:
         """The time in the queue's unit."""
-        return self._clock_ns() * self.units_per_second // 1_000_000_000
+        return self._in_units(self._clock_ns())
+
+    def next_time(self) -> int:
+        """For a message: now, above all messages that were seen, also when the clock goes back. Of
+        those that were deleted just before the folder was opened its mtime tells."""
+        now = self.now()
+        later = max(now, self.index.newest + 1)
+        if self._changed_at - now < VSQS_MAX_LEAD_SECONDS * self.units_per_second:
+            later = max(later, self._changed_at + 1)
+        while self.index.is_taken(later):
+            later += 1
+        return later
+
+    def wait_for(self, created: int) -> None:
+        """Until the clock says so, if that is soon: more messages are published than there are
+        names, and names shall be times. If it is not the clock was set back."""
+        lead = (created - self.now()) / self.units_per_second
+        if 0 < lead <= VSQS_MAX_LEAD_SECONDS:
+            time.sleep(min(lead, VSQS_LEAD_PAUSE_SECONDS))
+
+    def _in_units(self, ns: int) -> int:
+        return ns * self.units_per_second // 1_000_000_000
 
     def sync(self) -> None:
         self.files.sync(self.fd)

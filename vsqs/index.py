@@ -19,9 +19,7 @@ class Index:
 
     def __init__(self) -> None:
         self.newest = -1
-        """The greatest time ever seen, also of messages that are gone."""
-        self.newest_published = -1
-        """The same, without those that are still being written."""
+        """The greatest time of a message ever seen, also of one that is gone."""
         self.size = 0
         """Ready and consumed messages."""
         self._states: dict[int, tuple[str, ...]] = {}
@@ -39,10 +37,9 @@ class Index:
 
     def add(self, name: Name) -> None:
         time, state = name
-        self.newest = max(self.newest, time)
-        states = self._states.get(time, ())
+        states = self._get(time)
         if state != NEW:
-            self.newest_published = max(self.newest_published, time)
+            self.newest = max(self.newest, time)
         if state in states:
             return
         self._states[time] = (*states, state)
@@ -57,7 +54,7 @@ class Index:
     def discard(self, name: Name) -> None:
         """Its place in a heap is skipped later."""
         time, state = name
-        states = self._states.get(time, ())
+        states = self._get(time)
         if state not in states:
             return
         left = tuple(other for other in states if other != state)
@@ -69,19 +66,19 @@ class Index:
             self.size -= 1
             self._forget_stale()
 
-    def names_of(self, time: int) -> list[Name]:
-        """The message's names, in whatever state."""
-        return [Name(time, state) for state in self._states.get(time, ())]
+    def published_names(self, time: int) -> list[Name]:
+        """Those of the message of that time, ready or consumed; usually one, or none."""
+        return [Name(time, state) for state in self._get(time) if state != NEW]
 
-    def is_published(self, time: int) -> bool:
-        """Whether a message of that time is ready or consumed."""
-        return any(state != NEW for state in self._states.get(time, ()))
+    def is_taken(self, time: int) -> bool:
+        """Whether there is a file of that time, if only one that is being written."""
+        return time in self._states
 
     def oldest(self) -> Name | None:
         """The first ready message: by number, "99" before "100"."""
         while self._ready:
             time = self._ready[0]
-            if READY in self._states.get(time, ()):
+            if READY in self._get(time):
                 return Name(time, READY)
             heapq.heappop(self._ready)
         return None
@@ -90,7 +87,7 @@ class Index:
         """The consumed message whose expiry, `int(name.state)`, comes first."""
         while self._expiries:
             expiry, time = self._expiries[0]
-            if str(expiry) in self._states.get(time, ()):
+            if str(expiry) in self._get(time):
                 return Name(time, str(expiry))
             heapq.heappop(self._expiries)
         return None

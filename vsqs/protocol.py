@@ -37,6 +37,7 @@ class Draft(NamedTuple):
 
     name: Name
     fd: int
+    inode: int
 
 
 class Taken(NamedTuple):
@@ -53,35 +54,44 @@ def begin(folder: Folder) -> Draft:
     """Make `T.new`, where no other message has that T."""
     index = folder.index
     while True:
-        name = Name(_next_time(folder), NEW)
+        name = Name(folder.next_time(), NEW)
         try:
             fd = folder.files.create(folder.fd, str(name), _MODE)
         except FileExistsError:
             index.add(name)
             continue
         folder.changed(None, name)
-        folder.refresh()
-        if not index.is_published(name.time):
-            return Draft(name, fd)
+        try:
+            folder.refresh()
+            if not index.published_names(name.time):
+                return Draft(name, fd, os.fstat(fd).st_ino)
+        except BaseException:
+            folder.files.close(fd)
+            raise
         folder.files.close(fd)
         discard(folder, name)
 
 
-def finish(folder: Folder, name: Name, capacity: int | None) -> Name | Unpublished:
+def finish(folder: Folder, draft: Draft, capacity: int | None) -> Name | Unpublished:
     """Give a written message its final name: T or, if one that is not below T was published
     meanwhile, a later one. So whoever takes the oldest never sees an older one appear."""
+    name = draft.name
     with folder.locked():
         folder.refresh()
+        if _inode(folder, name) != draft.inode:
+            # Swept; or another publisher's by now, who must not lose it to us.
+            return Unpublished.SWEPT
         if capacity is not None and folder.index.size >= capacity:
             discard(folder, name)
             return Unpublished.FULL
         while True:
-            if name.time <= folder.index.newest_published:
+            if name.time <= folder.index.newest:
                 later = _rename_to_later(folder, name)
                 if later is None:
                     return Unpublished.SWEPT
                 name = later
                 continue
+            folder.wait_for(name.time)
             ready = Name(name.time, READY)
             try:
                 _move(folder, name, ready)
@@ -102,15 +112,10 @@ def discard(folder: Folder, name: Name) -> None:
     folder.changed(name, None)
 
 
-def _next_time(folder: Folder) -> int:
-    """Above all that was seen, also when the clock goes back."""
-    return max(folder.now(), folder.index.newest + 1)
-
-
 def _rename_to_later(folder: Folder, name: Name) -> Name | None:
     """None if it was swept."""
     while True:
-        later = Name(_next_time(folder), NEW)
+        later = Name(folder.next_time(), NEW)
         try:
             _move(folder, name, later)
         except FileNotFoundError:
@@ -232,12 +237,12 @@ def _open_message(folder: Folder, name: Name) -> int | None:
 
 
 def delete(folder: Folder, time: int) -> bool:
-    """Unlink the message of that time, whatever its state, until there is none. False if there
-    was none."""
+    """Unlink the message of that time, ready or consumed, until there is none. False if there was
+    none. A `T.new` is no message yet, and another publisher's: that must not be taken away."""
     found = False
     while True:
         folder.refresh()
-        names = folder.index.names_of(time)
+        names = folder.index.published_names(time)
         if not names and (found or not folder.rescan()):
             return found
         for name in names:

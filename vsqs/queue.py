@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
-from mq.config import VSQS_LEAD_PAUSE_SECONDS, VSQS_MAX_LEAD_SECONDS
 from mq.spool.files import Files
 from vsqs import protocol
 from vsqs.folder import Folder, FolderDropped
@@ -50,7 +49,7 @@ class Queue:
         unit: str = "ms",
         sync: bool = True,
         files: Files | None = None,
-        clock_ns: Callable[[], int] = time.time_ns,
+        clock_ns: Callable[[], int] | None = None,
     ) -> None:
         if unit not in UNITS_PER_SECOND:
             raise ValueError(f"unit {unit!r}: choose one of {', '.join(UNITS_PER_SECOND)}")
@@ -60,7 +59,9 @@ class Queue:
         open_files = files or Files()
         absolute = os.path.abspath(os.fspath(path))
         _make_folders(open_files, absolute, sync)
-        self._shared = SharedFolder(lambda lock: Folder(absolute, unit, open_files, clock_ns, lock))
+        self._shared = SharedFolder(
+            lambda lock: Folder(absolute, unit, open_files, clock_ns or _now_ns, lock)
+        )
         with self._in_folder():
             """What is wrong with the folder is known at once."""
 
@@ -76,9 +77,9 @@ class Queue:
         while True:
             with suppress(FolderDropped), self._in_folder() as folder:
                 self._wait_for_room(folder, deadline)
-                name = self._write(folder, body)
+                draft = self._write(folder, body)
                 with self._shared.lock:
-                    published = protocol.finish(folder, name, self.capacity)
+                    published = protocol.finish(folder, draft, self.capacity)
                 if isinstance(published, Name):
                     self._sync_published(folder, published)
                     return str(published.time)
@@ -164,11 +165,8 @@ class Queue:
                         )
                     folder.wait(seconds)
                 folder.refresh()
-            lead = (folder.index.newest + 1 - folder.now()) / folder.units_per_second
-        if 0 < lead <= VSQS_MAX_LEAD_SECONDS:
-            time.sleep(min(lead, VSQS_LEAD_PAUSE_SECONDS))
 
-    def _write(self, folder: Folder, body: memoryview) -> Name:
+    def _write(self, folder: Folder, body: memoryview) -> protocol.Draft:
         """Write a message, whole and synced, under a name that nobody receives."""
         with self._shared.lock:
             draft = protocol.begin(folder)
@@ -183,7 +181,7 @@ class Queue:
             with self._shared.lock, suppress(OSError):
                 protocol.discard(folder, draft.name)
             raise
-        return draft.name
+        return draft
 
     def _sync_published(self, folder: Folder, name: Name) -> None:
         """If that fails take the message back, unless somebody has received it already: it was
@@ -214,6 +212,10 @@ class Queue:
     def _make_durable(self, folder: Folder) -> None:
         if self._sync:
             folder.sync()
+
+
+def _now_ns() -> int:
+    return time.time_ns()
 
 
 def _deadline(timeout: float | None) -> float:

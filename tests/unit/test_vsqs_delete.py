@@ -38,6 +38,17 @@ def test_delete_takes_away_nothing_else(open_queue: OpenQueue, folder: Path) -> 
     assert names_in(folder) == sorted(others)
 
 
+def test_delete_leaves_what_is_being_written(open_queue: OpenQueue, folder: Path) -> None:
+    """Its id is nobody's yet. Without it a publisher would lose its file in the middle."""
+    queue = open_queue()
+    (folder / "5").touch()
+    (folder / "5.new").touch()
+
+    assert queue.delete("5")
+
+    assert names_in(folder) == ["5.new"]
+
+
 def test_delete_looks_again_when_the_message_is_requeued_meanwhile(
     open_queue: OpenQueue, folder: Path
 ) -> None:

@@ -143,7 +143,7 @@ def test_names_follow_the_clock_under_load(folder: Path) -> None:
         for _ in range(300):
             newest = queue.publish(b"")
 
-        assert int(newest) <= time.time() * 1000 + 60
+        assert int(newest) <= time.time() * 1000
 
 
 def test_a_clock_set_back_by_hours_makes_nobody_wait(folder: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_clock_set_back_by_hours_makes_nobody_wait(folder: Path) -> None:
         clock.go(-3600)
         paused: list[float] = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("vsqs.queue.time.sleep", paused.append)
+            patch.setattr("vsqs.folder.time.sleep", paused.append)
             queue.publish(b"")
 
     assert paused == []

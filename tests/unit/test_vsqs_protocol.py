@@ -138,6 +138,18 @@ def test_a_clock_that_goes_back_names_no_message_as_one_before(
     assert int(other.publish(b"")) > int(first)
 
 
+def test_a_queue_that_is_opened_names_no_message_as_one_deleted_just_before(
+    open_queue: OpenQueue, folder: Path
+) -> None:
+    ids = []
+    for _ in range(30):
+        queue = open_queue(sync=False)
+        ids.append(int(queue.publish(b"")))
+        queue.delete(ids[-1])
+
+    assert ids == sorted(set(ids))
+
+
 @pytest.mark.parametrize("state", ["", ".{expiry}", ".new"])
 def test_the_same_time_in_any_state_is_not_taken_again(
     open_queue: OpenQueue, folder: Path, clock: Clock, state: str

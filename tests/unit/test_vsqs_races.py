@@ -126,6 +126,25 @@ def test_a_new_that_is_not_old_yet_is_left(open_queue: OpenQueue, folder: Path) 
     assert "5.new" in names_in(folder)
 
 
+def test_a_publisher_does_not_take_the_new_of_another(open_queue: OpenQueue, folder: Path) -> None:
+    """Its own was swept, and another one began to write at the same time."""
+    files = WatchedFiles()
+    queue = open_queue(files=files)
+    theirs: list[Path] = []
+
+    def replace(*_: object) -> None:
+        files.before.clear()
+        theirs.extend(folder.glob("*.new"))
+        theirs[0].unlink()
+        theirs[0].write_bytes(b"half of thei")
+
+    files.before["sync"] = replace
+    message_id = queue.publish(b"ours")
+
+    assert theirs[0].read_bytes() == b"half of thei"
+    assert queue.receive() == (message_id, b"ours")
+
+
 @pytest.mark.parametrize("call", ["write", "rename"])
 def test_a_publisher_whose_new_was_swept_starts_again(
     open_queue: OpenQueue, folder: Path, call: str

@@ -18,7 +18,7 @@ import pytest
 
 from mq.spool.files import Files
 
-_OURS = ("mq.", "mq_mover.", "mq_reaper.")
+_OURS = ("mq.", "mq_mover.", "mq_reaper.", "vsqs.")
 
 _CALLS = (
     "chmod", "close", "dup2", "fstat", "fsync", "ftruncate", "getxattr", "link", "listdir", "lstat",

@@ -1,0 +1,61 @@
+"""One publisher or consumer of a VSQS queue, as a process that a test may kill at any time.
+
+    python -m tests.crash.vsqs_worker publish FOLDER LOG NAME COUNT CLOCK_SECONDS
+    python -m tests.crash.vsqs_worker consume FOLDER LOG VISIBILITY_SECONDS
+
+Each line of the log was written, whole, after what it says had returned.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from vsqs.queue import Queue
+
+
+class Log:
+    """Lines that a kill does not tear."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def note(self, *words: str) -> None:
+        os.write(self._fd, " ".join(words).encode() + b"\n")
+
+
+def read_log(path: Path) -> list[list[str]]:
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def publish(folder: str, log: Log, name: str, count: int, clock_seconds: int) -> None:
+    """Go on behind what the log has; a body is `NAME-NUMBER`."""
+    ahead_ns = clock_seconds * 1_000_000_000
+    queue = Queue(folder, clock_ns=lambda: time.time_ns() + ahead_ns)
+    log.note("open")
+    sys.stdin.readline()
+    for number in range(count):
+        body = f"{name}-{number:06}"
+        log.note("published", queue.publish(body.encode()), body)
+    log.note("done")
+
+
+def consume(folder: str, log: Log, visibility_seconds: float) -> None:
+    queue = Queue(folder)
+    while True:
+        message_id, body = queue.receive(visibility_seconds)
+        assert message_id is not None
+        assert body is not None
+        log.note("received", message_id, body.decode())
+        queue.delete(message_id)
+        log.note("deleted", message_id)
+
+
+if __name__ == "__main__":
+    action, where, log_path, *arguments = sys.argv[1:]
+    if action == "publish":
+        publish(where, Log(log_path), arguments[0], int(arguments[1]), int(arguments[2]))
+    else:
+        consume(where, Log(log_path), float(arguments[0]))
