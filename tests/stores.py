@@ -14,6 +14,7 @@ from mq.config import SMALL_BODY_BYTES, ServerConfig
 from mq.names import MessageId, QueueName
 from mq.spool.files import Files
 from mq.store.lease import Received
+from mq.store.peek import Peeked
 from mq.store.publish import Draft
 from mq.store.store import Store
 from mq.store.upkeep import open_store
@@ -53,7 +54,7 @@ async def receive(
     return received
 
 
-async def body_of(store: Store, received: Received) -> bytes:
+async def body_of(store: Store, received: Received | Peeked) -> bytes:
     if received.body is not None:
         return received.body
     async with store.open_download(received) as download:
@@ -79,11 +80,14 @@ async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
 class MortalStore:
     """A store with its own files, which can die."""
 
-    def __init__(self, root: Path, runner: asyncio.Runner, files: MortalFiles) -> None:
+    def __init__(
+        self, root: Path, runner: asyncio.Runner, files: MortalFiles, max_receives: int = 0
+    ) -> None:
         self.files = files
         self._runner = runner
         self._stack = AsyncExitStack()
-        opening = self._stack.enter_async_context(open_store(ServerConfig(root=root), self.files))
+        config = ServerConfig(root=root, max_receives=max_receives)
+        opening = self._stack.enter_async_context(open_store(config, self.files))
         self.store: Store = self.run(opening)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -83,7 +83,7 @@ class Model(RuleBasedStateMachine):
         return MortalFiles()
 
     def _start(self) -> MortalStore:
-        return MortalStore(self.root, self.runner, self._new_files())
+        return MortalStore(self.root, self.runner, self._new_files(), self.max_receives)
 
     def _start_again(self, number: int) -> None:
         self.running[number % self.servers] = self._start()

@@ -15,19 +15,20 @@ from mq.names import MessageId, QueueName
 from mq.store.store import Store
 from tests.messages import names_in, read_seal
 from tests.stores import body_of, publish
+from tests.unit.lease_model import LeaseModel
 from tests.unit.model import INDEX, QUEUES, SECONDS, SERVER, SIZES, Message, Model
 
 CALLS = st.integers(0, 14)
 """How many changes reach the disk before the process is dead."""
 
 
-class TwoServers(Model):
+class TwoServers(LeaseModel):
     """Any server may do anything; each gives only what is ready, in no strict order."""
 
     servers = 2
 
 
-class MortalServers(Model):
+class MortalServers(LeaseModel):
     """Servers die in the middle of a call. What was answered holds; what was not, is whole."""
 
     servers = 2
@@ -99,6 +100,41 @@ class MortalServers(Model):
         assert len(ready) - len(self._ready(queue)) in ((bool(ready),) if answered else (0, 1))
 
     @precondition(Model.has_messages)
+    @rule(index=INDEX, seconds=SECONDS, calls=CALLS, server=SERVER)
+    def die_during_take_by_id(self, index: int, seconds: int, calls: int, server: int) -> None:
+        """The message is under its earlier lease, or the new one, until one of the two ends."""
+        queue, message_id = self._pick(index)
+        message = self.queues[queue][message_id]
+        ends = {message.visible_at, self.now + seconds}
+
+        async def take(store: Store) -> None:
+            await body_of(store, await store.take(queue, message_id, seconds))
+
+        answered = self._die_during(server, calls, take)
+
+        assert self._adopt(queue, message_id, seconds)
+        self.adopt_stamp(queue, message, message_id)
+        assert message.visible_at in ({self.now + seconds} if answered else ends)
+
+    @precondition(Model.has_messages)
+    @rule(index=INDEX, calls=CALLS, server=SERVER)
+    def die_during_release_by_id(self, index: int, calls: int, server: int) -> None:
+        queue, message_id = self._pick(index)
+        self._die_during(server, calls, lambda store: store.release_by_id(queue, message_id))
+
+        self._adopt_released(queue, message_id)
+
+    def _adopt_released(self, queue: QueueName, message_id: MessageId) -> None:
+        """It may be a dead letter by now."""
+        dead = QueueName(f"{queue}.dead")
+        if (self.root / "queues" / dead).exists():
+            self.queues.setdefault(dead, {})
+        if (self.root / "queues" / dead / message_id).exists():
+            self.queues[dead][message_id] = self.queues[queue].pop(message_id)
+            queue = dead
+        assert self._adopt(queue, message_id)
+
+    @precondition(Model.has_messages)
     @rule(index=INDEX, calls=CALLS, server=SERVER)
     def die_during_remove(self, index: int, calls: int, server: int) -> None:
         queue, message_id = self._pick(index)
@@ -113,7 +149,7 @@ class MortalServers(Model):
         self._die_during(server, calls, lambda store: store.release(receipt))
 
         if receipt.message_id in self.queues.get(receipt.queue, {}):
-            assert self._adopt(receipt.queue, receipt.message_id)
+            self._adopt_released(receipt.queue, receipt.message_id)
 
     @rule(queue=QUEUES, calls=CALLS, server=SERVER)
     def die_during_create(self, queue: QueueName, calls: int, server: int) -> None:
@@ -148,7 +184,7 @@ def _check(machine: type[Model], max_examples: int) -> None:
 
 
 def test_one_server_does_what_the_model_says_in_strict_order() -> None:
-    _check(Model, max_examples=30)
+    _check(LeaseModel, max_examples=30)
 
 
 def test_two_servers_together_do_what_the_model_says() -> None:

@@ -1,0 +1,137 @@
+"""A lease's holder against a redelivery and the next receiver, on two servers: one of them wins.
+
+The holder prolongs the lease, releases the message or removes it, under `If-Match`, while its lease
+has just run out; the other side is a mover, which goes by the stamp, and a fetch after it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from mq.commit import Operation
+from mq.errors import LeaseMismatch, MessageNotFound
+from mq.lifecycle import Folder
+from mq.spool.message import Held, due_ns, hold, is_due, redeliver
+from mq.store.by_id import Guard, release, take
+from mq.store.lease import Received
+from mq.store.remove import remove_leased
+from mq.store.workspace import Retry
+from tests.crash.test_removal_races import HOUR_NS, LEASE, Arena, Redelivered
+from tests.faults import OldFiles, WatchedFiles
+from tests.messages import read_seal
+from tests.stores import ORDERS
+
+REACHED = 5_000
+"""On each kind of file system: so many times both sides were at work on the message at once."""
+
+MOST_RACES = 60_000
+GUARD = Guard(frozenset({LEASE}))
+
+Answered = Callable[[], Operation[Received | Retry | None]]
+
+
+class LeaseArena(Arena):
+    """The lease of the message has just run out; nobody has moved it yet."""
+
+    def lease_again(self) -> None:
+        super().lease_again()
+        os.utime(self.leased, ns=(1, 1))
+
+    def hold_on(self, operation: Answered) -> str:
+        """The holder's side; returns the answer's status."""
+        while True:
+            try:
+                outcome = self.remover.run(operation())
+            except MessageNotFound:
+                return "404"
+            except LeaseMismatch:
+                return "412"
+            if outcome is not Retry.WAIT:
+                return "200"
+
+    def heartbeat(self) -> str:
+        return self.hold_on(lambda: take(self.remover.work, ORDERS, self.id, HOUR_NS, GUARD))
+
+    def release(self) -> str:
+        return self.hold_on(lambda: release(self.remover.work, ORDERS, self.id, GUARD))
+
+    def remove_guarded(self) -> str:
+        leases = GUARD.leases
+        return self.hold_on(lambda: remove_leased(self.remover.work, ORDERS, self.id, leases))
+
+    def redeliver(self) -> Redelivered:
+        """As the mover does it: what is not due stays."""
+        spool = self.other.spool
+        delay, queues = spool.fd(Folder.DELAY), spool.fd(Folder.QUEUES)
+        held = hold(spool.files, delay, self.leased.name)
+        if not isinstance(held, Held):
+            return Redelivered()
+        with held:
+            if not is_due(due_ns(held.status, 0), time.time_ns()):
+                return Redelivered()
+            began_ns = time.perf_counter_ns()
+            moved_to = redeliver(spool.files, held, delay, queues)
+            return Redelivered(began_ns, time.perf_counter_ns()) if moved_to else Redelivered()
+
+
+@pytest.fixture(params=[WatchedFiles, OldFiles])
+def arena(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LeaseArena]:
+    """On both kinds of file system: with RENAME_NOREPLACE, and without."""
+    with ExitStack() as closer:
+        yield LeaseArena(tmp_path / "root", request.param, closer)
+
+
+def wrong_in(arena: LeaseArena, deed: str, status: str, received: Received | None) -> str | None:
+    """What must not be; None if all is well."""
+    if status == "404":
+        return "not found"
+    if deed == "release" and status == "200":
+        # Whether before the other side's fetch or after it looked: the old lease is worth nothing.
+        lease = read_seal(arena.places()[0]).lease
+        return None if lease == (received.lease if received else 0) else "lease after release"
+    if (status == "200") == (received is not None):
+        return "both won" if received else "nobody won"
+    if received is not None:
+        seal = read_seal(arena.leased)
+        is_theirs = (seal.lease, seal.receive_count) == (received.lease, 1)
+        return None if arena.places() == [arena.leased] and is_theirs else "stolen"
+    if deed == "heartbeat":
+        seal, status_of = read_seal(arena.leased), arena.leased.stat()
+        is_ours = (seal.lease, seal.receive_count) == (LEASE, 0)
+        is_kept = status_of.st_mtime_ns > time.time_ns() + HOUR_NS // 2
+        return None if arena.places() == [arena.leased] and is_ours and is_kept else "not kept"
+    return None if arena.places() == [arena.removed] else "not removed"
+
+
+def test_holder_or_next_receiver_wins_and_never_both(arena: LeaseArena) -> None:
+    deeds = {
+        "heartbeat": arena.heartbeat,
+        "release": arena.release,
+        "remove": arena.remove_guarded,
+    }
+    tally: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    while tally["reached"] < REACHED and tally["races"] < MOST_RACES:
+        deed = random.choice(list(deeds))
+        status, redelivered, is_reached = arena.race(deeds[deed], arena.redeliver_and_receive)
+
+        found = wrong_in(arena, deed, status, redelivered.received)
+        if found is not None:
+            wrong[f"{deed}: {found}"] += 1
+        tally["races"] += 1
+        tally["reached"] += is_reached
+        tally[f"{deed} {status}"] += 1
+        arena.lease_again()
+
+    assert wrong == {}, tally
+    assert tally["reached"] >= REACHED, tally
+    for deed in deeds:
+        assert tally[f"{deed} 200"] > 0 < tally[f"{deed} 412"], tally
