@@ -72,6 +72,12 @@ CHILD_STOP_SECONDS = 5.0
 SHUTDOWN_SECONDS = 10.0
 """How long a stopping server lets requests finish before it cuts them off."""
 
+STAGE_KEEP_SECONDS = 86_400
+"""What a Spark job has staged is given up if it did not commit and nothing came for so long."""
+
+STAGE_LOCK_SECONDS = 60.0
+"""How long a commit waits for another process that rolls the same batch forward."""
+
 DEFAULT_URL = "http://127.0.0.1:8080"
 """Where `mqctl` looks for a server."""
 

@@ -73,7 +73,11 @@ MOVES = (
     Move("set aside", Folder.REMOVE, Folder.CORRUPT, frozenset({Actor.FSCK})),
     Move("claim", Folder.QUEUES, Folder.SPARK, _SPARK),
     Move("give back", Folder.SPARK, Folder.QUEUES, _SPARK),
-    Move("remove", Folder.SPARK, Folder.REMOVE, _SPARK),
+    Move("stage", None, Folder.SPARK, _SPARK),
+    Move("deliver", Folder.SPARK, Folder.QUEUES, _SERVER | _SPARK),
+    Move("deliver", Folder.SPARK, Folder.DELAY, _SERVER | _SPARK),
+    Move("remove", Folder.SPARK, Folder.REMOVE, _SERVER | _SPARK),
+    Move("set aside", Folder.SPARK, Folder.CORRUPT, _SERVER | _SPARK),
 )
 
 

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from pyspark_mq.batch_read import BatchReader
 from pyspark_mq.columns import SCHEMA
-from pyspark_mq.options import BATCH_READ, READ, STREAM_READ, BadOption, parse_options
+from pyspark_mq.options import (
+    BATCH_READ,
+    BATCH_WRITE,
+    READ,
+    STREAM_READ,
+    STREAM_WRITE,
+    BadOption,
+    parse_options,
+)
+from pyspark_mq.rows import check_columns
 from pyspark_mq.stream_read import StreamReader
+from pyspark_mq.write import BatchWriter, StreamWriter
 
 
 class MqDataSource(DataSource):  # type: ignore[misc]
@@ -29,6 +45,16 @@ class MqDataSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         _require_own_schema(schema)
         return StreamReader(parse_options(self.options, STREAM_READ))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options = parse_options(self.options, BATCH_WRITE)
+        check_columns(schema, options.queues, overwrite)
+        return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        options = parse_options(self.options, STREAM_WRITE)
+        check_columns(schema, options.queues, overwrite)
+        return StreamWriter(options)
 
 
 def _require_own_schema(schema: StructType) -> None:

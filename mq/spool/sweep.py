@@ -35,6 +35,7 @@ from mq.spool.sets import (
     parse_batch_name,
     roll_forward,
 )
+from mq.spool.transactions import sweep_transactions
 
 
 class Swept(NamedTuple):
@@ -57,7 +58,8 @@ class Sweeper:
         """Whether the disk kept the last sweep from something: worth another one soon."""
 
     def sweep(self) -> Swept:
-        """Finish deletions and batches, deliver leftovers of `new`, set damaged ones aside.
+        """Finish deletions and batches, Spark's too, deliver leftovers of `new`, set damaged ones
+        aside.
 
         Safe beside running servers, movers and other sweeps. It removes nothing but unfinished
         uploads and batches of dead processes. What cannot be handled keeps nothing else from being
@@ -74,7 +76,17 @@ class Sweeper:
                 outcome = self.deliver(name)
                 done = Swept(int(outcome is True), int(outcome is False))
             total = Swept(*map(sum, zip(total, done, strict=True)))
-        return total
+        return total._replace(delivered=total.delivered + self._finish_spark())
+
+    def _finish_spark(self) -> int:
+        """What the tasks of Spark jobs have staged; returns how many messages were delivered."""
+        if not (self._spool.root / Folder.SPARK).is_dir():
+            return 0
+        try:
+            return sweep_transactions(self._spool, time.time_ns())
+        except OSError as error:
+            self._report(str(Folder.SPARK), error.strerror or str(error))
+            return 0
 
     def deliver(self, name: str) -> bool | None:
         """One name of `new`: True if delivered, False if set aside, None if left."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from mq.spool.files import Files
 from mq.spool.root import open_root
 from tests.messages import seal_of, write_message
 
+IN_MEMORY = Path("/dev/shm")
+
 IS_INSTALLED = importlib.util.find_spec("pyspark") is not None
 
 # test_installed.py says so, and why.
@@ -25,7 +28,8 @@ collect_ignore_glob = [] if IS_INSTALLED else ["test_[!i]*.py"]
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Two cores, 1 GiB; nothing is registered: Spark finds the source by itself."""
+    """Two cores, 1 GiB; a task is tried four times. Nothing is registered: Spark finds the source
+    by itself."""
     from pyspark.sql import SparkSession
 
     import pyspark_mq
@@ -42,7 +46,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.warehouse.dir": str(warehouse),
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={warehouse}",
     }
-    session = SparkSession.builder.master("local[2]").appName("tests").config(map=settings)
+    session = SparkSession.builder.master("local[2,4]").appName("tests").config(map=settings)
     made = session.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     yield made
@@ -86,6 +90,16 @@ class Root:
             for name in names
             if not name.startswith(".")
         )
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """In memory where that can be, so that no test waits for other people's writes to the disk."""
+    if not os.access(IN_MEMORY, os.W_OK):
+        yield tmp_path / "root"
+        return
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY, prefix="mq-tests-") as folder:
+        yield Path(folder) / "root"
 
 
 @pytest.fixture

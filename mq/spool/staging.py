@@ -1,0 +1,116 @@
+"""Staging: what one attempt of a Spark task writes, a set that counts only if its job says so.
+
+spark/stage/JOB/BATCH/ATTEMPT.open/QUEUE:ID   while it is filled
+spark/stage/JOB/BATCH/ATTEMPT/QUEUE:ID        sealed, and durable
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from dataclasses import dataclass
+
+from mq.config import DEFAULT_CONTENT_TYPE
+from mq.errors import InvalidRequest, QueueNotFound
+from mq.lifecycle import Folder
+from mq.names import MessageId, MessageIds, QueueName, file_name
+from mq.spool.folders import Spool
+from mq.spool.message import NO_LEASE, SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Lost, Seal, round_up
+from mq.spool.queues import has_queue
+from mq.spool.root import FileSystem, measure_file_system
+from mq.spool.sets import OPEN_SUFFIX, give_up_set, make_set, seal_set
+
+STAGE = "stage"
+GIVEN_UP = "spark"
+"""Sets of Spark that do not count go to `remove/spark:.UUID`."""
+
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message to write. Without an id it gets one; `delay_seconds` hide it at first."""
+
+    queue: QueueName
+    body: bytes
+    message_id: MessageId | None = None
+    content_type: str | None = None
+    delay_seconds: float = 0.0
+
+
+def make_folders(spool: Spool, *names: str) -> None:
+    """Each below `spark`, unless it is there."""
+    for name in names:
+        try:
+            spool.files.make_folder(spool.fd(Folder.SPARK), name, spool.mode)
+        except FileExistsError:
+            pass
+
+
+class Attempt:
+    """An open set of one task attempt. Other attempts, also of the same task, have their own."""
+
+    def __init__(self, spool: Spool, job: str, batch: int, name: str) -> None:
+        self._spool = spool
+        self._system: FileSystem = measure_file_system(spool)
+        self._ids = MessageIds(time.time_ns)
+        self._queues: set[QueueName] = set()
+        self._sealed = f"{STAGE}/{job}/{batch}/{name}"
+        self._path = self._sealed + OPEN_SUFFIX
+        make_folders(spool, STAGE, f"{STAGE}/{job}", f"{STAGE}/{job}/{batch}")
+        lock = make_set(spool, Folder.SPARK, self._path)
+        assert not isinstance(lock, Lost), "no sweep takes a set that is so young"
+        self._lock = lock
+
+    def add(self, draft: Draft) -> None:
+        """Write one message. Raises QueueNotFound, InvalidRequest for an id that this attempt has
+        used, OSError."""
+        self._require_queue(draft.queue)
+        message_id = draft.message_id or self._ids.next()
+        files, spark = self._spool.files, self._spool.fd(Folder.SPARK)
+        fd = files.open_unnamed(spark, self._spool.file_mode)
+        try:
+            files.write(fd, draft.body)
+            self._mark(fd, draft)
+            files.link(fd, spark, f"{self._path}/{file_name(draft.queue, message_id)}")
+        except FileExistsError:
+            raise InvalidRequest(
+                f"two rows for queue {draft.queue} have the id {message_id}; each needs its own"
+            ) from None
+        finally:
+            files.close(fd)
+
+    def _require_queue(self, queue: QueueName) -> None:
+        if queue in self._queues:
+            return
+        if not has_queue(self._spool.fd(Folder.QUEUES), queue):
+            raise QueueNotFound(
+                f"there is no queue {queue} in {self._spool.root}; make it with PUT /{queue} or "
+                f"mqctl create {queue}"
+            )
+        self._queues.add(queue)
+
+    def _mark(self, fd: int, draft: Draft) -> None:
+        files, now_ns = self._spool.files, time.time_ns()
+        if self._spool.has_seals:
+            body = draft.body
+            seal = Seal(len(body), zlib.crc32(body), now_ns, 0, NO_LEASE)
+            files.set_attribute(fd, SEAL_ATTRIBUTE, seal.pack())
+            if draft.content_type not in (None, DEFAULT_CONTENT_TYPE):
+                files.set_attribute(fd, TYPE_ATTRIBUTE, draft.content_type.encode("latin-1"))
+        if draft.delay_seconds > 0:
+            due_ns = now_ns + int(draft.delay_seconds * _NS)
+            files.stamp(fd, round_up(due_ns, self._system.stamp_granularity_ns))
+
+    def seal(self) -> None:
+        """Make all of it durable, and then a set that can win."""
+        files, spark = self._spool.files, self._spool.fd(Folder.SPARK)
+        # Before the seal: names are one ordered log, data is not.
+        files.sync_file_system(spark)
+        seal_set(self._spool, Folder.SPARK, self._path, self._sealed)
+        files.sync(spark)
+        files.close(self._lock)
+
+    def give_up(self) -> None:
+        give_up_set(self._spool, Folder.SPARK, self._path, GIVEN_UP)
+        self._spool.files.close(self._lock)

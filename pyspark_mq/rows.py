@@ -1,0 +1,92 @@
+"""The columns that are written, and rows of them as messages."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, NumericType, StringType, StructType
+
+from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
+from mq.errors import InvalidRequest
+from mq.names import QueueName, parse_message_id, parse_queue_name
+from mq.spool.staging import Draft
+from pyspark_mq.options import BadOption, is_pattern
+
+_TYPES = {
+    "value": (BinaryType, StringType),
+    "queue": (StringType,),
+    "id": (StringType,),
+    "delay": (NumericType,),
+    "content_type": (StringType,),
+}
+_WORDS = {BinaryType: "binary", StringType: "string", NumericType: "a number of seconds"}
+_CONTENT_TYPE = re.compile(rf"[\x20-\x7e]{{1,{MAX_CONTENT_TYPE_BYTES}}}")
+
+
+def check_columns(schema: StructType, queues: tuple[str, ...], overwrite: bool) -> None:
+    """Before anything is written. Raises BadOption."""
+    if overwrite:
+        raise BadOption('a queue cannot be overwritten; use mode("append")')
+    for field in schema.fields:
+        allowed = _TYPES.get(field.name)
+        if allowed is None:
+            raise BadOption(f"column {field.name}: unknown; there are {', '.join(_TYPES)}")
+        if not isinstance(field.dataType, allowed):
+            words = " or ".join(_WORDS[each] for each in allowed)
+            raise BadOption(
+                f"column {field.name}: {field.dataType.simpleString()}, and it must be {words}"
+            )
+    if "value" not in schema.names:
+        raise BadOption("column value: missing; it is the body of the message, binary or string")
+    if len(queues) > 1 or any(map(is_pattern, queues)):
+        raise BadOption("option queue: name one queue, or give each row its own in a column queue")
+    if not queues and "queue" not in schema.names:
+        raise BadOption("option queue: missing; name a queue, or add a column queue")
+
+
+def drafts_of(batches: Iterator[pa.RecordBatch], queues: tuple[str, ...]) -> Iterator[Draft]:
+    """A message for each row; `queues` holds the one for rows that name none. Raises
+    InvalidRequest, InvalidName."""
+    default = QueueName(queues[0]) if queues else None
+    for batch in batches:
+        names = batch.schema.names
+        columns = [column.to_pylist() for column in batch.columns]
+        for values in zip(*columns, strict=True):
+            yield _draft(dict(zip(names, values, strict=True)), default)
+
+
+def _draft(row: dict[str, Any], default: QueueName | None) -> Draft:
+    value, queue, message_id = row["value"], row.get("queue"), row.get("id")
+    if value is None:
+        raise InvalidRequest("column value: null; a message has a body, if an empty one")
+    if queue is None and default is None:
+        raise InvalidRequest("column queue: null, and there is no option queue to stand in")
+    return Draft(
+        parse_queue_name(queue) if queue is not None else default,  # type: ignore[arg-type]
+        value.encode() if isinstance(value, str) else value,
+        parse_message_id(message_id) if message_id is not None else None,
+        _content_type(row.get("content_type")),
+        _delay(row.get("delay")),
+    )
+
+
+def _content_type(text: str | None) -> str | None:
+    if text is not None and not _CONTENT_TYPE.fullmatch(text):
+        raise InvalidRequest(
+            f"column content_type: {text!r} is not up to {MAX_CONTENT_TYPE_BYTES} printable ASCII "
+            "characters"
+        )
+    return text
+
+
+def _delay(seconds: Any) -> float:
+    delay = 0.0 if seconds is None else float(seconds)
+    if not math.isfinite(delay) or not 0 <= delay <= MAX_DELAY_SECONDS:
+        raise InvalidRequest(
+            f"column delay: {seconds} is not a number of seconds from 0 to {MAX_DELAY_SECONDS}"
+        )
+    return delay

@@ -1,0 +1,281 @@
+"""Transactions of Spark: what was staged counts once, whoever finishes it, or never."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mq.config import STAGE_KEEP_SECONDS
+from mq.errors import InvalidRequest, QueueNotFound
+from mq.lifecycle import Actor, Folder
+from mq.names import MessageId, QueueName
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.root import open_root, visit_root
+from mq.spool.sets import hold_set
+from mq.spool.staging import Attempt, Draft
+from mq.spool.sweep import Sweeper
+from mq.spool.transactions import commit, finish, is_committed, last_committed
+from tests.messages import SECOND_NS, read_seal, seal_of, write_message
+
+ORDERS = QueueName("orders")
+
+
+class CutShort(Exception):
+    """Where a driver died."""
+
+
+class DyingFiles(Files):
+    """Dies at the N-th rename."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renames_left = -1
+
+    def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        if self.renames_left == 0:
+            raise CutShort
+        self.renames_left -= 1
+        super().rename(source_fd, source, target_fd, target)
+
+
+@pytest.fixture
+def files() -> DyingFiles:
+    return DyingFiles()
+
+
+@pytest.fixture
+def spool(root: Path, files: DyingFiles) -> Iterator[Spool]:
+    open_root(root, 0o700, Files())[0].close()
+    (root / "queues/orders").mkdir()
+    opened = visit_root(root, files, Actor.SPARK)
+    yield opened
+    opened.close()
+
+
+def stage(spool: Spool, name: str, *bodies: bytes, job: str = "query", batch: int = 0) -> str:
+    """One attempt, sealed; returns its name."""
+    attempt = Attempt(spool, job, batch, name)
+    for body in bodies:
+        attempt.add(Draft(ORDERS, body))
+    attempt.seal()
+    return name
+
+
+def bodies(spool: Spool, folder: str = "queues/orders") -> list[bytes]:
+    return [path.read_bytes() for path in sorted((spool.root / folder).iterdir())]
+
+
+def staged(spool: Spool) -> list[str]:
+    return sorted(path.name for path in (spool.root / "spark/stage").rglob("*:*"))
+
+
+def sweep(spool: Spool) -> int:
+    server = visit_root(spool.root, Files())
+    swept = Sweeper(server, lambda *_: None).sweep()
+    server.close()
+    return swept.delivered
+
+
+def test_winners_come_to_their_queue_in_order_and_losers_do_not(spool: Spool) -> None:
+    winner = stage(spool, "0-1", b"one", b"two")
+    stage(spool, "0-2", b"one", b"two")
+
+    commit(spool, "query", 0, [winner])
+
+    assert bodies(spool) == [b"one", b"two"]
+    assert not (spool.root / "spark/stage/query").exists()
+    assert len(list((spool.root / "remove").glob("spark:.*/orders:*"))) == 2
+
+
+def test_what_is_staged_counts_for_nobody_before_the_commit(spool: Spool) -> None:
+    stage(spool, "0-1", b"one")
+
+    assert sweep(spool) == 0
+
+    assert bodies(spool) == []
+    assert len(staged(spool)) == 1
+
+
+def test_a_batch_that_is_tried_again_is_adopted(spool: Spool) -> None:
+    commit(spool, "query", 0, [stage(spool, "0-1", b"first try")])
+
+    commit(spool, "query", 0, [stage(spool, "0-9", b"second try")])
+
+    assert bodies(spool) == [b"first try"]
+    assert staged(spool) == []
+
+
+@pytest.mark.parametrize("renames", range(5))
+def test_a_crash_of_the_driver_in_the_middle_is_finished_by_a_sweep(
+    spool: Spool, files: DyingFiles, renames: int
+) -> None:
+    winners = [stage(spool, "0-1", b"one", b"two"), stage(spool, "1-2", b"three")]
+    stage(spool, "1-3", b"three")
+    files.renames_left = renames
+
+    try:
+        commit(spool, "query", 0, winners)
+    except CutShort:
+        pass
+    files.renames_left = -1
+    sweep(spool)
+
+    assert sorted(bodies(spool)) == [b"one", b"three", b"two"]
+    assert staged(spool) == []
+
+
+def test_a_crash_in_the_middle_is_finished_by_the_next_try(spool: Spool, files: DyingFiles) -> None:
+    winner = stage(spool, "0-1", b"one", b"two")
+    files.renames_left = 1
+    with pytest.raises(CutShort):
+        commit(spool, "query", 0, [winner])
+    files.renames_left = -1
+
+    commit(spool, "query", 0, [])
+
+    assert bodies(spool) == [b"one", b"two"]
+
+
+def test_what_somebody_rolls_forward_is_left_to_them(spool: Spool) -> None:
+    winner = stage(spool, "0-1", b"one")
+    path = f"stage/query/0/{winner}"
+    held = hold_set(spool, Folder.SPARK, path)
+    (spool.root / "spark/txn/query").mkdir(parents=True)
+    (spool.root / "spark/txn/query/0").write_text(f"{winner}\n")
+
+    assert finish(spool, "query", 0, 0) is None
+    assert len(staged(spool)) == 1
+
+    os.close(held)  # type: ignore[arg-type]
+    assert finish(spool, "query", 0, 0) == 1
+
+
+def test_a_later_batch_sweeps_what_is_left_of_earlier_ones(spool: Spool) -> None:
+    commit(spool, "query", 0, [stage(spool, "0-1", b"one")])
+    stage(spool, "0-2", b"late loser", batch=0)
+
+    commit(spool, "query", 1, [stage(spool, "0-3", b"two", batch=1)])
+
+    assert staged(spool) == []
+    assert os.listdir(spool.root / "spark/txn/query") == ["1"]
+    assert last_committed(spool, "query") == 1
+
+
+def test_jobs_do_not_touch_each_other(spool: Spool) -> None:
+    stage(spool, "0-1", b"other", job="other", batch=0)
+
+    commit(spool, "query", 7, [stage(spool, "0-2", b"one", batch=7)])
+
+    assert len(staged(spool)) == 1
+    assert not is_committed(spool, "other", 0)
+
+
+def test_a_write_of_its_own_leaves_nothing_behind(spool: Spool) -> None:
+    commit(spool, ".job", 0, [stage(spool, "0-1", b"one", job=".job")])
+
+    assert bodies(spool) == [b"one"]
+    assert os.listdir(spool.root / "spark/txn") == []
+    assert os.listdir(spool.root / "spark/stage") == []
+
+
+def test_what_was_never_committed_is_given_up_after_a_day(spool: Spool) -> None:
+    stage(spool, "0-1", b"one")
+    batch = spool.root / "spark/stage/query/0"
+    old_ns = time.time_ns() - (STAGE_KEEP_SECONDS + 60) * SECOND_NS
+    os.utime(batch, ns=(old_ns, old_ns))
+
+    sweep(spool)
+
+    assert staged(spool) == []
+    assert bodies(spool) == []
+
+
+def test_a_delayed_message_waits_in_delay(spool: Spool) -> None:
+    attempt = Attempt(spool, "query", 0, "0-1")
+    attempt.add(Draft(ORDERS, b"later", MessageId("a"), delay_seconds=3600))
+    attempt.seal()
+
+    commit(spool, "query", 0, ["0-1"])
+
+    [path] = (spool.root / "delay").iterdir()
+    assert path.name == "orders:a"
+    assert 3500 < path.stat().st_mtime - time.time() <= 3601
+    assert path.stat().st_mtime_ns > path.stat().st_ctime_ns
+
+
+def test_a_delay_that_is_over_at_the_commit_delays_nothing(spool: Spool) -> None:
+    attempt = Attempt(spool, "query", 0, "0-1")
+    attempt.add(Draft(ORDERS, b"soon", delay_seconds=0.001))
+    attempt.seal()
+    time.sleep(0.002)
+
+    commit(spool, "query", 0, ["0-1"])
+
+    assert bodies(spool) == [b"soon"]
+
+
+def test_a_message_has_its_seal_and_its_type(spool: Spool) -> None:
+    attempt = Attempt(spool, "query", 0, "0-1")
+    attempt.add(Draft(ORDERS, b"one", MessageId("a"), "text/plain"))
+    attempt.seal()
+    commit(spool, "query", 0, ["0-1"])
+
+    path = spool.root / "queues/orders/a"
+    assert read_seal(path)._replace(published_ns=0) == seal_of(b"one")
+    assert os.getxattr(path, "user.mime_type") == b"text/plain"
+
+
+def test_a_queue_that_was_deleted_meanwhile_takes_its_messages_with_it(spool: Spool) -> None:
+    winner = stage(spool, "0-1", b"one")
+    (spool.root / "queues/orders").rmdir()
+
+    commit(spool, "query", 0, [winner])
+
+    assert len(list((spool.root / "remove").glob("orders:*"))) == 1
+    assert staged(spool) == []
+
+
+@pytest.mark.parametrize(("there", "folder"), [(b"mine", "remove"), (b"another", "corrupt")])
+def test_an_id_that_the_queue_has_is_not_written_again(
+    spool: Spool, there: bytes, folder: str
+) -> None:
+    write_message(spool.root / "queues/orders/a", there, seal=seal_of(there))
+    attempt = Attempt(spool, "query", 0, "0-1")
+    attempt.add(Draft(ORDERS, b"mine", MessageId("a")))
+    attempt.seal()
+
+    commit(spool, "query", 0, ["0-1"])
+
+    assert bodies(spool) == [there]
+    assert (spool.root / folder / "orders:a").read_bytes() == b"mine"
+
+
+def test_one_attempt_cannot_use_an_id_twice(spool: Spool) -> None:
+    attempt = Attempt(spool, "query", 0, "0-1")
+    attempt.add(Draft(ORDERS, b"one", MessageId("a")))
+
+    with pytest.raises(InvalidRequest, match="two rows for queue orders have the id a"):
+        attempt.add(Draft(ORDERS, b"two", MessageId("a")))
+    attempt.give_up()
+
+
+def test_a_queue_that_does_not_exist_is_named(spool: Spool) -> None:
+    attempt = Attempt(spool, "query", 0, "0-1")
+
+    with pytest.raises(QueueNotFound, match="there is no queue refunds"):
+        attempt.add(Draft(QueueName("refunds"), b"one"))
+    attempt.give_up()
+
+
+def test_an_attempt_that_was_given_up_leaves_nothing_in_the_stage(spool: Spool) -> None:
+    attempt = Attempt(spool, "query", 0, "0-1")
+    attempt.add(Draft(ORDERS, b"one"))
+
+    attempt.give_up()
+
+    assert staged(spool) == []
