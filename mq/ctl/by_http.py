@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BytesIO
-from typing import NoReturn
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from mq.config import (
     CHUNK_BYTES,
     CTL_TIMEOUT_SECONDS,
+    DEFAULT_ADMIN,
     DEFAULT_CONTENT_TYPE,
     MAX_FETCH_MESSAGES,
     SMALL_BODY_BYTES,
@@ -27,8 +29,12 @@ _EXIT_CODES = {404: ExitCode.NOT_FOUND, 503: ExitCode.TRY_AGAIN}
 class HttpAccess:
     """The queues of the server at `url`; `mq.ctl.access.Access` says what the methods do."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, admin: str | None = None, flag: str = "--url") -> None:
+        """`admin` is where the server has its admin listener, as HOST:PORT; by default at the
+        usual port of the same host. `flag` is what chose `url`."""
         self._url = url.rstrip("/")
+        self._admin = admin
+        self._flag = flag
         self._connection = _connect(self._url)
         self._prefix = urlsplit(self._url).path
 
@@ -36,13 +42,17 @@ class HttpAccess:
         self._connection.close()
 
     def list_queues(self) -> list[Counts]:
-        _not_over_http("ls")
+        with closing(HttpAccess(_admin_url(self._url, self._admin), flag="--admin")) as admin:
+            answer = admin._ask("GET", "/queues")
+            try:
+                return [_counts(document) for document in json.loads(answer.read())]
+            except (ValueError, LookupError, TypeError):
+                _not_of_mq("lists no queues")
 
     def describe_queue(self, queue: QueueName) -> Counts:
         answer = self._ask("GET", f"/{queue}")
         try:
-            document = json.loads(answer.read())
-            return Counts(*(document[name] for name in Counts._fields))
+            return _counts(json.loads(answer.read()))
         except (ValueError, LookupError, TypeError):
             _not_of_mq("describes no queue")
 
@@ -115,8 +125,8 @@ class HttpAccess:
         except (OSError, HTTPException) as error:
             raise CommandFailed(
                 ExitCode.UNAVAILABLE,
-                f"{self._url} does not answer: {_why(error)}; start mq there, name another --url, "
-                "or work on the folders with --root",
+                f"{self._url} does not answer: {_why(error)}; start mq there, name another "
+                f"{self._flag}, or work on the folders with --root",
             ) from error
         return answer
 
@@ -150,6 +160,19 @@ class _Body:
 
     def close(self) -> None:
         self._answer.close()
+
+
+def _admin_url(url: str, admin: str | None) -> str:
+    """The admin listener speaks TLS if the server does."""
+    parts = urlsplit(url)
+    if admin is None:
+        host = parts.hostname or ""
+        admin = f"{f'[{host}]' if ':' in host else host}:{DEFAULT_ADMIN.port}"
+    return f"{parts.scheme}://{admin}"
+
+
+def _counts(document: Mapping[str, Any]) -> Counts:
+    return Counts(*(document[name] for name in Counts._fields))
 
 
 def _message(answer: HTTPResponse) -> Message:
@@ -203,7 +226,7 @@ def _connect(url: str) -> HTTPConnection:
         if parts.scheme == "https":
             return HTTPSConnection(host, port, timeout=CTL_TIMEOUT_SECONDS, blocksize=CHUNK_BYTES)
         raise ValueError
-    except ValueError:
+    except (ValueError, HTTPException):
         raise CommandFailed(
             ExitCode.USAGE, f"{url!r} is no address of a server; write it like http://HOST:PORT"
         ) from None

@@ -41,11 +41,14 @@ def mqctl(context: click.Context) -> None:
 
 
 @mqctl.command()
+@click.option("--admin", envvar="MQ_ADMIN", show_envvar=True, metavar="HOST:PORT",
+              help="The server's admin listener, which knows all queues. [default: port 8081 of "
+              "the host in --url]")  # fmt: skip
 @everywhere
 @click.pass_context
-def ls(context: click.Context) -> None:
-    """List the queues and count their messages. With --root only, for now."""
-    settings = settings_of(context)
+def ls(context: click.Context, admin: str | None) -> None:
+    """List the queues and count their messages."""
+    settings = settings_of(context)._replace(admin=admin)
     with opened(settings) as access:
         _print_counts(settings, access.list_queues())
 

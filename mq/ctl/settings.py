@@ -31,11 +31,13 @@ _EXIT_CODES: dict[type[MQError], ExitCode] = {
 
 
 class Settings(NamedTuple):
-    """The way in: the folders in `root` or, without them, the server at `url`."""
+    """The way in: the folders in `root` or, without them, the server at `url`, whose admin listener
+    is at `admin`."""
 
     url: str
     root: Path | None
     as_json: bool
+    admin: str | None = None
 
 
 def everywhere(command: F) -> F:
@@ -84,7 +86,7 @@ def opened(settings: Settings) -> Iterator[Access]:
         if settings.root is None:
             from mq.ctl.by_http import HttpAccess
 
-            access = HttpAccess(settings.url)
+            access = HttpAccess(settings.url, settings.admin)
         else:
             from mq.ctl.by_root import RootAccess
             from mq.ctl.owner import become_owner

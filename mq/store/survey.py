@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mq.barrier import Unsynced
 from mq.commit import Operation
-from mq.config import MAX_METRIC_QUEUES, SURVEY_PAUSE_FACTOR
+from mq.config import SURVEY_PAUSE_FACTOR
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name, parse_file_name, time_of_key
 from mq.ready import list_queue
@@ -18,9 +18,6 @@ from mq.spool.folders import Spool
 from mq.spool.message import due_ns, is_due
 from mq.store.queues import is_leased
 from mq.store.workspace import Workspace
-
-OTHERS = "_other"
-"""Stands for all queues beyond the first MAX_METRIC_QUEUES; no queue has such a name."""
 
 
 class Ready(NamedTuple):
@@ -47,6 +44,10 @@ class QueueSurvey(NamedTuple):
             self.delayed + other.delayed,
             min(ages, default=None),
         )
+
+    def age_seconds(self, time_ns: int) -> float | None:
+        """Since the oldest ready message was published; None if none is ready."""
+        return None if self.oldest_ns is None else max(time_ns - self.oldest_ns, 0) / 1_000_000_000
 
 
 class Survey(NamedTuple):
@@ -103,7 +104,7 @@ class Surveyor:
         files = {folder: len(self._spool.names(folder)) for folder in (Folder.NEW, Folder.REMOVE)}
         files[Folder.DELAY] = len(delay)
         files[Folder.CORRUPT] = self._count_corrupt()
-        return Survey(now_ns, _with_few_names(found), files, lag_ns)
+        return Survey(now_ns, found, files, lag_ns)
 
     def _list(self, queue: QueueName) -> Ready | None:
         listing = list_queue(self._spool, queue, lambda _: False)
@@ -135,11 +136,3 @@ class Surveyor:
             return len(os.listdir(self._spool.path(Folder.CORRUPT, "")))
         except FileNotFoundError:
             return 0
-
-
-def _with_few_names(found: Mapping[str, QueueSurvey]) -> dict[str, QueueSurvey]:
-    names = sorted(found)
-    few = {name: found[name] for name in names[:MAX_METRIC_QUEUES]}
-    for name in names[MAX_METRIC_QUEUES:]:
-        few[OTHERS] = few.get(OTHERS, QueueSurvey()).join(found[name])
-    return few

@@ -1,12 +1,14 @@
 """The admin listener: whether the server is alive and ready, and how much it does.
 
-`/livez`, `/readyz` and `/openapi.json` tell nothing of any queue and need no token. `/metrics`
-names queues: where there are tokens it needs one with the scope read for every queue.
+`/livez`, `/readyz` and `/openapi.json` tell nothing of any queue and need no token. `/metrics` and
+`/queues` name queues: where there are tokens they need one with the scope read for every queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.resources import files
 
 from aiohttp import web
@@ -35,6 +37,7 @@ class Admin:
             "/livez": self._tell_life,
             "/readyz": self._tell_readiness,
             "/metrics": self._tell_metrics,
+            "/queues": self._tell_queues,
             "/openapi.json": self._tell_api,
         }
 
@@ -82,18 +85,46 @@ class Admin:
             return f"the root cannot be looked at: {error.strerror}"
 
     async def _tell_metrics(self, request: web.BaseRequest) -> web.Response:
-        if self._tokens is not None:
-            self._tokens.authenticate(request).require(Scope.READ, None)
-        try:
+        self._require_read(request)
+        with _looking_at_the_root():
             body, content_type = await render(
                 self.condition, self._durations, request.headers.get("Accept", "")
             )
-        except OSError as error:
-            raise StoreUnavailable(f"the root cannot be looked at: {error.strerror}") from error
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _tell_queues(self, request: web.BaseRequest) -> web.Response:
+        self._require_read(request)
+        if self.condition is None:
+            raise StoreUnavailable("the server is starting: it opens and sweeps its root")
+        with _looking_at_the_root():
+            survey = await self.condition.survey()
+        documents = [
+            {
+                "queue": name,
+                "ready": queue.ready,
+                "leased": queue.leased,
+                "delayed": queue.delayed,
+                "oldest_age_seconds": queue.age_seconds(survey.time_ns),
+            }
+            for name, queue in sorted(survey.queues.items())
+        ]
+        body = json.dumps(documents).encode() + b"\n"
+        return web.Response(body=body, content_type="application/json")
+
+    def _require_read(self, request: web.BaseRequest) -> None:
+        if self._tokens is not None:
+            self._tokens.authenticate(request).require(Scope.READ, None)
 
     async def _tell_api(self, request: web.BaseRequest) -> web.Response:
         return web.Response(
             body=files("mq.web").joinpath("openapi.json").read_bytes(),
             content_type="application/json",
         )
+
+
+@contextmanager
+def _looking_at_the_root() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(f"the root cannot be looked at: {error.strerror}") from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
+from mq.config import MAX_METRIC_QUEUES
 from mq.exposition import Collector, counter, gauge, gauges, histograms, registry_of
 from mq.store.condition import Condition, Room
 from mq.store.counts import Counts
@@ -15,6 +16,9 @@ from mq.store.survey import QueueSurvey, Survey
 from mq.web.durations import Durations
 
 _NS = 1_000_000_000
+
+OTHERS = "_other"
+"""Stands for all queues beyond the first MAX_METRIC_QUEUES; no queue has such a name."""
 
 
 async def render(
@@ -93,13 +97,14 @@ def _message_counters(counts: Counts) -> Iterable[Metric]:
 
 
 def _queue_gauges(survey: Survey) -> Iterable[Metric]:
+    queues = _with_few_names(survey.queues)
     yield gauges(
         "mq_queue_messages",
         "Messages of a queue by state.",
         ["queue", "state"],
         {
             (queue, state): getattr(found, state)
-            for queue, found in survey.queues.items()
+            for queue, found in queues.items()
             for state in ("ready", "leased", "delayed")
         },
     )
@@ -107,7 +112,7 @@ def _queue_gauges(survey: Survey) -> Iterable[Metric]:
         "mq_queue_oldest_message_age_seconds",
         "Since the oldest ready message of a queue was published; 0 if none is ready.",
         ["queue"],
-        {(queue,): _age_seconds(found, survey) for queue, found in survey.queues.items()},
+        {(queue,): each.age_seconds(survey.time_ns) or 0.0 for queue, each in queues.items()},
     )
     yield gauges(
         "mq_folder_files",
@@ -122,7 +127,9 @@ def _queue_gauges(survey: Survey) -> Iterable[Metric]:
     )
 
 
-def _age_seconds(found: QueueSurvey, survey: Survey) -> float:
-    if found.oldest_ns is None:
-        return 0.0
-    return max(0, survey.time_ns - found.oldest_ns) / _NS
+def _with_few_names(found: Mapping[str, QueueSurvey]) -> dict[str, QueueSurvey]:
+    names = sorted(found)
+    few = {name: found[name] for name in names[:MAX_METRIC_QUEUES]}
+    for name in names[MAX_METRIC_QUEUES:]:
+        few[OTHERS] = few.get(OTHERS, QueueSurvey()).join(found[name])
+    return few

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,34 +30,6 @@ def test_a_queue_lives_without_any_server(tmp_path: Path) -> None:
     assert ctl.ok("fsck").out == b""
 
 
-def test_ls_lists_every_queue(by_root: Ctl, queue: str) -> None:
-    by_root.ok("create", f"{queue}.dead")
-    for _ in range(12):
-        by_root.ok("send", queue, "body")
-    by_root.ok("recv", queue)
-
-    lines = by_root.ok("ls").out.decode().splitlines()
-    documents = {each["queue"]: each for each in by_root.ok("ls", "--json").lines()}
-
-    shown = {line.split()[0]: line.split()[1:] for line in lines[1:]}
-    assert re.split(r"\s{2,}", lines[0].strip()) == [
-        "name", "ready", "leased", "delayed", "oldest age",
-    ]  # fmt: skip
-    assert shown[queue][:3] == ["11", "1", "0"]
-    assert shown[f"{queue}.dead"] == ["0", "0", "0", "-"]
-    assert len({len(line) for line in lines}) == 1
-    assert documents[queue]["ready"] == 11
-    assert documents[f"{queue}.dead"]["oldest_age_seconds"] is None
-
-
-def test_ls_of_a_root_without_queues_is_silent(
-    tmp_path: Path, start_server: Callable[..., Server]
-) -> None:
-    server = start_server()
-
-    assert Ctl("--root", str(server.root)).ok("ls") == (0, b"", "")
-
-
 def test_visibility_is_as_long_as_asked(by_root: Ctl, server: Server, queue: str) -> None:
     sent = by_root.ok("send", queue, "body").out.decode().strip()
 
@@ -69,7 +39,7 @@ def test_visibility_is_as_long_as_asked(by_root: Ctl, server: Server, queue: str
     assert 86_390e9 < status.st_mtime_ns - status.st_ctime_ns < 86_410e9
 
 
-@pytest.mark.parametrize("words", ["ls", "peek q -n 1001", "fsck", "recv q --visibility 9"])
+@pytest.mark.parametrize("words", ["peek q -n 1001", "fsck", "recv q --visibility 9"])
 def test_what_http_cannot_do_yet_names_the_way_out(by_http: Ctl, words: str) -> None:
     assert_refused(by_http(*words.split()), ExitCode.USAGE, "--root")
 
