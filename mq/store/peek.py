@@ -134,11 +134,15 @@ def _open(spool: Spool, folder: Folder, name: str) -> Held | None:
         if error.errno in _NO_MESSAGE:
             return None
         raise
-    status = os.fstat(fd)
-    if stat.S_ISREG(status.st_mode):
-        return Held(spool.files, name, fd, status)
-    spool.files.close(fd)
-    return None
+    held = None
+    try:
+        status = os.fstat(fd)
+        if stat.S_ISREG(status.st_mode):
+            held = Held(spool.files, name, fd, status)
+        return held
+    finally:
+        if held is None:
+            spool.files.close(fd)
 
 
 def _describe(files: Files, folder: Folder, message_id: MessageId, held: Held) -> Peeked:

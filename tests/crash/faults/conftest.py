@@ -8,14 +8,18 @@ import pytest
 
 from tests.crash.faults.kernel import SHORT_WRITE, Fault, Kernel
 
-SHORT = [Fault(code, lasts) for code in (errno.EIO, errno.ENOSPC) for lasts in (False, True)]
-SHORT += [Fault(SHORT_WRITE, lasts=True)]
+SHORT = [
+    Fault(errno.EIO, lasts=False),
+    Fault(errno.EIO, lasts=True),
+    Fault(errno.ENOSPC, lasts=True),
+    Fault(SHORT_WRITE, lasts=True),
+]
 _OTHERS = (errno.EMFILE, errno.EDQUOT, errno.EROFS, errno.ESTALE, errno.EINTR)
 """Python itself calls again after EINTR, so that only renameat2 and syncfs can ever return it;
 here every call does."""
 
 LONG = [Fault(code, lasts) for code in _OTHERS for lasts in (False, True)]
-LONG += [Fault(SHORT_WRITE, lasts=False)]
+LONG += [Fault(errno.ENOSPC, lasts=False), Fault(SHORT_WRITE, lasts=False)]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -11,6 +11,9 @@ from tests.crash.faults.service import Request, Service
 LARGE_BYTES = 200_000
 """Streamed by a worker, in one chunk or two."""
 
+_MESSAGES = "/orders/messages"
+_SMALL_BODY, _LARGE_BODY = b"small" * 4, b"large" * (LARGE_BYTES // 5)
+
 Before = Callable[[Service], Awaitable[dict[str, str]]]
 
 
@@ -49,6 +52,27 @@ async def removed(service: Service) -> dict[str, str]:
     return known
 
 
+async def several(service: Service) -> dict[str, str]:
+    """Three ready messages, one of them large."""
+    await _empty(service)
+    for size in (20, LARGE_BYTES, 20):
+        await service.publish(os.urandom(size))
+    return {}
+
+
+async def delayed(service: Service) -> dict[str, str]:
+    request = Request("POST", f"{_MESSAGES}?delay=3600", os.urandom(20))
+    return {"id": (await service.send(request)).message_id}
+
+
+async def owned(service: Service) -> dict[str, str]:
+    """A message whose id its producer chose."""
+    message_id = f"own-{os.urandom(8).hex()}"
+    headers = {"X-Message-Id": message_id}
+    await service.send(Request("POST", _MESSAGES, _SMALL_BODY, headers))
+    return {"id": message_id}
+
+
 async def full_queue(service: Service) -> dict[str, str]:
     """A queue with a message in each state."""
     name = f"full-{os.urandom(8).hex()}"
@@ -70,9 +94,8 @@ def _operation(before: Before, method: str, target: str, body: bytes = b"", *ans
     return Operation(before, Request(method, target, body, named), frozenset(answers))
 
 
-_MESSAGES = "/orders/messages"
 _MESSAGE = "/orders/messages/{id}"
-_SMALL_BODY, _LARGE_BODY = b"small" * 4, b"large" * (LARGE_BYTES // 5)
+_BY_ID = "/orders/messages?id={id}&visibility="
 
 OPERATIONS = {
     "publish": _operation(nothing, "POST", _MESSAGES, _SMALL_BODY, 201),
@@ -86,6 +109,21 @@ OPERATIONS = {
     "remove leased": _operation(leased, "DELETE", _MESSAGE, b"", 202),
     "remove under its lease": _operation(leased, "DELETE", _MESSAGE, b"", 202, If_Match="{lease}"),
     "remove again": _operation(removed, "DELETE", _MESSAGE, b"", 202),
+    "publish delayed": _operation(nothing, "POST", _MESSAGES + "?delay=3600", _SMALL_BODY, 201),
+    "publish with an id": _operation(nothing, "POST", _MESSAGES, _SMALL_BODY, 201,
+                                     X_Message_Id="own-{fresh}"),
+    "publish large with an id": _operation(nothing, "POST", _MESSAGES, _LARGE_BODY, 201,
+                                           X_Message_Id="own-{fresh}"),
+    "publish again with an id": _operation(owned, "POST", _MESSAGES, _SMALL_BODY, 200,
+                                           X_Message_Id="{id}"),
+    "receive several": _operation(several, "GET", _MESSAGES + "?max=10", b"", 200),
+    "receive by id": _operation(ready, "GET", _BY_ID + "900", b"", 200),
+    "receive delayed by id": _operation(delayed, "GET", _BY_ID + "900", b"", 200),
+    "receive large by id": _operation(large, "GET", _BY_ID + "900", b"", 200),
+    "prolong": _operation(leased, "GET", _BY_ID + "900", b"", 200, If_Match="{lease}"),
+    "release": _operation(leased, "GET", _BY_ID + "0", b"", 204, If_Match="{lease}"),
+    # One that cannot be read is passed over, so that the others can be looked at.
+    "peek": _operation(ready, "GET", _MESSAGES + "?peek&max=10", b"", 200, 204),
     "create queue": _operation(nothing, "PUT", "/made-{fresh}", b"", 201),
     "delete queue": _operation(full_queue, "DELETE", "/{queue}", b"", 200),
     "describe queue": _operation(full_queue, "GET", "/{queue}", b"", 200),

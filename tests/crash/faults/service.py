@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
@@ -62,23 +64,31 @@ class Service:
             self.ledger.sent.update(_bodies(request))
         elif request.method == "DELETE":
             self.ledger.asked_to_remove |= self._removed_by(request)
+        elif request.target.endswith("&visibility=0"):
+            self.ledger.leased.discard(_id_in(request))
 
     def _note_answer(self, request: Request, answer: Answer, note: str) -> None:
         ledger = self.ledger
         if request.method == "POST" and answer.status in (200, 201):
-            ids = _lines(answer, "id") or [answer.message_id]
+            ids = [line["id"] for line in _lines(answer)] or [answer.message_id]
             ledger.published.update(zip(ids, _bodies(request), strict=True))
             ledger.queues.update(dict.fromkeys(ids, request.target.split("/")[1]))
             ledger.notes.update(dict.fromkeys(ids, note))
         elif request.method == "DELETE" and answer.status in (200, 202):
             ledger.removed |= self._removed_by(request)
             ledger.notes.update(dict.fromkeys(self._removed_by(request), note))
-        elif request.method == "GET" and answer.status == 200 and "etag" in answer.headers:
-            assert ledger.published.get(answer.message_id, answer.body) == answer.body
-            assert answer.body in ledger.sent
-            assert answer.message_id not in ledger.removed | ledger.leased
-            ledger.leased.add(answer.message_id)
-            ledger.notes[answer.message_id] = note
+        elif request.method == "GET" and answer.status == 200 and "?peek" not in request.target:
+            for message_id, body in _received(answer):
+                self._note_lease(message_id, body, is_by_id="?id=" in request.target)
+                ledger.notes[message_id] = note
+
+    def _note_lease(self, message_id: str, body: bytes, *, is_by_id: bool) -> None:
+        ledger = self.ledger
+        assert ledger.published.get(message_id, body) == body
+        assert body in ledger.sent
+        assert message_id not in ledger.removed
+        assert is_by_id or message_id not in ledger.leased
+        ledger.leased.add(message_id)
 
     def _removed_by(self, request: Request) -> set[str]:
         """The messages that a DELETE removes: those it names, or all of a queue."""
@@ -151,8 +161,22 @@ def _bodies(request: Request) -> list[bytes]:
     return [json.loads(line)["body"].encode() for line in request.body.splitlines()]
 
 
-def _lines(answer: Answer, field: str) -> list[str]:
-    """A field of each line of an ndjson answer; none if it is not one."""
+def _lines(answer: Answer) -> list[dict[str, str]]:
+    """Each line of an ndjson answer; none if it is not one."""
     if answer.headers.get("content-type") != "application/x-ndjson":
         return []
-    return [json.loads(line)[field] for line in answer.body.splitlines()]
+    return [json.loads(line) for line in answer.body.splitlines()]
+
+
+def _received(answer: Answer) -> list[tuple[str, bytes]]:
+    """The ids and bodies of an answer that gives out messages."""
+    if "etag" in answer.headers:
+        return [(answer.message_id, answer.body)]
+    return [
+        (line["id"], line["body"].encode() if "body" in line else b64decode(line["body_base64"]))
+        for line in _lines(answer)
+    ]
+
+
+def _id_in(request: Request) -> str:
+    return parse_qs(request.target.partition("?")[2])["id"][0]
