@@ -139,9 +139,13 @@ def take_handed_over(tls: ssl.SSLContext | None) -> dict[str, list[Listener]]:
         return found
     for position in range(int(number)):
         fd = _FIRST_HANDED_FD + position
-        os.set_inheritable(fd, False)
+        try:
+            os.set_inheritable(fd, False)
+            handed_over = socket.socket(fileno=fd)
+        except OSError as error:
+            raise refusal(f"descriptor {fd} of LISTEN_FDS", error, "hand over sockets") from error
         name = names[position] if position < len(names) else ""
-        found.setdefault(name, []).append(Listener(socket.socket(fileno=fd), tls=tls))
+        found.setdefault(name, []).append(Listener(handed_over, tls=tls))
     return found
 
 

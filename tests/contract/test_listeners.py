@@ -1,0 +1,298 @@
+"""Where a server listens: unix sockets, several addresses, one port for several servers."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mq.errors import ExitCode
+from tests.conftest import Process, Server, wait_until
+from tests.contract.conftest import request_bytes
+from tests.unit.test_start import start
+
+StartServer = Callable[..., Server]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "mq.sock"
+
+
+def ask_unix(path: Path, method: str, target: str) -> bytes:
+    """The status line of the answer."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(str(path))
+        client.sendall(request_bytes(method, target))
+        return client.makefile("rb").readline().rstrip()
+
+
+def ask(port: int, target: str, host: str = "127.0.0.1") -> bytes:
+    with socket.create_connection((host, port), timeout=10) as client:
+        client.sendall(request_bytes("GET", target))
+        return client.makefile("rb").readline().rstrip()
+
+
+# Unix socket
+
+
+def test_unix_socket_serves_beside_the_port(start_server: StartServer, path: Path) -> None:
+    server = start_server(f"--socket={path}")
+
+    assert ask_unix(path, "PUT", "/orders") == b"HTTP/1.1 201 Created"
+    assert ask(server.port, "/orders") == b"HTTP/1.1 200 OK"
+    assert f"event=listening url=unix:{path}" in server.log()
+
+
+def test_unix_socket_alone_opens_no_port(
+    tmp_path: Path, path: Path, processes: list[Process]
+) -> None:
+    flags = [f"--root={tmp_path / 'root'}", "--address=", "--admin=", f"--socket={path}"]
+    server = Process("mq", *flags, log=tmp_path / "log")
+    processes.append(server)
+    wait_until(lambda: "event=listening" in server.log())
+
+    assert ask_unix(path, "PUT", "/orders") == b"HTTP/1.1 201 Created"
+    assert "http://" not in server.log()
+
+
+@pytest.mark.parametrize(("flags", "mode"), [((), 0o600), (("--socket-mode=660",), 0o660)])
+def test_unix_socket_has_its_mode_from_the_first_moment(
+    start_server: StartServer, path: Path, flags: tuple[str, ...], mode: int
+) -> None:
+    server = start_server(f"--socket={path}", *flags)
+
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert stat.S_IMODE((server.root / "new").stat().st_mode) == 0o700
+
+
+def test_unix_socket_goes_with_its_server(start_server: StartServer, path: Path) -> None:
+    server = start_server(f"--socket={path}")
+    assert path.is_socket()
+
+    assert server.stop() == 0
+
+    assert not path.exists()
+
+
+def test_unix_socket_of_a_crash_is_replaced(start_server: StartServer, path: Path) -> None:
+    start_server(f"--socket={path}").kill()
+    assert path.is_socket()
+
+    start_server(f"--socket={path}")
+
+    assert ask_unix(path, "PUT", "/orders") == b"HTTP/1.1 201 Created"
+
+
+def test_unix_socket_of_a_running_server_is_refused(
+    start_server: StartServer, tmp_path: Path, path: Path
+) -> None:
+    start_server(f"--socket={path}")
+
+    refusal = start("mq", f"--root={tmp_path / 'other'}", "--port=0", f"--socket={path}")
+
+    assert refusal.exit_code == ExitCode.UNAVAILABLE
+    assert f"cannot listen on unix socket {path}: Address already in use" in refusal.line
+    assert ask_unix(path, "PUT", "/orders") == b"HTTP/1.1 201 Created"
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+def test_what_is_no_socket_is_not_replaced(tmp_path: Path, path: Path, kind: str) -> None:
+    (tmp_path / "kept").write_bytes(b"kept")
+    match kind:
+        case "file":
+            path.write_bytes(b"kept")
+        case "link":
+            path.symlink_to(tmp_path / "kept")
+        case "folder":
+            path.mkdir()
+
+    refusal = start("mq", f"--root={tmp_path / 'root'}", "--port=0", f"--socket={path}")
+
+    assert refusal.exit_code == ExitCode.UNAVAILABLE
+    assert "there is a file of that name" in refusal.line or "File exists" in refusal.line
+    assert path.exists()
+    assert (tmp_path / "kept").read_bytes() == b"kept"
+
+
+def test_socket_that_took_its_place_is_not_taken_away(
+    start_server: StartServer, path: Path
+) -> None:
+    server = start_server(f"--socket={path}")
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+
+        assert server.stop() == 0
+
+        assert path.is_socket()
+
+
+def test_nowhere_to_listen_is_refused(tmp_path: Path) -> None:
+    refusal = start("mq", f"--root={tmp_path / 'root'}", "--address=", "--admin=")
+
+    assert refusal.exit_code == ExitCode.USAGE
+    assert "nothing to listen on: give --address or --socket" in refusal.line
+
+
+# Addresses
+
+
+def test_a_name_may_have_several_addresses_with_one_port(start_server: StartServer) -> None:
+    server = start_server("--address=localhost")
+
+    found = {info[4][0] for info in socket.getaddrinfo("localhost", None, type=socket.SOCK_STREAM)}
+    assert server.log().count("event=listening") == len(found)
+    for host in found:
+        assert ask(server.port, "/absent", str(host)) == b"HTTP/1.1 404 Not Found"
+
+
+def test_bound_elsewhere_without_tokens_or_tls_is_one_warning(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.touch(mode=0o600)
+    tokens.write_text("a read kT3vVt9xkq3mP2sYw8LrBg")
+    wide = ("--address=127.0.0.1", "--admin=0.0.0.0:0")
+
+    def warnings(*flags: str) -> list[str]:
+        log = start_server(*flags).log()
+        return [line for line in log.splitlines() if "open to other machines" in line]
+
+    assert warnings("--admin=127.0.0.1:0") == []
+    [line] = warnings(*wide)
+    assert 'without="--token-file --cert"' in line
+    [line] = warnings(*wide, f"--token-file={tokens}")
+    assert "without=--cert" in line
+
+
+def test_servers_share_a_port(start_server: StartServer) -> None:
+    first = start_server("--reuse-port")
+    root = first.root
+
+    second = start_server("--reuse-port", f"--port={first.port}", root=root)
+
+    assert second.port == first.port
+    first.stop()
+    assert ask(second.port, "/absent") == b"HTTP/1.1 404 Not Found"
+
+
+def test_without_the_flag_a_port_is_not_shared(start_server: StartServer, tmp_path: Path) -> None:
+    first = start_server("--reuse-port")
+
+    refusal = start("mq", f"--root={tmp_path / 'root'}", f"--port={first.port}", "--admin=")
+
+    assert refusal.exit_code == ExitCode.UNAVAILABLE
+
+
+# The admin listener
+
+
+def test_a_taken_admin_address_is_refused_by_name(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    port = start_server("--admin=127.0.0.1:0").admin_port
+
+    refusal = start("mq", f"--root={tmp_path / 'root'}", "--port=0", f"--admin=127.0.0.1:{port}")
+
+    assert refusal.exit_code == ExitCode.UNAVAILABLE
+    assert f"cannot listen on 127.0.0.1 port {port} for --admin" in refusal.line
+
+
+def test_two_servers_with_the_default_admin_address_both_run(
+    tmp_path: Path, processes: list[Process]
+) -> None:
+    """The second one does without. Perhaps the first one does too: this machine may run another."""
+    for number in range(2):
+        flags = [f"--root={tmp_path / str(number)}", "--port=0"]
+        processes.append(Process("mq", *flags, log=tmp_path / f"log-{number}"))
+        wait_until(lambda: "event=listening" in processes[-1].log(), 30)
+
+    assert "no admin listener" in processes[1].log()
+    assert all(process.popen.poll() is None for process in processes)
+
+
+@pytest.mark.parametrize("value", ["8081", "127.0.0.1", "host:port", "127.0.0.1:70000", "[::1:1"])
+def test_a_bad_admin_address_is_named(tmp_path: Path, value: str) -> None:
+    refusal = start("mq", f"--root={tmp_path / 'root'}", f"--admin={value}")
+
+    assert refusal.exit_code == ExitCode.USAGE
+    assert "HOST:PORT" in refusal.line
+
+
+# Sockets of systemd
+
+HAND_OVER = """
+import os, sys
+names, count, *flags = sys.argv[1:]
+for place, fd in enumerate(os.environ.pop("GIVEN").split(",")):
+    os.dup2(int(fd), 3 + place)
+os.environ |= {"LISTEN_FDS": count, "LISTEN_PID": str(os.getpid()), "LISTEN_FDNAMES": names}
+os.execv(sys.executable, [sys.executable, "-m", "mq", *flags])
+"""
+
+
+@pytest.fixture
+def start_with_sockets(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """`start_with_sockets(api=socket, ...)` hands them over from descriptor 3 on, by name."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start_one(**sockets: socket.socket) -> subprocess.Popen[bytes]:
+        # Far above those that the child takes them to.
+        numbers = [fcntl.fcntl(each, fcntl.F_DUPFD, 100) for each in sockets.values()]
+        flags = [f"--root={tmp_path / 'root'}", "--port=1", "--admin=127.0.0.1:1"]
+        command = [sys.executable, "-c", HAND_OVER, ":".join(sockets), str(len(sockets)), *flags]
+        given = ",".join(map(str, numbers))
+        with (tmp_path / "log").open("ab") as log:
+            started.append(
+                subprocess.Popen(
+                    command, pass_fds=numbers, stderr=log, env=os.environ | {"GIVEN": given}
+                )
+            )
+        for number in numbers:
+            os.close(number)
+        return started[-1]
+
+    yield start_one
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_requests_wait_in_a_handed_over_socket_while_no_server_runs(
+    start_with_sockets: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as api,
+        socket.create_server(("127.0.0.1", 0)) as admin,
+    ):
+        for status in (b"201 Created", b"200 OK"):
+            client = socket.create_connection(api.getsockname(), timeout=20)
+            client.sendall(request_bytes("PUT", "/orders"))
+
+            server = start_with_sockets(api=api, admin=admin)
+
+            assert client.makefile("rb").readline().rstrip() == b"HTTP/1.1 " + status
+            assert ask(admin.getsockname()[1], "/livez") == b"HTTP/1.1 200 OK"
+            client.close()
+            server.terminate()
+            assert server.wait(15) == 0
+
+
+def test_sockets_for_another_process_are_left_alone(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LISTEN_FDS", "1")
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+
+    server = start_server()
+
+    assert ask(server.port, "/absent") == b"HTTP/1.1 404 Not Found"
