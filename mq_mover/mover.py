@@ -75,6 +75,7 @@ class Mover:
         self._next_scan = 0.0
         self._errors = 0
         self._rests_until = 0.0
+        files.owners.add(os.fstat(self._source).st_uid)
         self._watch = self._start_watch()
 
     def _start_watch(self) -> Watch | None:

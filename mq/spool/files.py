@@ -34,10 +34,12 @@ HIDDEN = "."
 
 
 class Files:
-    """The file system. Raises OSError as the kernel says; no call is tried again after an error."""
+    """The file system. Raises OSError as the kernel says; no call is tried again after an error.
+
+    What others than `owners` put into a root neither is a message nor leads anywhere."""
 
     def __init__(self) -> None:
-        self._libc = load_libc()
+        self._libc, self.owners = load_libc(), {0, os.geteuid()}
         self.renames_without_replacing = True
         self._has_unnamed_files = True
         self._temporary_names: dict[int, tuple[int, str]] = {}
@@ -46,10 +48,8 @@ class Files:
 
     def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         """Move atomically; never replace. Raises FileExistsError if `target` is taken.
-
         Without RENAME_NOREPLACE in the file system: link, then unlink. A crash between the two
-        leaves both names of one file; the next move between them, or fsck, takes one away.
-        """
+        leaves both names of one file; the next move between them, or fsck, takes one away."""
         if self.renames_without_replacing:
             if not self._libc.renameat2(
                 source_fd, _name(source), target_fd, _name(target), _RENAME_NOREPLACE

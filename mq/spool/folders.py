@@ -53,8 +53,15 @@ class Spool:
                 self.files.make_folder(None, path, self.mode)
             except FileExistsError:
                 pass
-            self._fds[folder] = self.files.open_folder(None, path)
+            self._fds[folder] = self._open_own(path)
         return self._fds[folder]
+
+    def _open_own(self, path: str) -> int:
+        fd = self.files.open_folder(None, path)
+        if os.fstat(fd).st_uid in self.files.owners:
+            return fd
+        self.files.close(fd)
+        raise PermissionError(errno.EPERM, "the folder belongs to another user", path)
 
     def move(self, source: Folder, source_name: str, target: Folder, target_name: str) -> bool:
         """Rename from one folder to another; never replaces.

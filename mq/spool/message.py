@@ -71,7 +71,7 @@ class Lost(Enum):
 
     GONE = "the name leads nowhere, or to another file by now"
     BUSY = "somebody else holds the lock"
-    FOREIGN = "no regular file: not a message"
+    FOREIGN = "no regular file, or another user's: not a message; chown it if it is one"
 
 
 class Held:
@@ -141,7 +141,7 @@ def _lock_and_check(files: Files, folder_fd: int, name: str, fd: int) -> Held | 
     if not files.lock(fd):
         return Lost.BUSY
     status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISREG(status.st_mode) or status.st_uid not in files.owners:
         return Lost.FOREIGN
     try:
         named = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)

@@ -99,6 +99,7 @@ def _refusing(root: Path) -> Iterator[None]:
 def _open_checked(root: Path, files: Files, *others: Actor) -> Spool:
     _refuse_unknown_format(root)
     _refuse_mixed_file_systems(root)
+    files.owners.add(os.stat(root).st_uid)
     return Spool(root, files, *others)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mq.barrier import Unsynced
 from mq.commit import Operation
-from mq.errors import StoreUnavailable
+from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.ready import Listing, ReadyQueue
@@ -35,6 +35,8 @@ def create_queue(work: Workspace, queue: QueueName) -> Operation[bool | Retry]:
     if made is queues.Made.BEING_DELETED:
         return Retry.FINISH_DELETION
     work.forget_queue(queue)
+    if made is queues.Made.EXISTED:
+        _refuse_foreign(work, queue)
     try:
         yield Unsynced((), (Folder.QUEUES,))
     except StoreUnavailable:
@@ -42,6 +44,17 @@ def create_queue(work: Workspace, queue: QueueName) -> Operation[bool | Retry]:
             work.spool.files.remove_folder(work.spool.fd(Folder.QUEUES), queue)
         raise
     return made is queues.Made.CREATED
+
+
+def _refuse_foreign(work: Workspace, queue: QueueName) -> None:
+    """Raises StoreUnavailable if what has the queue's name is no queue."""
+    try:
+        work.require_queue(queue)
+    except QueueNotFound:
+        raise StoreUnavailable(
+            f"something that is no queue of this server has the name {queue} in the folder "
+            f"{Folder.QUEUES}; remove it, or try again"
+        ) from None
 
 
 def begin_deletion(work: Workspace, queue: QueueName) -> Operation[Retry | None]:

@@ -79,13 +79,21 @@ class Workspace:
         """The status of the queue's folder. Raises QueueNotFound."""
         if queue not in self._folders:
             found = self.spool.status(Folder.QUEUES, queue)
-            is_folder = found is not None and stat.S_ISDIR(found.st_mode)
-            self._folders[queue] = found if is_folder else None
+            self._folders[queue] = found if self._is_queue(queue, found) else None
         status = self._folders[queue]
         if status is None:
             self.ready.forget(queue)
             raise no_queue(queue)
         return status
+
+    def _is_queue(self, queue: QueueName, found: os.stat_result | None) -> bool:
+        """Whether it is a folder of ours. What somebody else has put there is reported."""
+        if found is None:
+            return False
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid in self.files.owners
+        if not is_ours:
+            self.report(f"{Folder.QUEUES}/{queue}", "no folder, or another user's: not a queue")
+        return is_ours
 
     def hold_queue(self, queue: QueueName) -> None:
         """Require a queue, and share its folder's lock until the batch's file calls are done.

@@ -97,7 +97,7 @@ def test_what_cannot_be_placed_stays_and_is_reported_once(
         "new/orders:1": "queue orders has another message of that id",
         "new/gone:1": "there is no queue gone",
         "new/README": "not a name of the form QUEUE:ID",
-        "new/orders:link": "no regular file: not a message",
+        "new/orders:link": Lost.FOREIGN.value,
     }
     assert names_in(new) == ["README", "gone:1", "orders:1", "orders:link"]
     assert taken.read_bytes() == b"other"
