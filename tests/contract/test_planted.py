@@ -89,7 +89,7 @@ def server_root(start_server: Callable[..., Server]) -> Path:
             wire.publish(queue, body)
         wire.receive(queue)
     wire.remove("orders", wire.receive("orders").headers["x-message-id"])
-    damaged = next(iter((server.root / "queues" / "orders").iterdir()))
+    damaged = min((server.root / "queues" / "orders").iterdir())
     damaged.write_bytes(b"not what was published")
     wire.receive("orders")
     wire.request("DELETE", "/bills")
