@@ -14,6 +14,7 @@ from mq.config import SURVEY_PAUSE_FACTOR
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name, parse_file_name, time_of_key
 from mq.ready import list_queue
+from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
 from mq.spool.message import due_ns, is_due
 from mq.store.queues import is_leased
@@ -99,12 +100,16 @@ class Surveyor:
             ready = known.get(QueueName(queue)) or self._list(QueueName(queue))
             if ready is not None:
                 found[queue] = QueueSurvey(ready.messages, oldest_ns=ready.oldest_ns)
-        delay = self._spool.names(Folder.DELAY)
+        delay = self._names(Folder.DELAY)
         lag_ns = self._add_waiting(delay, found, now_ns)
-        files = {folder: len(self._spool.names(folder)) for folder in (Folder.NEW, Folder.REMOVE)}
+        files = {folder: len(self._names(folder)) for folder in (Folder.NEW, Folder.REMOVE)}
         files[Folder.DELAY] = len(delay)
         files[Folder.CORRUPT] = self._count_corrupt()
         return Survey(now_ns, found, files, lag_ns)
+
+    def _names(self, folder: Folder) -> list[str]:
+        """Without hidden ones, which are no messages."""
+        return [name for name in self._spool.names(folder) if not name.startswith(HIDDEN)]
 
     def _list(self, queue: QueueName) -> Ready | None:
         listing = list_queue(self._spool, queue, lambda _: False)
