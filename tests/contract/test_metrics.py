@@ -72,13 +72,9 @@ def assert_as_in_the_folders(found: Scrape, root: Path) -> None:
         assert found.value("mq_folder_files", folder=folder) == len(names)
 
 
-def test_counters_and_gauges_agree_with_the_folders_after_a_random_run(
-    server: Server, connect: Callable[[Server], Wire],
-    start_process: Callable[..., tuple[Process, int]],
-) -> None:  # fmt: skip
-    """Every message is in one place, and every move was counted once."""
+def run_at_random(wire: Wire) -> Counter[str]:
+    """Let clients do what they do; returns how often they did."""
     chance = random.Random(os.environ.get("SEED", "mq"))
-    wire = connect(server)
     for queue in ("a", "b"):
         wire.request("PUT", f"/{queue}")
     done: Counter[str] = Counter()
@@ -109,6 +105,15 @@ def test_counters_and_gauges_agree_with_the_folders_after_a_random_run(
                 assert wire.remove(queue, each, if_match=lease).status == 202
                 assert wire.remove(queue, each).status == 202
                 done["removed"] += 1
+    return done
+
+
+def test_counters_and_gauges_agree_with_the_folders_after_a_random_run(
+    server: Server, connect: Callable[[Server], Wire],
+    start_process: Callable[..., tuple[Process, int]],
+) -> None:  # fmt: skip
+    """Every message is in one place, and every move was counted once."""
+    done = run_at_random(connect(server))
 
     found = scrape(server.admin_port)
 
