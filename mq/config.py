@@ -103,6 +103,16 @@ nobody waits."""
 KEEPALIVE_SECONDS = 75.0
 """How long an idle connection stays open."""
 
+MAX_BATCH_LINES = 1000
+MAX_BATCH_BYTES = 16 * MIB
+"""How many messages one batch publishes at the most, and how long its lines are together."""
+
+MAX_BATCHES_AT_ONCE = 4
+"""So many batches are read into memory and published at the same time; others wait."""
+
+MAX_REMOVALS = 200
+"""How many messages one request removes at the most."""
+
 OWN_ID_WAIT_SECONDS = 10.0
 """How long a publish waits for another one of the same id before it answers 503."""
 

@@ -36,6 +36,14 @@ class Forbidden(MQError):
         self.challenge = f'Bearer realm="mq", error="insufficient_scope", scope="{scope}"'
 
 
+class InvalidBatch(MQError):
+    """A line of a batch is wrong. Nothing of the batch was stored."""
+
+
+class UnsupportedMediaType(MQError):
+    """The body is not of the type that is asked for."""
+
+
 class ExpectationFailed(MQError):
     """The `Expect` header asks for something other than 100-continue."""
 

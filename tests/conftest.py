@@ -57,14 +57,17 @@ class Process:
 
 
 class Server(Process):
-    """`mq` on a root, ready for requests."""
+    """`mq` on a root, ready for requests; `module` is what runs it."""
 
-    def __init__(self, root: Path, *flags: str, log: Path) -> None:
+    def __init__(
+        self, root: Path, *flags: str, log: Path, module: str = "mq", **environment: str
+    ) -> None:
         self.root = root
         self.flags = flags
         self._seen = len(log.read_text()) if log.exists() else 0
         # Flags of the test come last and win.
-        super().__init__("mq", f"--root={root}", "--port=0", "--admin=", *flags, log=log)
+        arguments = (f"--root={root}", "--port=0", "--admin=", *flags)
+        super().__init__(module, *arguments, log=log, **environment)
         wait_until(lambda: self._find_port() or self.popen.poll() is not None, 30)
         port = self._find_port()
         assert port is not None, self.log()

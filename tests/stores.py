@@ -13,12 +13,14 @@ from typing import Any, TypeVar
 from mq.config import SMALL_BODY_BYTES, ServerConfig
 from mq.names import MessageId, QueueName
 from mq.spool.files import Files
+from mq.store.batch import Entry
 from mq.store.lease import Received
 from mq.store.peek import Peeked
-from mq.store.publish import Draft
+from mq.store.publish import Draft, Published
 from mq.store.store import Store
 from mq.store.upkeep import open_store
 from tests.faults import MortalFiles
+from tests.messages import SECOND_NS
 
 T = TypeVar("T")
 
@@ -36,13 +38,36 @@ async def store_on(root: Path, files: Files | None = None, **settings: Any) -> A
 
 
 async def publish(store: Store, body: bytes, queue: QueueName = ORDERS) -> MessageId:
+    """Returns the id."""
+    return (await publish_as(store, body, queue)).message_id
+
+
+async def publish_as(
+    store: Store,
+    body: bytes,
+    queue: QueueName = ORDERS,
+    message_id: MessageId | None = None,
+    delay_seconds: float = 0,
+) -> Published:
     """Publish as HTTP does: small bodies from memory, larger ones through an upload."""
+    delay_ns = int(delay_seconds * SECOND_NS)
     if len(body) <= SMALL_BODY_BYTES:
-        draft = Draft(len(body), zlib.crc32(body), None, body)
-        return (await store.publish(queue, draft)).message_id
+        return await store.publish(queue, draft_of(body, message_id, delay_seconds))
     async with await store.open_upload() as upload:
         await upload.write(body)
-        return (await store.publish(queue, await upload.finish(None))).message_id
+        draft = await upload.finish(None)
+        return await store.publish(queue, replace(draft, message_id=message_id, delay_ns=delay_ns))
+
+
+def draft_of(body: bytes, message_id: MessageId | None = None, delay_seconds: float = 0) -> Draft:
+    """A message to publish from memory."""
+    delay_ns = int(delay_seconds * SECOND_NS)
+    return Draft(len(body), zlib.crc32(body), None, body, -1, message_id, delay_ns)
+
+
+def batch_of(*drafts: Draft) -> list[Entry]:
+    """A batch as it comes in lines."""
+    return [Entry(line, draft) for line, draft in enumerate(drafts, start=1)]
 
 
 async def receive(

@@ -5,6 +5,7 @@ whoever comes next:
 
     1. queues/Q          -> remove/Q:.deleting    from here on the queue is gone; made durable
     2. new/Q:*, delay/Q:* -> remove/      and batches, which are folders: new/.Q:* -> remove/Q:.UUID
+       remove/Q:* -> remove/Q:.deleting/  so that nobody finds an id of the old queue in there
     3. remove/Q:.deleting -> remove/Q:.UUID       now the reaper may have it
 
 While `Q:.deleting` is there no queue Q is made, so a queue made again never sees old messages.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 import stat
 import uuid
+from contextlib import suppress
 from enum import Enum
 
 from mq.errors import InvalidName
@@ -85,9 +87,18 @@ def finish_deletion(spool: Spool, queue: QueueName) -> None:
                         spool.move_aside(folder, name, Folder.REMOVE, name)
                     elif name.startswith(f"{HIDDEN}{queue}:"):
                         spool.move(folder, name, Folder.REMOVE, f"{queue}:.{uuid.uuid4()}")
+            for name in spool.names(Folder.REMOVE):
+                if name.startswith(f"{queue}:") and not name.startswith(f"{queue}:{HIDDEN}"):
+                    _move_into(spool, deleting, name)
             spool.rename_in_remove(deleting, f"{queue}:.{uuid.uuid4()}")
     except FileNotFoundError:
         return
+
+
+def _move_into(spool: Spool, deleting: str, name: str) -> None:
+    """A message that was removed goes along with its queue. The reaper may be faster."""
+    with suppress(FileNotFoundError):
+        spool.rename_in_remove(name, f"{deleting}/{name}")
 
 
 def unfinished_deletions(spool: Spool) -> list[QueueName]:

@@ -75,6 +75,16 @@ class Upload(_Stream):
         await self._run(loop.run_in_executor(self._workers, self._files.sync, self._fd))
         return Draft(self.length, self._crc32, content_type, None, self._fd)
 
+    async def read_whole(self, use: Callable[[bytes], T]) -> T:
+        """Read what was written back into memory and hand it to `use`, in a worker. Raises what
+        `use` raises, StoreUnavailable."""
+        loop = asyncio.get_running_loop()
+        return await self._run(
+            loop.run_in_executor(
+                self._workers, lambda: use(self._files.read(self._fd, self.length))
+            )
+        )
+
     async def _run(self, call: Awaitable[T]) -> T:
         try:
             return await super()._run(call)

@@ -15,13 +15,14 @@ from typing import TypeVar
 import structlog
 
 from mq.commit import Committer
-from mq.config import MAX_FETCH_BYTES
+from mq.config import MAX_BATCHES_AT_ONCE, MAX_FETCH_BYTES
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.ready import Listing, list_queue
 from mq.spool.queues import finish_deletion
 from mq.store import bodies, peek, queues
+from mq.store.batch import Entry
 from mq.store.by_id import Guard
 from mq.store.condition import Condition
 from mq.store.fetches import Fetches
@@ -53,11 +54,13 @@ class Store:
         self._workers = workers
         self.condition = Condition(work, committer, workers)
         self._listings: dict[QueueName, asyncio.Task[None]] = {}
+        self.batch_slots = asyncio.Semaphore(MAX_BATCHES_AT_ONCE)
         self._fetches = Fetches(work, committer, workers, self.list_queue)
-        self._publisher = Publisher(work, committer, self.list_queue)
+        self._publisher = Publisher(work, committer, workers, self.list_queue)
 
     async def close(self) -> None:
         """Wait for what runs in the background."""
+        await self._publisher.close()
         await self._fetches.close()
         await asyncio.gather(*self._listings.values(), return_exceptions=True)
 
@@ -143,6 +146,13 @@ class Store:
     async def publish(self, queue: QueueName, draft: Draft) -> Published:
         """Publish; see `mq.store.publish`. Raises QueueNotFound, StoreUnavailable, IdTaken."""
         return await self._publisher.publish(queue, draft)
+
+    async def publish_batch(self, queue: QueueName, entries: Sequence[Entry]) -> list[Published]:
+        """Publish all or nothing, in that order. Raises QueueNotFound, StoreUnavailable, IdTaken.
+
+        Whoever has a batch in memory holds one of `batch_slots`.
+        """
+        return await self._publisher.publish_batch(queue, entries)
 
     async def receive(
         self, queue: QueueName, visibility_seconds: float, wait_seconds: float = 0.0

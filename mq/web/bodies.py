@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from aiohttp import StreamReader, web
 
 from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
 from mq.errors import BodyTooLarge, BodyUnreadable, ExpectationFailed, InvalidRequest
 from mq.names import QueueName
-from mq.store.publish import Draft
+from mq.store.bodies import Upload
 from mq.store.store import Store
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
+class Limit(NamedTuple):
+    """The most bytes that a body may have, and what sets that."""
+
+    length: int
+    name: str
+
+
 async def read_small_body(
-    store: Store, request: web.BaseRequest, queue: QueueName
+    store: Store, request: web.BaseRequest, queue: QueueName, limit: Limit
 ) -> bytes | bytearray:
     """The whole body, if it has up to SMALL_BODY_BYTES; else a longer piece of its beginning.
 
@@ -27,28 +35,28 @@ async def read_small_body(
     """
     _check_coding(request)
     declared = request.content_length
-    _check_length(declared or 0, store.max_body_bytes)
+    _check_length(declared or 0, limit)
     if declared is None or declared > SMALL_BODY_BYTES or "Expect" in request.headers:
         await _send_continue(store, request, queue)
     body = await _read(request.content, SMALL_BODY_BYTES + 1)
-    _check_length(len(body), store.max_body_bytes)
+    _check_length(len(body), limit)
     return body
 
 
 @asynccontextmanager
 async def read_large_body(
-    store: Store, request: web.BaseRequest, body: bytes | bytearray, content_type: str | None
-) -> AsyncIterator[Draft]:
-    """A body that begins with `body`, as a draft which lasts until the block ends.
+    store: Store, request: web.BaseRequest, body: bytes | bytearray, limit: Limit
+) -> AsyncIterator[Upload]:
+    """A body that begins with `body`, whole in an unnamed file which lasts until the block ends.
 
     Raises BodyTooLarge, BodyUnreadable, StoreUnavailable; nothing is left then.
     """
     async with await store.open_upload() as upload:
         while body:
-            _check_length(upload.length + len(body), store.max_body_bytes)
+            _check_length(upload.length + len(body), limit)
             await upload.write(body)
             body = await _read(request.content, CHUNK_BYTES)
-        yield await upload.finish(content_type)
+        yield upload
 
 
 async def _send_continue(store: Store, request: web.BaseRequest, queue: QueueName) -> None:
@@ -81,6 +89,6 @@ def _check_coding(request: web.BaseRequest) -> None:
         raise InvalidRequest(f"header Transfer-Encoding {coding!r}: only chunked is read")
 
 
-def _check_length(length: int, limit: int) -> None:
-    if length > limit:
-        raise BodyTooLarge(f"the body has more than {limit} bytes (--max-body); send less")
+def _check_length(length: int, limit: Limit) -> None:
+    if length > limit.length:
+        raise BodyTooLarge(f"the body has more than {limit.length} bytes ({limit.name}); send less")

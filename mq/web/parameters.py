@@ -8,8 +8,9 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
+from mq.config import MAX_CONTENT_TYPE_BYTES
 from mq.errors import InvalidRequest
-from mq.names import QueueName
+from mq.names import MessageId, QueueName, parse_message_id
 from mq.store.by_id import Guard
 
 _EMPTY_ELEMENTS = " \t,"
@@ -123,3 +124,34 @@ def read_leases(request: web.BaseRequest) -> frozenset[int] | None:
         f"header If-Match {text!r}: give the ETag as it came, quotes included; "
         "separate several by commas"
     )
+
+
+def read_own_id(request: web.BaseRequest) -> MessageId | None:
+    """The producer's own id; None if it gave none. Raises InvalidName, InvalidRequest."""
+    value = _read_once(request, "X-Message-Id")
+    return None if value is None else parse_message_id(value)
+
+
+def read_content_type(request: web.BaseRequest) -> str | None:
+    """The producer's type, kept as it is; None if it gave none. Raises InvalidRequest."""
+    value = _read_once(request, "Content-Type")
+    if value is not None and not is_content_type(value):
+        raise InvalidRequest(
+            f"header Content-Type has at most {MAX_CONTENT_TYPE_BYTES} printable ASCII characters"
+        )
+    return value or None
+
+
+def is_content_type(text: str) -> bool:
+    """Whether it can be kept with a message."""
+    return len(text) <= MAX_CONTENT_TYPE_BYTES and text.isascii() and text.isprintable()
+
+
+def _read_once(request: web.BaseRequest, name: str) -> str | None:
+    """A header without the space around it; None if it is not there."""
+    values = request.headers.getall(name, None)
+    if not values:
+        return None
+    if len(values) > 1:
+        raise InvalidRequest(f"header {name} stands twice; give it once")
+    return values[0].strip()

@@ -30,6 +30,7 @@ DEFECT = Problem(500, "defect", "The server has a defect")
 PROBLEMS: Mapping[type[errors.MQError], Problem] = {
     errors.InvalidName: Problem(400, "invalid-name", "Not a name of a queue or message"),
     errors.InvalidRequest: Problem(400, "invalid-request", "A parameter or header is wrong"),
+    errors.InvalidBatch: Problem(400, "invalid-batch", "A line of the batch is wrong"),
     errors.BodyUnreadable: Problem(400, "body-unreadable", "The body did not arrive whole"),
     errors.Unauthorized: Problem(401, "unauthorized", "A token is needed"),
     errors.Forbidden: Problem(403, "forbidden", "The token is not for this"),
@@ -38,6 +39,9 @@ PROBLEMS: Mapping[type[errors.MQError], Problem] = {
     errors.IdTaken: Problem(409, "id-taken", "That id stands for another body"),
     errors.LeaseMismatch: Problem(412, "lease-mismatch", "That lease is not the current one"),
     errors.BodyTooLarge: Problem(413, "body-too-large", "The body is over the limit"),
+    errors.UnsupportedMediaType: Problem(
+        415, "unsupported-media-type", "The body is of another type than is asked for"
+    ),
     errors.ExpectationFailed: Problem(
         417, "expectation-failed", "Only 100-continue can be expected"
     ),

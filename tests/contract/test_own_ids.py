@@ -150,11 +150,15 @@ def test_once_it_is_reaped_the_id_is_free_again(server: Server, wire: Wire, queu
 
 
 def test_a_queue_made_again_knows_no_id_of_the_old_one(wire: Wire, queue: str) -> None:
-    send(wire, queue, "one")
+    for message_id in ("leased", "removed", "ready"):
+        send(wire, queue, message_id)
+    wire.receive(queue)
+    wire.remove(queue, "removed")
     wire.request("DELETE", f"/{queue}")
     wire.request("PUT", f"/{queue}")
 
-    assert send(wire, queue, "one", b"other").status == 201
+    for message_id in ("leased", "removed", "ready"):
+        assert send(wire, queue, message_id, b"other").status == 201
 
 
 @both_sizes

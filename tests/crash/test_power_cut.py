@@ -20,14 +20,15 @@ from mq.names import MessageId, QueueName
 from mq_reaper.reaper import Reaper
 from tests.crash.power import Disk, PowerFiles
 from tests.messages import SECOND_NS, names_in, read_seal
-from tests.stores import publish
-from tests.unit.model import INDEX, SECONDS, SIZES, Message, Model
+from tests.stores import publish, publish_as
+from tests.unit.model import INDEX, SECONDS, SIZES, Message
+from tests.unit.producers import BATCHES, NUMBERS, Producers, own_id
 
 CALLS = st.integers(0, 16)
 KEPT = st.sampled_from([0.0, 0.3, 0.6, 1.0])
 
 
-class PowerCuts(Model):
+class PowerCuts(Producers):
     """One server, a mover and a reaper on a disk whose power is cut now and then."""
 
     max_receives = 0
@@ -131,6 +132,37 @@ class PowerCuts(Model):
         else:
             found = set(names_in(self.root / "queues" / queue)) - known.keys()
             known |= {MessageId(message_id): Message(body) for message_id in found}
+        self._compare_all()
+
+    @rule(calls=st.integers(0, 40), kept=KEPT, index=INDEX, delays=BATCHES)
+    def cut_during_batch(self, calls: int, kept: float, index: int, delays: list[int]) -> None:
+        if not self.queues:
+            return
+        queue, entries = self._queue(index), self._batch(delays)
+        store = self.running[0].store
+        answered, _ = self._cut(calls, kept, store.publish_batch(queue, entries))
+        ids = self.find_batch(queue, entries)
+        assert len(ids) == len(entries) or (not ids and not answered)
+        if ids:
+            self.note_batch(queue, ids, entries, delays)
+        self._compare_all()
+
+    @rule(calls=CALLS, kept=KEPT, index=INDEX, number=NUMBERS, size=SIZES)
+    def cut_during_publish_own(
+        self, calls: int, kept: float, index: int, number: int, size: int
+    ) -> None:
+        """Sent again after the cut, and again after the next: it is there once and stays."""
+        if not self.queues:
+            return
+        queue = self._queue(index)
+        message_id, body = own_id(queue, number), b"o" * size
+        if self._published_before(queue, message_id) is None:
+            self._cut(calls, kept, publish_as(self.running[0].store, body, queue, message_id))
+            self.gone.discard(message_id)
+            if (self.root / "queues" / queue / message_id).exists():
+                self.queues[queue][message_id] = Message(body)
+            self._publish_own(queue, message_id, body, self.running[0])
+            self._cut(99, kept, self.running[0].store.describe_queue(queue))
         self._compare_all()
 
     @rule(calls=CALLS, kept=KEPT, index=INDEX, seconds=SECONDS)

@@ -266,7 +266,7 @@ class Model(RuleBasedStateMachine):
         ]
         assert names_in(self.root / "queues") == sorted(self.queues)
         for queue in self.queues:
-            assert names_in(self.root / "queues" / queue) == self._ready(queue)
+            assert names_in(self.root / "queues" / queue) == sorted(self._ready(queue))
         assert names_in(self.root / "delay") == sorted(leased)
         assert os.listdir(self.root / "new") == []
 
@@ -281,5 +281,8 @@ class Model(RuleBasedStateMachine):
         )
         if info is not None:
             ready = len(self._ready(queue))
-            assert (info.ready, info.leased) == (ready, len(self.queues[queue]) - ready)
+            assert (info.ready, info.leased + info.delayed) == (
+                ready,
+                len(self.queues[queue]) - ready,
+            )
             assert (info.oldest_age_seconds is None) == (ready == 0)

@@ -14,21 +14,26 @@ from mq.errors import StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.store.store import Store
 from tests.messages import names_in, read_seal
-from tests.stores import body_of, publish
+from tests.stores import body_of, publish, publish_as
 from tests.unit.lease_model import LeaseModel
 from tests.unit.model import INDEX, QUEUES, SECONDS, SERVER, SIZES, Message, Model
+from tests.unit.producers import BATCHES, NUMBERS, Producers, own_id
 
 CALLS = st.integers(0, 14)
 """How many changes reach the disk before the process is dead."""
 
 
-class TwoServers(LeaseModel):
+class Everything(LeaseModel, Producers):
+    """All that clients may do."""
+
+
+class TwoServers(Everything):
     """Any server may do anything; each gives only what is ready, in no strict order."""
 
     servers = 2
 
 
-class MortalServers(LeaseModel):
+class MortalServers(Everything):
     """Servers die in the middle of a call. What was answered holds; what was not, is whole."""
 
     servers = 2
@@ -80,6 +85,42 @@ class MortalServers(LeaseModel):
         assert len(new) == 1 or (not new and not answered)
         for message_id in map(MessageId, new):
             self.queues[queue][message_id] = Message(body)
+
+    @precondition(lambda self: self.queues)
+    @rule(index=INDEX, number=NUMBERS, size=SIZES, calls=CALLS, server=SERVER)
+    def die_during_publish_own(
+        self, index: int, number: int, size: int, calls: int, server: int
+    ) -> None:
+        """Whatever came of it: sent again it is there once."""
+        queue = sorted(self.queues)[index % len(self.queues)]
+        message_id, body = own_id(queue, number), b"o" * size
+        if self._published_before(queue, message_id) is not None:
+            return
+        answered = self._die_during(
+            server, calls, lambda store: publish_as(store, body, queue, message_id)
+        )
+
+        exists = (self.root / "queues" / queue / message_id).exists()
+        assert exists or not answered
+        self.gone.discard(message_id)
+        if exists:
+            self.queues[queue][message_id] = Message(body)
+        self._publish_own(queue, message_id, body, self._server(server))
+
+    @precondition(lambda self: self.queues)
+    @rule(index=INDEX, delays=BATCHES, calls=st.integers(0, 40), server=SERVER)
+    def die_during_batch(self, index: int, delays: list[int], calls: int, server: int) -> None:
+        queue = sorted(self.queues)[index % len(self.queues)]
+        entries = self._batch(delays)
+        answered = self._die_during(
+            server, calls, lambda store: store.publish_batch(queue, entries)
+        )
+
+        ids = self.find_batch(queue, entries)
+        assert len(ids) == len(entries) or (not ids and not answered)
+        if ids:
+            assert ids == sorted(ids)
+            self.note_batch(queue, ids, entries, delays)
 
     @precondition(lambda self: self.queues)
     @rule(index=INDEX, seconds=SECONDS, calls=CALLS, server=SERVER)
@@ -184,7 +225,7 @@ def _check(machine: type[Model], max_examples: int) -> None:
 
 
 def test_one_server_does_what_the_model_says_in_strict_order() -> None:
-    _check(LeaseModel, max_examples=30)
+    _check(Everything, max_examples=30)
 
 
 def test_two_servers_together_do_what_the_model_says() -> None:
