@@ -63,6 +63,7 @@ MOVES = (
     Move("deliver", Folder.NEW, Folder.DELAY, _BOTH),
     Move("receive", Folder.QUEUES, Folder.DELAY, _SERVER),
     Move("redeliver", Folder.DELAY, Folder.QUEUES, _BOTH),
+    Move("redrive", Folder.QUEUES, Folder.QUEUES, _SERVER),
     Move("remove", Folder.NEW, Folder.REMOVE, _SERVER),
     Move("remove", Folder.QUEUES, Folder.REMOVE, _SERVER),
     Move("remove", Folder.DELAY, Folder.REMOVE, _SERVER),

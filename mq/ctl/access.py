@@ -68,8 +68,22 @@ class Access(Protocol):
         """Publish, under an id of the caller's own or a new one, hidden for that long. Returns the
         id, also if the same message was published under it before."""
 
-    def receive(self, queue: QueueName, visibility_seconds: float | None) -> Message | None:
-        """Take the oldest message under a lease, the way's usual one for None."""
+    def receive(
+        self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
+    ) -> Message | None:
+        """Take the oldest message under a lease, the way's usual one for None; wait for one."""
+
+    def touch(
+        self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
+    ) -> str:
+        """Let the current lease end so many seconds from now, whichever it is for None; returns
+        when that is."""
+
+    def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+        """Put a message back into its queue; with a lease, only under that one."""
+
+    def redrive(self, queue: QueueName, dead: QueueName) -> int:
+        """Move what is ready in `dead` to `queue`; returns how many."""
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         """Remove a message; with a lease, only under that one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -22,6 +23,9 @@ from mq.config import (
 from mq.ctl.access import Counts, Message, Readable
 from mq.errors import CommandFailed, ExitCode
 from mq.names import MessageId, QueueName
+
+_REDRIVE_SECONDS = 600.0
+"""How long a dead letter is hidden while it is published anew."""
 
 _EXIT_CODES = {404: ExitCode.NOT_FOUND, 503: ExitCode.TRY_AGAIN}
 
@@ -77,19 +81,52 @@ class HttpAccess:
         # An iterator is sent in chunks.
         whole = first if len(first) <= SMALL_BODY_BYTES else _chunks(first, body)
         answer = self._ask("POST", f"/{queue}/messages{delay}", whole, headers)
+        answer.read()
         return MessageId(_header(answer, "X-Message-Id"))
 
-    def receive(self, queue: QueueName, visibility_seconds: float | None) -> Message | None:
-        if visibility_seconds is not None:
-            _not_over_http("recv --visibility")
-        answer = self._ask("GET", f"/{queue}/messages")
+    def receive(
+        self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
+    ) -> Message | None:
+        asked = {"visibility": visibility_seconds, "wait": wait_seconds or None}
+        query = "&".join(f"{name}={value:f}" for name, value in asked.items() if value is not None)
+        self._connection.timeout = CTL_TIMEOUT_SECONDS + wait_seconds
+        answer = self._ask("GET", f"/{queue}/messages?{query}")
         if answer.status == 204:
             return None
         return _message(answer)
 
+    def touch(
+        self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
+    ) -> str:
+        target = f"/{queue}/messages?id={message_id}&visibility={seconds:f}"
+        answer = self._ask("GET", target, headers={"If-Match": _etag(lease) or "*"})
+        # The answer carries the body, which nobody asked for here.
+        self._connection.close()
+        return _header(answer, "X-Visible-At")
+
+    def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+        headers = {} if lease is None else {"If-Match": _etag(lease)}
+        self._ask("GET", f"/{queue}/messages?id={message_id}&visibility=0", headers=headers)
+
+    def redrive(self, queue: QueueName, dead: QueueName) -> int:
+        """Each is published anew, with an id made of its old one: a second try after one that
+        broke off makes no second message."""
+        self.describe_queue(queue)
+        total = self.describe_queue(dead).ready
+        moved = 0
+        with closing(HttpAccess(self._url)) as sender:
+            while moved < total and (found := self.receive(dead, _REDRIVE_SECONDS)) is not None:
+                origin = f"{dead}:{found.message_id}:{found.published_at}"
+                own_id = MessageId(str(uuid.uuid5(uuid.NAMESPACE_URL, origin)))
+                sender.publish(queue, found.body, found.content_type, own_id)
+                lease = None if found.lease is None else int(found.lease, 16)
+                self.remove(dead, MessageId(found.message_id), lease)
+                moved += 1
+        return moved
+
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
-        headers = {} if lease is None else {"If-Match": f'"{lease:016x}"'}
-        self._ask("DELETE", f"/{queue}/messages/{message_id}", headers=headers)
+        headers = {} if lease is None else {"If-Match": _etag(lease)}
+        self._ask("DELETE", f"/{queue}/messages/{message_id}", headers=headers).read()
 
     def peek(self, queue: QueueName, limit: int) -> Iterator[Message]:
         if limit > MAX_FETCH_MESSAGES:
@@ -237,6 +274,10 @@ def _chunks(first: bytes, rest: Readable) -> Iterator[bytes]:
     while chunk:
         yield chunk
         chunk = rest.read(CHUNK_BYTES)
+
+
+def _etag(lease: int | None) -> str:
+    return "" if lease is None else f'"{lease:016x}"'
 
 
 def _header(answer: HTTPResponse, name: str) -> str:

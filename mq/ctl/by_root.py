@@ -6,13 +6,14 @@ from __future__ import annotations
 import io
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
-from mq.commit import unavailable
+from mq.commit import Operation, unavailable
 from mq.config import (
     BUSY_WAIT_SECONDS,
     CHUNK_BYTES,
@@ -32,15 +33,19 @@ from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
-from mq.store import queues
+from mq.store import by_id, queues
 from mq.store.bodies import is_whole
+from mq.store.by_id import Guard
 from mq.store.lease import Received, set_aside_leased
 from mq.store.own_id import publish_own
 from mq.store.publish import Draft, Published, check_publish, publish
 from mq.store.receive import receive
+from mq.store.redrive import redrive
 from mq.store.remove import remove, remove_leased
 from mq.store.workspace import Retry
 from mq.web.times import rfc3339
+
+T = TypeVar("T")
 
 _TRIES = 4
 """How often an operation is run again after what it asked for was done."""
@@ -134,7 +139,18 @@ class RootAccess:
             time.sleep(0.005)
         raise StoreUnavailable(f"message {draft.message_id} is just being published; try again")
 
-    def receive(self, queue: QueueName, visibility_seconds: float | None) -> Message | None:
+    def receive(
+        self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
+    ) -> Message | None:
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            message = self._receive_now(queue, visibility_seconds)
+            left = deadline - time.monotonic()
+            if message is not None or left <= 0:
+                return message
+            self._runner.wait(left)
+
+    def _receive_now(self, queue: QueueName, visibility_seconds: float | None) -> Message | None:
         seconds = _DEFAULTS.visibility_seconds if visibility_seconds is None else visibility_seconds
         work = self._runner.work
         for _ in range(_TRIES):
@@ -150,16 +166,47 @@ class RootAccess:
                 self._runner.run(set_aside_leased(work, taken))
         return None
 
+    def touch(
+        self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
+    ) -> str:
+        guard = Guard(frozenset(), is_any=True) if lease is None else Guard(frozenset({lease}))
+        work, visibility_ns = self._runner.work, int(seconds * _NS)
+        taken = self._until_free(
+            message_id, lambda: by_id.take(work, queue, message_id, visibility_ns, guard)
+        )
+        taken.close(self._files)
+        return rfc3339(taken.visible_ns)
+
+    def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+        guard = None if lease is None else Guard(frozenset({lease}))
+        work = self._runner.work
+        self._until_free(message_id, lambda: by_id.release(work, queue, message_id, guard))
+
+    def redrive(self, queue: QueueName, dead: QueueName) -> int:
+        moved = 0
+        while batch := self._runner.run(redrive(self._runner.work, queue, dead)):
+            if isinstance(batch, Retry):
+                self._list(dead)
+            else:
+                moved += batch
+        return moved
+
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         work = self._runner.work
         if lease is None:
             self._runner.run(remove(work, queue, message_id))
             return
+        leases = frozenset({lease})
+        self._until_free(message_id, lambda: remove_leased(work, queue, message_id, leases))
+
+    def _until_free(self, message_id: MessageId, make: Callable[[], Operation[T | Retry]]) -> T:
+        """Run an operation again while somebody else holds the message's lock."""
         deadline = time.monotonic() + BUSY_WAIT_SECONDS
-        while self._runner.run(remove_leased(work, queue, message_id, frozenset({lease}))):
+        while isinstance(outcome := self._runner.run(make()), Retry):
             if time.monotonic() > deadline:
                 raise StoreUnavailable(f"message {message_id} is held by somebody else; try again")
             time.sleep(0.002)
+        return outcome
 
     def peek(self, queue: QueueName, limit: int) -> Iterator[Message]:
         with _disk_errors():

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,10 +13,11 @@ import click
 
 from mq import __version__
 from mq.command import Seconds, exit_codes_text
-from mq.config import MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS
+from mq.config import MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS, MAX_WAIT_SECONDS
 from mq.ctl import show
 from mq.ctl.access import Counts
 from mq.ctl.arguments import ContentType, Id, Lease, Queue, Source
+from mq.ctl.leases import redrive, release, touch
 from mq.ctl.settings import Settings, everywhere, opened, require_root, settings_of
 from mq.errors import CTL_EXIT_CODES, CommandFailed, ExitCode
 from mq.names import MessageId, QueueName
@@ -74,7 +74,7 @@ def create(context: click.Context, queue: QueueName) -> None:
     with opened(settings) as access:
         created = access.create_queue(queue)
     text = f"{'created' if created else 'existed'} {queue}"
-    _print(settings, {"queue": queue, "created": created}, text)
+    show.say(settings.as_json, {"queue": queue, "created": created}, text)
 
 
 @mqctl.command()
@@ -91,7 +91,7 @@ def rm(context: click.Context, queue: QueueName, yes: bool) -> None:
         if not yes:
             _ask(access.describe_queue(queue))
         access.delete_queue(queue)
-    _print(settings, {"queue": queue, "deleted": True}, f"deleted {queue}")
+    show.say(settings.as_json, {"queue": queue, "deleted": True}, f"deleted {queue}")
 
 
 @mqctl.command()
@@ -122,20 +122,26 @@ def send(
     source = io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
     with opened(settings) as access:
         sent = access.publish(queue, Source(source), content_type, message_id, delay_seconds)
-    _print(settings, {"queue": queue, "id": sent}, sent)
+    show.say(settings.as_json, {"queue": queue, "id": sent}, sent)
 
 
 @mqctl.command()
 @_queue
 @click.option("--visibility", "visibility_seconds", help="Seconds until it comes back unless it is "
-              "acknowledged. With --root only, for now. [default there: 30]",
+              "acknowledged.  [default: the server's, with --root 30]",
               type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True))  # fmt: skip
+@click.option("--wait", "wait_seconds", type=Seconds(0, MAX_WAIT_SECONDS), default=0.0,
+              help="Seconds to wait for a message if there is none.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False, readable=False),
               help="Write the body to this file in place of stdout.")  # fmt: skip
 @everywhere
 @click.pass_context
 def recv(
-    context: click.Context, queue: QueueName, visibility_seconds: float | None, output: Path | None
+    context: click.Context,
+    queue: QueueName,
+    visibility_seconds: float | None,
+    wait_seconds: float,
+    output: Path | None,
 ) -> None:
     """Receive the oldest message. Body on stdout, receipt (id, lease, count) on stderr.
 
@@ -144,7 +150,7 @@ def recv(
     settings = settings_of(context)
     put = show.write_document if settings.as_json else show.write_body
     with show.output_to(output) as write, opened(settings) as access:
-        message = access.receive(queue, visibility_seconds)
+        message = access.receive(queue, visibility_seconds, wait_seconds)
         if message is None:
             context.exit(ExitCode.EMPTY)
         put(message, write)
@@ -161,7 +167,11 @@ def ack(context: click.Context, queue: QueueName, message_id: MessageId, lease: 
     settings = settings_of(context)
     with opened(settings) as access:
         access.remove(queue, message_id, lease)
-    _print(settings, {"queue": queue, "id": message_id, "removed": True}, f"removed {message_id}")
+    show.say(
+        settings.as_json,
+        {"queue": queue, "id": message_id, "removed": True},
+        f"removed {message_id}",
+    )
 
 
 @mqctl.command()
@@ -214,34 +224,15 @@ def fsck(context: click.Context, repair: bool) -> None:
         context.exit(ExitCode.FINDINGS)
 
 
-@mqctl.command()
-@click.option("--group", required=True, help="The group of the Spark query, as its option says.")
-@click.option("--force", is_flag=True, help="Give back sealed batches too, which the query may "
-              "have written already.")  # fmt: skip
-@everywhere
-@click.pass_context
-def release(context: click.Context, group: str, force: bool) -> None:
-    """Give back what a Spark query has claimed and not read. With --root only.
-
-    For a query that will not come back. One that still runs is fenced off: it fails.
-    """
-    settings = settings_of(context)
-    root = require_root(settings, "release --group")
-    from mq.ctl.releasing import release_group
-
-    with opened(settings):
-        released = release_group(root, group, force)
-    _print(settings, released._asdict(), str(released))
+mqctl.add_command(release)
+mqctl.add_command(touch)
+mqctl.add_command(redrive)
 
 
 def _ask(counts: Counts) -> None:
     total = counts.ready + counts.leased + counts.delayed
     if not click.confirm(f"Delete queue {counts.queue} with {total} messages?", err=True):
         raise CommandFailed(ExitCode.REFUSED, f"queue {counts.queue} was not deleted")
-
-
-def _print(settings: Settings, document: Mapping[str, object], text: str) -> None:
-    click.echo(json.dumps(document) if settings.as_json else text)
 
 
 def _print_counts(settings: Settings, queues: list[Counts]) -> None:

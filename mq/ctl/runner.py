@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import select
+import time
 from typing import TypeVar
 
 from mq.barrier import SyncBarrier, Unsynced
 from mq.commit import Operation, unavailable
-from mq.config import ServerConfig
+from mq.config import RELIST_WAITING_SECONDS, ServerConfig
 from mq.errors import StoreUnavailable
 from mq.spool.folders import Spool
 from mq.spool.root import measure_file_system
@@ -33,6 +35,14 @@ class Runner:
         self.work.ready.close()
         if self._barrier is not None:
             self._barrier.close()
+
+    def wait(self, seconds: float) -> None:
+        """Until something happens in a folder, or it is time to look for what no events tell."""
+        seconds, watch = min(seconds, RELIST_WAITING_SECONDS), self.work.ready.watch
+        if watch is None:
+            time.sleep(seconds)
+        else:
+            select.select([watch], [], [], seconds)
 
     def run(self, operation: Operation[T]) -> T:
         """Run an operation and make it durable. Raises what it raises, or StoreUnavailable."""

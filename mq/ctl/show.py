@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -22,6 +22,11 @@ Write = Callable[[bytes], object]
 
 _PREVIEW_BYTES = 60
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
+
+
+def say(as_json: bool, document: Mapping[str, object], text: str) -> None:
+    """What was done, in one line."""
+    click.echo(json.dumps(document) if as_json else text)
 
 
 def counts_table(queues: Sequence[Counts]) -> str:

@@ -21,8 +21,13 @@ def _name(folder: Folder) -> str:
     return "orders/1" if folder is Folder.QUEUES else "orders:1"
 
 
-def _put(spool: Spool, folder: Folder, body: str) -> Path:
-    path = Path(spool.path(folder, _name(folder)))
+def _name_before(folder: Folder) -> str:
+    """In another queue, for a move from queue to queue."""
+    return "orders.dead/1" if folder is Folder.QUEUES else _name(folder)
+
+
+def _put(spool: Spool, folder: Folder, body: str, name: str | None = None) -> Path:
+    path = Path(spool.path(folder, name or _name(folder)))
     path.parent.mkdir(exist_ok=True)
     path.write_text(body)
     return path
@@ -32,9 +37,9 @@ def _put(spool: Spool, folder: Folder, body: str) -> Path:
 def test_move_that_the_map_draws_is_one_rename(
     spool: Spool, source: Folder, target: Folder
 ) -> None:
-    message = _put(spool, source, "mine")
+    message = _put(spool, source, "mine", _name_before(source))
 
-    assert spool.move(source, _name(source), target, _name(target))
+    assert spool.move(source, _name_before(source), target, _name(target))
 
     assert not message.exists()
     assert Path(spool.path(target, _name(target))).read_text() == "mine"
@@ -54,17 +59,18 @@ def test_move_that_the_map_does_not_draw_is_a_defect(
 
 @pytest.mark.parametrize(("source", "target"), DRAWN)
 def test_no_move_replaces(spool: Spool, source: Folder, target: Folder) -> None:
-    mine, other = _put(spool, source, "mine"), _put(spool, target, "other")
+    mine = _put(spool, source, "mine", _name_before(source))
+    other = _put(spool, target, "other")
 
     with pytest.raises(FileExistsError):
-        spool.move(source, _name(source), target, _name(target))
+        spool.move(source, _name_before(source), target, _name(target))
 
     assert (mine.read_text(), other.read_text()) == ("mine", "other")
 
 
 @pytest.mark.parametrize(("source", "target"), DRAWN)
 def test_move_of_what_is_gone_is_a_lost_race(spool: Spool, source: Folder, target: Folder) -> None:
-    assert not spool.move(source, _name(source), target, _name(target))
+    assert not spool.move(source, _name_before(source), target, _name(target))
 
 
 def test_move_into_a_queue_that_is_gone_leaves_the_message(spool: Spool) -> None:

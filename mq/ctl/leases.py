@@ -1,0 +1,105 @@
+"""The commands about leases, and about what was received too often."""
+
+from __future__ import annotations
+
+import click
+
+from mq.command import Seconds
+from mq.config import MAX_VISIBILITY_SECONDS
+from mq.ctl import show
+from mq.ctl.arguments import Id, Lease, Queue
+from mq.ctl.settings import everywhere, opened, require_root, settings_of
+from mq.errors import ExitCode
+from mq.names import MessageId, QueueName, dead_letter_queue
+
+
+@click.command()
+@click.argument("queue", type=Queue())
+@click.argument("message_id", metavar="ID", type=Id())
+@click.option("--visibility", "visibility_seconds", required=True,
+              type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True),
+              help="Seconds from now until the message comes back.")  # fmt: skip
+@click.option("--lease", type=Lease(), help="Only this lease, as recv showed it; else any.")
+@everywhere
+@click.pass_context
+def touch(
+    context: click.Context,
+    queue: QueueName,
+    message_id: MessageId,
+    visibility_seconds: float,
+    lease: int | None,
+) -> None:
+    """Prolong a message's lease, or shorten it. Prints when it ends."""
+    settings = settings_of(context)
+    with opened(settings) as access:
+        visible_at = access.touch(queue, message_id, visibility_seconds, lease)
+    document = {"queue": queue, "id": message_id, "visible_at": visible_at}
+    show.say(settings.as_json, document, visible_at)
+
+
+@click.command()
+@click.argument("queue", type=Queue(), required=False)
+@click.argument("message_id", metavar="[ID]", type=Id(), required=False)
+@click.option("--lease", type=Lease(), help="Only under this lease, as recv showed it.")
+@click.option("--group", help="In place of a message: the group of a Spark query, as its option "
+              "says.")  # fmt: skip
+@click.option("--force", is_flag=True, help="With --group: give back sealed batches too, which the "
+              "query may have written already.")  # fmt: skip
+@everywhere
+@click.pass_context
+def release(
+    context: click.Context,
+    *,
+    queue: QueueName | None,
+    message_id: MessageId | None,
+    lease: int | None,
+    group: str | None,
+    force: bool,
+) -> None:
+    """Give a message back to its queue at once, and end its lease or delay.
+
+    With --group, and --root only: give back what a Spark query has claimed and not read. For a
+    query that will not come back. One that still runs is fenced off: it fails.
+    """
+    if group is not None:
+        if queue is not None or lease is not None:
+            raise click.UsageError("release takes either QUEUE and ID, or --group")
+        _release_group(context, group, force)
+        return
+    if queue is None or message_id is None or force:
+        raise click.UsageError("release takes either QUEUE and ID, or --group")
+    settings = settings_of(context)
+    with opened(settings) as access:
+        access.release(queue, message_id, lease)
+    document = {"queue": queue, "id": message_id, "released": True}
+    show.say(settings.as_json, document, f"released {message_id}")
+
+
+def _release_group(context: click.Context, group: str, force: bool) -> None:
+    settings = settings_of(context)
+    root = require_root(settings, "release --group")
+    from mq.ctl.releasing import release_group
+
+    with opened(settings):
+        released = release_group(root, group, force)
+    show.say(settings.as_json, released._asdict(), str(released))
+
+
+@click.command()
+@click.argument("queue", type=Queue())
+@everywhere
+@click.pass_context
+def redrive(context: click.Context, queue: QueueName) -> None:
+    """Move the dead letters of QUEUE, those in QUEUE.dead, back to it.
+
+    With --root each keeps its id and its place in the order. Over HTTP each is published anew.
+    """
+    settings = settings_of(context)
+    dead = dead_letter_queue(queue)
+    if dead is None:
+        raise click.UsageError(f"name the queue itself: {queue.removesuffix('.dead')}")
+    with opened(settings) as access:
+        moved = access.redrive(queue, dead)
+    show.say(settings.as_json, {"queue": queue, "redriven": moved}, f"moved {moved} messages")
+    if not moved:
+        context.exit(ExitCode.EMPTY)
