@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import uuid
-from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from io import BytesIO
-from typing import Any, NoReturn
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from mq.config import (
     CHUNK_BYTES,
     CTL_TIMEOUT_SECONDS,
     DEFAULT_ADMIN,
-    DEFAULT_CONTENT_TYPE,
     MAX_FETCH_MESSAGES,
     SMALL_BODY_BYTES,
 )
 from mq.ctl.access import Counts, Message, Readable
+from mq.ctl.answers import AnswerBody, counts_of, header_of, message_in, message_of, not_of_mq
 from mq.errors import CommandFailed, ExitCode
 from mq.names import MessageId, QueueName
 
@@ -49,16 +47,16 @@ class HttpAccess:
         with closing(HttpAccess(_admin_url(self._url, self._admin), flag="--admin")) as admin:
             answer = admin._ask("GET", "/queues")
             try:
-                return [_counts(document) for document in json.loads(answer.read())]
+                return [counts_of(document) for document in json.loads(answer.read())]
             except (ValueError, LookupError, TypeError):
-                _not_of_mq("lists no queues")
+                not_of_mq("lists no queues")
 
     def describe_queue(self, queue: QueueName) -> Counts:
         answer = self._ask("GET", f"/{queue}")
         try:
-            return _counts(json.loads(answer.read()))
+            return counts_of(json.loads(answer.read()))
         except (ValueError, LookupError, TypeError):
-            _not_of_mq("describes no queue")
+            not_of_mq("describes no queue")
 
     def create_queue(self, queue: QueueName) -> bool:
         return self._ask("PUT", f"/{queue}").status == 201
@@ -82,7 +80,7 @@ class HttpAccess:
         whole = first if len(first) <= SMALL_BODY_BYTES else _chunks(first, body)
         answer = self._ask("POST", f"/{queue}/messages{delay}", whole, headers)
         answer.read()
-        return MessageId(_header(answer, "X-Message-Id"))
+        return MessageId(header_of(answer, "X-Message-Id"))
 
     def receive(
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
@@ -93,7 +91,7 @@ class HttpAccess:
         answer = self._ask("GET", f"/{queue}/messages?{query}")
         if answer.status == 204:
             return None
-        return _message(answer)
+        return message_of(answer)
 
     def touch(
         self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
@@ -102,7 +100,7 @@ class HttpAccess:
         answer = self._ask("GET", target, headers={"If-Match": _etag(lease) or "*"})
         # The answer carries the body, which nobody asked for here.
         self._connection.close()
-        return _header(answer, "X-Visible-At")
+        return header_of(answer, "X-Visible-At")
 
     def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         headers = {} if lease is None else {"If-Match": _etag(lease)}
@@ -136,11 +134,11 @@ class HttpAccess:
                 "--root with the server's folders",
             )
         answer = self._ask("GET", f"/{queue}/messages?peek&max={limit}")
-        while line := _Body(answer).readline():
-            yield _message_of(line)
+        while line := AnswerBody(answer).readline():
+            yield message_in(line)
 
     def peek_at(self, queue: QueueName, message_id: MessageId) -> Message:
-        return _message(self._ask("GET", f"/{queue}/messages?peek&id={message_id}"))
+        return message_of(self._ask("GET", f"/{queue}/messages?peek&id={message_id}"))
 
     def _ask(
         self,
@@ -172,31 +170,9 @@ class HttpAccess:
         try:
             detail = str(json.loads(answer.read(CHUNK_BYTES))["detail"])
         except (ValueError, LookupError, TypeError):
-            _not_of_mq(f"is {answer.status} {answer.reason} without a reason")
+            not_of_mq(f"is {answer.status} {answer.reason} without a reason")
         other = ExitCode.REFUSED if answer.status < 500 else ExitCode.UNAVAILABLE
         raise CommandFailed(_EXIT_CODES.get(answer.status, other), detail)
-
-
-class _Body:
-    """The body of an answer. One that breaks its framing ends there; its length tells."""
-
-    def __init__(self, answer: HTTPResponse) -> None:
-        self._answer = answer
-
-    def read(self, size: int = -1, /) -> bytes:
-        try:
-            return self._answer.read(size)
-        except HTTPException:
-            return b""
-
-    def readline(self) -> bytes:
-        try:
-            return self._answer.readline()
-        except HTTPException:
-            return b""
-
-    def close(self) -> None:
-        self._answer.close()
 
 
 def _admin_url(url: str, admin: str | None) -> str:
@@ -206,49 +182,6 @@ def _admin_url(url: str, admin: str | None) -> str:
         host = parts.hostname or ""
         admin = f"{f'[{host}]' if ':' in host else host}:{DEFAULT_ADMIN.port}"
     return f"{parts.scheme}://{admin}"
-
-
-def _counts(document: Mapping[str, Any]) -> Counts:
-    return Counts(*(document[name] for name in Counts._fields))
-
-
-def _message(answer: HTTPResponse) -> Message:
-    """What the headers say of a message; the body is still to be read."""
-    count, lease = answer.headers.get("X-Receive-Count"), answer.headers.get("ETag")
-    return Message(
-        message_id=_header(answer, "X-Message-Id"),
-        state=answer.headers.get("X-State", "leased"),
-        lease=None if lease is None else lease.strip('"'),
-        receive_count=None if count is None else int(count),
-        content_type=answer.headers.get("Content-Type", DEFAULT_CONTENT_TYPE),
-        published_at=_header(answer, "X-Published-At"),
-        visible_at=answer.headers.get("X-Visible-At"),
-        length=int(_header(answer, "Content-Length")),
-        body=_Body(answer),
-        is_damaged=answer.headers.get("X-Damaged") == "yes",
-    )
-
-
-def _message_of(line: bytes) -> Message:
-    """A line of an answer in ndjson."""
-    try:
-        found = json.loads(line)
-        text = found.get("body")
-        body = b64decode(found["body_base64"]) if text is None else text.encode()
-        return Message(
-            message_id=found["id"],
-            state=found["state"],
-            lease=None,
-            receive_count=found.get("receive_count"),
-            content_type=found.get("content_type", DEFAULT_CONTENT_TYPE),
-            published_at=found["published_at"],
-            visible_at=found.get("visible_at"),
-            length=len(body),
-            body=BytesIO(body),
-            is_damaged=found.get("damaged", False),
-        )
-    except (ValueError, LookupError, TypeError, AttributeError):
-        _not_of_mq("broke off, or has a line that is no message")
 
 
 def _connect(url: str) -> HTTPConnection:
@@ -278,26 +211,6 @@ def _chunks(first: bytes, rest: Readable) -> Iterator[bytes]:
 
 def _etag(lease: int | None) -> str:
     return "" if lease is None else f'"{lease:016x}"'
-
-
-def _header(answer: HTTPResponse, name: str) -> str:
-    value = answer.headers.get(name)
-    if value is None:
-        _not_of_mq(f"has no {name}")
-    return value
-
-
-def _not_of_mq(what: str) -> NoReturn:
-    raise CommandFailed(
-        ExitCode.UNAVAILABLE,
-        f"the answer {what}: it is not from a server of MQ; name another --url",
-    )
-
-
-def _not_over_http(what: str) -> NoReturn:
-    raise CommandFailed(
-        ExitCode.USAGE, f"{what} does not work over HTTP yet; use --root with the server's folders"
-    )
 
 
 def _why(error: Exception) -> str:
