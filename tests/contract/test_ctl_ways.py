@@ -80,7 +80,7 @@ def test_two_ways_at_once_are_a_wrong_use(server: Server, queue: str) -> None:
 
 
 def test_the_root_of_a_server_is_not_taken_for_a_way(server: Server) -> None:
-    done = Ctl()("ls", MQ_ROOT=str(server.root))
+    done = Ctl()("fsck", MQ_ROOT=str(server.root))
 
     assert_refused(done, ExitCode.USAGE, "use --root")
 
