@@ -1,8 +1,7 @@
 """The one module that changes the file system.
 
 Everything else asks a `Files` for it, so a test can put another one in its place: a full disk, an
-I/O error, a power cut. Two calls that Python lacks come through ctypes and release the GIL:
-renameat2(2) and syncfs(2).
+I/O error, a power cut.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from mq.config import FOLDER_LOCK_SECONDS
-from mq.spool.libc import load_libc
+from mq.spool.libc import is_folder_of_btrfs, load_libc
 
 _RENAME_NOREPLACE = 1
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -269,8 +268,9 @@ class Files:
     # Stable media
 
     def sync(self, fd: int) -> None:
-        """fsync(2). An error is final: the kernel may have marked the pages clean."""
-        os.fsync(fd)
+        """fsync(2), syncfs(2) of a folder of btrfs. Final: an error may mark the pages clean."""
+        call = self.sync_file_system if is_folder_of_btrfs(self._libc, fd) else os.fsync
+        call(fd)
 
     def sync_file_system(self, fd: int) -> None:
         """syncfs(2). Reports a writeback error once per descriptor (since Linux 5.8)."""

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import stat
 
 from mq.errors import ExitCode, StartRefused
+
+_BTRFS_MAGIC = 0x9123683E
+_STATFS_BYTES = 256
+"""At least a `struct statfs`, which begins with the type of the file system (statfs(2))."""
 
 
 def load_libc() -> ctypes.CDLL:
@@ -19,8 +25,20 @@ def load_libc() -> ctypes.CDLL:
             ctypes.c_uint,
         )
         libc.syncfs.argtypes = (ctypes.c_int,)
+        libc.fstatfs.argtypes = (ctypes.c_int, ctypes.c_char_p)
     except (OSError, AttributeError) as error:
         raise StartRefused(
             ExitCode.SYSTEM, f"this system has no renameat2 and syncfs ({error}): MQ runs on Linux"
         ) from None
     return libc
+
+
+def is_folder_of_btrfs(libc: ctypes.CDLL, fd: int) -> bool:
+    """There fsync(2) logs the one folder alone: after a power cut a file that was moved can have
+    both its names, although both folders were synced."""
+    if not stat.S_ISDIR(os.fstat(fd).st_mode):
+        return False
+    status = ctypes.create_string_buffer(_STATFS_BYTES)
+    if libc.fstatfs(fd, status):
+        return False
+    return ctypes.c_uint32.from_buffer(status).value == _BTRFS_MAGIC

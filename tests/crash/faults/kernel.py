@@ -84,7 +84,7 @@ class Kernel:
             self._fault = None
 
     def beneath(self, files: Files) -> Files:
-        """The same `files`, whose two calls without a Python name pass here too."""
+        """The same `files`, whose calls through ctypes pass here too."""
         files._libc = _Libc(self, files._libc)  # type: ignore[assignment]
         return files
 
@@ -128,7 +128,7 @@ class Kernel:
 
 
 class _Libc:
-    """The two calls that `Files` makes through ctypes."""
+    """The calls that `Files` makes through ctypes."""
 
     def __init__(self, kernel: Kernel, libc: ctypes.CDLL) -> None:
         self._kernel = kernel
@@ -139,6 +139,9 @@ class _Libc:
 
     def syncfs(self, *arguments: Any) -> int:
         return self._call("syncfs", arguments)
+
+    def fstatfs(self, *arguments: Any) -> int:
+        return self._call("fstatfs", arguments)
 
     def _call(self, name: str, arguments: tuple[Any, ...]) -> int:
         code = self._kernel.strikes(Call(name, arguments))
