@@ -88,6 +88,9 @@ FSCK_SETTLE_SECONDS = 2.0
 """What `mqctl fsck` suspects to be a move, deletion or upload under way it looks at again after so
 long."""
 
+MAX_LINE_BYTES = 384 * MIB
+"""Of a line that `import` takes: a body of the largest usual size in base64."""
+
 VSQS_RESCAN_SECONDS = 1.0
 """How often a VSQS queue that waits is looked at where file system events do not come."""
 

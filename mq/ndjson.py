@@ -13,7 +13,7 @@ import binascii
 import json
 from typing import Any, NamedTuple
 
-from mq.config import DEFAULT_CONTENT_TYPE
+from mq.config import DEFAULT_CONTENT_TYPE, MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
 from mq.errors import InvalidRequest
 
 _UNUSED = {"state", "lease", "receive_count", "published_at", "visible_at", "damaged", "length"}
@@ -57,7 +57,7 @@ def parse_line(text: bytes) -> Line:
     line = Line(
         body,
         _string(document, "id"),
-        _string(document, "content_type"),
+        _content_type(document),
         _delay(document.pop("delay", None)),
     )
     unknown = sorted(document.keys() - _UNUSED)
@@ -88,9 +88,24 @@ def _string(document: dict[str, Any], name: str) -> str | None:
     return value
 
 
+def _content_type(document: dict[str, Any]) -> str | None:
+    value = _string(document, "content_type")
+    if value is None:
+        return None
+    if not 0 < len(value) <= MAX_CONTENT_TYPE_BYTES or not (
+        value.isascii() and value.isprintable()
+    ):
+        raise InvalidRequest(
+            f"has a content_type that is not 1 to {MAX_CONTENT_TYPE_BYTES} printable ASCII "
+            "characters"
+        )
+    return value
+
+
 def _delay(value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise InvalidRequest("has a delay that is no number of seconds")
-    return float(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= float(str(value)) <= MAX_DELAY_SECONDS:
+        raise InvalidRequest(f"has a delay that is not 0 to {MAX_DELAY_SECONDS} seconds")
+    return float(str(value))

@@ -5,9 +5,10 @@ The commands run in order against one fresh server; address and root are the onl
 their place. `curl -i` prints an answer's head and body; headers that every answer has may be left
 out, all others must be shown.
 
-What differs from run to run is recognised by its shape: a message id, a lease, a time, a decimal
-number. The first time one is shown it stands for what was printed there, and from then on, in
-commands and answers, for that value and no other. Decimal numbers are compared by shape alone.
+What differs from run to run is recognised by its shape: a message id, a lease, a time, milliseconds
+since 1970, a decimal number. The first time one is shown it stands for what was printed there, and
+from then on, in commands and answers, for that value and no other. Decimal numbers are compared by
+shape alone.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _SHAPES = {
     "id": r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
     "lease": r"\b[0-9a-f]{16}\b",
     "time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z",
+    "stamp": r"\b1[0-9]{12}\b",
     "decimal": rf"(?<=: ){_DECIMAL}",
 }
 _SAMPLE = re.compile("|".join(f"(?P<{name}>{shape})" for name, shape in _SHAPES.items()))

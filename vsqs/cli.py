@@ -16,6 +16,7 @@ from mq.command import Seconds, exit_codes_text, run
 from mq.errors import CommandFailed, ExitCode
 from vsqs.arguments import EXIT_CODES, opened, queue_argument, queue_flags, require_queue
 from vsqs.names import parse_id
+from vsqs.transfer import export_queue, import_queue
 
 
 @click.group(name="vsqs", epilog=exit_codes_text(EXIT_CODES))
@@ -110,6 +111,10 @@ def size(queue: Path, unit: str, sync: bool) -> None:
     require_queue(queue)
     with opened(queue, unit=unit, sync=sync) as open_queue:
         click.echo(open_queue.size())
+
+
+vsqs.add_command(export_queue)
+vsqs.add_command(import_queue)
 
 
 def main() -> None:

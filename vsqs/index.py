@@ -83,6 +83,11 @@ class Index:
             heapq.heappop(self._ready)
         return None
 
+    def ready_names(self) -> list[Name]:
+        """Oldest first."""
+        ready = sorted(time for time, states in self._states.items() if READY in states)
+        return [Name(time, READY) for time in ready]
+
     def first_to_expire(self) -> Name | None:
         """The consumed message whose expiry, `int(name.state)`, comes first."""
         while self._expiries:

@@ -17,7 +17,6 @@ import stat
 from enum import Enum
 from typing import NamedTuple
 
-from mq.config import CHUNK_BYTES
 from vsqs.folder import Folder
 from vsqs.names import NEW, READY, Name
 
@@ -151,14 +150,20 @@ def seconds_to_expiry(folder: Folder) -> float | None:
     return None if first is None else (int(first.state) - folder.now()) / folder.units_per_second
 
 
-def read(folder: Folder, taken: Taken) -> bytes:
+def read(folder: Folder, fd: int) -> bytes:
     """The whole body. No lock is needed: nobody writes to it any more."""
-    size = os.fstat(taken.fd).st_size
-    body = folder.files.read(taken.fd, size + 1)
-    while len(body) > size:
-        size = len(body)
-        body += folder.files.read(taken.fd, CHUNK_BYTES, size)
-    return body
+    return folder.files.read(fd, os.fstat(fd).st_size)
+
+
+def look_at(folder: Folder, name: Name) -> bytes | None:
+    """The body of a message that nobody takes for that; None if it is gone."""
+    fd = _open_message(folder, name)
+    if fd is None:
+        return None
+    try:
+        return read(folder, fd)
+    finally:
+        folder.files.close(fd)
 
 
 def _requeue_expired(folder: Folder) -> bool:

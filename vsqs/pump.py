@@ -36,3 +36,7 @@ def vsqspump(folder: Path, capacity: int | None, queue: Path, unit: str, sync: b
 
 def main() -> None:
     run(vsqspump, EXIT_CODES)
+
+
+if __name__ == "__main__":
+    main()

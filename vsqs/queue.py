@@ -103,7 +103,7 @@ class Queue:
                     return None, None
                 try:
                     self._make_durable(folder)
-                    return str(taken.name.time), protocol.read(folder, taken)
+                    return str(taken.name.time), protocol.read(folder, taken.fd)
                 finally:
                     folder.files.close(taken.fd)
 
@@ -118,6 +118,17 @@ class Queue:
                 found = protocol.delete(folder, created)
             self._make_durable(folder)
             return found
+
+    def messages(self) -> Iterator[tuple[str, bytes]]:
+        """Look at the ready messages, oldest first, and change nothing."""
+        with self._in_folder() as folder:
+            with self._shared.lock:
+                folder.refresh()
+                names = folder.index.ready_names()
+            for name in names:
+                body = protocol.look_at(folder, name)
+                if body is not None:
+                    yield str(name.time), body
 
     def size(self) -> int:
         """How many messages the queue has, ready and consumed ones."""

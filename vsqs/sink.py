@@ -41,3 +41,7 @@ def vsqssink(folder: Path, queue: Path, unit: str, sync: bool) -> None:
 
 def main() -> None:
     run(vsqssink, EXIT_CODES)
+
+
+if __name__ == "__main__":
+    main()

@@ -79,7 +79,8 @@ class AnswerBody:
 
     def read(self, size: int = -1, /) -> bytes:
         try:
-            return self._answer.read(size)
+            # To http.client -1 is the end of the connection, None that of the answer.
+            return self._answer.read(None if size < 0 else size)
         except HTTPException:
             return b""
 

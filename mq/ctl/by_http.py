@@ -38,6 +38,7 @@ class HttpAccess:
         self._admin = admin
         self._flag = flag
         self._connection = _connect(self._url)
+        self._last_answer: HTTPResponse | None = None
         self._prefix = urlsplit(self._url).path
 
     def close(self) -> None:
@@ -149,12 +150,15 @@ class HttpAccess:
     ) -> HTTPResponse:
         """Send a request; returns the answer if it is a success. Raises CommandFailed."""
         try:
+            if self._last_answer is not None:
+                # The connection is free once that is read to its end.
+                self._last_answer.read()
             try:
                 self._connection.request(method, self._prefix + path, body, headers or {})
             except (BrokenPipeError, ConnectionResetError):
                 # Perhaps it has answered before the end of the body, and closed.
                 pass
-            answer = self._connection.getresponse()
+            self._last_answer = answer = self._connection.getresponse()
             if not 200 <= answer.status < 300:
                 self._refuse(answer)
         except (OSError, HTTPException) as error:

@@ -19,6 +19,7 @@ from mq.ctl.access import Counts
 from mq.ctl.arguments import ContentType, Id, Lease, Queue, Source
 from mq.ctl.leases import redrive, release, touch
 from mq.ctl.settings import Settings, everywhere, opened, require_root, settings_of
+from mq.ctl.transfer import export_queue, import_queue
 from mq.errors import CTL_EXIT_CODES, CommandFailed, ExitCode
 from mq.names import MessageId, QueueName
 
@@ -227,6 +228,10 @@ def fsck(context: click.Context, repair: bool) -> None:
 mqctl.add_command(release)
 mqctl.add_command(touch)
 mqctl.add_command(redrive)
+
+
+mqctl.add_command(export_queue)
+mqctl.add_command(import_queue)
 
 
 def _ask(counts: Counts) -> None:

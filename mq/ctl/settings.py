@@ -25,6 +25,7 @@ _EXIT_CODES: dict[type[MQError], ExitCode] = {
     errors.LeaseMismatch: ExitCode.REFUSED,
     errors.ClaimError: ExitCode.REFUSED,
     errors.InvalidName: ExitCode.USAGE,
+    errors.InvalidRequest: ExitCode.USAGE,
     errors.BodyTooLarge: ExitCode.REFUSED,
     errors.StoreUnavailable: ExitCode.TRY_AGAIN,
 }

@@ -16,13 +16,12 @@ from mq.ctl.commands import mqctl
 from mq.errors import CTL_EXIT_CODES
 from mq.fsck.suspect import Kind
 from tests.conftest import Server
-from tests.console import Console, read_blocks
 from tests.mqctl import without_ours
+from tests.sessions import Session, read_sessions
 from tests.tidy.sources import REPOSITORY, read_table
 
 DOCUMENT = "docs/mqctl.md"
 TEXT = (REPOSITORY / DOCUMENT).read_text()
-AGE = re.compile(r" +\d+\.\ds$")
 EVERYWHERE = {"--url", "--root", "--json", "--help"}
 
 
@@ -93,47 +92,14 @@ def test_a_number_in_the_text_is_that_of_the_code(words: str) -> None:
     assert words in " ".join(TEXT.split())
 
 
-class Session(Console):
-    """Runs `mqctl` and a shell, as a person does; stdout and stderr together."""
-
-    def __init__(self, server: Server, folder: Path) -> None:
-        super().__init__(f"127.0.0.1:{server.port}", folder)
-        self._folder = folder
-        self._environment = without_ours() | {"MQ_URL": server.url}
-        command = folder / "bin" / "mqctl"
-        command.parent.mkdir()
-        command.write_text(f'#!/bin/sh\nexec {sys.executable} -m mq.ctl "$@"\n')
-        command.chmod(0o755)
-        self._environment["PATH"] = f"{command.parent}:{self._environment['PATH']}"
-        self._environment["PYTHONPATH"] = str(REPOSITORY)
-
-    def check(self, command: str, shown: list[str]) -> None:
-        """Raises AssertionError if the command prints something else."""
-        done = subprocess.run(
-            self._fill_in(command).replace("/tmp/alone", str(self._folder / "alone")),
-            check=False, shell=True, cwd=self._folder, env=self._environment, timeout=60,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        printed = [AGE.sub(" 1.0s", line) for line in done.stdout.splitlines()]
-        shown = [AGE.sub(" 1.0s", line) for line in shown]
-        assert len(printed) == len(shown), f"{command}: {printed}"
-        for pair in zip(shown, printed, strict=True):
-            assert self._is_same(*pair), f"{command}: {pair}"
-
-
 def test_every_session_prints_what_the_document_shows(server: Server, tmp_path: Path) -> None:
-    session = Session(server, tmp_path)
-    commands = 0
+    session = Session(f"127.0.0.1:{server.port}", tmp_path, MQ_URL=server.url)
+    steps = list(read_sessions(TEXT))
 
-    for block in read_blocks(TEXT):
-        if block.kind != "sh-session":
-            continue
-        for part in "\n".join(block.lines).removeprefix("$ ").split("\n$ "):
-            command, *shown = part.splitlines()
-            session.check(command, shown)
-            commands += 1
+    for command, shown in steps:
+        session.check(command, shown)
 
-    assert commands > 15
+    assert len(steps) > 15
 
 
 def test_the_lines_of_the_readme_work(server: Server) -> None:

@@ -21,6 +21,7 @@ LEVELS = {
     "mq.names": 0,
     "mq.ndjson": 0,
     "mq.spool.*": 1,
+    "mq.transfer": 1,
     "mq.barrier": 2,
     "mq.commit": 2,
     "mq.fsck.*": 2,

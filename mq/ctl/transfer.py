@@ -1,0 +1,145 @@
+"""`mqctl export` and `mqctl import`."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from functools import partial
+from typing import BinaryIO
+
+import click
+
+from mq.config import DEFAULT_CONTENT_TYPE
+from mq.ctl.access import Access, Message
+from mq.ctl.arguments import Queue
+from mq.ctl.settings import everywhere, opened, settings_of
+from mq.errors import CommandFailed, ExitCode, LeaseMismatch, MessageNotFound, MQError
+from mq.names import MessageId, QueueName, parse_message_id
+from mq.ndjson import Line, write_line
+
+_queue = click.argument("queue", type=Queue())
+
+
+@click.command(name="export")
+@_queue
+@click.option("--remove", is_flag=True, help="Take the messages out of the queue: each is "
+              "received, written, flushed, and only then removed.")  # fmt: skip
+@click.option("-n", "--max", "limit", type=click.IntRange(1),
+              help="How many messages at the most.  [default: all]")  # fmt: skip
+@everywhere
+@click.pass_context
+def export_queue(context: click.Context, queue: QueueName, remove: bool, limit: int | None) -> None:
+    """Write the ready messages to stdout, a line of JSON each, oldest first.
+
+    Without --remove they are copied, and nothing is changed.
+    """
+    from mq.spool.files import Files
+    from mq.transfer import Taken, flush, take_out
+
+    output = sys.stdout.buffer
+    with opened(settings_of(context)) as access:
+        if not remove:
+            _copy(access, queue, limit, output)
+            flush(output, Files())
+            return
+
+        def take() -> Taken | None:
+            message = access.receive(queue, None)
+            if message is None:
+                return None
+            return Taken(_line_of(message), partial(_remove, access, queue, message))
+
+        moved = take_out(take, output, limit)
+    if moved.kept:
+        raise CommandFailed(
+            ExitCode.TRY_AGAIN,
+            f"{moved.kept} of {moved.written} messages were written but are still in the queue: "
+            "they came back before they were removed",
+        )
+
+
+@click.command(name="import")
+@_queue
+@click.argument("file", type=click.File("rb"), default="-")
+@everywhere
+@click.pass_context
+def import_queue(context: click.Context, queue: QueueName, file: BinaryIO) -> None:
+    """Publish each line of FILE, or of stdin, as `export` writes them.
+
+    A line with an id keeps it, so that importing a second time adds nothing.
+    """
+    from mq.transfer import put_in
+
+    settings = settings_of(context)
+    with opened(settings) as access:
+        imported = put_in(file, partial(_publish, access, queue))
+    document = {"queue": queue, "imported": imported}
+    click.echo(json.dumps(document) if settings.as_json else f"imported {imported} messages")
+
+
+def _copy(access: Access, queue: QueueName, limit: int | None, output: BinaryIO) -> None:
+    """Raises CommandFailed if not all could be copied."""
+    ready = access.describe_queue(queue).ready
+    wanted = ready if limit is None else min(limit, ready)
+    written, damaged = 0, []
+    for message in access.peek(queue, wanted) if wanted else ():
+        line = _line_of(message)
+        if message.is_damaged:
+            damaged.append(message.message_id)
+        else:
+            output.write(write_line(line))
+            written += 1
+    if damaged:
+        raise CommandFailed(
+            ExitCode.UNAVAILABLE,
+            f"{len(damaged)} messages fail their seal and were left out, the first is "
+            f"{damaged[0]}; `mqctl fsck --repair` sets them aside",
+        )
+    if written < min(wanted, access.describe_queue(queue).ready):
+        raise CommandFailed(
+            ExitCode.TRY_AGAIN,
+            f"only {written} of {wanted} messages were copied; use --root with the server's "
+            "folders, or --remove",
+        )
+
+
+def _line_of(message: Message) -> Line:
+    """Raises CommandFailed if the body ends early."""
+    try:
+        body = message.body.read()
+    finally:
+        message.body.close()
+    if len(body) < message.length:
+        raise CommandFailed(
+            ExitCode.UNAVAILABLE,
+            f"the body of message {message.message_id} ended after {len(body)} of "
+            f"{message.length} bytes; if it was received, it comes back when its lease ends",
+        )
+    usual = message.content_type == DEFAULT_CONTENT_TYPE
+    return Line(body, message.message_id, None if usual else message.content_type)
+
+
+def _remove(access: Access, queue: QueueName, message: Message) -> bool:
+    lease = None if message.lease is None else int(message.lease, 16)
+    try:
+        access.remove(queue, MessageId(message.message_id), lease)
+    except (LeaseMismatch, MessageNotFound):
+        return False
+    except CommandFailed as error:
+        if error.exit_code not in (ExitCode.REFUSED, ExitCode.NOT_FOUND):
+            raise
+        return False
+    return True
+
+
+def _publish(access: Access, queue: QueueName, line: Line) -> None:
+    """Raises MQError."""
+    message_id = None if line.message_id is None else parse_message_id(line.message_id)
+    try:
+        access.publish(
+            queue, io.BytesIO(line.body), line.content_type, message_id, line.delay_seconds or 0.0
+        )
+    except MQError as error:
+        error.args = (f"cannot be published: {error}",)
+        raise

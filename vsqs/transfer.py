@@ -1,0 +1,75 @@
+"""`vsqs export` and `vsqs import`: in the lines of `mqctl export` and `mqctl import`."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from mq.errors import CommandFailed, ExitCode, InvalidRequest, MQError
+from mq.ndjson import Line, write_line
+from mq.spool.files import Files
+from mq.transfer import Taken, flush, put_in, take_out
+from vsqs.arguments import opened, queue_argument, queue_flags, require_queue
+from vsqs.queue import Queue
+
+_VISIBILITY_SECONDS = 30.0
+"""Until a message comes back whose export was cut off."""
+
+
+@click.command(name="export")
+@queue_argument
+@click.option("--remove", is_flag=True, help="Take the messages out of the queue: each is "
+              "received, written, flushed, and only then deleted.")  # fmt: skip
+@click.option("-n", "--max", "limit", type=click.IntRange(1),
+              help="How many messages at the most.  [default: all]")  # fmt: skip
+@queue_flags
+def export_queue(queue: Path, remove: bool, limit: int | None, unit: str, sync: bool) -> None:
+    """Write the ready messages to stdout, a line of JSON each, oldest first.
+
+    Without --remove they are copied, and nothing is changed.
+    """
+    require_queue(queue)
+    output = sys.stdout.buffer
+    with opened(queue, unit=unit, sync=sync) as open_queue:
+        if remove:
+            take_out(partial(_take, open_queue), output, limit)
+            return
+        for number, (message_id, body) in enumerate(open_queue.messages(), start=1):
+            output.write(write_line(Line(body, message_id)))
+            if number == limit:
+                break
+        flush(output, Files())
+
+
+@click.command(name="import")
+@queue_argument
+@click.argument("file", type=click.File("rb"), default="-")
+@queue_flags
+def import_queue(queue: Path, file: BinaryIO, unit: str, sync: bool) -> None:
+    """Publish each line of FILE, or of stdin, as `export` writes them.
+
+    Each message gets a new id, and its content type is dropped: there is no place for them.
+    """
+    with opened(queue, unit=unit, sync=sync) as open_queue:
+        try:
+            imported = put_in(file, partial(_publish, open_queue))
+        except MQError as error:
+            raise CommandFailed(ExitCode.USAGE, str(error)) from error
+    click.echo(f"imported {imported} messages")
+
+
+def _take(queue: Queue) -> Taken | None:
+    message_id, body = queue.receive(_VISIBILITY_SECONDS, timeout=0)
+    if message_id is None or body is None:
+        return None
+    return Taken(Line(body, message_id), partial(queue.delete, message_id))
+
+
+def _publish(queue: Queue, line: Line) -> None:
+    if line.delay_seconds:
+        raise InvalidRequest("has a delay, which a VSQS queue does not know")
+    queue.publish(line.body)
