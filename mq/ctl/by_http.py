@@ -6,19 +6,18 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPException, HTTPResponse
 from typing import NoReturn
-from urllib.parse import urlsplit
 
 from mq.config import (
     CHUNK_BYTES,
     CTL_TIMEOUT_SECONDS,
-    DEFAULT_ADMIN,
     MAX_FETCH_MESSAGES,
     SMALL_BODY_BYTES,
 )
 from mq.ctl.access import Counts, Message, Readable
 from mq.ctl.answers import AnswerBody, counts_of, header_of, message_in, message_of, not_of_mq
+from mq.ctl.connect import Credentials, admin_url, connect, prefix_of
 from mq.errors import CommandFailed, ExitCode
 from mq.names import MessageId, QueueName
 
@@ -31,21 +30,29 @@ _EXIT_CODES = {404: ExitCode.NOT_FOUND, 503: ExitCode.TRY_AGAIN}
 class HttpAccess:
     """The queues of the server at `url`; `mq.ctl.access.Access` says what the methods do."""
 
-    def __init__(self, url: str, admin: str | None = None, flag: str = "--url") -> None:
+    def __init__(
+        self,
+        url: str,
+        credentials: Credentials,
+        admin: str | None = None,
+        flag: str = "--url",
+    ) -> None:
         """`admin` is where the server has its admin listener, as HOST:PORT; by default at the
         usual port of the same host. `flag` is what chose `url`."""
         self._url = url.rstrip("/")
+        self._credentials = credentials
         self._admin = admin
         self._flag = flag
-        self._connection = _connect(self._url)
+        self._connection = connect(self._url, credentials.cacert)
         self._last_answer: HTTPResponse | None = None
-        self._prefix = urlsplit(self._url).path
+        self._prefix = prefix_of(self._url)
 
     def close(self) -> None:
         self._connection.close()
 
     def list_queues(self) -> list[Counts]:
-        with closing(HttpAccess(_admin_url(self._url, self._admin), flag="--admin")) as admin:
+        url = admin_url(self._url, self._admin)
+        with closing(HttpAccess(url, self._credentials, flag="--admin")) as admin:
             answer = admin._ask("GET", "/queues")
             try:
                 return [counts_of(document) for document in json.loads(answer.read())]
@@ -113,7 +120,7 @@ class HttpAccess:
         self.describe_queue(queue)
         total = self.describe_queue(dead).ready
         moved = 0
-        with closing(HttpAccess(self._url)) as sender:
+        with closing(HttpAccess(self._url, self._credentials)) as sender:
             while moved < total and (found := self.receive(dead, _REDRIVE_SECONDS)) is not None:
                 origin = f"{dead}:{found.message_id}:{found.published_at}"
                 own_id = MessageId(str(uuid.uuid5(uuid.NAMESPACE_URL, origin)))
@@ -154,7 +161,8 @@ class HttpAccess:
                 # The connection is free once that is read to its end.
                 self._last_answer.read()
             try:
-                self._connection.request(method, self._prefix + path, body, headers or {})
+                sent = {**self._credentials.headers, **(headers or {})}
+                self._connection.request(method, self._prefix + path, body, sent)
             except (BrokenPipeError, ConnectionResetError):
                 # Perhaps it has answered before the end of the body, and closed.
                 pass
@@ -175,35 +183,10 @@ class HttpAccess:
             detail = str(json.loads(answer.read(CHUNK_BYTES))["detail"])
         except (ValueError, LookupError, TypeError):
             not_of_mq(f"is {answer.status} {answer.reason} without a reason")
+        if answer.status == 401:
+            detail += "; mqctl takes it from --token-file"
         other = ExitCode.REFUSED if answer.status < 500 else ExitCode.UNAVAILABLE
         raise CommandFailed(_EXIT_CODES.get(answer.status, other), detail)
-
-
-def _admin_url(url: str, admin: str | None) -> str:
-    """The admin listener speaks TLS if the server does."""
-    parts = urlsplit(url)
-    if admin is None:
-        host = parts.hostname or ""
-        admin = f"{f'[{host}]' if ':' in host else host}:{DEFAULT_ADMIN.port}"
-    return f"{parts.scheme}://{admin}"
-
-
-def _connect(url: str) -> HTTPConnection:
-    """Nothing is sent yet. Raises CommandFailed."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-        if not host or parts.query or parts.fragment:
-            raise ValueError
-        if parts.scheme == "http":
-            return HTTPConnection(host, port, CTL_TIMEOUT_SECONDS, blocksize=CHUNK_BYTES)
-        if parts.scheme == "https":
-            return HTTPSConnection(host, port, timeout=CTL_TIMEOUT_SECONDS, blocksize=CHUNK_BYTES)
-        raise ValueError
-    except (ValueError, HTTPException):
-        raise CommandFailed(
-            ExitCode.USAGE, f"{url!r} is no address of a server; write it like http://HOST:PORT"
-        ) from None
 
 
 def _chunks(first: bytes, rest: Readable) -> Iterator[bytes]:

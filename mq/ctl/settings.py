@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from mq import errors
+from mq.command import FILE
 from mq.config import DEFAULT_URL
 from mq.ctl.access import Access
 from mq.errors import CommandFailed, ExitCode, MQError
+
+if TYPE_CHECKING:
+    from mq.ctl.connect import Credentials
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,12 +43,21 @@ class Settings(NamedTuple):
     url: str
     root: Path | None
     as_json: bool
+    token_file: Path | None = None
+    cacert: Path | None = None
     admin: str | None = None
 
 
 def everywhere(command: F) -> F:
-    """Give a command the flags --url, --root and --json."""
+    """Give a command the flags that all have."""
     for option in (
+        click.option("--cacert", type=FILE, envvar="MQCTL_CACERT", show_envvar=True,
+                     expose_value=False, callback=_note,
+                     help="Who must have signed the certificate of https, in PEM."),
+        click.option("--token-file", type=FILE, envvar="MQCTL_TOKEN_FILE", show_envvar=True,
+                     expose_value=False, callback=_note,
+                     help="A file with the token for the server; the variable MQCTL_TOKEN may hold "
+                     "the token itself."),
         click.option("--json", "as_json", is_flag=True, expose_value=False, callback=_note,
                      help="Print one JSON document a line."),
         click.option("--root", type=click.Path(path_type=Path, readable=False), envvar="MQCTL_ROOT",
@@ -51,7 +65,8 @@ def everywhere(command: F) -> F:
                      help="Work on the folders of this root, without a server."),
         click.option("--url", envvar="MQ_URL", show_envvar=True, expose_value=False,
                      callback=_note,
-                     help=f"The server to ask.  [default: {DEFAULT_URL}]"),
+                     help=f"The server to ask: http, https, or unix:/PATH.  [default: "
+                     f"{DEFAULT_URL}]"),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -76,7 +91,14 @@ def settings_of(context: click.Context) -> Settings:
             )
         if url is not None or root is not None:
             break
-    return Settings(DEFAULT_URL if url is None else url, root, flags.get("as_json", False))
+    both = variables | flags
+    return Settings(
+        DEFAULT_URL if url is None else url,
+        root,
+        flags.get("as_json", False),
+        both.get("token_file"),
+        both.get("cacert"),
+    )
 
 
 @contextmanager
@@ -87,7 +109,7 @@ def opened(settings: Settings) -> Iterator[Access]:
         if settings.root is None:
             from mq.ctl.by_http import HttpAccess
 
-            access = HttpAccess(settings.url, settings.admin)
+            access = HttpAccess(settings.url, _credentials(settings), settings.admin)
         else:
             from mq.ctl.by_root import RootAccess
             from mq.ctl.owner import become_owner
@@ -104,6 +126,17 @@ def opened(settings: Settings) -> Iterator[Access]:
         raise
     except MQError as error:
         raise CommandFailed(_EXIT_CODES[type(error)], str(error)) from error
+
+
+def _credentials(settings: Settings) -> Credentials:
+    from mq.ctl.connect import Credentials, check_token, read_token
+
+    token = None
+    if settings.token_file is not None:
+        token = read_token(settings.token_file)
+    elif "MQCTL_TOKEN" in os.environ:
+        token = check_token(os.environ["MQCTL_TOKEN"], "MQCTL_TOKEN")
+    return Credentials(token, settings.cacert)
 
 
 def require_root(settings: Settings, what: str) -> Path:

@@ -22,7 +22,7 @@ from tests.tidy.sources import REPOSITORY, read_table
 
 DOCUMENT = "docs/mqctl.md"
 TEXT = (REPOSITORY / DOCUMENT).read_text()
-EVERYWHERE = {"--url", "--root", "--json", "--help"}
+EVERYWHERE = {"--url", "--token-file", "--cacert", "--root", "--json", "--help"}
 
 
 def flags_of(command: click.Command) -> set[str]:
