@@ -10,7 +10,7 @@ from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.message import NO_LEASE, Held, Lost, hold
-from mq.store.lease import Place, Received, begin_lease, keep_lease, take_held
+from mq.store.lease import Place, Received, begin_lease, keep_lease, place_in, take_held
 from mq.store.release import end_lease, give_back
 from mq.store.workspace import Retry, Workspace, no_message
 
@@ -97,7 +97,7 @@ def _find(
 ) -> tuple[Place, Held] | Retry:
     work.require_queue(queue)
     for folder in _ORDER:
-        place = Place(folder, queue, message_id)
+        place = place_in(folder, queue, message_id)
         held = hold(work.files, work.spool.fd(folder), place.name)
         if held is Lost.BUSY:
             return Retry.WAIT

@@ -107,7 +107,8 @@ class Fetches:
 
     async def _try(self, queue: QueueName, ask: Ask) -> list[Received] | Retry:
         """Empty if there is nothing; Retry.WAIT if others hold all there is."""
-        await self._wait_for_peers(queue)
+        if self._work.config.peers:
+            await self._wait_for_peers(queue)
         listings = 0
         while True:
             taken = await self._committer.run(
@@ -176,7 +177,7 @@ class Fetches:
         """Beside other servers, hold back a little when few messages are left: less contention."""
         peers = self._work.config.peers
         ready = self._work.ready.get(queue)
-        if peers and ready is not None and len(ready) <= peers:
+        if ready is not None and len(ready) <= peers:
             await asyncio.sleep(random.uniform(0, _PEER_WAIT_SECONDS))
 
     async def _check(self, taken: list[Received]) -> list[Received]:

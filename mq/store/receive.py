@@ -10,7 +10,7 @@ from mq.barrier import Unsynced
 from mq.commit import Operation
 from mq.config import MAX_FETCH_BYTES
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName
+from mq.names import MessageId, QueueName, queue_path
 from mq.ready import ReadyQueue
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Lost, hold
 from mq.store.lease import Place, Received, begin_lease, take_held
@@ -130,7 +130,7 @@ def _take(
 ) -> Received | Lost | OSError | None:
     """Lock, read, stamp, rename; None if its body has more than `room` bytes. What is wrong with
     this message alone is returned. A failure leaves the message as it was."""
-    place = Place(Folder.QUEUES, queue, message_id)
+    place = Place(Folder.QUEUES, queue, message_id, queue_path(queue, message_id))
     try:
         held = hold(work.files, work.spool.fd(Folder.QUEUES), place.name)
         if not isinstance(held, Lost):

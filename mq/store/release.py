@@ -5,7 +5,7 @@ from __future__ import annotations
 from mq.commit import Operation
 from mq.lifecycle import Folder
 from mq.spool.message import NO_LEASE, Held, Lost, Seal, hold, redeliver, round_up
-from mq.store.lease import Place, Received
+from mq.store.lease import Place, Received, place_in
 from mq.store.workspace import Workspace
 
 
@@ -38,7 +38,7 @@ def put_back(work: Workspace, received: Received) -> Operation[bool]:
     """
     if received.is_prolonged:
         return False
-    place = Place(Folder.DELAY, received.queue, received.message_id)
+    place = place_in(Folder.DELAY, received.queue, received.message_id)
     held = hold(work.files, work.spool.fd(Folder.DELAY), place.name)
     if isinstance(held, Lost):
         return False
