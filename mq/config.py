@@ -84,6 +84,36 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 CTL_TIMEOUT_SECONDS = 60.0
 """How long `mqctl` waits for a server to take or send the next bytes."""
 
+CLIENT_TIMEOUT_SECONDS = 60.0
+"""How long `mq.client` waits for a server to take or send the next bytes."""
+
+CLIENT_CONNECT_SECONDS = 10.0
+"""How long it waits for a connection."""
+
+CLIENT_RETRY_SECONDS = 60.0
+"""For how long it tries again when no answer comes, or one that says later."""
+
+CLIENT_BACKOFF_SECONDS = (0.1, 5.0)
+"""First and longest pause between two tries."""
+
+CLIENT_GIVE_BACK_SECONDS = 2.0
+"""For how long it tries to give back a message whose handling failed. It comes back anyway."""
+
+CLIENT_IDLE_SECONDS = 60.0
+"""An idle connection is not used again after so long: servers close theirs a little later."""
+
+CLIENT_SLOWEST_BYTES_PER_SECOND = 64 * KIB
+"""A body that takes longer than at this rate to send is given up."""
+
+CLIENT_CLOCK_SKEW_SECONDS = 2.0
+"""If its clock and the server's differ by more, the ids it makes follow the server's."""
+
+WORKER_WAIT_SECONDS = 20.0
+"""How long one request of a worker waits for a message."""
+
+WORKER_BACKOFF_SECONDS = (1.0, 300.0)
+"""For how long a worker hides a message that it failed on, the first time and at most."""
+
 FSCK_SETTLE_SECONDS = 2.0
 """What `mqctl fsck` suspects to be a move, deletion or upload under way it looks at again after so
 long."""
@@ -118,6 +148,10 @@ MAX_REMOVALS = 200
 
 OWN_ID_WAIT_SECONDS = 10.0
 """How long a publish waits for another one of the same id before it answers 503."""
+
+MAX_BATCH_LINES = 1000
+MAX_BATCH_BYTES = 16 * MIB
+"""How many messages one batch publishes at the most, and how long its lines are together."""
 
 MAX_DELAY_SECONDS = 365 * 86_400
 

@@ -27,6 +27,7 @@ LEVELS = {
     "mq.fsck.*": 2,
     "mq.ready": 2,
     "mq.store.*": 3,
+    "mq.client.*": 4,
     "mq.web.*": 4,
     "mq.__main__": 5,
     "mq.cli": 5,
@@ -117,6 +118,7 @@ def test_what_handles_files_knows_no_http() -> None:
         ("vsqs.queue", HTTP_MODULES | {"asyncio", "structlog", "click"}),
         ("vsqs.cli", HTTP_MODULES | {"asyncio", "structlog", "mq.commit", "mq.store", "mq.web"}),
         ("mq.cli", HTTP_MODULES),
+        ("mq.client", HTTP_MODULES | {"asyncio", "structlog", "click", "mq.store", "mq.web"}),
         # What a mover must not load, an executor must not either.
         ("mq.spool.root", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
     ],

@@ -1,0 +1,62 @@
+"""`AsyncClient`: where a server is, and how to talk to it."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Self
+
+from mq.client.address import Token, parse_url
+from mq.client.aio.queue import AsyncQueue
+from mq.client.aio.session import AsyncSession
+from mq.config import CLIENT_RETRY_SECONDS, CLIENT_TIMEOUT_SECONDS
+from mq.names import parse_queue_name
+
+
+class AsyncClient:
+    """A server of MQ, for asyncio: `mq.client.Client` says what the arguments are.
+
+    One client serves any number of tasks of one event loop. A request that is cancelled may or may
+    not have been done. Nothing is sent yet. Raises ValueError for arguments that are wrong, and
+    OSError for files.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        socket: str | os.PathLike[str] | None = None,
+        token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
+        timeout_seconds: float = CLIENT_TIMEOUT_SECONDS,
+        retry_seconds: float = CLIENT_RETRY_SECONDS,
+    ) -> None:
+        self._session = AsyncSession(
+            parse_url(url, socket, ca_file),
+            Token(token, token_file),
+            timeout_seconds,
+            retry_seconds,
+        )
+
+    def queue(self, name: str) -> AsyncQueue:
+        """A queue by its name, whether it exists or not; sends nothing. Raises InvalidName."""
+        return AsyncQueue(self._session, parse_queue_name(name))
+
+    async def close(self) -> None:
+        """Close all connections. Requests under way raise ClientError."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._session.address.url!r})"

@@ -1,0 +1,155 @@
+"""`AsyncMessage`: what was received, and its lease."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import TracebackType
+from typing import Self
+
+from mq.client import operations
+from mq.client.aio.session import AsyncSession
+from mq.client.errors import ClientError, LeaseLost
+from mq.client.messages import Delivery
+from mq.client.received import Received
+from mq.client.wire import Operation, Stopped
+from mq.config import CLIENT_GIVE_BACK_SECONDS
+
+log = logging.getLogger("mq.client")
+
+
+class AsyncMessage(Received):
+    """A message under a lease.
+
+    As a context manager it renews the lease while the block runs; if the lease is lost the block is
+    cancelled, and LeaseLost raised. At the end the message is acknowledged, or released if the
+    block raises; neither, if the block did one of them itself.
+    """
+
+    def __init__(self, session: AsyncSession, delivery: Delivery) -> None:
+        super().__init__(delivery)
+        self._session = session
+        self._renewal = AsyncRenewal(session, self)
+
+    async def ack(self) -> None:
+        """Remove the message for good. Raises LeaseLost if somebody else has or had it."""
+        await self._settle(operations.acknowledge(self._session.context, self.delivery))
+
+    async def release(self, delay: float = 0.0) -> None:
+        """Give the message back: at once, or in `delay` seconds. Raises LeaseLost."""
+        await self._settle(operations.release(self._session.context, self.delivery, delay))
+
+    async def extend(self, visibility: float | None = None) -> None:
+        """Let the lease end in `visibility` seconds from now; None for the server's
+        `--visibility`. Raises LeaseLost."""
+        await self._run(operations.extend(self._session.context, self.delivery, visibility))
+
+    def renewing(self) -> AsyncRenewal:
+        """An asynchronous context manager that renews the lease while its block runs, and settles
+        nothing. If the lease is lost the block is cancelled, and LeaseLost raised."""
+        return self._renewal
+
+    async def give_back(self, delay: float = 0.0) -> None:
+        """Release it if that can be done soon; it comes back anyway when the lease is over."""
+        hurried = self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
+        try:
+            await self._settle(operations.release(hurried, self.delivery, delay))
+        except ClientError as error:
+            log.warning("message %s of queue %s not released: %s", self.id, self.queue, error)
+        # Whatever became of it: whoever gives back does not acknowledge.
+        self.is_settled = True
+
+    async def _settle(self, operation: Operation[None]) -> None:
+        # First: a renewal on its way would undo a release.
+        await self._renewal.end()
+        await self._run(operation)
+        self.is_settled = True
+
+    async def _run(self, operation: Operation[None]) -> None:
+        try:
+            await self._session.run(operation)
+        except LeaseLost as error:
+            self.lost = error
+            raise
+
+    async def __aenter__(self) -> Self:
+        await self._renewal.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._renewal.__aexit__(kind, error, traceback)
+        if self.is_settled:
+            return
+        if kind is None:
+            await self.ack()
+        elif self.lost is None:
+            await self.give_back()
+
+
+class AsyncRenewal:
+    """Renews a message's lease from a task of its own, at a third of it, until the block ends or
+    the message is settled. If the lease is lost the task that runs the block is cancelled; leaving
+    raises LeaseLost in place of that cancellation, as `asyncio.timeout` does."""
+
+    def __init__(self, session: AsyncSession, message: AsyncMessage) -> None:
+        self._session = session
+        self._message = message
+        self._stop = asyncio.Event()
+        self._renewer: asyncio.Task[None] | None = None
+        self._owner: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._has_cancelled = False
+
+    async def __aenter__(self) -> AsyncMessage:
+        if self._renewer is not None:
+            raise RuntimeError("the lease of this message is being renewed already")
+        self._stop.clear()
+        self._has_cancelled = False
+        self._owner = asyncio.current_task()
+        assert self._owner is not None
+        self._cancelling = self._owner.cancelling()
+        self._renewer = asyncio.create_task(self._renew(self._owner))
+        return self._message
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.end()
+        assert self._owner is not None
+        is_ours = self._has_cancelled and self._owner.uncancel() <= self._cancelling
+        is_over = kind is None or (is_ours and issubclass(kind, asyncio.CancelledError))
+        if is_over and self._message.lost is not None:
+            raise self._message.lost from error
+
+    async def end(self) -> None:
+        """Renew no more. Waits for a renewal under way: cut off, it might have been done all the
+        same, and be a new lease."""
+        renewer, self._renewer = self._renewer, None
+        if renewer is None:
+            return
+        self._stop.set()
+        try:
+            await asyncio.shield(renewer)
+        finally:
+            renewer.cancel()
+
+    async def _renew(self, owner: asyncio.Task[object]) -> None:
+        delivery = self._message.delivery
+        renewal = operations.renew(self._session.context, delivery, delivery.visibility)
+        try:
+            await self._session.run(renewal, self._stop)
+        except Stopped:
+            pass
+        except LeaseLost as error:
+            self._message.lost = error
+            if not self._stop.is_set():
+                self._has_cancelled = True
+                owner.cancel()

@@ -1,0 +1,119 @@
+"""`AsyncQueue`: what can be done with one queue."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+from mq.client import operations
+from mq.client.aio.message import AsyncMessage
+from mq.client.aio.session import AsyncSession
+from mq.client.aio.worker import AsyncWorker
+from mq.client.messages import Body, Counts, NewMessage, Peeked, new_messages
+from mq.config import WORKER_WAIT_SECONDS
+from mq.names import QueueName
+
+
+class AsyncQueue:
+    """One queue of a server. All methods raise ClientError; docs/client.md says which ones."""
+
+    def __init__(self, session: AsyncSession, name: QueueName) -> None:
+        self._session = session
+        self._context = session.context
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    async def create(self) -> bool:
+        """Make the queue, if it is not there. Whether it is new."""
+        return await self._session.run(operations.create_queue(self._context, self.name))
+
+    async def delete(self) -> None:
+        """Delete the queue and all its messages. Raises QueueNotFound."""
+        await self._session.run(operations.delete_queue(self._context, self.name))
+
+    async def counts(self) -> Counts:
+        """How many messages there are in each state. Raises QueueNotFound."""
+        return await self._session.run(operations.count(self._context, self.name))
+
+    async def publish(
+        self,
+        body: Body,
+        *,
+        content_type: str | None = None,
+        delay: float = 0.0,
+        message_id: str | None = None,
+    ) -> str:
+        """Publish a message; returns its id. On return it is on stable media.
+
+        It is hidden for `delay` seconds. Text is sent as UTF-8, as text/plain unless
+        `content_type` says otherwise. Without `message_id` the client makes one up, so a publish
+        that is tried again makes no second message.
+
+        Raises QueueNotFound, BodyTooLarge, and IdTaken if another body was published under the id.
+        """
+        message = NewMessage(body, content_type, delay, message_id)
+        return await self._session.run(operations.publish(self._context, self.name, message))
+
+    async def publish_many(self, messages: Iterable[Body | NewMessage]) -> list[str]:
+        """Publish messages in order, in batches of up to 1,000 messages and 16 MiB; returns their
+        ids. Each batch is published whole or not at all.
+
+        If it raises, the batches before the one that failed are published. Raises as `publish`.
+        """
+        drafts = new_messages(messages)
+        return list(
+            await self._session.run(operations.publish_many(self._context, self.name, drafts))
+        )
+
+    async def receive(
+        self, *, wait: float = 0.0, visibility: float | None = None
+    ) -> AsyncMessage | None:
+        """Receive the oldest ready message, under a lease; None if none comes within `wait`
+        seconds (up to 60).
+
+        Nobody else is given it for `visibility` seconds, by default the server's `--visibility`.
+        Raises QueueNotFound.
+        """
+        found = await self._session.run(
+            operations.receive(self._context, self.name, wait, visibility)
+        )
+        return None if found is None else AsyncMessage(self._session, found)
+
+    async def receive_many(
+        self, max: int, *, wait: float = 0.0, visibility: float | None = None
+    ) -> list[AsyncMessage]:
+        """Receive up to `max` messages (1 to 1,000), each under a lease of its own. Waits for the
+        first one only; otherwise as `receive`."""
+        found = await self._session.run(
+            operations.receive_many(self._context, self.name, max, wait, visibility)
+        )
+        return [AsyncMessage(self._session, each) for each in found]
+
+    async def messages(
+        self, *, wait: float | None = None, visibility: float | None = None
+    ) -> AsyncIterator[AsyncMessage]:
+        """Receive messages one by one, until none came for `wait` seconds; None for ever."""
+        once = WORKER_WAIT_SECONDS if wait is None else wait
+        while (message := await self.receive(wait=once, visibility=visibility)) or wait is None:
+            if message is not None:
+                yield message
+
+    async def peek(self, max: int = 1) -> list[Peeked]:
+        """Look at up to `max` ready messages (1 to 1,000), oldest first; changes nothing."""
+        return await self._session.run(operations.peek(self._context, self.name, max))
+
+    async def remove(self, message_id: str) -> None:
+        """Remove a message for good, whoever has it. To remove what was received, use its `ack`.
+        Raises MessageNotFound."""
+        await self._session.run(operations.remove(self._context, self.name, message_id))
+
+    def worker(
+        self,
+        handle: Callable[[AsyncMessage], Awaitable[object]],
+        *,
+        concurrency: int = 1,
+        visibility: float | None = None,
+    ) -> AsyncWorker:
+        """What handles the messages of the queue, in `concurrency` tasks; `run` starts it."""
+        return AsyncWorker(self._session, self.name, handle, concurrency, visibility)

@@ -1,0 +1,66 @@
+"""`AsyncSession`: what does the operations of one client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TypeVar
+
+from mq.client.address import Address, Token
+from mq.client.aio.connections import AsyncConnections
+from mq.client.errors import NoAnswer
+from mq.client.own_ids import OwnIds
+from mq.client.retries import Context
+from mq.client.wire import Answer, Operation, Pause, Stopped
+
+T = TypeVar("T")
+
+
+class AsyncSession:
+    """The connections of one client, and what its requests share."""
+
+    def __init__(
+        self, address: Address, token: Token, timeout_seconds: float, retry_seconds: float
+    ) -> None:
+        self.address = address
+        self._connections = AsyncConnections(address, token)
+        self.context = Context(
+            timeout_seconds, retry_seconds, time.monotonic, token.refresh, OwnIds()
+        )
+
+    async def close(self) -> None:
+        await self._connections.close()
+
+    async def run(self, operation: Operation[T], stop: asyncio.Event | None = None) -> T:
+        """Do what an operation asks for. Raises what it raises, and Stopped if `stop` is set when
+        it pauses."""
+        try:
+            step = next(operation)
+            while True:
+                told: Answer | None = None
+                try:
+                    if isinstance(step, Pause):
+                        await _pause(step.seconds, stop)
+                    else:
+                        told = await self._connections.exchange(step)
+                except NoAnswer as error:
+                    step = operation.throw(error)
+                else:
+                    step = operation.send(told)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        finally:
+            operation.close()
+
+
+async def _pause(seconds: float, stop: asyncio.Event | None) -> None:
+    if stop is None:
+        await asyncio.sleep(seconds)
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        return
+    raise Stopped

@@ -1,0 +1,154 @@
+"""`AsyncWorker`: receives messages and has them handled, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from mq.client import operations
+from mq.client.aio.message import AsyncMessage
+from mq.client.aio.session import AsyncSession
+from mq.client.errors import ClientError
+from mq.client.retries import handling_backoff_seconds, is_temporary
+from mq.config import WORKER_WAIT_SECONDS
+from mq.names import QueueName
+
+log = logging.getLogger("mq.client")
+
+AsyncHandler = Callable[[AsyncMessage], Awaitable[object]]
+
+
+class AsyncWorker:
+    """Handles the messages of one queue in `concurrency` tasks.
+
+    A message is acknowledged when `handle` returns. If it raises an Exception, that is logged and
+    the message comes back: after a second, and after twice as long each time it was received, up
+    to five minutes. While `handle` runs the lease is renewed; if it is lost `handle` is cancelled.
+    If the server cannot be reached the worker tries on. A worker runs once.
+    """
+
+    def __init__(
+        self,
+        session: AsyncSession,
+        queue: QueueName,
+        handle: AsyncHandler,
+        concurrency: int,
+        visibility: float | None,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError("concurrency: a worker has at least one task")
+        self._session = session
+        self._queue = queue
+        self._handle = handle
+        self._concurrency = concurrency
+        self._visibility = visibility
+        self._is_stopping = False
+        self._receiving: set[asyncio.Task[object]] = set()
+
+    async def run(
+        self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
+    ) -> None:
+        """Work until `stop` is called or, in the main thread, one of `signals` comes; a second one
+        has its usual effect. On return every message that was begun has been handled. If this is
+        cancelled, so are those that are being handled; they are released.
+
+        Raises what no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest.
+        """
+        with _stopping_on(signals, self.stop):
+            tasks = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+                if any(task.exception() for task in done):
+                    self.stop()
+                    await asyncio.wait(tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                results = await asyncio.gather(*tasks, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    def stop(self) -> None:
+        """Receive no more; from the event loop's thread. `run` returns when what was begun has
+        been handled."""
+        self._is_stopping = True
+        for task in self._receiving:
+            task.cancel()
+
+    async def _work(self) -> None:
+        while not self._is_stopping:
+            message = await self._receive()
+            if message is not None:
+                await self._settle(message)
+
+    async def _receive(self) -> AsyncMessage | None:
+        """None if there is none now, or the server cannot be reached."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._receiving.add(task)
+        receive = operations.receive(
+            self._session.context, self._queue, WORKER_WAIT_SECONDS, self._visibility
+        )
+        try:
+            found = await self._session.run(receive)
+            return None if found is None else AsyncMessage(self._session, found)
+        except asyncio.CancelledError:
+            if not self._is_stopping or task.uncancel():
+                raise
+        except ClientError as error:
+            if not is_temporary(error):
+                raise
+            log.warning("no messages from queue %s, trying on: %s", self._queue, error)
+        finally:
+            self._receiving.discard(task)
+        return None
+
+    async def _settle(self, message: AsyncMessage) -> None:
+        try:
+            async with message:
+                await self._try(message)
+        except ClientError as error:
+            log.warning(
+                "message %s of queue %s was handled but may come again: %s",
+                message.id, message.queue, error,
+            )  # fmt: skip
+
+    async def _try(self, message: AsyncMessage) -> None:
+        try:
+            await self._handle(message)
+        except Exception:
+            log.exception("message %s of queue %s failed", message.id, message.queue)
+            if not message.is_settled:
+                await message.give_back(handling_backoff_seconds(message.receive_count))
+
+
+@contextmanager
+def _stopping_on(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
+    """The first one of `signals` calls `stop` and gives all of them their usual effect again. Only
+    the main thread is told of signals; in others this does nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    usual = {each: signal.getsignal(each) for each in signals}
+
+    def restore() -> None:
+        for each, handler in usual.items():
+            loop.remove_signal_handler(each)
+            signal.signal(each, handler)
+
+    def on_signal() -> None:
+        restore()
+        stop()
+
+    for each in usual:
+        loop.add_signal_handler(each, on_signal)
+    try:
+        yield
+    finally:
+        restore()

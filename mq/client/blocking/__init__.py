@@ -1,0 +1,1 @@
+"""The blocking client: threads and http.client, the standard library alone."""

@@ -1,0 +1,68 @@
+"""`Client`: where a server is, and how to talk to it."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Self
+
+from mq.client.address import Token, parse_url
+from mq.client.blocking.queue import Queue
+from mq.client.blocking.session import Session
+from mq.config import CLIENT_RETRY_SECONDS, CLIENT_TIMEOUT_SECONDS
+from mq.names import parse_queue_name
+
+
+class Client:
+    """A server of MQ, for threads. One client serves any number of them.
+
+    `url` is http://HOST:PORT, https://HOST:PORT or unix:PATH, and `socket` the path of a unix
+    socket; by default MQ_URL, or http://127.0.0.1:8080. A token is given as `token` or, by default
+    with MQ_TOKEN_FILE, as the path of a file that holds it. `ca_file` has the certificates to
+    trust, in PEM, if the system's are not meant.
+
+    `timeout_seconds` is how long the next bytes of an answer may take. `retry_seconds` is for how
+    long a request is sent again if no answer comes, or 503; 0 for never.
+
+    Nothing is sent yet. Raises ValueError for arguments that are wrong, and OSError for files.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        socket: str | os.PathLike[str] | None = None,
+        token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
+        timeout_seconds: float = CLIENT_TIMEOUT_SECONDS,
+        retry_seconds: float = CLIENT_RETRY_SECONDS,
+    ) -> None:
+        self._session = Session(
+            parse_url(url, socket, ca_file),
+            Token(token, token_file),
+            timeout_seconds,
+            retry_seconds,
+        )
+
+    def queue(self, name: str) -> Queue:
+        """A queue by its name, whether it exists or not; sends nothing. Raises InvalidName."""
+        return Queue(self._session, parse_queue_name(name))
+
+    def close(self) -> None:
+        """Close all connections. Requests under way in other threads raise ClientError."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._session.address.url!r})"

@@ -1,0 +1,139 @@
+"""`Message`: what was received, and its lease."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from types import TracebackType
+from typing import Self
+
+from mq.client import operations
+from mq.client.blocking.session import Session
+from mq.client.errors import ClientError, LeaseLost
+from mq.client.messages import Delivery
+from mq.client.received import Received
+from mq.client.wire import Operation, Stopped
+from mq.config import CLIENT_GIVE_BACK_SECONDS
+
+log = logging.getLogger("mq.client")
+
+
+class Message(Received):
+    """A message under a lease.
+
+    As a context manager it renews the lease while the block runs. At the end it is acknowledged,
+    or released if the block raises; neither, if the block did one of them itself.
+    """
+
+    def __init__(self, session: Session, delivery: Delivery) -> None:
+        super().__init__(delivery)
+        self._session = session
+        self._renewal = Renewal(session, self)
+
+    def ack(self) -> None:
+        """Remove the message for good. Raises LeaseLost if somebody else has or had it."""
+        self._settle(operations.acknowledge(self._session.context, self.delivery))
+
+    def release(self, delay: float = 0.0) -> None:
+        """Give the message back: at once, or in `delay` seconds. Raises LeaseLost."""
+        self._settle(operations.release(self._session.context, self.delivery, delay))
+
+    def extend(self, visibility: float | None = None) -> None:
+        """Let the lease end in `visibility` seconds from now; None for the server's
+        `--visibility`. Raises LeaseLost."""
+        self._run(operations.extend(self._session.context, self.delivery, visibility))
+
+    def renewing(self) -> Renewal:
+        """A context manager that renews the lease while its block runs, and settles nothing. At its
+        end it raises LeaseLost if the lease was lost."""
+        return self._renewal
+
+    def give_back(self, delay: float = 0.0) -> None:
+        """Release it if that can be done soon; it comes back anyway when the lease is over."""
+        hurried = self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
+        try:
+            self._settle(operations.release(hurried, self.delivery, delay))
+        except ClientError as error:
+            log.warning("message %s of queue %s not released: %s", self.id, self.queue, error)
+        # Whatever became of it: whoever gives back does not acknowledge.
+        self.is_settled = True
+
+    def _settle(self, operation: Operation[None]) -> None:
+        # First: a renewal on its way would undo a release.
+        self._renewal.end()
+        self._run(operation)
+        self.is_settled = True
+
+    def _run(self, operation: Operation[None]) -> None:
+        try:
+            self._session.run(operation)
+        except LeaseLost as error:
+            self.lost = error
+            raise
+
+    def __enter__(self) -> Self:
+        self._renewal.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._renewal.end()
+        if self.is_settled:
+            return
+        if kind is None:
+            # Also if it seems lost: the server knows.
+            self.ack()
+        elif self.lost is None:
+            self.give_back()
+
+
+class Renewal:
+    """Renews a message's lease from a thread of its own, at a third of it, until the block ends or
+    the message is settled. If the lease is lost, `is_lost` of the message says so; nothing can
+    interrupt the block."""
+
+    def __init__(self, session: Session, message: Message) -> None:
+        self._session = session
+        self._message = message
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Message:
+        if self._thread is not None:
+            raise RuntimeError("the lease of this message is being renewed already")
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._renew, name="mq-renewal", daemon=True)
+        self._thread.start()
+        return self._message
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.end()
+        if kind is None and self._message.lost is not None:
+            raise self._message.lost
+
+    def end(self) -> None:
+        """Renew no more. Waits for a renewal under way: cut off, it might have been done all the
+        same, and be a new lease."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._stop.set()
+            thread.join()
+
+    def _renew(self) -> None:
+        delivery = self._message.delivery
+        renewal = operations.renew(self._session.context, delivery, delivery.visibility)
+        try:
+            self._session.run(renewal, self._stop)
+        except Stopped:
+            pass
+        except LeaseLost as error:
+            self._message.lost = error

@@ -1,0 +1,113 @@
+"""`Queue`: what can be done with one queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from mq.client import operations
+from mq.client.blocking.message import Message
+from mq.client.blocking.session import Session
+from mq.client.blocking.worker import Worker
+from mq.client.messages import Body, Counts, NewMessage, Peeked, new_messages
+from mq.config import WORKER_WAIT_SECONDS
+from mq.names import QueueName
+
+
+class Queue:
+    """One queue of a server. All methods raise ClientError; docs/client.md says which ones."""
+
+    def __init__(self, session: Session, name: QueueName) -> None:
+        self._session = session
+        self._context = session.context
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def create(self) -> bool:
+        """Make the queue, if it is not there. Whether it is new."""
+        return self._session.run(operations.create_queue(self._context, self.name))
+
+    def delete(self) -> None:
+        """Delete the queue and all its messages. Raises QueueNotFound."""
+        self._session.run(operations.delete_queue(self._context, self.name))
+
+    def counts(self) -> Counts:
+        """How many messages there are in each state. Raises QueueNotFound."""
+        return self._session.run(operations.count(self._context, self.name))
+
+    def publish(
+        self,
+        body: Body,
+        *,
+        content_type: str | None = None,
+        delay: float = 0.0,
+        message_id: str | None = None,
+    ) -> str:
+        """Publish a message; returns its id. On return it is on stable media.
+
+        It is hidden for `delay` seconds. Text is sent as UTF-8, as text/plain unless
+        `content_type` says otherwise. Without `message_id` the client makes one up, so a publish
+        that is tried again makes no second message.
+
+        Raises QueueNotFound, BodyTooLarge, and IdTaken if another body was published under the id.
+        """
+        message = NewMessage(body, content_type, delay, message_id)
+        return self._session.run(operations.publish(self._context, self.name, message))
+
+    def publish_many(self, messages: Iterable[Body | NewMessage]) -> list[str]:
+        """Publish messages in order, in batches of up to 1,000 messages and 16 MiB; returns their
+        ids. Each batch is published whole or not at all.
+
+        If it raises, the batches before the one that failed are published. Raises as `publish`.
+        """
+        drafts = new_messages(messages)
+        return list(self._session.run(operations.publish_many(self._context, self.name, drafts)))
+
+    def receive(self, *, wait: float = 0.0, visibility: float | None = None) -> Message | None:
+        """Receive the oldest ready message, under a lease; None if none comes within `wait`
+        seconds (up to 60).
+
+        Nobody else is given it for `visibility` seconds, by default the server's `--visibility`.
+        Raises QueueNotFound.
+        """
+        found = self._session.run(operations.receive(self._context, self.name, wait, visibility))
+        return None if found is None else Message(self._session, found)
+
+    def receive_many(
+        self, max: int, *, wait: float = 0.0, visibility: float | None = None
+    ) -> list[Message]:
+        """Receive up to `max` messages (1 to 1,000), each under a lease of its own. Waits for the
+        first one only; otherwise as `receive`."""
+        found = self._session.run(
+            operations.receive_many(self._context, self.name, max, wait, visibility)
+        )
+        return [Message(self._session, each) for each in found]
+
+    def messages(
+        self, *, wait: float | None = None, visibility: float | None = None
+    ) -> Iterator[Message]:
+        """Receive messages one by one, until none came for `wait` seconds; None for ever."""
+        once = WORKER_WAIT_SECONDS if wait is None else wait
+        while (message := self.receive(wait=once, visibility=visibility)) or wait is None:
+            if message is not None:
+                yield message
+
+    def peek(self, max: int = 1) -> list[Peeked]:
+        """Look at up to `max` ready messages (1 to 1,000), oldest first; changes nothing."""
+        return self._session.run(operations.peek(self._context, self.name, max))
+
+    def remove(self, message_id: str) -> None:
+        """Remove a message for good, whoever has it. To remove what was received, use its `ack`.
+        Raises MessageNotFound."""
+        self._session.run(operations.remove(self._context, self.name, message_id))
+
+    def worker(
+        self,
+        handle: Callable[[Message], object],
+        *,
+        concurrency: int = 1,
+        visibility: float | None = None,
+    ) -> Worker:
+        """What handles the messages of the queue, in `concurrency` threads; `run` starts it."""
+        return Worker(self._session, self.name, handle, concurrency, visibility)

@@ -1,0 +1,151 @@
+"""`Worker`: receives messages and has them handled, until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from mq.client import operations
+from mq.client.blocking.message import Message
+from mq.client.blocking.session import Session
+from mq.client.errors import ClientError
+from mq.client.retries import handling_backoff_seconds, is_temporary
+from mq.client.wire import Stopped
+from mq.config import WORKER_WAIT_SECONDS
+from mq.names import QueueName
+
+log = logging.getLogger("mq.client")
+
+Handler = Callable[[Message], object]
+
+
+class Worker:
+    """Handles the messages of one queue in `concurrency` threads.
+
+    A message is acknowledged when `handle` returns. If it raises an Exception, that is logged and
+    the message comes back: after a second, and after twice as long each time it was received, up
+    to five minutes. While `handle` runs the lease is renewed. If the server cannot be reached the
+    worker tries on. A worker runs once.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        queue: QueueName,
+        handle: Handler,
+        concurrency: int,
+        visibility: float | None,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError("concurrency: a worker has at least one thread")
+        self._session = session
+        self._queue = queue
+        self._handle = handle
+        self._concurrency = concurrency
+        self._visibility = visibility
+        self._stopping = threading.Event()
+        # Of its own, so that stopping cuts off those who wait and nobody else.
+        self._polls = session.connections()
+        self._failure: BaseException | None = None
+
+    def run(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
+        """Work until `stop` is called or, in the main thread, one of `signals` comes; a second one
+        has its usual effect. On return every message that was begun has been handled.
+
+        Raises what no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest.
+        """
+        threads = [
+            threading.Thread(target=self._work, name=f"mq-worker-{number}", daemon=True)
+            for number in range(self._concurrency)
+        ]
+        with _stopping_on(signals, self.stop):
+            try:
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+            finally:
+                self.stop()
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Receive no more; from any thread, or a signal handler. `run` returns when what was begun
+        has been handled."""
+        self._stopping.set()
+        self._polls.close()
+
+    def _work(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                message = self._receive()
+                if message is not None:
+                    self._settle(message)
+        except BaseException as error:
+            self._failure = self._failure or error
+            self.stop()
+
+    def _receive(self) -> Message | None:
+        """None if there is none now, or the server cannot be reached."""
+        receive = operations.receive(
+            self._session.context, self._queue, WORKER_WAIT_SECONDS, self._visibility
+        )
+        try:
+            found = self._session.run(receive, self._stopping, self._polls)
+        except Stopped:
+            return None
+        except ClientError as error:
+            if self._stopping.is_set():
+                return None
+            if not is_temporary(error):
+                raise
+            log.warning("no messages from queue %s, trying on: %s", self._queue, error)
+            return None
+        return None if found is None else Message(self._session, found)
+
+    def _settle(self, message: Message) -> None:
+        try:
+            with message:
+                self._try(message)
+        except ClientError as error:
+            log.warning(
+                "message %s of queue %s was handled but may come again: %s",
+                message.id, message.queue, error,
+            )  # fmt: skip
+
+    def _try(self, message: Message) -> None:
+        try:
+            self._handle(message)
+        except Exception:
+            log.exception("message %s of queue %s failed", message.id, message.queue)
+            if not message.is_settled:
+                message.give_back(handling_backoff_seconds(message.receive_count))
+
+
+@contextmanager
+def _stopping_on(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
+    """The first one of `signals` calls `stop` and gives all of them their usual effect again. Only
+    the main thread is told of signals; in others this does nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = {each: signal.getsignal(each) for each in signals}
+
+    def restore() -> None:
+        for each, handler in usual.items():
+            signal.signal(each, handler)
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        restore()
+        stop()
+
+    for each in usual:
+        signal.signal(each, on_signal)
+    try:
+        yield
+    finally:
+        restore()

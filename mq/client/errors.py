@@ -1,0 +1,91 @@
+"""What can go wrong for a client, as a small tree."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mq.errors import MQError
+
+
+class Problem(NamedTuple):
+    """What a server says of an error (RFC 9457). `detail` is for people, its wording may change;
+    the types are listed in docs/protocol.md."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class ClientError(MQError):
+    """The root of the tree. `problem` is what the server said; None if it said nothing."""
+
+    def __init__(self, text: str, problem: Problem | None = None) -> None:
+        super().__init__(text)
+        self.problem = problem
+
+
+class NoAnswer(ClientError):
+    """The server could not be reached, or went away before its answer was whole.
+
+    The outcome of the request is unknown. All tries within the retry time ended so.
+    """
+
+
+class UnexpectedAnswer(ClientError):
+    """What answers there does not speak as MQ does: another URL is meant, or a proxy is between."""
+
+
+class ClientClosed(ClientError):
+    """The client was closed before the request was answered."""
+
+
+class Refused(ClientError):
+    """The server refused; nothing was changed. `problem` says why."""
+
+
+class BadRequest(Refused):
+    """400: a parameter, name or header is wrong."""
+
+
+class Unauthorized(Refused):
+    """401: the server wants a token that it knows."""
+
+
+class Forbidden(Refused):
+    """403: the token is not for this, or not for this queue."""
+
+
+class QueueNotFound(Refused):
+    """404: there is no such queue."""
+
+
+class MessageNotFound(Refused):
+    """404: the queue has no such message."""
+
+
+class IdTaken(Refused):
+    """409: another body was published under that id."""
+
+
+class LeaseLost(Refused):
+    """404 or 412: the lease on a message is over, and somebody else has or had the message.
+
+    Drop the result, or expect it twice. `problem` is None if the lease may be over because it could
+    not be renewed in time; the cause tells why.
+    """
+
+
+class BodyTooLarge(Refused):
+    """413: the body is over the server's `--max-body`."""
+
+
+class Unavailable(ClientError):
+    """503 and the like: not now. The outcome is unknown. All tries within the retry time ended so.
+
+    `retry_after_seconds` is how long the server asked to wait; None if it did not say.
+    """
+
+    def __init__(self, text: str, problem: Problem, retry_after_seconds: float | None) -> None:
+        super().__init__(text, problem)
+        self.retry_after_seconds = retry_after_seconds

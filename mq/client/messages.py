@@ -1,0 +1,245 @@
+"""What goes to a server and what comes from it: messages and counts, as data."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from mq.client.errors import UnexpectedAnswer
+from mq.client.own_ids import read_http_date
+from mq.client.wire import Answer
+from mq.config import DEFAULT_CONTENT_TYPE
+from mq.names import MessageId, QueueName
+
+Body = bytes | bytearray | memoryview | str
+"""Text is sent as UTF-8."""
+
+_TEXT = "text/plain; charset=utf-8"
+_SHORTEST_LEASE_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message to publish with others, with the parameters of `publish`."""
+
+    body: Body
+    content_type: str | None = None
+    delay: float = 0.0
+    message_id: str | None = None
+
+
+class Counts(NamedTuple):
+    """How many messages of a queue are in each state; `oldest_age_seconds` is that of the oldest
+    ready one, None if none is ready."""
+
+    queue: str
+    ready: int
+    leased: int
+    delayed: int
+    oldest_age_seconds: float | None
+
+
+@dataclass(slots=True)
+class Delivery:
+    """A message as it was received.
+
+    `receive_count` is None where the server's file system keeps none. Times are the server's.
+    `visibility` is what was asked for, None for the server's choice. The lease lasts for
+    `lease_seconds` from `leased_at`, by the monotonic clock here: it is over here no later than
+    there, but for the time that the answer was under way.
+    """
+
+    queue: QueueName
+    id: MessageId
+    body: bytes
+    content_type: str
+    lease: str
+    receive_count: int | None
+    published_at: datetime
+    visible_at: datetime
+    visibility: float | None
+    lease_seconds: float
+    leased_at: float
+
+    @property
+    def lease_ends_at(self) -> float:
+        return self.leased_at + self.lease_seconds
+
+
+class Peeked(NamedTuple):
+    """A ready message that somebody looked at."""
+
+    id: MessageId
+    body: bytes
+    content_type: str
+    receive_count: int | None
+    published_at: datetime
+
+
+class Lines(NamedTuple):
+    """Ready to be sent as a batch."""
+
+    data: bytes
+    ids: list[MessageId]
+
+
+def bytes_of(body: Body) -> bytes:
+    """Raises TypeError: bytes(5) would be five zeros."""
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise TypeError(f"a body is bytes or str, not {type(body).__name__}; json.dumps makes JSON")
+
+
+def new_messages(messages: Iterable[Body | NewMessage]) -> Iterator[NewMessage]:
+    """Raises TypeError for one message in place of many."""
+    if isinstance(messages, str | bytes | bytearray | memoryview | NewMessage):
+        raise TypeError("publish_many takes a list of messages; publish takes one")
+    return (each if isinstance(each, NewMessage) else NewMessage(each) for each in messages)
+
+
+def content_type_of(message: NewMessage) -> str | None:
+    if message.content_type is None and isinstance(message.body, str):
+        return _TEXT
+    return message.content_type
+
+
+def write_line(message: NewMessage, message_id: MessageId) -> bytes:
+    """A line of a batch."""
+    body = bytes_of(message.body)
+    line: dict[str, object] = {"id": message_id}
+    try:
+        line["body"] = body.decode()
+    except UnicodeDecodeError:
+        line["body_base64"] = b64encode(body).decode()
+    content_type = content_type_of(message)
+    if content_type is not None:
+        line["content_type"] = content_type
+    if message.delay:
+        line["delay"] = message.delay
+    return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+
+
+def read_delivery(queue: QueueName, answer: Answer, asked_seconds: float | None) -> Delivery:
+    """The message in an answer. Raises UnexpectedAnswer."""
+    headers = answer.headers
+    fields = {
+        "id": headers.get("x-message-id"),
+        "content_type": headers.get("content-type"),
+        "lease": headers.get("etag", "").strip('"'),
+        "receive_count": headers.get("x-receive-count"),
+        "published_at": headers.get("x-published-at"),
+        "visible_at": headers.get("x-visible-at"),
+    }
+    return _delivery(queue, fields, answer.body, answer, asked_seconds)
+
+
+def read_deliveries(
+    queue: QueueName, answer: Answer, asked_seconds: float | None
+) -> list[Delivery]:
+    """The messages in an answer with a line for each. Raises UnexpectedAnswer."""
+    found = []
+    for line in answer.body.splitlines():
+        fields = _document(line)
+        found.append(_delivery(queue, fields, _body(fields), answer, asked_seconds))
+    return found
+
+
+def read_peeked(answer: Answer) -> list[Peeked]:
+    """Raises UnexpectedAnswer."""
+    found = []
+    for line in answer.body.splitlines():
+        fields = _document(line)
+        try:
+            found.append(
+                Peeked(
+                    MessageId(str(fields["id"])),
+                    _body(fields),
+                    fields.get("content_type") or DEFAULT_CONTENT_TYPE,
+                    fields.get("receive_count"),
+                    datetime.fromisoformat(fields["published_at"]),
+                )
+            )
+        except (ValueError, LookupError, TypeError):
+            raise unexpected("is no message") from None
+    return found
+
+
+def read_visible_at(answer: Answer) -> datetime:
+    """Raises UnexpectedAnswer."""
+    try:
+        return datetime.fromisoformat(answer.headers["x-visible-at"])
+    except (ValueError, LookupError):
+        raise unexpected("has no X-Visible-At") from None
+
+
+def read_counts(answer: Answer) -> Counts:
+    """Raises UnexpectedAnswer."""
+    document = _document(answer.body)
+    try:
+        return Counts(*(document[name] for name in Counts._fields))
+    except LookupError:
+        raise unexpected("describes no queue") from None
+
+
+def _delivery(
+    queue: QueueName,
+    fields: Mapping[str, Any],
+    body: bytes,
+    answer: Answer,
+    asked_seconds: float | None,
+) -> Delivery:
+    try:
+        count = fields.get("receive_count")
+        visible_at = datetime.fromisoformat(fields["visible_at"])
+        return Delivery(
+            queue,
+            MessageId(str(fields["id"])),
+            body,
+            fields.get("content_type") or DEFAULT_CONTENT_TYPE,
+            str(fields["lease"]),
+            None if count is None else int(count),
+            datetime.fromisoformat(fields["published_at"]),
+            visible_at,
+            asked_seconds,
+            lease_seconds(answer, visible_at) if asked_seconds is None else asked_seconds,
+            answer.came_at,
+        )
+    except (ValueError, LookupError, TypeError):
+        raise unexpected("is no message") from None
+
+
+def lease_seconds(answer: Answer, visible_at: datetime) -> float:
+    """How long a lease lasts at least whose length the server chose: `Date` is cut off to seconds,
+    so it may be up to a second less than the two times say."""
+    date = read_http_date(answer.headers.get("date", ""))
+    if date is None:
+        return _SHORTEST_LEASE_SECONDS
+    return max((visible_at - date).total_seconds() - 1.0, _SHORTEST_LEASE_SECONDS)
+
+
+def _document(text: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise unexpected("has a line that is no JSON object")
+    return document
+
+
+def _body(fields: Mapping[str, Any]) -> bytes:
+    try:
+        text = fields.get("body")
+        return b64decode(fields["body_base64"]) if text is None else str(text).encode()
+    except (ValueError, LookupError, TypeError):
+        raise unexpected("has a message without a body") from None
+
+
+def unexpected(what: str) -> UnexpectedAnswer:
+    return UnexpectedAnswer(f"the answer {what}: it is not from a server of MQ; look at the URL")

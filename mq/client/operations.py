@@ -1,0 +1,216 @@
+"""What a client does, each as a generator that both clients run. All raise ClientError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Never
+
+from mq.client.errors import ClientError, LeaseLost, MessageNotFound, QueueNotFound
+from mq.client.messages import (
+    Counts,
+    Delivery,
+    Lines,
+    NewMessage,
+    Peeked,
+    bytes_of,
+    content_type_of,
+    lease_seconds,
+    read_counts,
+    read_deliveries,
+    read_delivery,
+    read_peeked,
+    read_visible_at,
+    unexpected,
+    write_line,
+)
+from mq.client.retries import Context, ask
+from mq.client.wire import Operation, Pause, Request
+from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES
+from mq.names import MessageId, QueueName, parse_message_id
+
+_RENEWALS_PER_LEASE = 3
+"""Two may fail before a lease is lost."""
+
+
+def create_queue(context: Context, queue: QueueName) -> Operation[bool]:
+    """Whether it is new; False too if an earlier try, whose answer was lost, made it."""
+    answer = yield from ask(context, Request("PUT", f"/{queue}"))
+    return answer.status == 201
+
+
+def delete_queue(context: Context, queue: QueueName) -> Operation[None]:
+    yield from ask(context, Request("DELETE", f"/{queue}"), gone_is_done=True)
+
+
+def count(context: Context, queue: QueueName) -> Operation[Counts]:
+    return read_counts((yield from ask(context, Request("GET", f"/{queue}"))))
+
+
+def publish(context: Context, queue: QueueName, message: NewMessage) -> Operation[MessageId]:
+    """Under an id of the client's own, so that it is safe to send again."""
+    message_id = _id_of(context, message)
+    given = {"X-Message-Id": message_id, "Content-Type": content_type_of(message)}
+    request = Request(
+        "POST",
+        f"/{queue}/messages{_query(delay=message.delay or None)}",
+        bytes_of(message.body),
+        {name: value for name, value in given.items() if value is not None},
+    )
+    answer = yield from ask(context, request)
+    if answer.headers.get("x-message-id") != message_id:
+        raise unexpected("has another X-Message-Id")
+    return message_id
+
+
+def publish_many(
+    context: Context, queue: QueueName, messages: Iterable[NewMessage]
+) -> Operation[list[MessageId]]:
+    """In batches, each whole or not at all; what is too large for one goes by itself."""
+    published: list[MessageId] = []
+    for part in _batches(context, messages):
+        if isinstance(part, NewMessage):
+            published.append((yield from publish(context, queue, part)))
+            continue
+        request = Request(
+            "POST",
+            f"/{queue}/messages?batch",
+            part.data,
+            {"Content-Type": "application/x-ndjson"},
+        )
+        yield from ask(context, request)
+        published += part.ids
+    return published
+
+
+def receive(
+    context: Context, queue: QueueName, wait: float, visibility: float | None
+) -> Operation[Delivery | None]:
+    target = f"/{queue}/messages{_query(wait=wait or None, visibility=visibility)}"
+    answer = yield from ask(context, Request("GET", target, wait_seconds=wait))
+    return None if answer.status == 204 else read_delivery(queue, answer, visibility)
+
+
+def receive_many(
+    context: Context, queue: QueueName, most: int, wait: float, visibility: float | None
+) -> Operation[list[Delivery]]:
+    query = _query(max=most, wait=wait or None, visibility=visibility)
+    request = Request("GET", f"/{queue}/messages{query}", wait_seconds=wait)
+    answer = yield from ask(context, request)
+    return [] if answer.status == 204 else read_deliveries(queue, answer, visibility)
+
+
+def peek(context: Context, queue: QueueName, most: int) -> Operation[list[Peeked]]:
+    request = Request("GET", f"/{queue}/messages?peek&max={most}")
+    answer = yield from ask(context, request)
+    return [] if answer.status == 204 else read_peeked(answer)
+
+
+def remove(context: Context, queue: QueueName, message_id: str) -> Operation[None]:
+    target = f"/{queue}/messages/{parse_message_id(message_id)}"
+    yield from ask(context, Request("DELETE", target), gone_is_done=True)
+
+
+def acknowledge(context: Context, delivery: Delivery) -> Operation[None]:
+    """Raises LeaseLost if the lease is not the current one, or the message is gone."""
+    target = f"/{delivery.queue}/messages/{delivery.id}"
+    request = Request("DELETE", target, headers=_guard(delivery))
+    try:
+        yield from ask(context, request, gone_is_done=True)
+    except (MessageNotFound, QueueNotFound) as error:
+        raise _lost(error) from None
+
+
+def release(context: Context, delivery: Delivery, delay: float) -> Operation[None]:
+    """Without a delay the lease ends now; with one it ends by itself after the delay."""
+    if delay > 0:
+        return (yield from extend(context, delivery, delay))
+    try:
+        yield from ask(context, _by_id(delivery, 0))
+    except (MessageNotFound, QueueNotFound) as error:
+        raise _lost(error) from None
+
+
+def extend(context: Context, delivery: Delivery, visibility: float | None) -> Operation[None]:
+    """Let the lease last for `visibility` from now on; None for the server's usual time. Changes
+    `delivery`. Raises LeaseLost as `acknowledge`."""
+    began_at = context.clock()
+    try:
+        answer = yield from ask(context, _by_id(delivery, visibility))
+    except (MessageNotFound, QueueNotFound) as error:
+        raise _lost(error) from None
+    delivery.visible_at = read_visible_at(answer)
+    # Without extended attributes there, every extension is a new lease.
+    delivery.lease = answer.headers.get("etag", "").strip('"')
+    if visibility is None:
+        visibility, began_at = lease_seconds(answer, delivery.visible_at), answer.came_at
+    delivery.lease_seconds, delivery.leased_at = visibility, began_at
+
+
+def renew(context: Context, delivery: Delivery, visibility: float | None) -> Operation[Never]:
+    """Extend a lease again and again, until whoever runs this stops it. Raises LeaseLost."""
+    while True:
+        due_at = delivery.leased_at + delivery.lease_seconds / _RENEWALS_PER_LEASE
+        yield Pause(max(due_at - context.clock(), 0.0))
+        left_seconds = delivery.lease_ends_at - context.clock()
+        try:
+            yield from extend(context.within(left_seconds), delivery, visibility)
+        except LeaseLost:
+            raise
+        except ClientError as error:
+            raise LeaseLost(
+                f"the lease on message {delivery.id} of queue {delivery.queue} was not renewed in "
+                f"time: {error}",
+                error.problem,
+            ) from error
+
+
+def _by_id(delivery: Delivery, visibility: float | None) -> Request:
+    target = f"/{delivery.queue}/messages{_query(id=delivery.id, visibility=visibility)}"
+    return Request("GET", target, headers=_guard(delivery), wants_body=False)
+
+
+def _guard(delivery: Delivery) -> dict[str, str]:
+    return {"If-Match": f'"{delivery.lease}"'}
+
+
+def _lost(error: ClientError) -> LeaseLost:
+    return LeaseLost(str(error), error.problem)
+
+
+def _id_of(context: Context, message: NewMessage) -> MessageId:
+    if message.message_id is None:
+        return context.ids.next()
+    return parse_message_id(message.message_id)
+
+
+def _batches(context: Context, messages: Iterable[NewMessage]) -> Iterator[Lines | NewMessage]:
+    """In the order in which they come."""
+    lines: list[bytes] = []
+    ids: list[MessageId] = []
+    size = 0
+    for message in messages:
+        message_id = _id_of(context, message)
+        line = write_line(message, message_id)
+        if lines and (size + len(line) > MAX_BATCH_BYTES or len(lines) == MAX_BATCH_LINES):
+            yield Lines(b"".join(lines), ids)
+            lines, ids, size = [], [], 0
+        if len(line) > MAX_BATCH_BYTES:
+            yield NewMessage(message.body, message.content_type, message.delay, message_id)
+            continue
+        lines.append(line)
+        ids.append(message_id)
+        size += len(line)
+    if lines:
+        yield Lines(b"".join(lines), ids)
+
+
+def _query(**parameters: float | str | None) -> str:
+    pairs = [f"{name}={_text(value)}" for name, value in parameters.items() if value is not None]
+    return f"?{'&'.join(pairs)}" if pairs else ""
+
+
+def _text(value: float | str) -> str:
+    """Digits only: the server takes no exponent."""
+    if isinstance(value, float):
+        return f"{value:.6f}".rstrip("0").rstrip(".")
+    return str(value)

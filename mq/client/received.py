@@ -1,0 +1,72 @@
+"""What both clients' messages have in common."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from mq.client.errors import LeaseLost
+from mq.client.messages import Delivery
+
+
+class Received:
+    """A message that was received, under a lease.
+
+    `lost` is the error that told that the lease is lost, None as far as is known; `is_settled`
+    says that the message was acknowledged or released.
+    """
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.delivery = delivery
+        self.is_settled = False
+        self.lost: LeaseLost | None = None
+
+    def __repr__(self) -> str:
+        delivery = self.delivery
+        return f"<{type(self).__name__} {delivery.id} of queue {delivery.queue}>"
+
+    @property
+    def id(self) -> str:
+        return self.delivery.id
+
+    @property
+    def queue(self) -> str:
+        """The name of its queue."""
+        return self.delivery.queue
+
+    @property
+    def body(self) -> bytes:
+        return self.delivery.body
+
+    @property
+    def content_type(self) -> str:
+        """As the producer gave it, else application/octet-stream."""
+        return self.delivery.content_type
+
+    @property
+    def receive_count(self) -> int | None:
+        """How often it has been received, this time included; None if nobody counts."""
+        return self.delivery.receive_count
+
+    @property
+    def published_at(self) -> datetime:
+        return self.delivery.published_at
+
+    @property
+    def visible_at(self) -> datetime:
+        """When the lease ends, by the server's clock."""
+        return self.delivery.visible_at
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether somebody else may have the message by now."""
+        return self.lost is not None
+
+    def text(self) -> str:
+        """The body as UTF-8. Raises UnicodeDecodeError."""
+        return self.body.decode()
+
+    def json(self) -> Any:
+        """The body as JSON. Raises ValueError."""
+        return json.loads(self.body)

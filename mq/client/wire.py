@@ -1,0 +1,64 @@
+"""One request and its answer, as data.
+
+What a client does is written once, as generators that do no input and output: they yield a Request
+and are sent its Answer, or yield a Pause. The blocking client and the asynchronous one run them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from mq.config import CLIENT_TIMEOUT_SECONDS, SMALL_BODY_BYTES
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`target` is path and query; `wait_seconds` is how long the server may take on purpose, and
+    `timeout_seconds` how much longer the next bytes may take. Without `wants_body` a large body of
+    the answer is not read, which costs the connection."""
+
+    method: str
+    target: str
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    wait_seconds: float = 0.0
+    timeout_seconds: float = CLIENT_TIMEOUT_SECONDS
+    wants_body: bool = True
+
+    @property
+    def patience_seconds(self) -> float:
+        return self.timeout_seconds + self.wait_seconds
+
+    def wants_all_of(self, status: int, body_bytes: int | None) -> bool:
+        """Whether the body of an answer is to be read; `body_bytes` None if it was not said."""
+        is_small = body_bytes is not None and body_bytes <= SMALL_BODY_BYTES
+        return self.wants_body or is_small or status >= 300
+
+
+class Answer(NamedTuple):
+    """`headers` has names in lower case; `came_at` is when the head came, by the monotonic
+    clock."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+    came_at: float
+
+
+class Pause(NamedTuple):
+    """Wait so long, or until the one who waits is stopped."""
+
+    seconds: float
+
+
+Operation = Generator[Request | Pause, Answer | None, T]
+"""An Answer is sent for a Request, None for a Pause; NoAnswer is thrown in if there is none."""
+
+
+class Stopped(Exception):
+    """Whoever ran an operation ended it in a pause. Never leaves the client."""

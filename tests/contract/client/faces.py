@@ -1,0 +1,78 @@
+"""Both clients behind one face, so that a test says once what holds for both."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, cast
+
+from mq.client import AsyncClient, AsyncMessage, AsyncQueue, AsyncWorker, Client
+from mq.client.aio.message import AsyncRenewal
+
+_ASYNCHRONOUS = (AsyncClient, AsyncQueue, AsyncMessage, AsyncWorker, AsyncRenewal)
+
+
+class Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
+    def call(self, function: Any, *arguments: Any) -> None:
+        self._loop.call_soon_threadsafe(function, *arguments)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Blocking:
+    """An object of the asynchronous client that is used like that of the blocking one."""
+
+    def __init__(self, one: Any, loop: Loop) -> None:
+        self._one = one
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        return self._seen(getattr(self._one, name))
+
+    def _seen(self, value: Any) -> Any:
+        if isinstance(value, _ASYNCHRONOUS):
+            return Blocking(value, self._loop)
+        if isinstance(value, list):
+            return [self._seen(each) for each in value]
+        if inspect.iscoroutine(value):
+            return self._seen(self._loop.run(value))
+        if isinstance(value, AsyncIterator):
+            return self._each_of(value)
+        if inspect.ismethod(value):
+            return lambda *given, **named: self._seen(value(*given, **named))
+        return value
+
+    def _each_of(self, values: AsyncIterator[Any]) -> Iterator[Any]:
+        async def following() -> Any:
+            return await anext(values, None)
+
+        while (value := self._loop.run(following())) is not None:
+            yield self._seen(value)
+
+    def __enter__(self) -> Any:
+        return self._seen(self._one.__aenter__())
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._loop.run(self._one.__aexit__(*error))
+
+
+def open_client(kind: str, loop: Loop, *given: Any, **settings: Any) -> Client:
+    """`kind` is "blocking" or "async"."""
+    if kind == "blocking":
+        return Client(*given, **settings)
+    return cast(Client, Blocking(AsyncClient(*given, **settings), loop))

@@ -1,0 +1,73 @@
+"""A client's operations, given answers in place of a server: no socket, no time."""
+
+from __future__ import annotations
+
+import json
+
+from mq.client import NoAnswer
+from mq.client.wire import Answer, Operation, Pause, Request
+from mq.names import QueueName
+
+ORDERS = QueueName("orders")
+GONE = object()
+"""In place of an answer: none came."""
+
+
+def answer(status: int, body: bytes = b"", **headers: str) -> Answer:
+    """`x_message_id=...` is the header `x-message-id`."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(status, "Reason", named, body, 0.0)
+
+
+def problem(status: int, slug: str, **headers: str) -> Answer:
+    document = {
+        "type": f"urn:mq:problem:{slug}",
+        "title": "Title",
+        "status": status,
+        "detail": f"why {slug}",
+    }
+    return answer(status, json.dumps(document).encode(), **headers)
+
+
+BUSY = problem(503, "unavailable", retry_after="7")
+
+
+class Clock:
+    """Stands still but for pauses."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Played:
+    """An operation that is given answers in turn, the last one again and again."""
+
+    def __init__(self, operation: Operation[object], clock: Clock, *answers: object) -> None:
+        self.requests: list[Request] = []
+        self.pauses: list[float] = []
+        self.result: object = None
+        told: Answer | None = None
+        left = list(answers)
+        try:
+            step = next(operation)
+            while True:
+                if isinstance(step, Pause):
+                    self.pauses.append(step.seconds)
+                    clock.now += step.seconds
+                    step = operation.send(None)
+                    continue
+                self.requests.append(step)
+                given = left.pop(0) if len(left) > 1 else left[0]
+                if given is GONE:
+                    step = operation.throw(NoAnswer("gone"))
+                else:
+                    assert isinstance(given, Answer)
+                    told = given
+                    if told.headers.get("x-message-id") == "echo":
+                        told = answer(told.status, x_message_id=step.headers["X-Message-Id"])
+                    step = operation.send(told)
+        except StopIteration as done:
+            self.result = done.value

@@ -1,0 +1,197 @@
+"""What a client does with an answer, or without one, told without a server."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+
+from mq.client import (
+    ClientError,
+    Forbidden,
+    NewMessage,
+    NoAnswer,
+    Refused,
+    Unauthorized,
+    Unavailable,
+    UnexpectedAnswer,
+    operations,
+)
+from mq.client.address import Token
+from mq.client.own_ids import OwnIds
+from mq.client.retries import Context, handling_backoff_seconds
+from mq.client.wire import Answer, Operation
+from mq.config import CLIENT_BACKOFF_SECONDS, WORKER_BACKOFF_SECONDS
+from mq.names import is_v7
+from tests.unit.client.played import BUSY, GONE, ORDERS, Clock, Played, answer, problem
+
+CREATED = answer(201, x_message_id="echo")
+
+
+def test_a_publish_is_sent_again_under_the_same_id(context: Context, clock: Clock) -> None:
+    played = Played(
+        operations.publish(context, ORDERS, NewMessage("one")), clock, GONE, BUSY, GONE, CREATED
+    )
+
+    assert len(played.requests) == 4
+    assert len({request.headers["X-Message-Id"] for request in played.requests}) == 1
+    assert {request.body for request in played.requests} == {b"one"}
+    assert played.result == played.requests[0].headers["X-Message-Id"]
+
+
+def test_a_batch_is_sent_again_as_it_was(context: Context, clock: Clock) -> None:
+    messages = [NewMessage("one"), NewMessage("two")]
+
+    played = Played(
+        operations.publish_many(context, ORDERS, messages), clock, GONE, GONE, answer(201)
+    )
+
+    assert len({request.body for request in played.requests}) == 1
+    assert played.result == [
+        json.loads(line)["id"] for line in played.requests[0].body.splitlines()
+    ]
+
+
+def test_pauses_grow_with_some_chance_in_them(context: Context, clock: Clock) -> None:
+    with pytest.raises(NoAnswer):
+        Played(operations.count(context, ORDERS), clock, GONE)
+    assert clock.now > 1050
+
+    runs = []
+    for _ in range(20):
+        clock.now = 0.0
+        runs.append(Played(operations.count(context, ORDERS), clock, *[GONE] * 9, COUNTS).pauses)
+    first, longest = CLIENT_BACKOFF_SECONDS
+    for pauses in runs:
+        for number, pause in enumerate(pauses):
+            whole = min(first * 2**number, longest)
+            assert whole / 2 <= pause <= whole
+    assert len({tuple(pauses) for pauses in runs}) == len(runs)
+
+
+COUNTS = answer(
+    200, b'{"queue":"orders","ready":1,"leased":0,"delayed":0,"oldest_age_seconds":null}'
+)
+
+
+def test_retry_after_is_waited_for(context: Context, clock: Clock) -> None:
+    played = Played(operations.count(context, ORDERS), clock, BUSY, BUSY, COUNTS)
+
+    assert played.pauses == [7, 7]
+
+
+@pytest.mark.parametrize("status", [408, 429, 502, 503, 504])
+def test_what_a_proxy_says_is_tried_again_too(context: Context, clock: Clock, status: int) -> None:
+    played = Played(operations.count(context, ORDERS), clock, answer(status, b"<html>"), COUNTS)
+
+    assert len(played.requests) == 2
+
+
+def test_after_the_retry_time_the_last_error_is_raised(context: Context, clock: Clock) -> None:
+    with pytest.raises(Unavailable) as caught:
+        Played(operations.count(context, ORDERS), clock, GONE, BUSY)
+
+    assert caught.value.retry_after_seconds == 7
+    assert caught.value.problem is not None
+    assert caught.value.problem.detail == "why unavailable"
+    assert 1000 + 60 - 7 <= clock.now < 1000 + 60
+
+
+def test_without_retry_time_nothing_is_sent_twice(context: Context, clock: Clock) -> None:
+    for given, error in ((GONE, NoAnswer), (BUSY, Unavailable)):
+        with pytest.raises(error):
+            Played(operations.count(context._replace(retry_seconds=0), ORDERS), clock, given)
+    assert clock.now == 1000
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (problem(401, "unauthorized"), Unauthorized),
+        (problem(403, "forbidden"), Forbidden),
+        (problem(405, "method-not-allowed"), Refused),
+        (problem(500, "defect"), Refused),
+        (answer(500, b"<html>"), UnexpectedAnswer),
+        (answer(301, location="https://elsewhere"), UnexpectedAnswer),
+        (answer(404, b'{"detail": "nothing here"}'), UnexpectedAnswer),
+        (answer(404, b"[]"), UnexpectedAnswer),
+    ],
+)
+def test_what_would_fail_again_is_not_sent_again(
+    context: Context, clock: Clock, given: Answer, error: type[ClientError]
+) -> None:
+    with pytest.raises(error) as caught:
+        Played(operations.count(context, ORDERS), clock, given)
+
+    assert clock.now == 1000
+    assert caught.value.problem is not None
+    assert caught.value.problem.status == given.status
+
+
+@pytest.mark.parametrize(
+    ("make", "given"),
+    [
+        (lambda context: operations.publish(context, ORDERS, NewMessage("x")), answer(201)),
+        (lambda context: operations.count(context, ORDERS), answer(200, b"<html>")),
+        (lambda context: operations.count(context, ORDERS), answer(200, b"{}")),
+        (lambda context: operations.receive(context, ORDERS, 0, None), answer(200, b"hello")),
+        (lambda context: operations.receive_many(context, ORDERS, 9, 0, None), answer(200, b"x")),
+        (lambda context: operations.receive_many(context, ORDERS, 9, 0, None), answer(200, b"{}")),
+        (lambda context: operations.peek(context, ORDERS, 9), answer(200, b'{"id": "1"}')),
+    ],
+)
+def test_success_of_somebody_else_is_none(
+    context: Context, clock: Clock, make: Callable[[Context], Operation[object]], given: Answer
+) -> None:
+    with pytest.raises(UnexpectedAnswer):
+        Played(make(context), clock, given)
+
+
+def test_a_new_token_in_the_file_is_taken_when_the_old_one_is_refused(
+    context: Context, clock: Clock, tmp_path: Path
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("old\n")
+    token = Token(None, path)
+    context = context._replace(refresh_token=token.refresh)
+    refused = problem(401, "unauthorized")
+    with pytest.raises(Unauthorized):
+        Played(operations.count(context, ORDERS), clock, refused)
+
+    path.write_text("new\n")
+
+    assert len(Played(operations.count(context, ORDERS), clock, refused, COUNTS).requests) == 2
+    assert token.headers == {"Authorization": "Bearer new"}
+
+
+def test_ids_increase_and_follow_the_clock_of_a_server_that_is_far_off() -> None:
+    ids = OwnIds()
+    made = [ids.next() for _ in range(1000)]
+    assert made == sorted(set(made))
+    assert all(map(is_v7, made))
+
+    for hours in (5, -5, 0):
+        there = time.time() + hours * 3600
+        ids.hear(formatdate(there, usegmt=True))
+        assert abs(int(ids.next()[:13].replace("-", ""), 16) / 1000 - there) < 5
+
+    ids.hear("no date")
+    ids.hear(formatdate(time.time() + 1, usegmt=True))
+    assert abs(int(ids.next()[:13].replace("-", ""), 16) / 1000 - time.time()) < 1
+
+
+def test_a_failed_message_waits_longer_each_time() -> None:
+    first, longest = WORKER_BACKOFF_SECONDS
+
+    for count, whole in (
+        (None, first),
+        (1, first),
+        (2, 2 * first),
+        (5, 16 * first),
+        (10**9, longest),
+    ):
+        assert whole / 2 <= handling_backoff_seconds(count) <= whole
