@@ -28,7 +28,7 @@ test: $(VENV)/installed-dev apt
 	@$(VENV)/bin/python -m pytest
 
 crash: $(VENV)/installed-dev apt
-	@$(VENV)/bin/python -m pytest tests/crash -m crash_long
+	@$(VENV)/bin/python -m pytest tests/crash tests/spark -m crash_long
 
 lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .

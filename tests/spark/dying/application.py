@@ -1,0 +1,39 @@
+"""An application that is killed: from the queue `orders` to a lake, or to the queue `copies`.
+
+application.py lake|copy ROOT FOLDER LIMIT
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+import pyspark_mq
+
+
+def main(kind: str, root: str, folder: str, limit: str) -> None:
+    pyspark_mq.prepare()
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # To start sooner: it does not live long.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+    source = spark.readStream.format("mq").option("root", root).option("queue", "orders")
+    frame = source.option("group", "lake").option("maxMessagesPerTrigger", limit).load()
+    if kind == "lake":
+        sink = frame.writeStream.format("parquet").option("path", f"{folder}/lake")
+    else:
+        sink = frame.select("value").writeStream.format("mq").option("root", root)
+        sink = sink.option("queue", "copies")
+    sink = sink.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
+    sink.start().awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,133 @@
+"""Lets an application die at a named step: Python imports this module when it starts, if its folder
+is on PYTHONPATH, in the driver and in every worker. Without MQ_DIE_AT it does nothing.
+
+The process that comes to the step leaves a mark, and kills everything of its session with SIGKILL:
+driver, JVM, workers, itself.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+
+class Step(NamedTuple):
+    """Before or after the n-th call of a function; `counts` says which calls are meant."""
+
+    module: str
+    function: str
+    when: str
+    nth: int = 1
+    counts: Callable[..., bool] = lambda *_: True
+
+
+def _delivers(_spool: object, source: str, _name: str, target: str, *_: object) -> bool:
+    return (source, target) == ("spark", "queues")
+
+
+SOURCE = {
+    "in the middle of a claim": Step("mq.spool.claiming", "Claim.take", "after", 3),
+    "before the seal": Step("mq.spool.claiming", "Claim.seal", "before"),
+    "after the seal, before the offset log": Step("mq.spool.claiming", "Claim.seal", "after"),
+    "after the offset log": Step("pyspark_mq.driver", "Driver.parts_between", "before"),
+    "during the read": Step("pyspark_mq.stream_read", "read_row", "after", 2),
+    "between two batches": Step("pyspark_mq.driver", "Driver.next_batch", "before", 2),
+    "between floor and removal": Step("mq.spool.claims", "Group._put_away", "before"),
+    "after the removal": Step("mq.spool.claims", "Group._put_away", "after"),
+    "before commit": Step("pyspark_mq.stream_read", "StreamReader.commit", "before"),
+    "after commit": Step("pyspark_mq.stream_read", "StreamReader.commit", "after"),
+}
+
+SINK = {
+    "while a task stages": Step("mq.spool.staging", "Attempt.add", "after", 2),
+    "before an attempt is sealed": Step("mq.spool.staging", "Attempt.seal", "before"),
+    "after an attempt is sealed": Step("mq.spool.staging", "Attempt.seal", "after"),
+    "before the transaction": Step("pyspark_mq.write", "commit", "before"),
+    "after the transaction": Step("mq.spool.transactions", "finish", "before"),
+    "while it is rolled forward": Step("mq.spool.folders", "Spool.move", "after", 2, _delivers),
+    "after it is rolled forward": Step("mq.spool.transactions", "forget_before", "before"),
+    "before the commit log": Step("pyspark_mq.write", "commit", "after"),
+}
+
+
+def kill_session(mark: str) -> None:
+    """Everything that the test started, JVM and workers too, whatever process group it is in."""
+    Path(mark).touch()
+    others = [pid for pid in processes_of(os.getsid(0)) if pid != os.getpid()]
+    # Stopped first: none may see that another is gone.
+    for blow in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in others:
+            os.kill(pid, blow)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def processes_of(session: int) -> list[int]:
+    """Those that run; zombies do not."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, _, its_session, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (OSError, ValueError):
+            continue
+        if int(its_session) == session and state not in "ZX":
+            found.append(int(entry.name))
+    return found
+
+
+def _dies(call: Callable[..., Any], step: Step, mark: str) -> Callable[..., Any]:
+    calls = 0
+
+    def dying(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += step.counts(*arguments)
+        is_there = calls == step.nth and step.counts(*arguments)
+        if is_there and step.when == "before":
+            kill_session(mark)
+        result = call(*arguments, **named)
+        if is_there:
+            kill_session(mark)
+        return result
+
+    return dying
+
+
+class _Patcher(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Puts the dying function into its module when that is imported."""
+
+    def __init__(self, step: Step, mark: str) -> None:
+        self._step = step
+        self._mark = mark
+        self._spec: importlib.machinery.ModuleSpec | None = None
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != self._step.module:
+            return None
+        self._spec = importlib.machinery.PathFinder.find_spec(name, path)
+        return importlib.machinery.ModuleSpec(name, self, origin=__file__)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert self._spec is not None
+        assert self._spec.loader is not None
+        self._spec.loader.exec_module(module)
+        *owners, name = self._step.function.split(".")
+        owner: Any = module
+        for each in owners:
+            owner = getattr(owner, each)
+        setattr(owner, name, _dies(getattr(owner, name), self._step, self._mark))
+
+
+if os.environ.get("MQ_DIE_AT"):
+    _steps = SOURCE | SINK
+    sys.meta_path.insert(0, _Patcher(_steps[os.environ["MQ_DIE_AT"]], os.environ["MQ_DIE_MARK"]))
