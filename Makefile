@@ -1,6 +1,7 @@
 # make run    install into .venv and serve a queue on http://127.0.0.1:8080, its root in /tmp/mq
 # make test   install what tests need and run them all
 # make crash  the long form of the crash tests, and their figures
+# make bench-spark  messages per second through Spark, on BENCH_ROOT
 # make lint   ruff and mypy
 # make lock   write requirements.lock anew, with the newest versions that pyproject.toml allows
 # make clean  remove everything that these made
@@ -19,7 +20,9 @@ IS_ROOT_ON_DEBIAN := test "$$(id -u)" = 0 && test -e /etc/debian_version
 APT_INSTALL := apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends
 
-.PHONY: run test crash lock lint clean apt
+BENCH_ROOT ?= /tmp
+
+.PHONY: run test crash bench-spark lock lint clean apt
 
 run: $(VENV)/installed
 	@exec $(VENV)/bin/mq --standalone
@@ -34,6 +37,9 @@ lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+bench-spark: $(VENV)/installed-dev
+	@$(VENV)/bin/python benchmarks/spark.py $(BENCH_ROOT)
 
 # For every Python and machine that is supported. No address of an index gets in: whoever installs
 # chooses where from, and the hashes say whether it is the same.

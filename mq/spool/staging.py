@@ -108,7 +108,7 @@ class Attempt:
         # Before the seal: names are one ordered log, data is not.
         files.sync_file_system(spark)
         seal_set(self._spool, Folder.SPARK, self._path, self._sealed)
-        files.sync(spark)
+        files.sync_file_system(spark)
         files.close(self._lock)
 
     def give_up(self) -> None:
