@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mq.barrier import Unsynced
 from mq.commit import Operation
-from mq.errors import LeaseMismatch
+from mq.errors import LeaseMismatch, MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message import Lost, hold
+from mq.store.together import together
 from mq.store.workspace import Retry, Workspace, no_message
 
 _ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.QUEUES)
@@ -19,7 +20,7 @@ and receives of other servers may pass between two looks."""
 _ALREADY_REMOVED = Unsynced((), (Folder.REMOVE,))
 
 
-def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[None]:
+def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[Retry | None]:
     """Remove a message wherever it is, also if it is removed already.
 
     On return it never comes back, not after a power cut either. Takes no lock: the rename decides
@@ -32,11 +33,12 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
             _remove_other_names(work, queue, message_id)
             yield _unsynced(source, queue)
             work.counts.removed += 1
-            return
+            return None
     if not work.spool.exists(Folder.REMOVE, file_name(queue, message_id)):
         raise no_message(queue, message_id)
     # The rename may be another request's or server's, and not durable yet.
     yield _ALREADY_REMOVED
+    return None
 
 
 def remove_leased(
@@ -71,6 +73,22 @@ def remove_leased(
             work.counts.removed += source is not Folder.REMOVE
             return None
     raise no_message(queue, message_id)
+
+
+def remove_many(
+    work: Workspace,
+    queue: QueueName,
+    ids: Sequence[MessageId],
+    leases: frozenset[int] | None,
+) -> Operation[list[Retry | MQError | None]]:
+    """Remove several messages, each as above; what is wrong with one is its outcome. Raises
+    QueueNotFound, StoreUnavailable."""
+    work.require_queue(queue)
+    if leases is None:
+        removals: list[Operation[Retry | None]] = [remove(work, queue, each) for each in ids]
+    else:
+        removals = [remove_leased(work, queue, each, leases) for each in ids]
+    return (yield from together(removals))
 
 
 def _places(queue: QueueName, message_id: MessageId) -> Iterator[tuple[Folder, str]]:

@@ -16,7 +16,7 @@ import structlog
 
 from mq.commit import Committer
 from mq.config import MAX_BATCHES_AT_ONCE, MAX_FETCH_BYTES
-from mq.errors import StoreUnavailable
+from mq.errors import MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.ready import Listing, list_queue
@@ -32,7 +32,7 @@ from mq.store.publish import Draft, Published
 from mq.store.publisher import Publisher
 from mq.store.queues import QueueInfo
 from mq.store.receive import Ask
-from mq.store.remove import remove, remove_leased
+from mq.store.remove import remove, remove_leased, remove_many
 from mq.store.workspace import Retry, Workspace, no_message
 
 log = structlog.get_logger(__name__)
@@ -261,6 +261,24 @@ class Store:
             return await self._committer.run(remove_leased(self._work, queue, message_id, leases))
 
         await self._fetches.until_free(message_id, attempt)
+
+    async def remove_many(
+        self,
+        queue: QueueName,
+        ids: Sequence[MessageId],
+        leases: frozenset[int] | None = None,
+    ) -> list[MQError | None]:
+        """Remove several messages under one barrier; what is wrong with each, None for those that
+        are removed. Raises QueueNotFound, StoreUnavailable."""
+        outcomes = await self._committer.run(remove_many(self._work, queue, ids, leases))
+        for number, outcome in enumerate(outcomes):
+            if isinstance(outcome, Retry):
+                try:
+                    await self.remove(queue, ids[number], leases)
+                    outcomes[number] = None
+                except MQError as error:
+                    outcomes[number] = error
+        return [outcome if isinstance(outcome, MQError) else None for outcome in outcomes]
 
     async def _in_worker(self, function: Callable[..., T], *arguments: object) -> T:
         return await bodies.in_worker(self._workers, function, *arguments)

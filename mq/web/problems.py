@@ -49,18 +49,21 @@ PROBLEMS: Mapping[type[errors.MQError], Problem] = {
 }
 
 
-def problem_response(
-    problem: Problem, detail: str, headers: Mapping[str, str] | None = None
-) -> web.Response:
-    document = {
+def problem_document(problem: Problem, detail: str) -> dict[str, object]:
+    return {
         "type": TYPE_PREFIX + problem.slug,
         "title": problem.title,
         "status": problem.status,
         "detail": detail,
     }
+
+
+def problem_response(
+    problem: Problem, detail: str, headers: Mapping[str, str] | None = None
+) -> web.Response:
     return web.Response(
         status=problem.status,
-        body=json.dumps(document).encode() + b"\n",
+        body=json.dumps(problem_document(problem, detail)).encode() + b"\n",
         content_type="application/problem+json",
         headers=headers,
     )

@@ -1,15 +1,42 @@
-"""Remove over HTTP."""
+"""Remove over HTTP: one message, or several at once."""
 
 from __future__ import annotations
 
+import json
+
 from aiohttp import web
 
+from mq.config import MAX_REMOVALS
+from mq.errors import InvalidRequest, MQError
 from mq.names import MessageId, parse_message_id
 from mq.store.store import Store
+from mq.web import ndjson
 from mq.web.parameters import Target, read_leases
+from mq.web.problems import PROBLEMS, problem_document
 
 
 async def remove(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
-    message_id: MessageId = parse_message_id(target.message_id)
-    await store.remove(target.queue, message_id, read_leases(request))
-    return web.Response(status=202)
+    leases = read_leases(request)
+    if "," not in target.message_id:
+        await store.remove(target.queue, parse_message_id(target.message_id), leases)
+        return web.Response(status=202)
+    ids = _read_ids(target.message_id)
+    outcomes = await store.remove_many(target.queue, ids, leases)
+    if not any(outcomes):
+        return web.Response(status=202)
+    lines = b"".join(_line(*each) for each in zip(ids, outcomes, strict=True))
+    return web.Response(status=207, body=lines, content_type=ndjson.MEDIA_TYPE)
+
+
+def _read_ids(text: str) -> list[MessageId]:
+    texts = text.split(",")
+    if len(texts) > MAX_REMOVALS:
+        raise InvalidRequest(f"{len(texts)} ids; one request removes at most {MAX_REMOVALS}")
+    return [parse_message_id(each) for each in texts]
+
+
+def _line(message_id: MessageId, error: MQError | None) -> bytes:
+    outcome: dict[str, object] = {"status": 202}
+    if error is not None:
+        outcome = problem_document(PROBLEMS[type(error)], str(error))
+    return json.dumps({"id": message_id} | outcome).encode() + b"\n"
