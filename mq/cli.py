@@ -31,6 +31,17 @@ _DEFAULTS = ServerConfig()
 @flag("--max-body", "max_body_bytes", Size(), "256MiB", "Largest body, as 1000, 64KiB or 256MiB.")
 @flag("--max-receives", "max_receives", click.IntRange(0), _DEFAULTS.max_receives,
       "After so many receives a message goes to QUEUE.dead; 0 for never.")  # fmt: skip
+@flag("--max-queue-messages", "max_queue_messages", click.IntRange(0),
+      _DEFAULTS.max_queue_messages,
+      "While a queue has so many messages ready publish answers 503; 0 for no limit.")  # fmt: skip
+@flag("--max-connections", "max_connections", click.IntRange(0), _DEFAULTS.max_connections,
+      "Connections above so many are answered 503 and closed; 0 for no limit.")  # fmt: skip
+@flag("--header-timeout", "header_timeout_seconds", Seconds(0, min_open=True),
+      _DEFAULTS.header_timeout_seconds,
+      "Seconds a client has to send a request's head.")  # fmt: skip
+@flag("--body-timeout", "body_timeout_seconds", Seconds(0, min_open=True),
+      _DEFAULTS.body_timeout_seconds,
+      "Seconds between two pieces of a request's body.")  # fmt: skip
 @flag("--min-free", "min_free_bytes", Size(), None,
       "Below so much free space publish answers 503; 0 for no floor. "
       "[default: 16MiB, or 1 % of a smaller file system]")  # fmt: skip

@@ -133,6 +133,12 @@ VSQS_LEAD_PAUSE_SECONDS = 0.05
 most for one pause. If names are ahead of it by more than the first, the clock was set back, and
 nobody waits."""
 
+REFUSED_SECONDS = 5.0
+"""How long a connection over `--max-connections` may take to ask, before it is closed unheard."""
+
+MIN_BODY_BYTES_PER_SECOND = 1024
+"""A body that comes more slowly than that, over `--body-timeout` and more, is cut off."""
+
 KEEPALIVE_SECONDS = 75.0
 """How long an idle connection stays open."""
 
@@ -211,6 +217,9 @@ class ServerConfig:
     max_body_bytes: int = 256 * MIB
     max_receives: int = 0
     max_queue_messages: int = 0
+    max_connections: int = 10_000
+    header_timeout_seconds: float = 30.0
+    body_timeout_seconds: float = 60.0
     min_free_bytes: int | None = None
     mode: int = 0o700
     log_format: str = "text"

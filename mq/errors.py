@@ -52,6 +52,10 @@ class BodyUnreadable(MQError):
     """The body ended early or broke its own framing. Nothing was stored."""
 
 
+class RequestTimeout(BodyUnreadable):
+    """The body came too slowly. Nothing was stored."""
+
+
 class BodyTooLarge(MQError):
     """The body is over `--max-body`. Nothing was stored."""
 

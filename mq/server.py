@@ -27,7 +27,7 @@ from mq.store.room import default_floor_bytes
 from mq.store.upkeep import open_store
 from mq.web.admin import Admin
 from mq.web.api import make_api
-from mq.web.connection import HttpServer
+from mq.web.connection import HttpServer, Limits
 from mq.web.durations import Durations
 from mq.web.listen import Listener
 
@@ -79,7 +79,10 @@ async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
         store = await stack.enter_async_context(open_store(config))
         if keep_seconds is not None:
             await stack.enter_async_context(run_children(config, keep_seconds))
-        api = HttpServer(make_api(store, credentials.tokens, durations))
+        limits = Limits(
+            config.max_connections, config.header_timeout_seconds, config.body_timeout_seconds
+        )
+        api = HttpServer(make_api(store, credentials.tokens, durations), limits)
         beat = beat_forever(notifier, store.condition.probe, store.condition.is_alive)
         reload = _reload_forever(reload_now, credentials, notifier)
         await stack.enter_async_context(_running(beat, reload))

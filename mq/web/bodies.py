@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from aiohttp import StreamReader, web
 
-from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
-from mq.errors import BodyTooLarge, BodyUnreadable, ExpectationFailed, InvalidRequest
+from mq.config import CHUNK_BYTES, MIN_BODY_BYTES_PER_SECOND, SMALL_BODY_BYTES
+from mq.errors import (
+    BodyTooLarge,
+    BodyUnreadable,
+    ExpectationFailed,
+    InvalidRequest,
+    RequestTimeout,
+)
 from mq.names import QueueName
 from mq.store.bodies import Upload
 from mq.store.store import Store
+from mq.web.connection import Connection
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -38,7 +46,7 @@ async def read_small_body(
     _check_length(declared or 0, limit)
     if declared is None or declared > SMALL_BODY_BYTES or "Expect" in request.headers:
         await _send_continue(store, request, queue)
-    body = await _read(request.content, SMALL_BODY_BYTES + 1)
+    body = await _read(request, SMALL_BODY_BYTES + 1)
     _check_length(len(body), limit)
     return body
 
@@ -55,7 +63,7 @@ async def read_large_body(
         while body:
             _check_length(upload.length + len(body), limit)
             await upload.write(body)
-            body = await _read(request.content, CHUNK_BYTES)
+            body = await _read(request, CHUNK_BYTES)
         yield upload
 
 
@@ -69,18 +77,43 @@ async def _send_continue(store: Store, request: web.BaseRequest, queue: QueueNam
         request.transport.write(_CONTINUE)
 
 
-async def _read(content: StreamReader, length: int) -> bytes | bytearray:
+async def _read(request: web.BaseRequest, length: int) -> bytes | bytearray:
     """Up to about `length` bytes; fewer only at the body's end."""
+    content, connection = request.content, request.protocol
+    assert isinstance(connection, Connection)
     try:
-        first = await content.readany()
-        if len(first) >= length or content.at_eof():
-            return first
-        body = bytearray(first)
-        while len(body) < length and (chunk := await content.readany()):
-            body += chunk
-        return body
+        if content.is_eof():
+            return await _gather(content, length, None)
+        return await _gather(content, length, connection.body_timeout_seconds)
+    except TimeoutError:
+        connection.close_at_once()
+        raise RequestTimeout(
+            "the body stopped or came too slowly (--body-timeout); nothing was stored"
+        ) from None
     except (web.RequestPayloadError, ConnectionError) as error:
         raise BodyUnreadable(f"the body broke off or broke its framing: {error}") from error
+
+
+async def _gather(
+    content: StreamReader, length: int, timeout_seconds: float | None
+) -> bytes | bytearray:
+    """Raises TimeoutError if a piece lets wait for itself, or all of them for each other."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + (timeout_seconds or 0) + length / MIN_BODY_BYTES_PER_SECOND
+    body: bytes | bytearray = b""
+    while len(body) < length and not content.at_eof():
+        if timeout_seconds is None:
+            piece = await content.readany()
+        else:
+            async with asyncio.timeout_at(min(end, clock() + timeout_seconds)):
+                piece = await content.readany()
+        if not body:
+            body = piece
+            continue
+        if isinstance(body, bytes):
+            body = bytearray(body)
+        body += piece
+    return body
 
 
 def _check_coding(request: web.BaseRequest) -> None:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import select
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from email.utils import formatdate
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 from aiohttp import web
 from aiohttp.web_protocol import _ErrInfo
 
-from mq.config import KEEPALIVE_SECONDS
-from mq.web.problems import BAD_HTTP, DEFECT, problem_response
+from mq.config import KEEPALIVE_SECONDS, REFUSED_SECONDS
+from mq.errors import StoreUnavailable
+from mq.web.problems import (
+    BAD_HTTP,
+    DEFECT,
+    REQUEST_TIMEOUT,
+    error_response,
+    problem_document,
+    problem_response,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -21,27 +31,109 @@ _GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 T = TypeVar("T")
 
+
+def _late_head_answer() -> bytes:
+    """Made by hand: there is no request to answer."""
+    document = problem_document(
+        REQUEST_TIMEOUT, "the request's head was not there in time (--header-timeout)"
+    )
+    body = json.dumps(document).encode() + b"\n"
+    head = (
+        "HTTP/1.1 408 Request Timeout",
+        "Content-Type: application/problem+json",
+        f"Content-Length: {len(body)}",
+        f"Date: {formatdate(usegmt=True)}",
+        "Cache-Control: no-store",
+        "Server: mq",
+        "Connection: close",
+    )
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
 RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
+class Limits(NamedTuple):
+    """What clients may take: connections at once (0 for any number), seconds for a request's head,
+    seconds between two pieces of its body."""
+
+    max_connections: int = 0
+    header_timeout_seconds: float = 30.0
+    body_timeout_seconds: float = 60.0
+
+
 class Connection(web.RequestHandler):
-    """One client's connection. `when_lost` is called when it ends, if somebody wants to know."""
+    """One client's connection. `when_lost` is called when it ends, if somebody wants to know;
+    `is_refused` is one too many."""
 
-    __slots__ = ("when_lost",)
+    __slots__ = (
+        "_has_begun_head",
+        "_head_timer",
+        "_header_timeout_seconds",
+        "body_timeout_seconds",
+        "is_refused",
+        "when_lost",
+    )
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, limits: Limits, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.when_lost: Callable[[], object] | None = None
+        self.is_refused = False
+        self.body_timeout_seconds = limits.body_timeout_seconds
+        self._header_timeout_seconds = limits.header_timeout_seconds
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._has_begun_head = False
+
+    def refuse(self) -> None:
+        """Answer its first request 503, and close it."""
+        self.is_refused = True
+        self._header_timeout_seconds = min(self._header_timeout_seconds, REFUSED_SECONDS)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._await_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
+        self._stop_head_timer()
         if self.when_lost is not None:
             self.when_lost()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self._messages or self._current_request is not None:
+            if self._head_timer is not None:
+                self._stop_head_timer()
+        else:
+            self._has_begun_head = True
+            self._await_head()
         if self._messages and isinstance(self._messages[-1][0], _ErrInfo):
             self._break_bodies(self._messages[-1][0].message)
+
+    def _await_head(self) -> None:
+        """From the first byte of a head on the client has so long for all of it; for the first one
+        from the connection on."""
+        if self._head_timer is None:
+            self._head_timer = self._loop.call_later(
+                self._header_timeout_seconds, self._cut_off_head
+            )
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+        self._head_timer = None
+        self._has_begun_head = False
+
+    def _cut_off_head(self) -> None:
+        """Say why, unless the client has said nothing either."""
+        if self._has_begun_head and self.transport is not None:
+            self.transport.write(_late_head_answer())
+        self._stop_head_timer()
+        self.force_close()
+
+    def close_at_once(self) -> None:
+        """After the answer, and not wait for the rest of the body first."""
+        self._lingering_time = 0.0
 
     def _break_bodies(self, reason: str) -> None:
         """What came is no HTTP: end the body under way. aiohttp only queues a 400 behind the
@@ -85,9 +177,11 @@ class HttpServer(web.Server):
     Bodies are kept as they are sent: `Content-Encoding` is not undone.
     """
 
-    def __init__(self, handler: RequestHandler) -> None:
+    def __init__(self, handler: RequestHandler, limits: Limits | None = None) -> None:
         super().__init__(self._handle)
         self._handler = handler
+        self._limits = limits or Limits()
+        self._accepted = 0
         self._event_loop = asyncio.get_running_loop()
         self._busy: set[web.RequestHandler] = set()
         self._is_draining = False
@@ -96,7 +190,7 @@ class HttpServer(web.Server):
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self._busy.add(request.protocol)
         try:
-            response = await self._handler(request)
+            response = await self._answer(request)
         finally:
             self._busy.discard(request.protocol)
             if self._is_draining and not self._busy:
@@ -104,6 +198,35 @@ class HttpServer(web.Server):
         if self._is_draining:
             response.force_close()
         return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = request.protocol
+        if not isinstance(connection, Connection) or not connection.is_refused:
+            return await self._handler(request)
+        response = error_response(
+            StoreUnavailable(
+                f"there are {self._limits.max_connections} connections already "
+                "(--max-connections); try again later, or keep connections for several requests"
+            )
+        )
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["Server"] = "mq"
+        response.force_close()
+        return response
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        assert isinstance(handler, Connection)
+        if 0 < self._limits.max_connections <= self._accepted:
+            handler.refuse()
+        self._accepted += not handler.is_refused
+
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
+    ) -> None:
+        assert isinstance(handler, Connection)
+        self._accepted -= not handler.is_refused
+        super().connection_lost(handler, exc)
 
     async def drain(self, timeout_seconds: float) -> None:
         """Close idle connections at once, and each other one when its request is answered.
@@ -124,6 +247,7 @@ class HttpServer(web.Server):
         return Connection(
             self,
             loop=self._event_loop,
+            limits=self._limits,
             auto_decompress=False,
             keepalive_timeout=KEEPALIVE_SECONDS,
         )

@@ -24,6 +24,7 @@ class Problem(NamedTuple):
 
 BAD_HTTP = Problem(400, "bad-http", "The request is not HTTP as this server reads it")
 UNKNOWN_PATH = Problem(404, "unknown-path", "There is nothing at this path")
+REQUEST_TIMEOUT = Problem(408, "request-timeout", "The request came too slowly")
 METHOD_NOT_ALLOWED = Problem(405, "method-not-allowed", "This path does not take this method")
 DEFECT = Problem(500, "defect", "The server has a defect")
 
@@ -31,6 +32,7 @@ PROBLEMS: Mapping[type[errors.MQError], Problem] = {
     errors.InvalidName: Problem(400, "invalid-name", "Not a name of a queue or message"),
     errors.InvalidRequest: Problem(400, "invalid-request", "A parameter or header is wrong"),
     errors.InvalidBatch: Problem(400, "invalid-batch", "A line of the batch is wrong"),
+    errors.RequestTimeout: REQUEST_TIMEOUT,
     errors.BodyUnreadable: Problem(400, "body-unreadable", "The body did not arrive whole"),
     errors.Unauthorized: Problem(401, "unauthorized", "A token is needed"),
     errors.Forbidden: Problem(403, "forbidden", "The token is not for this"),
