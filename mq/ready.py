@@ -70,8 +70,11 @@ def _published_ns(spool: Spool, name: str) -> int | None:
         return (
             os.stat(path, follow_symlinks=False).st_mtime_ns if seal is None else seal.published_ns
         )
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError:
+        # It stays within reach, before all others: whoever takes it finds out what is wrong.
+        return 0
 
 
 def list_queue(spool: Spool, queue: QueueName, is_known: Callable[[str], bool]) -> Listing | None:

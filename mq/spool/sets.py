@@ -80,15 +80,15 @@ def hold_set(spool: Spool, folder: Folder, name: str) -> int | Lost:
         return Lost.GONE
     except NotADirectoryError:
         return Lost.FOREIGN
-    lost = None
-    if not spool.files.lock(fd):
-        lost = Lost.BUSY
-    elif spool.inode(folder, name) != spool.files.inode(fd):
-        lost = Lost.GONE
-    if lost is None:
-        return fd
-    spool.files.close(fd)
-    return lost
+    lost: Lost | None = Lost.BUSY
+    try:
+        if spool.files.lock(fd):
+            is_ours = spool.inode(folder, name) == spool.files.inode(fd)
+            lost = None if is_ours else Lost.GONE
+    finally:
+        if lost is not None:
+            spool.files.close(fd)
+    return fd if lost is None else lost
 
 
 def seal_set(spool: Spool, folder: Folder, name: str, sealed: str) -> None:

@@ -64,11 +64,14 @@ def lock_ids(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> int | 
     is closed. None if somebody else holds one of them: none is held then."""
     fd = spool.files.open_to_lock(f"{spool.root}/{FORMAT_FILE}")
     # In order, so that of two who want the same ones the first to lock gets all of them.
-    for offset in sorted({_offset(queue, message_id) for message_id in ids}):
-        if not spool.files.lock_byte(fd, offset):
+    offsets = sorted({_offset(queue, message_id) for message_id in ids})
+    are_locked = False
+    try:
+        are_locked = all(spool.files.lock_byte(fd, offset) for offset in offsets)
+    finally:
+        if not are_locked:
             spool.files.close(fd)
-            return None
-    return fd
+    return fd if are_locked else None
 
 
 def open_twin(spool: Spool, queue: QueueName, draft: Draft) -> int | Retry | None:

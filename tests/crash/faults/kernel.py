@@ -71,7 +71,8 @@ class Kernel:
         """Those that failed."""
         for name in _CALLS:
             monkeypatch.setattr(os, name, self._patched(name, getattr(os, name)))
-        monkeypatch.setattr(fcntl, "flock", self._patched("flock", fcntl.flock))
+        for name in ("flock", "fcntl"):
+            monkeypatch.setattr(fcntl, name, self._patched(name, getattr(fcntl, name)))
 
     def arm(self, fault: Fault | None = None, index: int = 0) -> None:
         """Count from here; `fault` comes at the call of that index."""

@@ -20,6 +20,8 @@ class Ledger:
     def __init__(self) -> None:
         self.sent: set[bytes] = set()
         """Every body that was ever sent, answered or not."""
+        self.batches: list[frozenset[bytes]] = []
+        """The bodies that were sent in one request: all of them are there or none."""
         self.published: dict[str, bytes] = {}
         self.queues: dict[str, str] = {}
         self.asked_to_remove: set[str] = set()
@@ -48,6 +50,12 @@ class Ledger:
             f"{message_id} was leased and lies in {homes[message_id]}"
             for message_id in self.leased & self.must_be_there()
             if homes[message_id] != ["delay"]
+        ]
+        there = set(whole.values())
+        wrong += [
+            f"a batch of {len(b)} is there in part"
+            for b in self.batches
+            if 0 < len(b & there) < len(b)
         ]
         for message_id, body in whole.items():
             if body is None or body not in self.sent:

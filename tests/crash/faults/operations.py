@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -83,6 +84,18 @@ async def full_queue(service: Service) -> dict[str, str]:
     return {"queue": name}
 
 
+async def queue_of_others(service: Service) -> dict[str, str]:
+    """A queue with messages whose ids tell no time, and which came long ago: nothing makes the
+    server list the folder again."""
+    name = f"others-{os.urandom(8).hex()}"
+    assert (await service.send(Request("PUT", f"/{name}"))).status == 201
+    for number in range(2):
+        headers = {"X-Message-Id": f"{name}-{number}"}
+        await service.send(Request("POST", f"/{name}/messages", os.urandom(20), headers))
+    os.utime(service.root / "queues" / name, (0, 0))
+    return {"queue": name}
+
+
 async def _empty(service: Service) -> None:
     while (await service.send(Request("GET", "/orders/messages"))).status == 200:
         pass
@@ -94,6 +107,15 @@ def _operation(before: Before, method: str, target: str, body: bytes = b"", *ans
     return Operation(before, Request(method, target, body, named), frozenset(answers))
 
 
+def _batch(length: int) -> bytes:
+    """Three lines, the last one delayed."""
+    lines = [{"body": "{fresh}" + str(number) * length} for number in range(2)]
+    return b"\n".join(
+        json.dumps(line).encode()
+        for line in (*lines, lines[0] | {"body": "{fresh}", "delay": 3600})
+    )
+
+
 _MESSAGE = "/orders/messages/{id}"
 _BY_ID = "/orders/messages?id={id}&visibility="
 
@@ -102,9 +124,14 @@ OPERATIONS = {
     "publish with a type": _operation(nothing, "POST", _MESSAGES, _SMALL_BODY, 201,
                                       Content_Type="text/plain"),
     "publish large": _operation(nothing, "POST", _MESSAGES, _LARGE_BODY, 201),
+    "publish a batch": _operation(nothing, "POST", _MESSAGES + "?batch", _batch(20), 201,
+                                  Content_Type="application/x-ndjson"),
+    "publish a large batch": _operation(nothing, "POST", _MESSAGES + "?batch", _batch(40_000), 201,
+                                        Content_Type="application/x-ndjson"),
     "receive": _operation(ready, "GET", _MESSAGES, b"", 200),
     "receive large": _operation(large, "GET", _MESSAGES, b"", 200),
     "receive from an unlisted queue": _operation(full_queue, "GET", "/{queue}/messages", b"", 200),
+    "receive own ids": _operation(queue_of_others, "GET", "/{queue}/messages", b"", 200),
     "remove ready": _operation(ready, "DELETE", _MESSAGE, b"", 202),
     "remove leased": _operation(leased, "DELETE", _MESSAGE, b"", 202),
     "remove under its lease": _operation(leased, "DELETE", _MESSAGE, b"", 202, If_Match="{lease}"),

@@ -21,6 +21,7 @@ from mq.web.api import make_api
 from mq.web.connection import HttpServer
 from tests.crash.faults.ledger import Ledger
 from tests.crash.load import Answer, client_at
+from tests.messages import names_in
 
 RELIEF_SECONDS = 5.0
 """How soon after relief everything is served again."""
@@ -29,7 +30,7 @@ _LONG_SECONDS = 1000.0
 
 
 class Request(NamedTuple):
-    """What goes over the wire; `{id}` and `{lease}` stand for those of a message."""
+    """What goes over the wire; `{id}`, `{lease}` and so on stand for what was made before it."""
 
     method: str
     target: str
@@ -38,7 +39,8 @@ class Request(NamedTuple):
 
     def about(self, **known: str) -> Request:
         headers = {name: value.format(**known) for name, value in self.headers.items()}
-        return self._replace(target=self.target.format(**known), headers=headers)
+        body = self.body.replace(b"{fresh}", known.get("fresh", "").encode())
+        return self._replace(target=self.target.format(**known), body=body, headers=headers)
 
 
 class Service:
@@ -62,6 +64,7 @@ class Service:
     def _note_request(self, request: Request) -> None:
         if request.method == "POST":
             self.ledger.sent.update(_bodies(request))
+            self.ledger.batches.append(frozenset(_bodies(request)))
         elif request.method == "DELETE":
             self.ledger.asked_to_remove |= self._removed_by(request)
         elif request.target.endswith("&visibility=0"):
@@ -106,12 +109,13 @@ class Service:
         return answer
 
     async def serves_again(self, descriptors: int) -> None:
-        """Wait until publish, receive and remove all work, nothing is left in `new`, and no more
-        than `descriptors` are open. Fails when that takes too long."""
+        """Wait until publish, receive and remove all work, no message is left in `new`, and no more
+        than `descriptors` are open. Fails when that takes too long. What was given up is swept
+        later."""
         async with asyncio.timeout(RELIEF_SECONDS):
             while not await self._serves():
                 await asyncio.sleep(0.01)
-            while os.listdir(self.root / "new") or open_descriptors() > descriptors:
+            while names_in(self.root / "new") or open_descriptors() > descriptors:
                 await asyncio.sleep(0.01)
 
     async def hand_out_all(self, ledger: Ledger) -> None:

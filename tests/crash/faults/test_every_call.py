@@ -37,6 +37,8 @@ async def _sweep(
             where = f"{fault} at call {index} of {len(calls)}, {call}"
             _check(answer, operation, fault, kernel, where)
             await service.serves_again(descriptors)
+        await service.hand_out_all(service.ledger)
+        assert list(root.glob("queues/*/*")) == [], "messages out of reach"
     async with service_on(root, Files()) as fresh:
         await fresh.hand_out_all(service.ledger)
     assert fresh.ledger.violations(root) == []
