@@ -114,6 +114,9 @@ class Kernel:
         def call(*arguments: Any, **named: Any) -> Any:
             if not sys._getframe(1).f_globals.get("__name__", "").startswith(_OURS):
                 return real(*arguments, **named)
+            if name == "fcntl" and arguments[1] == fcntl.F_GETFL:
+                # Asks nothing of the file system: it never fails.
+                return real(*arguments)
             code = self.strikes(Call(name, arguments))
             if code is None:
                 return real(*arguments, **named)
