@@ -13,7 +13,7 @@ import heapq
 import os
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 import structlog
@@ -66,10 +66,9 @@ def key_of(spool: Spool, queue: QueueName, message_id: str) -> str | None:
 def _published_ns(spool: Spool, name: str) -> int | None:
     path = spool.path(Folder.QUEUES, name)
     try:
-        seal = Seal.unpack(spool.files.attribute(path, SEAL_ATTRIBUTE))
-        return (
-            os.stat(path, follow_symlinks=False).st_mtime_ns if seal is None else seal.published_ns
-        )
+        if seal := Seal.unpack(spool.files.attribute(path, SEAL_ATTRIBUTE)):
+            return seal.published_ns
+        return os.stat(path, follow_symlinks=False).st_mtime_ns
     except FileNotFoundError:
         return None
     except OSError:
@@ -90,7 +89,7 @@ def list_queue(spool: Spool, queue: QueueName, is_known: Callable[[str], bool]) 
         return None
     if status is None:
         return None
-    found = [name for name in names if is_message_id(name) and not is_known(name)]
+    found = (name for name in names if is_message_id(name) and not is_known(name))
     keys = sorted(key for name in found if (key := key_of(spool, queue, name)) is not None)
     is_old = status.st_mtime_ns < time.time_ns() - _SAME_TICK_NS
     mtime_ns = status.st_mtime_ns if is_old else None
@@ -279,10 +278,11 @@ class ReadyQueues:
         for arrival in self.watch.read():
             if arrival.change is Change.OVERFLOW:
                 log.warning("file system events were lost; listing again")
-                self._forget_all(list(self._queues))
+                for queue in self.names():
+                    self.forget(queue)
                 return
             if arrival.change is Change.FOLDER_WENT:
-                self._forget_all([arrival.folder])
+                self.forget(QueueName(arrival.folder))
             last[arrival.folder, arrival.name] = arrival.change
         for (folder, name), change in last.items():
             ready = self._queues.get(folder)
@@ -292,10 +292,6 @@ class ReadyQueues:
                 ready.discard(name)
             elif name not in ready and is_message_id(name):
                 self._came(QueueName(folder), ready, name)
-
-    def _forget_all(self, folders: Iterable[str]) -> None:
-        for folder in folders:
-            self.forget(QueueName(folder))
 
     def _came(self, queue: QueueName, ready: ReadyQueue, message_id: str) -> None:
         key = key_of(self._spool, queue, message_id)
