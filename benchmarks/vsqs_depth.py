@@ -82,7 +82,9 @@ def fill(folder: Path, depth: int) -> None:
     begin = time.time_ns() // 1000 - depth
     for number in range(depth):
         (folder / str(begin + number)).write_bytes(_BODY)
-    os.sync()
+    fd = os.open(folder, os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)
 
 
 @contextmanager
@@ -151,7 +153,7 @@ def main(root: Path, depths: str, messages: int, rounds: int) -> None:
                     found[system, depth, "publish"].append(seconds_of(publish, messages))
                     found[system, depth, "receive"].append(seconds_of(receive, messages))
                 shutil.rmtree(folder)
-    for (system, depth, what), times in found.items():
+    for (system, depth, what), times in sorted(found.items()):
         print(f"{system:14} {depth:7} {what:8} {statistics.median(times) * 1000:8.3f} ms  "
               f"({min(times) * 1000:.3f} to {max(times) * 1000:.3f})")  # fmt: skip
 
