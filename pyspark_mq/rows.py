@@ -16,7 +16,7 @@ from mq.names import QueueName, parse_message_id, parse_queue_name
 from mq.spool.staging import Draft
 from pyspark_mq.options import BadOption, is_pattern
 
-_TYPES = {
+COLUMNS = {
     "value": (BinaryType, StringType),
     "queue": (StringType,),
     "id": (StringType,),
@@ -32,9 +32,9 @@ def check_columns(schema: StructType, queues: tuple[str, ...], overwrite: bool) 
     if overwrite:
         raise BadOption('a queue cannot be overwritten; use mode("append")')
     for field in schema.fields:
-        allowed = _TYPES.get(field.name)
+        allowed = COLUMNS.get(field.name)
         if allowed is None:
-            raise BadOption(f"column {field.name}: unknown; there are {', '.join(_TYPES)}")
+            raise BadOption(f"column {field.name}: unknown; there are {', '.join(COLUMNS)}")
         if not isinstance(field.dataType, allowed):
             words = " or ".join(_WORDS[each] for each in allowed)
             raise BadOption(

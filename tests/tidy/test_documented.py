@@ -27,7 +27,7 @@ from tests.tidy.sources import REPOSITORY, read_table
 COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper}
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/lifecycle.md",
              "docs/mqctl.md", "docs/operations.md", "docs/protocol.md", "docs/reliability.md",
-             "docs/vsqs.md",
+             "docs/spark.md", "docs/vsqs.md",
              "SECURITY.md"]  # fmt: skip
 COMPUTED_DEFAULTS = {"--min-free": "16 MiB, or 1 % of a smaller file system"}
 
