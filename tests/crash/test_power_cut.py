@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 from mq.config import ReaperConfig
 from mq.errors import StoreUnavailable
 from mq.names import MessageId, QueueName
+from mq.store.by_id import Guard
 from mq_reaper.reaper import Reaper
 from tests.crash.power import Disk, PowerFiles
 from tests.messages import SECOND_NS, names_in, read_seal
@@ -178,6 +179,36 @@ class PowerCuts(Producers):
         elif not answered:
             for message_id in self._ready(queue)[:1]:
                 self.queues[queue][message_id].is_durable = False
+        self._compare_all()
+
+    @rule(calls=CALLS, kept=KEPT, index=INDEX, seconds=SECONDS, keeps_lease=st.booleans())
+    def cut_during_take_by_id(
+        self, calls: int, kept: float, index: int, seconds: int, keeps_lease: bool
+    ) -> None:
+        """Without an answer it is under one of the two leases, or its place in the queue."""
+        if not self.has_messages():
+            return
+        queue, message_id = self._pick(index)
+        message = self.queues[queue][message_id]
+        guard = Guard(frozenset({message.lease})) if keeps_lease and message.lease else None
+        take = self.running[0].store.take(queue, message_id, seconds, guard)
+        answered, received = self._cut(calls, kept, take)
+        if answered:
+            self.running[0].store.close_received(received)
+            message.visible_at, message.is_durable = self.now + seconds, True
+            message.lease, message.count = received.lease, received.receive_count
+        else:
+            message.is_durable = False
+        self._compare_all()
+        assert not answered or message.visible_at == self.now + seconds
+
+    @rule(calls=CALLS, kept=KEPT, index=INDEX)
+    def cut_during_release_by_id(self, calls: int, kept: float, index: int) -> None:
+        if not self.has_messages():
+            return
+        queue, message_id = self._pick(index)
+        self._cut(calls, kept, self.running[0].store.release_by_id(queue, message_id))
+        self.queues[queue][message_id].is_durable = False
         self._compare_all()
 
     @rule(calls=CALLS, kept=KEPT, index=INDEX)
