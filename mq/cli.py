@@ -54,7 +54,7 @@ _DEFAULTS = ServerConfig()
 @flag("--cert", "cert", FILE, None, "Speak TLS with this certificate and its chain, in PEM.")
 @flag("--key", "key", FILE, None, "The certificate's key, in PEM, without a password.")
 @flag("--admin", "admin", HostPort(), str(_DEFAULTS.admin),
-      "Where to tell of health and metrics, as HOST:PORT; empty for nowhere.")  # fmt: skip
+      "Where to tell of health and metrics, as HOST:PORT; empty or off for nowhere.")  # fmt: skip
 @flag("--log-format", "log_format", click.Choice(LOG_FORMATS), _DEFAULTS.log_format,
       "Form of the log on stderr.")  # fmt: skip
 @flag("--keep", "keep_seconds", Seconds(0), STANDALONE_KEEP_SECONDS,

@@ -90,8 +90,8 @@ class Mode(click.ParamType[int]):
 
 
 class HostPort(click.ParamType[Address | None]):
-    """Where to listen: `127.0.0.1:8081`, `[::1]:8081`, `:8081` for every address; empty for
-    nowhere, which is None."""
+    """Where to listen: `127.0.0.1:8081`, `[::1]:8081`, `:8081` for every address; empty, or
+    `off` where a variable cannot be empty, for nowhere, which is None."""
 
     name = "address"
 
@@ -100,7 +100,7 @@ class HostPort(click.ParamType[Address | None]):
     ) -> Address | None:
         if isinstance(value, Address):
             return value
-        if not value:
+        if value in ("", "off"):
             return None
         match = re.fullmatch(r"(?:\[([0-9a-fA-F:.%\w]+)\]|([^:\[\]]*)):(\d{1,5})", str(value))
         if match is None or int(match[3]) > 65535:

@@ -36,6 +36,10 @@ def scrape(port: int, path: str = "/metrics") -> Scrape:
         assert answer.status == 200, text
     finally:
         connection.close()
+    return read_scrape(text)
+
+
+def read_scrape(text: str) -> Scrape:
     return Scrape(
         text,
         {

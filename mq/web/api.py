@@ -13,6 +13,7 @@ from mq.store.store import Store
 from mq.web.durations import Durations
 from mq.web.parameters import Target, read_parameters
 from mq.web.problems import (
+    DEFECT,
     METHOD_NOT_ALLOWED,
     UNKNOWN_PATH,
     error_response,
@@ -38,6 +39,11 @@ def make_api(
             response = error_response(error)
             if isinstance(error, BodyUnreadable):
                 response.force_close()
+        except ConnectionError:
+            raise  # the client went away in the middle of its answer
+        except Exception:
+            durations.observe(found, request.method, DEFECT.status, perf_counter() - started)
+            raise
         if not response.prepared:
             response.headers["Cache-Control"] = "no-store"
             response.headers["Server"] = "mq"

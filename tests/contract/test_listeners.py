@@ -196,6 +196,16 @@ def test_without_the_flag_a_port_is_not_shared(start_server: StartServer, tmp_pa
 # The admin listener
 
 
+def test_the_environment_may_switch_the_admin_listener_off(
+    tmp_path: Path, processes: list[Process]
+) -> None:
+    flags = [f"--root={tmp_path / 'root'}", "--port=0"]
+    processes.append(Process("mq", *flags, log=tmp_path / "log", MQ_ADMIN="off"))
+    wait_until(lambda: "event=listening" in processes[-1].log(), 30)
+
+    assert "event=admin" not in processes[-1].log()
+
+
 def test_a_taken_admin_address_is_refused_by_name(
     start_server: StartServer, tmp_path: Path
 ) -> None:
