@@ -125,12 +125,12 @@ class Files:
         fd = self.create(folder_fd, name, mode)
         self._temporary_names[fd] = (folder_fd, name)
         try:
-            is_ours = self.lock(fd)
+            is_ours = self.lock(fd) and os.fstat(fd).st_nlink > 0
         except OSError:
             self.close(fd)
             raise
         if not is_ours:
-            # Another process's sweep saw it before it was locked, and discards it.
+            # Another process's sweep saw it before it was locked, and discards or discarded it.
             del self._temporary_names[fd]
             self.close(fd)
             return self.open_unnamed(folder_fd, mode)

@@ -40,11 +40,12 @@ def pytest_terminal_summary(
             terminalreporter.write_line(line)
 
 
-@pytest.fixture
-def quick_folder(tmp_path: Path) -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def quick_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder where many small files are quick, in memory if that keeps extended attributes. What
     a test does there is not about that file system."""
-    with TemporaryDirectory(dir=_MEMORY if _keeps_attributes(_MEMORY) else tmp_path) as folder:
+    parent = _MEMORY if _keeps_attributes(_MEMORY) else tmp_path_factory.mktemp("quick")
+    with TemporaryDirectory(dir=parent) as folder:
         if not _keeps_attributes(Path(folder)):
             pytest.skip("no user extended attributes in /dev/shm and the temporary folder")
         yield Path(folder)

@@ -6,17 +6,28 @@ import random
 import threading
 from collections.abc import Callable
 
+from tests.crash.enumeration.clients import Clients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
+from tests.crash.enumeration.ledger import Message
 from tests.crash.enumeration.recorder import RecordedFiles
-from tests.crash.enumeration.scene import Clients, Scene
+from tests.crash.enumeration.scene import Scene
 
-SIZES = [3, 10, 500, 5_000]
+SIZES = [8, 10, 500, 5_000]
 LARGE = 70_000
+MOST_SECONDS = 30
 
 
-def stock(scene: Scene, chance: random.Random, ready: int = 2, leased: int = 0) -> Clients:
+class Chance(random.Random):
+    """What a run chooses; the same for the same number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def stock(scene: Scene, chance: Chance, ready: int = 2, leased: int = 0) -> Clients:
     """A server with queues `a` and `a.b`, and some messages in each; they may not have settled."""
-    clients = scene.server()
+    clients = Clients(scene)
     clients.run(clients.create("a"), clients.create("a.b"))
     for queue, number in (("a", ready + leased), ("a.b", 1)):
         clients.run(*(clients.publish(queue, chance.choice(SIZES)) for _ in range(number)))
@@ -27,7 +38,12 @@ def stock(scene: Scene, chance: random.Random, ready: int = 2, leased: int = 0) 
     return clients
 
 
-def lease_seconds(chance: random.Random) -> float:
+def known_in(scene: Scene, queue: str) -> list[Message]:
+    """The messages whose ids clients know."""
+    return [each for each in scene.ledger.of_queue(queue) if each.message_id is not None]
+
+
+def lease_seconds(chance: Chance) -> float:
     return chance.choice([LONG_SECONDS, SHORT_SECONDS])
 
 
@@ -45,6 +61,39 @@ def step_in(files: RecordedFiles, at: int, action: Callable[[], object]) -> None
     files.before = before
 
 
+def step_in_before(files: RecordedFiles, call: str, action: Callable[[], object]) -> None:
+    """Let another actor do all of `action` before the next call of that name."""
+
+    def before(called: str) -> None:
+        if called == call:
+            files.before = None
+            apart(action)
+
+    files.before = before
+
+
+class Paused:
+    """An actor that has come to its first call of a name, and goes on when it is told to."""
+
+    def __init__(self, files: RecordedFiles, call: str, action: Callable[[], object]) -> None:
+        self._call, self._files = call, files
+        self._reached, self._may_go_on = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=action)
+        files.before = self._before
+        self._thread.start()
+        assert self._reached.wait(MOST_SECONDS)
+
+    def _before(self, call: str) -> None:
+        if call == self._call:
+            self._files.before = None
+            self._reached.set()
+            assert self._may_go_on.wait(MOST_SECONDS)
+
+    def finish(self) -> None:
+        self._may_go_on.set()
+        self._thread.join()
+
+
 def apart(action: Callable[[], object]) -> None:
     """In a thread of its own, which has no event loop yet; waits for its end."""
     errors: list[BaseException] = []
@@ -60,3 +109,25 @@ def apart(action: Callable[[], object]) -> None:
     thread.join()
     if errors:
         raise errors[0]
+
+
+def two_servers(scene: Scene, ready: int) -> tuple[Clients, Clients]:
+    """Two of them; queues `a` and `a.b` are there, and all is durable."""
+    clients = stock(scene, Chance(0), ready)
+    others = Clients(scene)
+    scene.settle()
+    scene.begin()
+    return clients, others
+
+
+def interleave(
+    scene: Scene,
+    step: Chance,
+    files: RecordedFiles,
+    one: Callable[[], object],
+    other: Callable[[], object],
+) -> None:
+    step_in(files, step.number, other)
+    one()
+    scene.is_over = files.before is not None
+    files.before = None

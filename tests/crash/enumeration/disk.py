@@ -60,7 +60,6 @@ class Synced(NamedTuple):
     """fsync of a file or folder; of everything if `inode` is None."""
 
     inode: int | None
-    is_folder: bool
 
 
 class SyncFailed(NamedTuple):

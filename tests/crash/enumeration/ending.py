@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import random
-
-from tests.crash.enumeration.acting import SIZES, stock
+from tests.crash.enumeration.acting import SIZES, Chance, known_in, step_in_before, stock
+from tests.crash.enumeration.clients import Clients
 from tests.crash.enumeration.scene import Scene
 
 
-def remove(scene: Scene, chance: random.Random) -> None:
+def remove(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=chance.randint(1, 3), leased=chance.randint(1, 3))
+    if chance.random() < 0.4:
+        # A lease that is over still removes a message that nobody has received since.
+        late = next(m for m in known_in(scene, "a") if m.lease)
+        scene.clock.pass_seconds(2)
+        scene.move()
+        clients.run(clients.remove("a", str(late.message_id), late.lease))
     known = [m for m in scene.ledger.messages.values() if m.message_id is not None]
     for _ in range(chance.randint(1, 2)):
         chosen = chance.sample(known, chance.randint(1, min(3, len(known))))
@@ -23,9 +28,30 @@ def remove(scene: Scene, chance: random.Random) -> None:
         )
 
 
-def reap(scene: Scene, chance: random.Random) -> None:
+def remove_twice(scene: Scene, chance: Chance) -> None:
+    """Two servers remove the same messages, one before the other one's barrier."""
+    clients = stock(scene, chance, ready=2, leased=2)
+    others = Clients(scene)
+    chosen = chance.sample(known_in(scene, "a"), chance.randint(1, 3))
+    first, second = ([chance.choice([None, message.lease]) for message in chosen] for _ in range(2))
+
+    def remove_all(by: Clients, leases: list[int | None]) -> None:
+        by.run(
+            *(
+                by.remove("a", str(message.message_id), lease)
+                for message, lease in zip(chosen, leases, strict=True)
+            )
+        )
+
+    step_in_before(clients.files, "sync", lambda: remove_all(others, second))
+    remove_all(clients, first)
+    clients.files.before = None
+    remove_all(clients, [None] * len(chosen))
+
+
+def reap(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=chance.randint(1, 3), leased=1)
-    known = [m for m in scene.ledger.of_queue("a") if m.message_id is not None]
+    known = known_in(scene, "a")
     for message in chance.sample(known, chance.randint(1, len(known))):
         clients.run(clients.remove("a", str(message.message_id)))
     if chance.random() < 0.5:
@@ -34,10 +60,10 @@ def reap(scene: Scene, chance: random.Random) -> None:
     clients.run(clients.publish("a"))
 
 
-def make_queue(scene: Scene, chance: random.Random) -> None:
+def make_queue(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=chance.randrange(3)) if chance.random() < 0.7 else None
     if clients is None:
-        clients = scene.server()
+        clients = Clients(scene)
     queues = chance.sample(["a", "a.b", "b"], chance.randint(1, 3))
     clients.run(*(clients.create(queue) for queue in queues))
     clients.run(*(clients.publish(queue, chance.choice(SIZES)) for queue in queues[:2]))
@@ -45,7 +71,7 @@ def make_queue(scene: Scene, chance: random.Random) -> None:
         clients.run(clients.create(queues[0]), clients.create("b"))
 
 
-def delete_queue(scene: Scene, chance: random.Random) -> None:
+def delete_queue(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=chance.randint(0, 2), leased=chance.randint(0, 2))
     if chance.random() < 0.5:
         clients.run(clients.delete("a"), clients.publish("a"), clients.receive("a"))
@@ -58,10 +84,10 @@ def delete_queue(scene: Scene, chance: random.Random) -> None:
         clients.run(clients.delete("a"), clients.create("a"))
 
 
-def first_start(scene: Scene, chance: random.Random) -> None:
+def first_start(scene: Scene, chance: Chance) -> None:
     """The folders of a root are being made, by two servers or one."""
-    clients = scene.server()
-    others = scene.server() if chance.random() < 0.5 else clients
+    clients = Clients(scene)
+    others = Clients(scene) if chance.random() < 0.5 else clients
     clients.run(clients.create("a"), *(clients.publish("a.b") for _ in range(chance.randrange(2))))
     others.run(others.create("a"), others.create("b"))
     others.run(*(others.publish(chance.choice(["a", "b"]), chance.choice(SIZES)) for _ in range(2)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tests.crash.enumeration.clock import RESTART_NS
-from tests.crash.enumeration.promises import Got, Is, Promise, Promises
+from tests.crash.enumeration.promises import ANY_LEASE, Got, Is, Promise, Promises
 
 
 class Lease(NamedTuple):
@@ -36,6 +36,8 @@ class Message:
     lease: int = 0
     count: int = 0
     removals: int = 0
+    takings: int = 0
+    asked_until_ns: int = 0
     is_published: bool = False
     is_doubtful: bool = False
     """Its queue was deleted while it was being published."""
@@ -49,32 +51,47 @@ class Ledger:
     messages: dict[bytes, Message] = field(default_factory=dict)
     queues: dict[str, Is] = field(default_factory=dict)
     kept: set[bytes] = field(default_factory=set)
+    batches: set[frozenset[bytes]] = field(default_factory=set)
     receiving: Counter[str] = field(default_factory=Counter)
     deleting: Counter[str] = field(default_factory=Counter)
     creating: Counter[str] = field(default_factory=Counter)
     made_meanwhile: set[str] = field(default_factory=set)
+    deleted_meanwhile: set[str] = field(default_factory=set)
     broken: list[str] = field(default_factory=list)
 
     def freeze(self) -> Promises:
         messages = frozenset(self._promise(message) for message in self.messages.values())
-        return messages, frozenset(self.queues.items()), frozenset(self.kept)
+        batches = frozenset(
+            batch
+            for batch in self.batches
+            if all(
+                self.messages[b].exists is Is.MAYBE and not self.messages[b].removals for b in batch
+            )
+        )
+        return Promises(messages, frozenset(self.queues.items()), frozenset(self.kept), batches)
+
+    @staticmethod
+    def _is_untouched(message: Message) -> bool:
+        return message.exists is Is.MAYBE and not message.removals and not message.is_doubtful
 
     def _promise(self, message: Message) -> Promise:
-        exists, hidden = message.exists, message.hidden
-        if exists is Is.SURE and (message.removals or self.deleting[message.queue]):
-            exists = Is.MAYBE
-        is_over = message.hidden_until_ns <= RESTART_NS
-        if hidden is not Is.MAYBE and is_over and self._receives(message):
-            hidden = Is.MAYBE
-        return Promise(
-            message.body,
-            message.message_id,
-            self._places(message),
-            exists,
-            hidden,
+        exists, hidden, until, lease = (
+            message.exists,
+            message.hidden,
             message.hidden_until_ns,
             message.lease,
         )
+        if exists is Is.SURE and message.removals:
+            exists = Is.MAYBE
+        if message.takings:
+            # Under the one lease or the other.
+            hidden = Is.SURE if hidden is Is.SURE else Is.MAYBE
+            until, lease = min(until, message.asked_until_ns), ANY_LEASE
+        is_free = until <= RESTART_NS
+        if hidden is not Is.MAYBE and is_free and (message.takings or self._receives(message)):
+            hidden = Is.MAYBE
+        places = self._places(message)
+        return Promise(message.body, message.message_id, places, exists, hidden, until, lease)
 
     def _receives(self, message: Message) -> int:
         return self.receiving[message.queue] + self.receiving[f"{message.queue}.dead"]
@@ -102,6 +119,7 @@ class Ledger:
         """The same body again is the same message, under its own id."""
         hidden = Is.SURE if hidden_until_ns else Is.NOT
         message = Message(body, queue, hidden=hidden, hidden_until_ns=hidden_until_ns)
+        message.is_doubtful = self.deleting[queue] > 0
         self.messages.setdefault(body, message)
 
     def is_published(self, body: bytes, message_id: str) -> None:
@@ -110,6 +128,10 @@ class Ledger:
         message.message_id = message_id
         if message.exists is Is.MAYBE and not message.is_doubtful:
             message.exists = Is.SURE
+
+    def asks_batch(self, bodies: frozenset[bytes]) -> None:
+        """Each of them was asked for before."""
+        self.batches.add(bodies)
 
     # Receiving
 
@@ -144,20 +166,46 @@ class Ledger:
                 if message.hidden is Is.NOT:
                     message.hidden = Is.MAYBE
 
-    def asks_release(self, message_id: str) -> None:
+    def asks_take(self, message_id: str, until_ns: int) -> None:
+        """That very message, until then at the latest."""
+        message = self.of(message_id)
+        message.takings += 1
+        message.asked_until_ns = until_ns
+
+    def is_taken(self, message_id: str, lease: Lease) -> None:
+        message = self.of(message_id)
+        message.takings -= 1
+        message.count += lease.number != message.lease
+        message.hidden, message.hidden_until_ns = Is.SURE, lease.visible_ns
+        message.lease = lease.number
+
+    def is_not_taken(self, message_id: str, *, is_certain: bool, why: str) -> None:
+        """404 or 412 if that is certain, else 503."""
+        message = self.of(message_id)
+        message.takings -= 1
+        if not is_certain:
+            message.hidden = Is.MAYBE
+        elif why == "404" and self._promise(message).exists is Is.SURE:
+            self.broken.append(f"message {message_id} was not found")
+
+    def asks_release(self, message_id: str, *, is_uncounted: bool) -> None:
         """Not durable by itself: from here on it may be ready or not."""
         message = self.of(message_id)
-        message.hidden, message.count = Is.MAYBE, max(message.count - 1, 0)
+        message.hidden = Is.MAYBE
+        message.count = max(message.count - is_uncounted, 0)
 
     # Removing
 
     def asks_remove(self, message_id: str) -> None:
         self.of(message_id).removals += 1
 
-    def is_removed(self, message_id: str) -> None:
+    def is_removed(self, message_id: str, lease: int | None) -> None:
+        """`lease` is the one that it was removed under."""
         message = self.of(message_id)
         message.removals -= 1
         message.exists = Is.NOT
+        if lease not in (None, message.lease) and message.hidden is Is.SURE:
+            self.broken.append(f"message {message_id} was removed under an old lease")
 
     def is_not_removed(self, message_id: str, *, is_certain: bool, why: str) -> None:
         """404 or 412 if that is certain, else 503."""
@@ -175,41 +223,60 @@ class Ledger:
         if self.queues.get(queue, Is.NOT) is Is.NOT:
             self.queues[queue] = Is.MAYBE
 
-    def is_created(self, queue: str) -> None:
-        self.creating[queue] -= 1
-        self.queues[queue] = Is.MAYBE if self.deleting[queue] else Is.SURE
+    def is_created(self, queue: str, *, is_new: bool) -> None:
+        """If it is new, a deletion that is still under way has had its effect."""
+        if is_new and self.deleting[queue] == 1:
+            self.deleting[queue] = 0
+            self.made_meanwhile.add(queue)
+        is_sure = not self.deleting[queue] and queue not in self.deleted_meanwhile
+        self.queues[queue] = Is.SURE if is_sure else Is.MAYBE
         if self.deleting[queue]:
             self.made_meanwhile.add(queue)
+        self._end_creation(queue)
 
     def is_not_created(self, queue: str) -> None:
+        self._end_creation(queue)
+
+    def _end_creation(self, queue: str) -> None:
         self.creating[queue] -= 1
+        if not self.creating[queue]:
+            self.deleted_meanwhile.discard(queue)
 
     def is_missing(self, queue: str) -> None:
         """404 of something that needs the queue."""
         if self.queues.get(queue) is Is.SURE:
             self.broken.append(f"queue {queue} was not found")
 
-    def asks_delete(self, queue: str) -> None:
+    def asks_delete(self, queue: str, bodies: Iterable[bytes]) -> None:
+        """`bodies` are those of the messages that are published by now."""
         self.queues[queue] = Is.MAYBE
         self.deleting[queue] += 1
+        if self.creating[queue]:
+            self.deleted_meanwhile.add(queue)
         for message in self.of_queue(queue):
             message.is_doubtful |= not message.is_published
+        for body in bodies:
+            self.messages[body].removals += 1
 
     def is_deleted(self, queue: str, bodies: Iterable[bytes]) -> None:
-        """`bodies` are those of the messages that were published before that was asked."""
-        self.deleting[queue] -= 1
-        # Whoever asked to make it meanwhile may have come before or after.
-        is_made = self.creating[queue] or queue in self.made_meanwhile
-        self.queues[queue] = Is.MAYBE if is_made else Is.NOT
+        """Whoever made it meanwhile may have come before or after."""
+        if queue not in self.made_meanwhile:
+            self.queues[queue] = Is.MAYBE if self.creating[queue] else Is.NOT
+        elif self.deleting[queue]:
+            self.queues[queue] = Is.MAYBE
+        self._end_deletion(queue, bodies, Is.NOT)
+
+    def is_not_deleted(self, queue: str, bodies: Iterable[bytes], *, is_certain: bool) -> None:
+        """404, with which there is nothing left of it; else 503, or the process died."""
+        self._end_deletion(queue, bodies, Is.NOT if is_certain else Is.MAYBE)
+
+    def _end_deletion(self, queue: str, bodies: Iterable[bytes], exists: Is) -> None:
+        self.deleting[queue] = max(self.deleting[queue] - 1, 0)
         self.made_meanwhile.discard(queue)
         for body in bodies:
-            self.messages[body].exists = Is.NOT
-
-    def is_not_deleted(self, queue: str) -> None:
-        """503; after a 404 nothing was there."""
-        self.deleting[queue] -= 1
-        for message in self.of_queue(queue):
-            message.exists = Is.MAYBE if message.exists is Is.SURE else message.exists
+            message = self.messages[body]
+            message.removals -= 1
+            message.exists = exists if message.exists is Is.SURE else message.exists
 
     # By hand
 

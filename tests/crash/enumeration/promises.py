@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from tests.crash.enumeration.clock import RESTART_NS
 
+ANY_LEASE = 0
+"""Of a message that is delayed, or just being taken by somebody else."""
+
 
 class Is(Enum):
     """What a client may rely on."""
@@ -49,19 +52,31 @@ class Promise(NamedTuple):
     lease: int
 
 
-Promises = tuple[frozenset[Promise], frozenset[tuple[str, Is]], frozenset[bytes]]
-"""Of messages, of queues, and the contents that must still be in some file."""
+class Promises(NamedTuple):
+    """Of messages and queues; contents that must still be in some file; the bodies of each batch
+    that is there whole or not at all."""
+
+    messages: frozenset[Promise]
+    queues: frozenset[tuple[str, Is]]
+    kept: frozenset[bytes]
+    batches: frozenset[frozenset[bytes]]
 
 
 def violations(promises: Promises, outcome: Outcome) -> list[str]:
     """What was promised and does not hold."""
-    messages, queues, kept = promises
+    messages, queues, kept, batches = promises
     found = [f"queue {q} is {'gone' if is_ is Is.SURE else 'back'}" for q, is_ in queues
              if (is_ is Is.SURE and q not in outcome.queues)
              or (is_ is Is.NOT and q in outcome.queues)]  # fmt: skip
     found += [f"left behind: {name}" for name in outcome.leftovers]
     found += [f"destroyed: {content[:40]!r}" for content in kept - outcome.contents]
     known = {promise.body: promise for promise in messages}
+    there = {got.body for got in (*outcome.now, *outcome.later)}
+    found += [
+        f"part of a batch: {len(batch & there)} of {len(batch)}"
+        for batch in batches
+        if batch & there and batch - there
+    ]
     for got, times in Counter((*outcome.now, *outcome.later)).items():
         promise = known.get(got.body)
         if promise is None or got.queue not in promise.queues:
@@ -104,7 +119,7 @@ def _is_in_the_wrong_place(
         return "is hidden without a lease"
     if is_leased and is_sure:
         lease, due = hidden.get(str(promise.message_id), (0, 0))
-        is_lease = promise.lease in (lease, 0)  # 0: it is delayed
+        is_lease = promise.lease in (lease, ANY_LEASE)
         if not is_lease or due < promise.hidden_until_ns:
             return "is under another lease"
     return ""

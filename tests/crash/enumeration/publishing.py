@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import random
+from functools import partial
 
-from tests.crash.enumeration.acting import LARGE, SIZES, lease_seconds, step_in, stock
+from tests.crash.enumeration.acting import LARGE, SIZES, Chance, lease_seconds, step_in, stock
+from tests.crash.enumeration.clients import Clients
 from tests.crash.enumeration.clock import LONG_SECONDS
-from tests.crash.enumeration.scene import Scene
+from tests.crash.enumeration.ledger import Ledger
+from tests.crash.enumeration.scene import Scene, seal_of
 
 
-def publish_few(scene: Scene, chance: random.Random) -> None:
+def publish_few(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=chance.randrange(2))
     for _ in range(chance.randint(1, 3)):
         queues = chance.choices(["a", "a.b"], k=chance.randint(1, 2))
         clients.run(*(clients.publish(queue, chance.choice(SIZES)) for queue in queues))
 
 
-def publish_many(scene: Scene, chance: random.Random) -> None:
+def publish_many(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=0)
     queues = chance.choices(["a", "a.b"], k=chance.randint(4, 7))
     clients.run(*(clients.publish(queue, chance.choice(SIZES)) for queue in queues))
 
 
-def publish_large(scene: Scene, chance: random.Random) -> None:
+def publish_large(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=chance.randrange(2))
     sizes = [LARGE, *chance.choices([LARGE, 10], k=chance.randint(0, 2))]
     clients.run(*(clients.publish(chance.choice(["a", "a.b"]), size) for size in sizes))
 
 
-def publish_delayed(scene: Scene, chance: random.Random) -> None:
+def publish_delayed(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=1)
     for _ in range(chance.randint(1, 2)):
         sizes = chance.choices([*SIZES, LARGE], k=chance.randint(1, 2))
@@ -39,11 +41,37 @@ def publish_delayed(scene: Scene, chance: random.Random) -> None:
     clients.run(clients.receive("a"), clients.publish("a", 10, LONG_SECONDS))
 
 
-def publish_own_ids(scene: Scene, chance: random.Random) -> None:
+def publish_batches(scene: Scene, chance: Chance) -> None:
+    """All of a batch or nothing: few messages are synced one by one, many by one syncfs."""
+    clients = stock(scene, chance, ready=chance.randrange(2))
+    for _ in range(2):
+        delay_seconds = chance.choice([0.0, lease_seconds(chance)])
+        batch = clients.publish_batch("a", chance.choice([1, 2, 3, 6]), delay_seconds)
+        clients.run(batch, clients.publish(chance.choice(["a", "a.b"])))
+    clients.run(clients.receive("a", lease_seconds(chance)))
+
+
+def deliver_batches(scene: Scene, chance: Chance) -> None:
+    """What a sweep finds of a batch that its publisher could not deliver."""
+    clients = stock(scene, chance, ready=chance.randrange(2))
+    for _ in range(2):
+        # The first rename is the seal.
+        with clients.failing("rename", after=1):
+            clients.run(clients.publish_batch("a", chance.randint(1, 3)))
+        clients.server.sweep()
+    clients.run(clients.receive("a", lease_seconds(chance)))
+
+
+def publish_own_ids(scene: Scene, chance: Chance) -> None:
     """Twice through one server, through another one, and in the middle of the first."""
     clients = stock(scene, chance, ready=chance.randrange(2))
-    others = scene.server()
+    others = Clients(scene)
     own = [f"own-{number}" for number in range(chance.randint(1, 2))]
+    if chance.random() < 0.5:
+        # As a publisher leaves it who is killed before the barrier.
+        body = f"{own[0]} ".encode()
+        scene.say(partial(Ledger.asks_publish, queue="a", body=body))
+        scene.place(f"new/a:{own[0]}", body, seal_of(body))
     again = [chance.choice(own) for _ in range(2)]
     step_in(
         clients.files,
@@ -57,7 +85,7 @@ def publish_own_ids(scene: Scene, chance: random.Random) -> None:
         others.run(*(others.publish("a", own_id=each) for each in own))
 
 
-def deliver(scene: Scene, chance: random.Random) -> None:
+def deliver(scene: Scene, chance: Chance) -> None:
     """The server's own deliveries fail, although the messages are durable."""
     clients = stock(scene, chance, ready=chance.randrange(2))
     numbers = [chance.randint(1, 2) for _ in range(2)]

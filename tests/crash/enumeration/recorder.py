@@ -47,6 +47,8 @@ class RecordedFiles(Files):
         self.disk = disk
         self.abilities = abilities
         self.before: Callable[[str], None] | None = None
+        self.calls: list[str] = []
+        self.failing_syncs = 0
         self.renames_without_replacing = abilities.renames_without_replacing
         self._has_unnamed_files = abilities.unnamed_files
         self._opened_after: dict[int, int] = {}
@@ -54,6 +56,7 @@ class RecordedFiles(Files):
     def _step(self, call: str) -> None:
         if self.before is not None:
             self.before(call)
+        self.calls.append(call)
 
     # Names
 
@@ -189,6 +192,10 @@ class RecordedFiles(Files):
         self._step("lock_shared")
         return super().lock_shared(fd)
 
+    def lock_byte(self, fd: int, offset: int) -> bool:
+        self._step("lock_byte")
+        return super().lock_byte(fd, offset)
+
     def unlock(self, fd: int) -> None:
         self._step("unlock")
         super().unlock(fd)
@@ -199,24 +206,29 @@ class RecordedFiles(Files):
         """A descriptor that was open when a sync failed makes nothing durable any more: its next
         fsync succeeds without the data."""
         self._step("sync")
+        self._fail_sync(fd)
         with self.disk.lock:
             super().sync(fd)
             inode = self._inode(fd)
             if self._opened_after.get(fd, 0) == self.disk.failures:
-                self.disk.note(Synced(inode, inode in self.disk.tree.folders))
+                self.disk.note(Synced(inode))
 
     def sync_file_system(self, fd: int) -> None:
         self._step("sync_file_system")
+        self._fail_sync(None)
         with self.disk.lock:
             super().sync_file_system(fd)
             if self._opened_after.get(fd, 0) == self.disk.failures:
-                self.disk.note(Synced(None, is_folder=False))
+                self.disk.note(Synced(None))
 
-    def note_failed_sync(self, fd: int | None) -> None:
-        """The next sync of `fd`, or of everything, is going to fail."""
-        with self.disk.lock:
-            self.disk.failures += 1
-            self.disk.note(SyncFailed(self.disk.inode(fd)))
+    def _fail_sync(self, fd: int | None) -> None:
+        """As many of the next syncs as `failing_syncs` says fail; None for that of everything."""
+        if self.failing_syncs:
+            self.failing_syncs -= 1
+            with self.disk.lock:
+                self.disk.failures += 1
+                self.disk.note(SyncFailed(self.disk.inode(fd)))
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def _folder(self, fd: int) -> int:
         inode = self.disk.inode(fd)

@@ -32,6 +32,7 @@ from tests.crash.enumeration.states import State, last_state_of
 QUEUES = tuple(map(QueueName, ("a", "a.b", "b")))
 """The queues of all runs; after a restart those that are missing are made again."""
 
+MOST_MESSAGES = 100
 PROBE_SECONDS = 30 * 86_400.0
 """How long what a restart's receivers take stays with them: longer than anything else."""
 
@@ -139,12 +140,16 @@ class Restarts:
 
     async def _receive_all(self, store: Store) -> AsyncIterator[Got]:
         for queue in filter(is_queue_name, sorted(os.listdir(self._root / "queues"))):
-            while received := await store.receive(QueueName(queue), PROBE_SECONDS):
-                body = received.body
-                if body is None:
-                    body = os.pread(received.fd, received.length + 1, 0)
-                store.close_received(received)
-                yield Got(queue, received.message_id, body)
+            while os.listdir(self._root / "queues" / queue):
+                taken = await store.receive_many(QueueName(queue), MOST_MESSAGES, PROBE_SECONDS)
+                if not taken:
+                    break
+                for received in taken:
+                    body = received.body
+                    if body is None:
+                        body = os.pread(received.fd, received.length + 1, 0)
+                    store.close_received(received)
+                    yield Got(queue, received.message_id, body)
 
 
 def _hidden_in(end: State) -> Iterator[tuple[str, int, int]]:

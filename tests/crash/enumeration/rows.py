@@ -6,14 +6,31 @@ from a generator that starts with the number of the run.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.crash.enumeration.ending import delete_queue, first_start, make_queue, reap, remove
-from tests.crash.enumeration.leasing import dead_letter, receive, redeliver, release, set_aside
+from tests.crash.enumeration.acting import Chance
+from tests.crash.enumeration.ending import (
+    delete_queue,
+    first_start,
+    make_queue,
+    reap,
+    remove,
+    remove_twice,
+)
+from tests.crash.enumeration.leasing import (
+    by_id,
+    dead_letter,
+    receive,
+    redeliver,
+    release,
+    release_by_id,
+    set_aside,
+)
 from tests.crash.enumeration.publishing import (
     deliver,
+    deliver_batches,
+    publish_batches,
     publish_delayed,
     publish_few,
     publish_large,
@@ -22,9 +39,9 @@ from tests.crash.enumeration.publishing import (
 )
 from tests.crash.enumeration.recorder import MODERN, OLD, PLAIN, Abilities
 from tests.crash.enumeration.scene import Scene
-from tests.crash.enumeration.together import mixed, two_servers
+from tests.crash.enumeration.together import failing_sync, mixed, two_servers
 
-Play = Callable[[Scene, random.Random], None]
+Play = Callable[[Scene, Chance], None]
 
 
 class Row(NamedTuple):
@@ -45,14 +62,22 @@ ROWS = (
     Row("publish, delayed", publish_delayed),
     Row("publish, delayed, no attributes", publish_delayed, PLAIN),
     Row("publish, own ids", publish_own_ids),
+    Row("publish, batches", publish_batches),
+    Row("publish, batches, no attributes", publish_batches, PLAIN),
+    Row("deliver what was left of batches", deliver_batches),
     Row("receive", receive),
     Row("receive, no attributes", receive, PLAIN),
+    Row("take by id, prolong a lease", by_id),
+    Row("take by id, no attributes", by_id, PLAIN),
     Row("redeliver", redeliver),
-    Row("release", release),
+    Row("receiver went away", release),
+    Row("release by id", release_by_id),
+    Row("release by id to the dead letters", release_by_id, max_receives=1),
     Row("dead letter", dead_letter, max_receives=1),
     Row("dead letter after two", dead_letter, max_receives=2),
     Row("remove", remove),
     Row("remove, no attributes", remove, PLAIN),
+    Row("remove, by two servers", remove_twice),
     Row("reap", reap),
     Row("make a queue", make_queue),
     Row("delete a queue", delete_queue),
@@ -60,6 +85,8 @@ ROWS = (
     Row("deliver what was left", deliver),
     Row("set aside", set_aside),
     Row("first start", first_start),
+    Row("first start, no unnamed files", first_start, OLD),
     Row("mixed batches", mixed),
+    Row("a sync fails", failing_sync),
     Row("two servers", two_servers),
 )

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from structlog.testing import capture_logs
 
+from tests.crash.enumeration.acting import Chance
 from tests.crash.enumeration.check import Checker, Counts, Violation
 from tests.crash.enumeration.clock import Clock, determined
 from tests.crash.enumeration.disk import Said
-from tests.crash.enumeration.recorder import RecordedFiles
+from tests.crash.enumeration.interference import Interference
 from tests.crash.enumeration.rows import Row
-from tests.crash.enumeration.scene import MakeFiles, Scene
+from tests.crash.enumeration.scene import Scene
 from tests.crash.enumeration.states import State
 
 MOST_RUNS = 2_000
@@ -74,14 +75,15 @@ def enumerate_row(folder: Path, row: Row, effort: Effort) -> Enumerated:
     return Enumerated(row.name, counts, found)
 
 
-def play(root: Path, row: Row, number: int, make_files: MakeFiles = RecordedFiles) -> Scene:
+def play(root: Path, row: Row, number: int, interference: Interference | None = None) -> Scene:
     """The scene when all is done and all servers are closed. Run `number` is always the same."""
     shutil.rmtree(root, ignore_errors=True)
-    clock = Clock()
-    with determined(clock), capture_logs():
-        scene = Scene(root, clock, row.abilities, row.max_receives, make_files)
+    clock, interference = Clock(), interference or Interference()
+    with determined(clock), capture_logs(), pytest.MonkeyPatch.context() as patch:
+        interference.prepare(patch)
+        scene = Scene(root, clock, row.abilities, row.max_receives, interference)
         try:
-            row.play(scene, random.Random(number))
+            row.play(scene, Chance(number))
         finally:
             scene.close()
     return scene

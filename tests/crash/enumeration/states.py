@@ -1,8 +1,9 @@
 """What a power cut can leave of a Disk.
 
-The log is kept up to some entry, which is not before the last that a sync made durable: fsync of a
-folder, or syncfs, makes durable all of the log so far. fsync of a file makes durable its data, and
-nothing of the log: the least that any file system promises. Data that was not synced is whole,
+The log is kept up to some entry, which is not before the last that a sync made durable. fsync of a
+folder makes durable the last change of a name in it, fsync of a file its data and its last change
+of an attribute or time; with that change all earlier ones of the log. A folder or file without a
+change makes nothing durable. syncfs makes everything durable. Data that was not synced is whole,
 missing, cut in half, or all zeros.
 """
 
@@ -17,15 +18,21 @@ from typing import NamedTuple
 from tests.crash.enumeration.disk import (
     CHANGES,
     ROOT,
+    Attributed,
+    Change,
     Disk,
+    Named,
+    Renamed,
     Said,
+    Stamped,
     Synced,
     SyncFailed,
     Tree,
+    Unnamed,
     Wrote,
 )
 
-MOST_VARIANTS = 64
+MOST_VARIANTS = 20
 """Of the data of one tree; if more files are torn than that allows, a sample."""
 
 _DELETED_QUEUE = re.compile(r"(:\.)[0-9a-f]{8}-[0-9a-f-]{27}$")
@@ -81,6 +88,7 @@ class _Medium:
     """What is durable and what is not, after some events."""
 
     def __init__(self, disk: Disk) -> None:
+        self._log: list[Change] = []
         self._trees = [disk.first_tree]
         self._durable_trees = 0
         self._durable = dict(disk.first_contents)
@@ -92,6 +100,7 @@ class _Medium:
         if isinstance(event, CHANGES):
             tree = self._trees[-1].copy()
             tree.apply(event)
+            self._log.append(event)
             self._trees.append(tree)
         elif isinstance(event, Wrote):
             self._written[event.inode] = self._written.get(event.inode, b"") + event.data
@@ -101,11 +110,17 @@ class _Medium:
             self._spoiled |= self._unsynced() if event.inode is None else {event.inode}
 
     def _sync(self, event: Synced) -> None:
-        if event.inode is None or event.is_folder:
-            self._durable_trees = len(self._trees) - 1
+        self._durable_trees = max(self._durable_trees, self._log_synced_by(event))
         for inode in self._unsynced() if event.inode is None else {event.inode}:
             if inode in self._written and inode not in self._spoiled:
                 self._durable[inode] = self._written[inode]
+
+    def _log_synced_by(self, event: Synced) -> int:
+        """How many entries of the log that makes durable."""
+        for number in range(len(self._log), 0, -1):
+            if event.inode is None or event.inode in _touched(self._log[number - 1]):
+                return number
+        return 0
 
     def _unsynced(self) -> set[int]:
         return {i for i, data in self._written.items() if self._durable.get(i) != data}
@@ -138,6 +153,17 @@ class _Medium:
         chosen = random.Random(len(choices))
         for _ in range(MOST_VARIANTS):
             yield tuple(chosen.choice(options) for options in choices)
+
+
+def _touched(change: Change) -> tuple[int, ...]:
+    """The folders whose names changed, or the file whose attributes did."""
+    match change:
+        case Named(folder, _, _) | Unnamed(folder, _):
+            return (folder,)
+        case Renamed(folder, _, target_folder, _):
+            return folder, target_folder
+        case Attributed(inode, _, _) | Stamped(inode, _):
+            return (inode,)
 
 
 def _torn(durable: bytes, written: bytes) -> list[bytes]:

@@ -1,0 +1,222 @@
+"""What clients of a server ask for; every request and answer goes to the ledger."""
+
+from __future__ import annotations
+
+import errno
+import os
+import zlib
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from mq.config import SMALL_BODY_BYTES
+from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound, StoreUnavailable
+from mq.names import MessageId, QueueName
+from mq.store.batch import Entry
+from mq.store.by_id import Guard
+from mq.store.lease import Received
+from mq.store.publish import Draft, Published
+from mq.store.store import Store
+from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS
+from tests.crash.enumeration.ledger import Lease, Ledger, Message
+from tests.crash.enumeration.promises import Got
+from tests.crash.enumeration.recorder import RecordedFiles
+from tests.crash.enumeration.scene import Scene
+
+
+class Clients:
+    """Of a server of their own."""
+
+    def __init__(self, scene: Scene, files: RecordedFiles | None = None) -> None:
+        self.scene = scene
+        self.files = files or scene.files()
+        self.server = scene.open_server(self.files)
+        self.store: Store = self.server.store
+
+    def run(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
+        """Requests at once. A defect is raised, no matter whose it is."""
+        answers = self.server.run(*work)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return answers
+
+    @contextmanager
+    def failing(self, call: str, after: int = 0) -> Iterator[None]:
+        """All calls of that name fail after the first so many."""
+        left = after
+
+        def before(called: str) -> None:
+            nonlocal left
+            left -= called == call
+            if called == call and left < 0:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        self.files.before = before
+        yield
+        self.files.before = None
+
+    async def create(self, queue: str) -> None:
+        say = self.scene.say
+        say(partial(Ledger.asks_create, queue=queue))
+        try:
+            is_new = await self.store.create_queue(QueueName(queue))
+        except StoreUnavailable:
+            say(partial(Ledger.is_not_created, queue=queue))
+            return
+        say(partial(Ledger.is_created, queue=queue, is_new=is_new))
+
+    async def delete(self, queue: str) -> None:
+        say = self.scene.say
+        bodies = self.scene.bodies_in(queue)
+        say(partial(Ledger.asks_delete, queue=queue, bodies=bodies))
+        no = partial(Ledger.is_not_deleted, queue=queue, bodies=bodies)
+        try:
+            await self.store.delete_queue(QueueName(queue))
+        except StoreUnavailable:
+            say(partial(no, is_certain=False))
+        except QueueNotFound:
+            say(partial(no, is_certain=True))
+        else:
+            say(partial(Ledger.is_deleted, queue=queue, bodies=bodies))
+
+    async def publish(
+        self, queue: str, size: int = 10, delay_seconds: float = 0.0, own_id: str | None = None
+    ) -> Message:
+        """A large body comes in two pieces. The same own id is sent with the same body."""
+        body = f"{own_id} ".encode() if own_id else self.scene.body(size)
+        say, delay_ns = self.scene.say, int(delay_seconds * SECOND_NS)
+        due_ns = self.scene.clock.now_ns + delay_ns if delay_ns else 0
+        say(partial(Ledger.asks_publish, queue=queue, body=body, hidden_until_ns=due_ns))
+        own = MessageId(own_id) if own_id else None
+        draft = Draft(len(body), zlib.crc32(body), None, body, -1, own, delay_ns)
+        try:
+            published = await self._publish(QueueName(queue), draft)
+        except StoreUnavailable:
+            pass
+        except QueueNotFound:
+            say(partial(Ledger.is_missing, queue=queue))
+        else:
+            say(partial(Ledger.is_published, body=body, message_id=published.message_id))
+        return self.scene.ledger.messages[body]
+
+    async def publish_batch(
+        self, queue: str, number: int, delay_seconds: float = 0.0, own_id: str | None = None
+    ) -> list[Message]:
+        """So many messages, every second one delayed if there is a delay, the first one under its
+        own id if there is one."""
+        say, name, delay_ns = self.scene.say, QueueName(queue), int(delay_seconds * SECOND_NS)
+        entries = []
+        for line in range(1, number + 1):
+            own = MessageId(own_id) if own_id and line == 1 else None
+            body = f"{own} ".encode() if own else self.scene.body(10)
+            own_delay_ns = delay_ns * (line % 2)
+            due_ns = self.scene.clock.now_ns + own_delay_ns if own_delay_ns else 0
+            say(partial(Ledger.asks_publish, queue=queue, body=body, hidden_until_ns=due_ns))
+            draft = Draft(len(body), zlib.crc32(body), None, body, -1, own, own_delay_ns)
+            entries.append(Entry(line, draft))
+        bodies = [entry.draft.body or b"" for entry in entries]
+        say(partial(Ledger.asks_batch, bodies=frozenset(bodies)))
+        try:
+            published = await self.store.publish_batch(name, entries)
+        except StoreUnavailable:
+            published = []
+        except QueueNotFound:
+            say(partial(Ledger.is_missing, queue=queue))
+            published = []
+        for body, (message_id, *_) in zip(bodies, published, strict=False):
+            say(partial(Ledger.is_published, body=body, message_id=message_id))
+        return [self.scene.ledger.messages[body] for body in bodies]
+
+    async def _publish(self, queue: QueueName, draft: Draft) -> Published:
+        body = draft.body or b""
+        if len(body) <= SMALL_BODY_BYTES:
+            return await self.store.publish(queue, draft)
+        async with await self.store.open_upload() as upload:
+            await upload.write(body[: len(body) // 2])
+            await upload.write(body[len(body) // 2 :])
+            uploaded = await upload.finish(None)
+            return await self.store.publish(queue, replace(uploaded, delay_ns=draft.delay_ns))
+
+    async def receive(self, queue: str, seconds: float = LONG_SECONDS) -> Received | None:
+        say, name, gone = self.scene.say, queue, self.scene.ledger.gone()
+        say(partial(Ledger.asks_receive, queue=name))
+        try:
+            received = await self.store.receive(QueueName(queue), seconds)
+        except StoreUnavailable:
+            say(partial(Ledger.is_not_received, queue=name, is_certain=False))
+            return None
+        except QueueNotFound:
+            say(partial(Ledger.is_not_received, queue=name, is_certain=True))
+            say(partial(Ledger.is_missing, queue=name))
+            return None
+        if received is None:
+            say(partial(Ledger.is_not_received, queue=name, is_certain=True))
+            return None
+        body = received.body
+        if body is None:
+            body = os.pread(received.fd, received.length + 1, 0)
+            self.store.close_received(received)
+        got = Got(queue, received.message_id, body)
+        lease = Lease(received.lease, self.scene.clock.now_ns, received.visible_ns)
+        say(partial(Ledger.is_received, queue=name, got=got, lease=lease, gone=gone))
+        return received
+
+    async def take(self, message: Message, seconds: float, lease: int | None = None) -> None:
+        """That very message; with a lease, prolong it."""
+        say, message_id = self.scene.say, str(message.message_id)
+        until_ns = self.scene.clock.now_ns + int(seconds * SECOND_NS)
+        say(partial(Ledger.asks_take, message_id=message_id, until_ns=until_ns))
+        why, is_certain = "503", False
+        guard = None if lease is None else Guard(frozenset({lease}))
+        try:
+            received = await self.store.take(
+                QueueName(message.queue), MessageId(message_id), seconds, guard
+            )
+        except StoreUnavailable:
+            pass
+        except (MessageNotFound, QueueNotFound):
+            why, is_certain = "404", True
+        except LeaseMismatch:
+            why, is_certain = "412", True
+        else:
+            self.store.close_received(received)
+            begun = Lease(received.lease, self.scene.clock.now_ns, received.visible_ns)
+            say(partial(Ledger.is_taken, message_id=message_id, lease=begun))
+            return
+        say(partial(Ledger.is_not_taken, message_id=message_id, is_certain=is_certain, why=why))
+
+    async def release(self, message: Message, lease: int | None = None) -> None:
+        """As a client asks for it; with a lease, only under that."""
+        message_id = str(message.message_id)
+        self.scene.say(partial(Ledger.asks_release, message_id=message_id, is_uncounted=False))
+        guard = None if lease is None else Guard(frozenset({lease}))
+        with suppress(StoreUnavailable, MessageNotFound, QueueNotFound, LeaseMismatch):
+            await self.store.release_by_id(QueueName(message.queue), MessageId(message_id), guard)
+
+    async def put_back(self, received: Received) -> None:
+        """As the server does it for a receiver that went away."""
+        message_id = str(received.message_id)
+        self.scene.say(partial(Ledger.asks_release, message_id=message_id, is_uncounted=True))
+        await self.store.release(received)
+
+    async def remove(self, queue: str, message_id: str, lease: int | None = None) -> None:
+        """With a lease, only under it."""
+        say = self.scene.say
+        leases = None if lease is None else frozenset({lease})
+        say(partial(Ledger.asks_remove, message_id=message_id))
+        why, is_certain = "503", False
+        try:
+            await self.store.remove(QueueName(queue), MessageId(message_id), leases)
+        except StoreUnavailable:
+            pass
+        except (MessageNotFound, QueueNotFound):
+            why, is_certain = "404", True
+        except LeaseMismatch:
+            why, is_certain = "412", True
+        else:
+            say(partial(Ledger.is_removed, message_id=message_id, lease=lease))
+            return
+        say(partial(Ledger.is_not_removed, message_id=message_id, is_certain=is_certain, why=why))

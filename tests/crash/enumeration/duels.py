@@ -1,0 +1,207 @@
+"""Two actors in every interleaving: one steps in before call number N of the other.
+
+Each duel is a row whose run N is that one. With all locks nothing is broken in any; without some
+lock something is in one of them, and LOCKS says in which duel.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mq.errors import StartRefused
+from tests.crash.enumeration.acting import Chance, interleave, two_servers
+from tests.crash.enumeration.clients import Clients
+from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
+from tests.crash.enumeration.ledger import Ledger
+from tests.crash.enumeration.queue_duels import (
+    delete_while_making,
+    delete_while_publishing,
+    make_again_while_deleting,
+    make_while_deleting,
+    seal_while_deleting,
+)
+from tests.crash.enumeration.recorder import OLD
+from tests.crash.enumeration.restart import move, reap
+from tests.crash.enumeration.rows import Row
+from tests.crash.enumeration.scene import Scene
+
+LAST_STEP = 60
+
+
+def two_receivers(scene: Scene, step: Chance) -> None:
+    clients, others = two_servers(scene, ready=1)
+    interleave(
+        scene,
+        step,
+        clients.files,
+        lambda: clients.run(clients.receive("a")),
+        lambda: others.run(others.receive("a")),
+    )
+
+
+def put_back_late(scene: Scene, step: Chance) -> None:
+    """Its lease is over, and the message redelivered and received again."""
+    clients, others = two_servers(scene, ready=1)
+    [received] = clients.run(clients.receive("a", SHORT_SECONDS))
+    scene.clock.pass_seconds(2)
+    interleave(
+        scene,
+        step,
+        clients.files,
+        lambda: clients.run(clients.put_back(received)),
+        lambda: _redeliver_and_receive(scene, others),
+    )
+
+
+def remove_late(scene: Scene, step: Chance) -> None:
+    """Under a lease that is over."""
+    clients, others = two_servers(scene, ready=1)
+    [received] = clients.run(clients.receive("a", SHORT_SECONDS))
+    scene.clock.pass_seconds(2)
+    interleave(
+        scene,
+        step,
+        clients.files,
+        lambda: clients.run(clients.remove("a", received.message_id, received.lease)),
+        lambda: _redeliver_and_receive(scene, others),
+    )
+
+
+def prolong_late(scene: Scene, step: Chance) -> None:
+    clients, others = two_servers(scene, ready=1)
+    [received] = clients.run(clients.receive("a", SHORT_SECONDS))
+    message = scene.ledger.of(received.message_id)
+    scene.clock.pass_seconds(2)
+    interleave(
+        scene,
+        step,
+        clients.files,
+        lambda: clients.run(clients.take(message, LONG_SECONDS, received.lease)),
+        lambda: _redeliver_and_receive(scene, others),
+    )
+
+
+def two_movers(scene: Scene, step: Chance) -> None:
+    clients, others = two_servers(scene, ready=1)
+    clients.run(clients.receive("a", SHORT_SECONDS))
+    scene.clock.pass_seconds(2)
+    files = scene.files()
+    interleave(
+        scene,
+        step,
+        files,
+        lambda: move(scene.root, files),
+        lambda: _redeliver_and_receive(scene, others),
+    )
+
+
+def sweep_while_publishing(scene: Scene, step: Chance) -> None:
+    """What is not durable yet must not be given out."""
+    clients, others = two_servers(scene, ready=0)
+
+    def sweep() -> None:
+        others.server.sweep()
+        others.run(others.receive("a"))
+
+    interleave(scene, step, clients.files, lambda: _publish_or_break(scene, clients), sweep)
+
+
+def sweep_while_a_publish_fails(scene: Scene, step: Chance) -> None:
+    """It takes its message back, which nobody can sync any more."""
+    clients, others = two_servers(scene, ready=0)
+    clients.files.failing_syncs = 1
+    interleave(
+        scene,
+        step,
+        clients.files,
+        lambda: clients.run(clients.publish("a")),
+        others.server.sweep,
+    )
+    others.run(others.receive("a"))
+
+
+def sweep_while_starting(scene: Scene, step: Chance) -> None:
+    _, others = two_servers(scene, ready=0)
+    files = scene.files()
+
+    def start() -> None:
+        try:
+            Clients(scene, files)
+        except StartRefused as error:
+            scene.say(partial(Ledger.breaks, text=f"a server did not start: {error}"))
+
+    interleave(scene, step, files, start, others.server.sweep)
+
+
+def sweep_while_publishing_a_batch(scene: Scene, step: Chance) -> None:
+    clients, others = two_servers(scene, ready=0)
+
+    def publish() -> None:
+        [messages] = clients.run(clients.publish_batch("a", 2))
+        if not all(message.is_published for message in messages):
+            scene.say(partial(Ledger.breaks, text="a batch failed, though nothing had"))
+
+    interleave(scene, step, clients.files, publish, others.server.sweep)
+
+
+def publish_own_id_twice(scene: Scene, step: Chance, in_a_batch: int = 0) -> None:
+    """In the middle of it another server does the same, and the message goes all its way."""
+    clients, others = two_servers(scene, ready=0)
+    clients.files.calls.clear()
+
+    def live_and_die() -> None:
+        if "lock_byte" not in clients.files.calls:
+            return
+        others.run(others.publish("a", own_id="own"))
+        message = scene.ledger.messages[b"own "]
+        if message.is_published:
+            others.run(others.remove("a", "own"))
+            reap(scene.root, scene.files())
+
+    interleave(
+        scene,
+        step,
+        clients.files,
+        lambda: clients.run(
+            clients.publish_batch("a", in_a_batch, own_id="own")
+            if in_a_batch
+            else clients.publish("a", own_id="own")
+        ),
+        live_and_die,
+    )
+
+
+DUELS = {
+    duel.name: duel
+    for duel in (
+        Row("two receivers", two_receivers),
+        Row("put back late", put_back_late),
+        Row("remove late", remove_late),
+        Row("prolong late", prolong_late),
+        Row("two movers", two_movers),
+        Row("sweep while publishing", sweep_while_publishing),
+        Row("sweep while a publish fails", sweep_while_a_publish_fails),
+        Row("sweep while uploading", sweep_while_publishing, OLD),
+        Row("sweep while starting", sweep_while_starting),
+        Row("make while deleting", make_while_deleting),
+        Row("delete while making", delete_while_making),
+        Row("make again while deleting", make_again_while_deleting),
+        Row("delete while publishing", delete_while_publishing),
+        Row("delete while publishing an own id", partial(delete_while_publishing, own_id="own")),
+        Row("seal while deleting", seal_while_deleting),
+        Row("sweep while publishing a batch", sweep_while_publishing_a_batch),
+        Row("publish an own id twice", publish_own_id_twice),
+        Row("publish an own id in a batch", partial(publish_own_id_twice, in_a_batch=2)),
+    )
+}
+
+
+def _redeliver_and_receive(scene: Scene, others: Clients) -> None:
+    move(scene.root, scene.files())
+    others.run(others.receive("a", LONG_SECONDS))
+
+
+def _publish_or_break(scene: Scene, clients: Clients) -> None:
+    [message] = clients.run(clients.publish("a"))
+    if not message.is_published:
+        scene.say(partial(Ledger.breaks, text="a publish failed, though nothing had"))

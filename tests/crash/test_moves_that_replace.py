@@ -1,0 +1,99 @@
+"""Let any move replace: it destroys a file that comes to be in its way, or the list below says why
+it cannot. As the code is, each such file is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.crash.enumeration.interference import Occupied
+from tests.crash.enumeration.rows import ROWS
+from tests.crash.enumeration.sight import Run, Sight
+from tests.crash.enumeration.sites import Kind, sites_in_source
+
+RUNS_A_ROW = 4
+MOST_RUNS = 6
+
+PLAYED = [row for row in ROWS if row.name not in ("reap", "first start, no unnamed files")]
+"""The reaper would destroy what lies in `remove`, and no server starts on somebody else's format
+file, as it should be."""
+
+A_FOLDER = "moves a folder, and a folder replaces only an empty one"
+
+CANNOT_REPLACE = {
+    "mq.spool.queues.begin_deletion": A_FOLDER,
+    "mq.spool.root._send_probe": "the name has 48 random bits",
+    "mq.store.remove._remove_other_names": "finishes a move: both names are those of one file",
+}
+"""Moves that need no protection, and why."""
+
+NOT_RUN_HERE = {
+    "mq.fsck.": "tests/unit/test_fsck_duplicates.py",
+    "mq.store.probe.probe": "the name has 48 random bits",
+    "mq.spool.staging.": "Spark's sink: tests/spark",
+    "mq.spool.transactions.": "Spark's sink: tests/spark",
+    "mq.spool.claim": "Spark's claims: tests/spark",
+    "mq.spool.markers": "Spark's queries: tests/spark",
+    "mq.spool.root.write_format": "what another server wrote meanwhile is the same",
+    "mq.spool.sweep.Sweeper._set_aside_if_damaged": "tests/unit/test_sets.py",
+    "mq.spool.sweep.Sweeper.finish_batch": A_FOLDER,
+    "mq.store.batch.": A_FOLDER,
+    "mq.store.redrive._move": "dead letters sent back by hand: tests/contract/test_ctl_leases.py",
+    "mq.store.lease._lease": "hands on to `_stamp_and_move`",
+    "mq.store.lease.set_aside_leased": "hands on to `_set_aside`",
+    "mq.store.own_id._is_twin": "hands on to `move_aside`, as `remove` does",
+    "mq.store.own_id.publish_own": "hands on to `move_aside`, as `remove` does",
+    "mq_mover.mover.Mover._move": "tests/unit/test_mover.py",
+    "pyspark_mq.": "tests/spark",
+    "vsqs.": "the queue without a server has its own tests",
+}
+"""Functions that move, or beginnings of their names, that no row comes by."""
+
+
+@pytest.fixture(scope="module")
+def sight(quick_folder: Path) -> Iterator[Sight]:
+    with Sight(quick_folder) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def seen(sight: Sight) -> dict[str, list[Run]]:
+    """The runs that come by each site."""
+    return sight.where_seen(Occupied, PLAYED, RUNS_A_ROW)
+
+
+def test_no_move_replaces_and_any_that_did_would_be_seen(
+    sight: Sight, seen: dict[str, list[Run]]
+) -> None:
+    sites = {site: runs[:MOST_RUNS] for site, runs in seen.items() if site not in CANNOT_REPLACE}
+    destroying = {s for s, runs in sites.items() if _destroys(sight, Occupied(s), runs)}
+    unseen = {
+        s for s, runs in sites.items() if not _destroys(sight, Occupied(s, replacing=True), runs)
+    }
+
+    assert destroying == set()
+    assert unseen == set()
+
+
+def test_every_function_that_moves_is_run_or_named(seen: dict[str, list[Run]]) -> None:
+    others = sites_in_source(Kind.MOVE) - (seen.keys() - CANNOT_REPLACE.keys())
+    elsewhere = {site for site in others if any(site.startswith(name) for name in NOT_RUN_HERE)}
+
+    assert others - elsewhere == CANNOT_REPLACE.keys()
+    assert [n for n in NOT_RUN_HERE if not any(site.startswith(n) for site in elsewhere)] == []
+
+
+def _destroys(sight: Sight, interference: Occupied, runs: list[Run]) -> bool:
+    """Whether in any of the runs the file that was in the way has no name any more."""
+    make = partial(Occupied, *interference.sites, replacing=interference.replacing)
+    for run in runs:
+        interference = make()
+        disk = sight.play(run, interference).disk
+        contents = disk.contents()
+        left = {contents.get(inode) for inode in disk.tree.names.values()}
+        if interference.struck and Occupied.CONTENT not in left:
+            return True
+    return False

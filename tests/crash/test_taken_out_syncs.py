@@ -1,0 +1,143 @@
+"""Take out any sync: a promise is broken after some cut, or the list below says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.crash.enumeration.interference import WithoutSync
+from tests.crash.enumeration.rows import ROWS
+from tests.crash.enumeration.sight import Run, Sight
+from tests.crash.enumeration.sites import Kind, sites_in_source
+
+RUNS_A_ROW = 6
+MOST_RUNS = 24
+"""In so many runs that come by a sync its loss must show."""
+
+EACH_FOLDER = "a rename is durable with either folder; both, for file systems that log them apart"
+
+REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
+    "mq.barrier.SyncBarrier._sync_each: a queue's folder": (
+        EACH_FOLDER,
+        ("mq.barrier.SyncBarrier._sync_each: delay",),
+    ),
+    "mq.barrier.SyncBarrier._sync_each: delay": (
+        EACH_FOLDER,
+        ("mq.barrier.SyncBarrier._sync_each: a queue's folder",),
+    ),
+    "mq.store.by_id.take: a queue's folder": (EACH_FOLDER, ("mq.store.by_id.take: delay",)),
+    "mq.store.by_id.take: delay": (EACH_FOLDER, ("mq.store.by_id.take: a queue's folder",)),
+    "mq.store.queues.begin_deletion: queues": (
+        EACH_FOLDER,
+        ("mq.store.queues.begin_deletion: remove",),
+    ),
+    "mq.store.queues.begin_deletion: remove": (
+        EACH_FOLDER,
+        ("mq.store.queues.begin_deletion: queues",),
+    ),
+    "mq.store.receive.receive_some: a queue's folder": (
+        EACH_FOLDER,
+        ("mq.store.receive.receive_some: delay",),
+    ),
+    "mq.store.receive.receive_some: delay": (
+        EACH_FOLDER,
+        ("mq.store.receive.receive_some: a queue's folder",),
+    ),
+    "mq.store.remove.remove: a queue's folder": (
+        EACH_FOLDER,
+        ("mq.store.remove.remove: remove",),
+    ),
+    "mq.store.remove.remove: delay": (EACH_FOLDER, ("mq.store.remove.remove: remove",)),
+    "mq.store.remove.remove_leased: a queue's folder": (
+        EACH_FOLDER,
+        ("mq.store.remove.remove_leased: remove",),
+    ),
+    "mq.store.remove.remove_leased: delay": (
+        EACH_FOLDER,
+        ("mq.store.remove.remove_leased: remove",),
+    ),
+    "mq.spool.root.write_format: the root": (
+        "a format file that is gone is written again; synced so that a server that is refused for "
+        "it is refused for good",
+        (),
+    ),
+    "mq.store.bodies.Upload.finish: a file": (
+        "the barrier syncs the file too; a large body is synced before, so that no batch waits",
+        ("mq.store.publish.publish: a file",),
+    ),
+    "mq_reaper.reaper.Reaper._sync: everything": (
+        "the log keeps the unlink after the rename to `remove`; synced for file systems that are "
+        "not known to keep that order",
+        (),
+    ),
+}
+"""Why nothing breaks without it, and what else must be taken out so that something does."""
+
+NOT_RUN_HERE = {
+    "mq.commit.GroupCommitter._commit": "calls the barrier, whose syncs are taken out one by one",
+    "mq.commit.GroupCommitter._reopen": "finds out whether the disk works again; promises nothing",
+    "mq.store.remove._unsynced": "says what `remove` and `remove_leased` yield",
+    "mq.ctl.": "runs the same operations over the same barrier",
+    "mq.fsck.": "repairs by hand, and is run again",
+    "mq.store.probe.probe": "what it writes is nobody's",
+    "mq.store.batch.Batch._add_once": "as `own_id._adopt` does",
+    "mq.store.redrive.redrive": "dead letters sent back by hand: tests/contract/test_ctl_leases.py",
+    "mq.transfer.flush": "writes a file of a person's",
+    "mq.store.survey.known_ready": "syncs nothing",
+    "mq.spool.staging.": "Spark's sink: tests/spark",
+    "mq.spool.transactions.": "Spark's sink: tests/spark",
+    "mq.spool.claim": "Spark's claims: tests/spark",
+    "vsqs.": "the queue without a server has its own tests",
+}
+"""Functions that sync, or beginnings of their names, that no row comes by."""
+
+
+@pytest.fixture(scope="module")
+def sight(quick_folder: Path) -> Iterator[Sight]:
+    with Sight(quick_folder) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def seen(sight: Sight) -> dict[str, list[Run]]:
+    """The runs that come by each site."""
+    return sight.where_seen(WithoutSync, ROWS, RUNS_A_ROW)
+
+
+def test_every_sync_is_needed_or_its_redundancy_is_explained(
+    sight: Sight, seen: dict[str, list[Run]]
+) -> None:
+    missed = {
+        site: violation
+        for site, runs in seen.items()
+        if (violation := _violation_without(sight, runs, site)) is not None
+    }
+
+    assert seen.keys() - missed.keys() == REDUNDANT.keys()
+
+
+def test_a_redundant_sync_is_needed_without_the_other_one(
+    sight: Sight, seen: dict[str, list[Run]]
+) -> None:
+    still_redundant = [
+        site
+        for site, (_, others) in REDUNDANT.items()
+        if others and _violation_without(sight, seen[site], site, *others) is None
+    ]
+
+    assert still_redundant == []
+
+
+def test_every_function_that_syncs_is_run_or_named(seen: dict[str, list[Run]]) -> None:
+    not_run = sites_in_source(Kind.SYNC) - {site.partition(": ")[0] for site in seen}
+    named = {site for site in not_run if any(site.startswith(name) for name in NOT_RUN_HERE)}
+
+    assert not_run - named == set()
+    assert [n for n in NOT_RUN_HERE if not any(site.startswith(n) for site in named)] == []
+
+
+def _violation_without(sight: Sight, runs: list[Run], *sites: str) -> str | None:
+    return sight.catches(partial(WithoutSync, *sites), runs[:MOST_RUNS])
