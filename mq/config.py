@@ -69,6 +69,9 @@ CHILD_BACKOFF_SECONDS = (0.5, 30.0)
 CHILD_STOP_SECONDS = 5.0
 """How long a child has between SIGTERM and SIGKILL."""
 
+FIRST_REQUEST_SECONDS = 1.0
+"""How long a stopping server waits for the first request of a connection that has just come."""
+
 SHUTDOWN_SECONDS = 10.0
 """How long a stopping server lets requests finish before it cuts them off."""
 

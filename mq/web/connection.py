@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import select
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from email.utils import formatdate
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import structlog
 from aiohttp import web
 from aiohttp.web_protocol import _ErrInfo
 
-from mq.config import KEEPALIVE_SECONDS, REFUSED_SECONDS
+from mq.config import FIRST_REQUEST_SECONDS, KEEPALIVE_SECONDS, REFUSED_SECONDS
 from mq.errors import StoreUnavailable
 from mq.web.problems import (
     BAD_HTTP,
@@ -26,10 +25,6 @@ from mq.web.problems import (
 )
 
 log = structlog.get_logger(__name__)
-
-_GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
-
-T = TypeVar("T")
 
 
 def _late_head_answer() -> bytes:
@@ -185,7 +180,7 @@ class HttpServer(web.Server):
         self._event_loop = asyncio.get_running_loop()
         self._busy: set[web.RequestHandler] = set()
         self._is_draining = False
-        self._is_drained = asyncio.Event()
+        self._may_be_drained = asyncio.Event()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self._busy.add(request.protocol)
@@ -193,8 +188,7 @@ class HttpServer(web.Server):
             response = await self._answer(request)
         finally:
             self._busy.discard(request.protocol)
-            if self._is_draining and not self._busy:
-                self._is_drained.set()
+            self._may_be_drained.set()
         if self._is_draining:
             response.force_close()
         return response
@@ -227,21 +221,34 @@ class HttpServer(web.Server):
         assert isinstance(handler, Connection)
         self._accepted -= not handler.is_refused
         super().connection_lost(handler, exc)
+        self._may_be_drained.set()
 
     async def drain(self, timeout_seconds: float) -> None:
         """Close idle connections at once, and each other one when its request is answered.
 
-        A body that is still being sent is read to its end; aiohttp's own way to stop would read
-        no more of it and wait for the rest in vain.
+        One that has just come is about to send its first request, which nobody can tell it to send
+        again; it has FIRST_REQUEST_SECONDS for that. A body that is still being sent is read to its
+        end; aiohttp's own way to stop would read no more of it and wait for the rest in vain.
         """
         self._is_draining = True
+        await asyncio.sleep(0)  # what was accepted already has its connection by then
         for connection in self.connections:
-            if connection not in self._busy:
+            if connection not in self._busy and not _is_fresh(connection):
                 connection.close()
-        if self._busy:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout_seconds):
-                    await self._is_drained.wait()
+        await self._wait_until_answered(self._is_anybody_fresh, FIRST_REQUEST_SECONDS)
+        await self._wait_until_answered(lambda: bool(self._busy), timeout_seconds)
+
+    def _is_anybody_fresh(self) -> bool:
+        return any(_is_fresh(connection) for connection in self.connections)
+
+    async def _wait_until_answered(
+        self, is_waited_for: Callable[[], bool], timeout_seconds: float
+    ) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while is_waited_for():
+                    self._may_be_drained.clear()
+                    await self._may_be_drained.wait()
 
     def __call__(self) -> web.RequestHandler:
         return Connection(
@@ -253,37 +260,6 @@ class HttpServer(web.Server):
         )
 
 
-async def unless_client_leaves(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T | None:
-    """What `work` returns. It is cancelled when the client leaves before; None then."""
-    connection = request.protocol
-    assert isinstance(connection, Connection)
-    task = asyncio.ensure_future(work)
-    connection.when_lost = task.cancel
-    if request.transport is None or request.transport.is_closing():
-        task.cancel()
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if not task.cancelled():
-            # The server cuts its requests off.
-            task.cancel()
-            raise
-        return None
-    finally:
-        connection.when_lost = None
-
-
-def is_client_gone(request: web.BaseRequest) -> bool:
-    """Whether the client has closed its connection, as far as this machine knows.
-
-    One poll(2): the event loop may not have come to the socket's end yet.
-    """
-    transport = request.transport
-    if transport is None or transport.is_closing():
-        return True
-    socket = transport.get_extra_info("socket")
-    if socket is None:
-        return False
-    poll = select.poll()
-    poll.register(socket, select.POLLRDHUP)
-    return any(events & _GONE for _, events in poll.poll(0))
+def _is_fresh(connection: web.RequestHandler) -> bool:
+    """Whether not even its first request has come."""
+    return connection._request_count == 0

@@ -16,7 +16,6 @@ from mq.config import (
 from mq.names import parse_message_id
 from mq.store.lease import Received
 from mq.store.store import Store
-from mq.web.connection import is_client_gone, unless_client_leaves
 from mq.web.downloads import answer_body, answer_lines
 from mq.web.parameters import (
     Target,
@@ -27,6 +26,7 @@ from mq.web.parameters import (
     refuse_together,
 )
 from mq.web.peeking import peek
+from mq.web.presence import is_client_gone, unless_client_leaves
 from mq.web.times import rfc3339
 
 PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek"})
