@@ -79,6 +79,7 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
 NOT_RUN_HERE = {
     "mq.commit.GroupCommitter._commit": "calls the barrier, whose syncs are taken out one by one",
     "mq.commit.GroupCommitter._reopen": "finds out whether the disk works again; promises nothing",
+    "mq.store.together.together": "yields what its operations yield",
     "mq.store.remove._unsynced": "says what `remove` and `remove_leased` yield",
     "mq.ctl.": "runs the same operations over the same barrier",
     "mq.fsck.": "repairs by hand, and is run again",

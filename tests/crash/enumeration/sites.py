@@ -86,7 +86,7 @@ def running_site() -> str | None:
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.partition(".")[0] in PACKAGES:
-            name = f"{module}.{frame.f_code.co_qualname.replace('.<locals>', '')}"
+            name = f"{module}.{frame.f_code.co_qualname.partition('.<locals>')[0]}"
             if name == UPLOAD or (module != _SEAM and name not in PASSED_OVER):
                 return name
         frame = frame.f_back
