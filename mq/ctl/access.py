@@ -68,6 +68,9 @@ class Access(Protocol):
         """Publish, under an id of the caller's own or a new one, hidden for that long. Returns the
         id, also if the same message was published under it before."""
 
+    def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
+        """Publish what stands in `application/x-ndjson`, all or nothing. Returns the ids."""
+
     def receive(
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
     ) -> Message | None:

@@ -90,6 +90,14 @@ class HttpAccess:
         answer.read()
         return MessageId(header_of(answer, "X-Message-Id"))
 
+    def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
+        headers = {"Content-Type": "application/x-ndjson"}
+        answer = self._ask("POST", f"/{queue}/messages?batch", lines, headers)
+        try:
+            return [MessageId(json.loads(line)["id"]) for line in answer.read().splitlines()]
+        except (ValueError, LookupError, TypeError):
+            not_of_mq("has no ids")
+
     def receive(
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
     ) -> Message | None:

@@ -23,6 +23,7 @@ from mq.config import (
     ServerConfig,
 )
 from mq.ctl.access import Counts, Message, Readable
+from mq.ctl.batches import publish_batch
 from mq.ctl.look import count_queue, count_queues, find_message, oldest_messages
 from mq.ctl.runner import Runner
 from mq.errors import BodyTooLarge, StoreUnavailable
@@ -128,6 +129,9 @@ class RootAccess:
             return self._publish(queue, replace(draft, message_id=message_id, delay_ns=delay_ns))
         finally:
             self._files.close(fd)
+
+    def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
+        return publish_batch(self._runner, queue, lines)
 
     def _publish(self, queue: QueueName, draft: Draft) -> MessageId:
         operation = publish if draft.message_id is None else publish_own

@@ -13,14 +13,19 @@ import click
 
 from mq import __version__
 from mq.command import Seconds, exit_codes_text
-from mq.config import MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS, MAX_WAIT_SECONDS
+from mq.config import (
+    MAX_BATCH_BYTES,
+    MAX_DELAY_SECONDS,
+    MAX_VISIBILITY_SECONDS,
+    MAX_WAIT_SECONDS,
+)
 from mq.ctl import show
 from mq.ctl.access import Counts
 from mq.ctl.arguments import ContentType, Id, Lease, Queue, Source
 from mq.ctl.leases import redrive, release, touch
 from mq.ctl.settings import Settings, everywhere, opened, require_root, settings_of
 from mq.ctl.transfer import export_queue, import_queue
-from mq.errors import CTL_EXIT_CODES, CommandFailed, ExitCode
+from mq.errors import CTL_EXIT_CODES, BodyTooLarge, CommandFailed, ExitCode
 from mq.names import MessageId, QueueName
 
 _queue = click.argument("queue", type=Queue())
@@ -104,6 +109,8 @@ def rm(context: click.Context, queue: QueueName, yes: bool) -> None:
               help="Publish under this id, once however often it is sent.")  # fmt: skip
 @click.option("--delay", "delay_seconds", type=Seconds(0, MAX_DELAY_SECONDS), default=0.0,
               help="Seconds for which the message is hidden.")  # fmt: skip
+@click.option("--batch", "is_batch", is_flag=True,
+              help="Publish a line a message, as {\"body\": \"text\"}, all or none.")  # fmt: skip
 @everywhere
 @click.pass_context
 def send(
@@ -115,15 +122,25 @@ def send(
     content_type: str | None,
     message_id: MessageId | None,
     delay_seconds: float,
+    is_batch: bool,
 ) -> None:
     """Publish a message: BODY, a file, or stdin. Prints its id."""
     settings = settings_of(context)
+    if is_batch and (content_type is not None or message_id is not None or delay_seconds):
+        raise click.UsageError("in a batch --content-type, --id and --delay stand in each line")
     if body is not None and file is not None:
         raise click.UsageError("BODY and --file are two bodies; give one")
     source = io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
     with opened(settings) as access:
-        sent = access.publish(queue, Source(source), content_type, message_id, delay_seconds)
-    show.say(settings.as_json, {"queue": queue, "id": sent}, sent)
+        if is_batch:
+            lines = Source(source).read(MAX_BATCH_BYTES + 1)
+            if len(lines) > MAX_BATCH_BYTES:
+                raise BodyTooLarge(f"the batch has more than {MAX_BATCH_BYTES} bytes; send several")
+            ids = access.publish_batch(queue, lines)
+        else:
+            ids = [access.publish(queue, Source(source), content_type, message_id, delay_seconds)]
+    for sent in ids:
+        show.say(settings.as_json, {"queue": queue, "id": sent}, sent)
 
 
 @mqctl.command()
@@ -159,20 +176,25 @@ def recv(
 
 @mqctl.command()
 @_queue
-@click.argument("message_id", metavar="ID", type=Id())
+@click.argument("ids", metavar="ID...", type=Id(), nargs=-1, required=True)
 @click.option("--lease", type=Lease(), help="Only under this lease, as recv showed it.")
 @everywhere
 @click.pass_context
-def ack(context: click.Context, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
-    """Remove a message for good, whatever its state."""
+def ack(
+    context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], lease: int | None
+) -> None:
+    """Remove messages for good, whatever their state. One that cannot be removed ends it."""
     settings = settings_of(context)
+    if lease is not None and len(ids) > 1:
+        raise click.UsageError("a lease is that of one message; give one ID with it")
     with opened(settings) as access:
-        access.remove(queue, message_id, lease)
-    show.say(
-        settings.as_json,
-        {"queue": queue, "id": message_id, "removed": True},
-        f"removed {message_id}",
-    )
+        for message_id in ids:
+            access.remove(queue, message_id, lease)
+            show.say(
+                settings.as_json,
+                {"queue": queue, "id": message_id, "removed": True},
+                f"removed {message_id}",
+            )
 
 
 @mqctl.command()

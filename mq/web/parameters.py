@@ -12,6 +12,7 @@ from mq.config import MAX_CONTENT_TYPE_BYTES
 from mq.errors import InvalidRequest
 from mq.names import MessageId, QueueName, parse_message_id
 from mq.store.by_id import Guard
+from mq.web.batch_lines import is_content_type
 
 _EMPTY_ELEMENTS = " \t,"
 """Stand for nothing in a list (RFC 9110, section 5.6.1)."""
@@ -140,11 +141,6 @@ def read_content_type(request: web.BaseRequest) -> str | None:
             f"header Content-Type has at most {MAX_CONTENT_TYPE_BYTES} printable ASCII characters"
         )
     return value or None
-
-
-def is_content_type(text: str) -> bool:
-    """Whether it can be kept with a message."""
-    return len(text) <= MAX_CONTENT_TYPE_BYTES and text.isascii() and text.isprintable()
 
 
 def _read_once(request: web.BaseRequest, name: str) -> str | None:
