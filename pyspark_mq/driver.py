@@ -42,9 +42,9 @@ class Limits:
 class Driver:
     """One driver at work on its group; a newer one fences it off."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, files: Files | None = None) -> None:
         self._options = options
-        self._spool = visit_root(options.root, Files(), Actor.SPARK)
+        self._spool = visit_root(options.root, files or Files(), Actor.SPARK)
         self._group = Group(self._spool, options.group, str(uuid.uuid4()))
         self._backlog = Backlog(self._spool, options.queues)
         self._last = 0

@@ -103,13 +103,11 @@ class Attempt:
             files.stamp(fd, round_up(due_ns, self._system.stamp_granularity_ns))
 
     def seal(self) -> None:
-        """Make all of it durable, and then a set that can win."""
-        files, spark = self._spool.files, self._spool.fd(Folder.SPARK)
-        # Before the seal: names are one ordered log, data is not.
-        files.sync_file_system(spark)
+        """Make it a set that can win, all of it durable."""
         seal_set(self._spool, Folder.SPARK, self._path, self._sealed)
-        files.sync_file_system(spark)
-        files.close(self._lock)
+        # One sync for data and seal: it is the transaction that makes a sealed set count, later.
+        self._spool.files.sync_file_system(self._spool.fd(Folder.SPARK))
+        self._spool.files.close(self._lock)
 
     def give_up(self) -> None:
         give_up_set(self._spool, Folder.SPARK, self._path, GIVEN_UP)
