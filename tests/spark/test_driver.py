@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mq.errors import ClaimError, QueueNotFound
-from pyspark_mq.driver import Driver
+from pyspark_mq.driver import SIDE_BY_SIDE_FROM, Driver
 from tests.spark.conftest import Root
 
 
@@ -65,6 +65,21 @@ def test_every_message_is_read_whatever_the_limit(
     driver = start_driver(numPartitions="1")
 
     assert [driver.next_batch(batch, None, 8) for batch in range(4)] == [1, 2, 3, 3]
+
+
+def test_a_large_batch_has_as_many_messages_as_allowed_and_each_once(
+    lone_root: Root, start_driver: Callable[..., Driver]
+) -> None:
+    bodies = [b"%04d" % number for number in range(SIDE_BY_SIDE_FROM + 500)]
+    lone_root.put("orders", *bodies)
+    driver = start_driver(numPartitions="3")
+
+    batches = [driver.next_batch(batch, SIDE_BY_SIDE_FROM + 200, None) for batch in range(2)]
+
+    assert batches == [1, 2]
+    assert sealed_bodies(lone_root, 2) == bodies[SIDE_BY_SIDE_FROM + 200 :]
+    done = (lone_root.path / "remove").glob("lake:.*/*/*")
+    assert sorted(path.read_bytes() for path in done) == bodies[: SIDE_BY_SIDE_FROM + 200]
 
 
 def test_parts_have_about_the_same_bytes(
