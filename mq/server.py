@@ -70,18 +70,18 @@ async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
     credentials = Credentials(config)
     durations = Durations()
     admin = Admin(credentials.tokens, durations)
+    limits = Limits(
+        config.max_connections, config.header_timeout_seconds, config.body_timeout_seconds
+    )
     async with AsyncExitStack() as stack:
         listeners = bind(config, credentials.tls)
         stack.callback(listeners.close)
         await stack.enter_async_context(
-            _serving("admin", listeners.admin, HttpServer(admin.handle))
+            _serving("admin", listeners.admin, HttpServer(admin.handle, limits))
         )
         store = await stack.enter_async_context(open_store(config))
         if keep_seconds is not None:
             await stack.enter_async_context(run_children(config, keep_seconds))
-        limits = Limits(
-            config.max_connections, config.header_timeout_seconds, config.body_timeout_seconds
-        )
         api = HttpServer(make_api(store, credentials.tokens, durations), limits)
         beat = beat_forever(notifier, store.condition.probe, store.condition.is_alive)
         reload = _reload_forever(reload_now, credentials, notifier)

@@ -166,3 +166,17 @@ def test_sdist_installs_and_serves(archives: tuple[Path, Path], tmp_path: Path) 
     commands = install(Path(sys.executable), archives[1], tmp_path / "venv")
 
     assert_serves(commands, tmp_path)
+
+
+def test_what_the_lock_file_names_is_all_that_it_takes(
+    archives: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Every package by its hash, and nothing besides."""
+    python = tmp_path / "venv" / "bin" / "python"
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    lock = REPOSITORY / "requirements.lock"
+    run(python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", lock)
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", archives[0])
+
+    run(python, "-m", "pip", "check")
+    assert_serves(python.parent, tmp_path)
