@@ -23,6 +23,7 @@ from tests.scraping import Scrape, scrape
 from tests.tidy.sources import read_table
 
 StartServer = Callable[..., Server]
+StartProcess = Callable[..., tuple[Process, int]]
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def server(start_server: StartServer) -> Server:
 
 
 @pytest.fixture
-def start_process(tmp_path: Path, processes: list[Process]) -> Callable[..., tuple[Process, int]]:
+def start_process(tmp_path: Path, processes: list[Process]) -> StartProcess:
     """`start_process("mq_mover", ...)` starts it with metrics; returns where they are, too."""
 
     def start(module: str, *flags: str) -> tuple[Process, int]:
@@ -53,6 +54,15 @@ def has_started(process: Process) -> bool:
 def mover_flags(root: Path) -> tuple[str, str, str]:
     folders = f"--source={root / 'delay'}", f"--destination={root / 'queues'}"
     return *folders, "--max-receives=2"
+
+
+def ports_of(server: Server, start_process: StartProcess) -> list[int]:
+    """Of the server, and of a mover and a reaper beside it."""
+    return [
+        server.admin_port,
+        start_process("mq_mover", *mover_flags(server.root))[1],
+        start_process("mq_reaper", f"--source={server.root / 'remove'}")[1],
+    ]
 
 
 def assert_as_in_the_folders(found: Scrape, root: Path) -> None:
@@ -125,7 +135,7 @@ def run_at_random(wire: Wire) -> Counter[str]:
 
 def test_counters_and_gauges_agree_with_the_folders_after_a_random_run(
     server: Server, connect: Callable[[Server], Wire],
-    start_process: Callable[..., tuple[Process, int]],
+    start_process: StartProcess,
 ) -> None:  # fmt: skip
     """Every message is in one place, and every move was counted once."""
     done = run_at_random(connect(server))
@@ -159,7 +169,7 @@ def test_counters_and_gauges_agree_with_the_folders_after_a_random_run(
 
 def test_mover_counts_what_it_gives_back_and_what_is_dead(
     server: Server, connect: Callable[[Server], Wire],
-    start_process: Callable[..., tuple[Process, int]],
+    start_process: StartProcess,
 ) -> None:  # fmt: skip
     wire = connect(server)
     wire.request("PUT", "/q")
@@ -178,7 +188,7 @@ def test_mover_counts_what_it_gives_back_and_what_is_dead(
 
 def test_reaper_counts_what_it_unlinks_and_keeps(
     server: Server, connect: Callable[[Server], Wire],
-    start_process: Callable[..., tuple[Process, int]],
+    start_process: StartProcess,
 ) -> None:  # fmt: skip
     wire = connect(server)
     wire.request("PUT", "/q")
@@ -234,18 +244,14 @@ def test_whatever_clients_send_the_number_of_series_is_bounded(
 
 def test_promtool_finds_nothing_to_say(
     server: Server, connect: Callable[[Server], Wire],
-    start_process: Callable[..., tuple[Process, int]],
+    start_process: StartProcess,
 ) -> None:  # fmt: skip
     if shutil.which("promtool") is None:
         pytest.skip("promtool is missing: install the package prometheus")
     wire = connect(server)
     wire.request("PUT", "/q")
     wire.publish("q")
-    ports = [
-        server.admin_port,
-        start_process("mq_mover", *mover_flags(server.root))[1],
-        start_process("mq_reaper", f"--source={server.root / 'remove'}")[1],
-    ]
+    ports = ports_of(server, start_process)
 
     for port in ports:
         done = subprocess.run(
@@ -257,15 +263,11 @@ def test_promtool_finds_nothing_to_say(
 
 def test_every_metric_is_documented_and_every_documented_one_is_there(
     server: Server, connect: Callable[[Server], Wire],
-    start_process: Callable[..., tuple[Process, int]],
+    start_process: StartProcess,
 ) -> None:  # fmt: skip
     wire = connect(server)
     wire.request("PUT", "/q")
-    ports = [
-        server.admin_port,
-        start_process("mq_mover", *mover_flags(server.root))[1],
-        start_process("mq_reaper", f"--source={server.root / 'remove'}")[1],
-    ]
+    ports = ports_of(server, start_process)
     told = {
         name
         for port in ports
