@@ -9,7 +9,6 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,10 +44,6 @@ def start_process(tmp_path: Path, processes: list[Process]) -> StartProcess:
         return process, int(match[1])
 
     return start
-
-
-def has_started(process: Process) -> bool:
-    return "event=configuration" in process.log()
 
 
 def mover_flags(root: Path) -> tuple[str, str, str]:
@@ -280,26 +275,3 @@ def test_every_metric_is_documented_and_every_documented_one_is_there(
     }
 
     assert told == listed
-
-
-def test_a_port_that_is_taken_is_refused_by_name(server: Server, tmp_path: Path) -> None:
-    flags = [f"--source={server.root / 'remove'}", f"--metrics-port={server.admin_port}"]
-    reaper = Process("mq_reaper", *flags, log=tmp_path / "log")
-
-    assert reaper.popen.wait(30) == 69
-    assert f"cannot listen on 127.0.0.1:{server.admin_port} for --metrics-port" in reaper.log()
-
-
-def test_without_the_flag_nothing_for_metrics_is_loaded(
-    server: Server, tmp_path: Path, processes: list[Process]
-) -> None:
-    for module, flags in (
-        ("mq_mover", mover_flags(server.root)),
-        ("mq_reaper", (f"--source={server.root / 'remove'}",)),
-    ):
-        process = Process(module, *flags, log=tmp_path / f"{module}.log")
-        processes.append(process)
-        wait_until(partial(has_started, process), 30)
-        threads = list(Path(f"/proc/{process.popen.pid}/task").iterdir())
-        assert len(threads) == 1
-        assert "event=metrics" not in process.log()
