@@ -69,23 +69,22 @@ class Fetches:
         """
         if wait_seconds > 0:
             return await self._fetch_in_line(queue, ask, self._loop.time() + wait_seconds)
-        ahead = self.waiting.count(queue)
-        taken = await self._try(queue, ask._replace(leave=ahead) if ahead else ask)
+        taken = await self._try(queue, ask)
         if isinstance(taken, list) and taken:
             return taken
-        if ahead:
+        ready = self._work.ready.get(queue)
+        if ready is not None and len(ready):
+            # It was left for somebody who waits; see that somebody does.
             self.waiting.wake(queue, 1)
         return []
 
     async def _fetch_in_line(self, queue: QueueName, ask: Ask, deadline: float) -> list[Received]:
         pause, longest = _BUSY_PAUSE_SECONDS
         with self.waiting.enter(queue) as waiter:
-            ask = ask._replace(leave=waiter.ahead)
             while not self.waiting.is_stopped:
                 taken = await self._try_in_line(queue, ask, waiter)
                 if isinstance(taken, list) and taken:
                     return taken
-                ask = ask._replace(leave=0)
                 until = deadline
                 if taken is Retry.WAIT:
                     until = min(deadline, self._loop.time() + pause)
@@ -98,19 +97,24 @@ class Fetches:
         self, queue: QueueName, ask: Ask, waiter: Waiter
     ) -> list[Received] | Retry:
         try:
-            return await self._try(queue, ask)
+            return await self._try(queue, ask, waiter)
         except QueueNotFound:
             # The others find out by themselves, at once.
             waiter.has_turn = False
             self.waiting.wake_all(queue)
             raise
 
-    async def _try(self, queue: QueueName, ask: Ask) -> list[Received] | Retry:
+    async def _try(
+        self, queue: QueueName, ask: Ask, waiter: Waiter | None = None
+    ) -> list[Received] | Retry:
         """Empty if there is nothing; Retry.WAIT if others hold all there is."""
         if self._work.config.peers:
             await self._wait_for_peers(queue)
         listings = 0
         while True:
+            leave = self.waiting.count(queue) if waiter is None else waiter.ahead()
+            if leave != ask.leave:
+                ask = ask._replace(leave=leave)
             taken = await self._committer.run(
                 receive_some(self._work, queue, ask), self._release_abandoned
             )

@@ -17,13 +17,14 @@ from mq.names import QueueName
 
 class Line:
     """Those who wait for one queue. Who is woken steps out to fetch, and back to the same place if
-    somebody else was faster."""
+    somebody else was faster. `called` are those who have not noticed yet."""
 
-    __slots__ = ("members", "parked", "spare")
+    __slots__ = ("called", "members", "parked", "spare")
 
     def __init__(self) -> None:
         self.members = 0
         self.parked: list[Waiter] = []
+        self.called = 0
         self.spare = 0
 
     def wake(self, count: int) -> None:
@@ -36,17 +37,15 @@ class Line:
 
 
 class Waiter:
-    """One long poll. `ahead` is how many were in the line before it; `has_turn` while it looks for
-    the message that it was woken for."""
+    """One long poll. `has_turn` while it looks for the message that it was woken for."""
 
-    __slots__ = ("_future", "_line", "_loop", "ahead", "has_turn", "number")
+    __slots__ = ("_future", "_line", "_loop", "has_turn", "number")
 
     def __init__(self, line: Line, number: int, loop: asyncio.AbstractEventLoop) -> None:
         self._line = line
         self._loop = loop
         self._future: asyncio.Future[bool] | None = None
         self.number = number
-        self.ahead = line.members
         self.has_turn = False
 
     def __lt__(self, other: Waiter) -> bool:
@@ -68,10 +67,18 @@ class Waiter:
         finally:
             timer.cancel()
             self._step_out()
+            line.called -= self.has_turn
+
+    def ahead(self) -> int:
+        """How many messages are for those who came before."""
+        if self.has_turn:
+            return 0
+        return bisect_left(self._line.parked, self) + self._line.called
 
     def resume(self, is_turn: bool) -> None:
         if self._future is not None and not self._future.done():
             self.has_turn = is_turn
+            self._line.called += is_turn
             self._future.set_result(is_turn)
 
     def _time_out(self) -> None:
@@ -105,9 +112,10 @@ class Waiting:
         return list(self._lines)
 
     def count(self, queue: QueueName) -> int:
-        """How many wait for messages of a queue."""
+        """How many messages of a queue are for those who wait. Who fetches just now is not among
+        them: its operation comes before all later ones."""
         line = self._lines.get(queue)
-        return 0 if line is None else line.members
+        return 0 if line is None else len(line.parked) + line.called
 
     @contextmanager
     def enter(self, queue: QueueName) -> Iterator[Waiter]:

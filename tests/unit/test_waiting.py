@@ -58,6 +58,26 @@ async def test_one_message_wakes_one_of_a_thousand(root: Path) -> None:
         assert set(await asyncio.gather(*tasks[1:])) == {None}
 
 
+@pytest.mark.parametrize("is_loaded", [False, True])
+async def test_all_who_come_at_once_are_served_at_once_if_there_is_enough(
+    root: Path, is_loaded: bool
+) -> None:
+    """Nobody waits, or is sent away, because of others who have their message already."""
+    async with store_on(root) as store:
+        if is_loaded:
+            await store.describe_queue(ORDERS)
+        ids = [await publish(store, b"body") for _ in range(30)]
+
+        fetches = [
+            asyncio.create_task(store.receive(ORDERS, LONG_SECONDS, wait))
+            for wait in (WAIT_SECONDS, 0.0, WAIT_SECONDS) * 10
+        ]
+
+        async with asyncio.timeout(10):
+            received = await asyncio.gather(*fetches)
+        assert sorted(each.message_id for each in received if each is not None) == ids
+
+
 async def test_a_thousand_messages_at_once_go_to_a_thousand_in_line(root: Path) -> None:
     async with store_on(root) as store:
         tasks = await waiters(store, MANY)
