@@ -8,22 +8,45 @@ from pathlib import Path
 import pytest
 
 from mq.spool.files import Files
+from tests.crash.conftest import PrintFigures
+from tests.crash.faults.conftest import FIRST_OF_LONG
 from tests.crash.faults.kernel import SHORT_WRITE, Fault, Kernel
 from tests.crash.faults.operations import OPERATIONS, Operation
 from tests.crash.faults.service import Service, open_descriptors, service_on
 from tests.crash.load import Answer, ServerGone
+from tests.faults import OldFiles
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 async def test_no_failing_call_breaks_a_promise(
+    disk: Path, kernel: Kernel, name: str, fault: Fault, print_figures: PrintFigures
+) -> None:
+    calls = await _sweep(disk, kernel, Files(), OPERATIONS[name], fault)
+    if fault == FIRST_OF_LONG:
+        print_figures("System calls of each operation that failed in turn", f"{calls:>4} {name}")
+
+
+@pytest.mark.crash_long
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_file_system_without_rename_flags_and_unnamed_files_keeps_promises(
     disk: Path, kernel: Kernel, name: str, fault: Fault
 ) -> None:
-    await _sweep(disk, kernel, Files(), OPERATIONS[name], fault)
+    await _sweep(disk, kernel, OldFiles(), OPERATIONS[name], fault)
+
+
+@pytest.mark.crash_long
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_root_in_memory_keeps_promises(
+    quick_folder: Path, kernel: Kernel, name: str, fault: Fault
+) -> None:
+    """Without a barrier, and on the event loop."""
+    await _sweep(quick_folder / "root", kernel, Files(), OPERATIONS[name], fault)
 
 
 async def _sweep(
     root: Path, kernel: Kernel, files: Files, operation: Operation, fault: Fault
-) -> None:
+) -> int:
+    """Returns how many calls there are."""
     async with service_on(root, kernel.beneath(files)) as service:
         await _run(service, kernel, operation, None, 0)
         await service.serves_again(1000)
@@ -44,6 +67,7 @@ async def _sweep(
     assert fresh.ledger.violations(root) == []
     assert os.listdir(root / "new") == []
     assert not (root / "corrupt").exists()
+    return len(calls)
 
 
 async def _run(
