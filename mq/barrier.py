@@ -2,7 +2,8 @@
 
 The crash model it relies on: metadata changes form one ordered log (ext4 with a journal, xfs,
 btrfs), so a power cut keeps a prefix of it, and syncing either folder of a rename makes that rename
-and all earlier changes durable. Unsynced file data may be missing or torn.
+and all earlier changes durable (on btrfs `Files.sync` sees to that). Unsynced file data may be
+missing or torn.
 """
 
 from __future__ import annotations

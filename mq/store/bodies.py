@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import io
 import os
@@ -95,9 +96,18 @@ class Upload(_Stream):
 class Download(_Stream):
     """The body of a large message, piece by piece; closes it at the end."""
 
+    def __init__(self, files: Files, fd: int, length: int, workers: Executor) -> None:
+        super().__init__(files, fd, workers)
+        self._length = length
+
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Raises OSError."""
-        while chunk := await self._run(self._file.read(CHUNK_BYTES)):
+        """Raises OSError, never after the last byte: who has that has the message."""
+        left = self._length
+        while left:
+            chunk = await self._run(self._file.read(min(left, CHUNK_BYTES)))
+            if not chunk:
+                raise OSError(errno.EIO, "the body ends early")
+            left -= len(chunk)
             yield chunk
 
 
@@ -134,7 +144,7 @@ def read_whole(files: Files, message: Received | Peeked) -> bytes:
 
 
 class _BodyFile(io.FileIO):
-    """A large body as a file object. Every write passes `Files.write`."""
+    """A large body as a file object. Every read and write passes `Files`."""
 
     def __init__(self, files: Files, fd: int) -> None:
         super().__init__(fd, "r+b" if _is_writable(fd) else "rb", closefd=False)
@@ -143,6 +153,14 @@ class _BodyFile(io.FileIO):
     def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
         self._files.write(self.fileno(), data)
         return len(data)
+
+    def read(self, size: int | None = -1) -> bytes:
+        assert size is not None
+        assert size >= 0
+        offset = self.tell()
+        data = self._files.read(self.fileno(), size, offset)
+        self.seek(offset + len(data))
+        return data
 
 
 def _is_writable(fd: int) -> bool:

@@ -232,7 +232,7 @@ class Store:
 
     def open_download(self, message: Received | Peeked) -> bodies.Download:
         """The body of a message that came as a file; closes it at the end."""
-        return bodies.Download(self._work.files, message.fd, self._workers)
+        return bodies.Download(self._work.files, message.fd, message.length, self._workers)
 
     async def read_bodies(
         self, messages: Sequence[Received | Peeked], use: Callable[[list[bytes]], T]

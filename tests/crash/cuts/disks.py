@@ -45,11 +45,13 @@ class CutDisk:
         subprocess.run(["mount", "-o", "loop", str(self._image), str(self.path)], check=True)
 
     def unmount(self) -> None:
-        """Wait until no process has a file open."""
-        command = ["umount", str(self.path)]
+        """Wait until no process has a file open, and no other mount namespace the file system."""
+        unmount = ["umount", str(self.path)]
         wait_until(
-            lambda: subprocess.run(command, capture_output=True, check=False).returncode == 0
+            lambda: subprocess.run(unmount, capture_output=True, check=False).returncode == 0
         )
+        find = ["losetup", "--associated", str(self._image)]
+        wait_until(lambda: not subprocess.run(find, capture_output=True, check=True).stdout, 60)
 
     def shut_down(self, flush: int) -> None:
         """From this instant on nothing reaches the disk, and every call fails."""
