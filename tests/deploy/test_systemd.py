@@ -1,0 +1,224 @@
+"""The systemd units: checked as they are, and started for real in a container that boots."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import wait_until
+from tests.deploy.conftest import require, run
+from tests.tidy.sources import REPOSITORY
+
+pytestmark = pytest.mark.timeout(600)
+"""Debian is fetched, installed and booted before the first test."""
+
+UNITS = REPOSITORY / "deploy" / "systemd"
+SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
+URL = "http://127.0.0.1:8080"
+MOST_EXPOSURE = 1.5
+
+FAST_WATCHDOG = "[Service]\nWatchdogSec=2\nTimeoutAbortSec=1\n"
+
+
+class Machine:
+    """A booted container; its processes are reached through their namespaces."""
+
+    def __init__(self, tree: Path, log: Path) -> None:
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot",
+                 "--private-network", "--directory", str(tree)],
+                env=os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"},
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            )  # fmt: skip
+        self._log = log
+        try:
+            wait_until(self._has_booted, 90)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def init(self) -> str:
+        """The container's first process. Looked up anew: another one comes and goes before it."""
+        assert self.process.poll() is None, self._log.read_text()
+        pid = self.process.pid
+        return Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
+
+    def _has_booted(self) -> bool:
+        return self.run("systemctl", "is-system-running", check=False).strip() == "running"
+
+    def run(self, *command: str, check: bool = True) -> str:
+        done = subprocess.run(["nsenter", "--target", self.init, "--all", *command],
+                              check=False, capture_output=True, text=True, timeout=60)  # fmt: skip
+        assert done.returncode == 0 or not check, (command, done.stdout, done.stderr)
+        return done.stdout
+
+    def curl(self, *arguments: str) -> str:
+        """From within the container's network; returns status and body."""
+        return run("nsenter", "--target", self.init, "--net", "curl", "-sS", "--max-time", "30",
+                   "-w", " %{http_code}", *arguments)  # fmt: skip
+
+    def signal(self, name: str) -> None:
+        """To the server's process."""
+        self.run("systemctl", "kill", "--kill-who=main", f"--signal={name}", "mq.service")
+
+    def show(self, unit: str, field: str) -> str:
+        return self.run("systemctl", "show", "--property", field, "--value", unit).strip()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def machine(
+    debian: Path, wheels: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Machine]:
+    require("systemd-nspawn", "nsenter", "curl")
+    tree = tmp_path_factory.mktemp("machine") / "tree"
+    run("cp", "-a", "--reflink=auto", debian, tree)
+    shutil.copytree(wheels, tree / "wheels")
+    run("chroot", tree, "python3", "-m", "venv", "/opt/mq")
+    run("chroot", tree, "/opt/mq/bin/pip", "install", "--quiet", "--no-index", "--find-links",
+        "/wheels", "mq-server")  # fmt: skip
+    for unit in UNITS.glob("mq*.s*"):
+        shutil.copy(unit, tree / "etc" / "systemd" / "system")
+    shutil.copy(UNITS / "mq.conf", tree / "usr" / "lib" / "sysusers.d")
+    drop_in = tree / "etc" / "systemd" / "system" / "mq.service.d" / "test.conf"
+    drop_in.parent.mkdir()
+    drop_in.write_text(FAST_WATCHDOG)
+    run("systemd-sysusers", "--root", tree)
+    run("systemctl", "--root", tree, "enable", "mq.socket", "mq.service", "mq-mover", "mq-reaper")
+    machine = Machine(tree, tmp_path_factory.mktemp("log") / "boot.log")
+    yield machine
+    machine.stop()
+    shutil.rmtree(tree, ignore_errors=True)
+
+
+def _is_active(machine: Machine, unit: str) -> bool:
+    return machine.show(unit, "ActiveState") == "active"
+
+
+def _main_pid(machine: Machine) -> int:
+    return int(machine.show("mq.service", "MainPID"))
+
+
+# As they are
+
+
+def test_units_are_as_systemd_wants_them(tmp_path: Path) -> None:
+    require("systemd-analyze")
+    for path in UNITS.glob("mq*.s*"):
+        # It asks whether each command can be executed, and MQ is not installed on this machine.
+        text = re.sub("/opt/mq/bin/[a-z-]+", "/bin/true", path.read_text())
+        (tmp_path / path.name).write_text(text)
+
+    done = subprocess.run(["systemd-analyze", "verify", *map(str, tmp_path.iterdir())],
+                          check=False, capture_output=True, text=True)  # fmt: skip
+
+    ours = [line for line in done.stderr.splitlines() if "mq" in line]
+    assert (done.returncode, ours) == (0, [])
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_services_have_few_rights(service: str) -> None:
+    require("systemd-analyze")
+    printed = run("systemd-analyze", "security", "--offline=true", UNITS / service)
+
+    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", printed)
+
+    assert found is not None
+    assert float(found[1]) <= MOST_EXPOSURE
+
+
+# In a machine that boots
+
+
+def test_message_survives_kill_and_the_server_comes_back(machine: Machine) -> None:
+    wait_until(lambda: all(_is_active(machine, unit) for unit in SERVICES), 60)
+    assert machine.curl("-X", "PUT", f"{URL}/orders").endswith("201")
+    assert machine.curl("-d", "two coffees", f"{URL}/orders/messages").endswith("201")
+    killed = _main_pid(machine)
+
+    machine.signal("KILL")
+
+    assert machine.curl(f"{URL}/orders/messages") == "two coffees 200"
+    assert _main_pid(machine) not in (0, killed)
+
+
+def test_mover_and_reaper_work_under_their_limits(machine: Machine) -> None:
+    machine.curl("-X", "PUT", f"{URL}/short")
+    machine.curl("-d", "again", f"{URL}/short/messages")
+    machine.run("systemctl", "restart", "mq-mover", "mq-reaper")
+
+    delay, queue = "/var/lib/mq/delay", "/var/lib/mq/queues/short"
+    assert machine.curl(f"{URL}/short/messages") == "again 200"
+    machine.run("sh", "-c", f"touch -d '+1 second' {delay}/short:*")
+
+    wait_until(lambda: machine.run("ls", queue) != "", 20)
+    assert "traceback" not in machine.run("journalctl", "--no-pager", check=False).lower()
+
+
+def test_watchdog_restarts_a_server_that_is_stopped(machine: Machine) -> None:
+    wait_until(lambda: _is_active(machine, "mq.service"), 30)
+    stopped = _main_pid(machine)
+
+    machine.signal("STOP")
+
+    wait_until(lambda: _main_pid(machine) not in (0, stopped), 60)
+    assert machine.curl("-X", "PUT", f"{URL}/after").endswith("201")
+    assert "watchdog" in machine.run("journalctl", "--no-pager", "-u", "mq.service").lower()
+
+
+def test_restart_behind_the_socket_loses_no_request(machine: Machine) -> None:
+    machine.curl("-X", "PUT", f"{URL}/busy")
+    answers: list[str] = []
+    done = threading.Event()
+
+    def publish() -> None:
+        while not done.is_set():
+            answers.append(machine.curl("-d", "body", f"{URL}/busy/messages")[-3:])
+
+    publisher = threading.Thread(target=publish)
+    publisher.start()
+    before = _main_pid(machine)
+    for _ in range(3):
+        seen = len(answers)
+        machine.run("systemctl", "restart", "mq.service")
+        wait_until(lambda seen=seen: len(answers) > seen + 3, 30)  # type: ignore[misc]
+    done.set()
+    publisher.join(60)
+
+    assert _main_pid(machine) != before
+    assert set(answers) == {"201"}
+
+
+def test_reload_keeps_the_process(machine: Machine) -> None:
+    wait_until(lambda: _is_active(machine, "mq.service"), 30)
+    before = _main_pid(machine)
+
+    machine.run("systemctl", "reload", "mq.service")
+
+    assert _main_pid(machine) == before
+    assert machine.curl("-X", "PUT", f"{URL}/reloaded").endswith("201")
+
+
+def test_stop_is_clean(machine: Machine) -> None:
+    started = time.monotonic()
+    machine.run("systemctl", "stop", "mq.socket", "mq.service", "mq-mover", "mq-reaper")
+
+    assert time.monotonic() - started < 30  # the limit after which systemd kills
+    assert [machine.show(unit, "Result") for unit in SERVICES] == ["success"] * 3
