@@ -10,6 +10,7 @@ from contextlib import closing
 from http.client import HTTPConnection
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 import schemathesis
@@ -45,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert "request failed" not in server.log()
 
 
-def _aim(case: Case, message_id: str) -> None:
+def _aim(case: Case[Any], message_id: str) -> None:
     """Most requests are about a queue and a message that are there; none waits for long."""
     if case.meta is not None and case.meta.generation.mode is GenerationMode.POSITIVE:
         chance = zlib.crc32(f"{case.path_parameters}{case.query}".encode())
@@ -74,7 +75,7 @@ def _publish(server: Server) -> str:
 
 @SCHEMA.parametrize()
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
-def test_no_answer_is_undocumented_and_none_is_a_defect(case: Case, server: Server) -> None:
+def test_no_answer_is_undocumented_and_none_is_a_defect(case: Case[Any], server: Server) -> None:
     """What goes together the document cannot say, so a request that it allows may get a 400."""
     _aim(case, _publish(server))
     statuses.add(
