@@ -11,12 +11,23 @@ from pathlib import Path
 import pytest
 
 from mq.config import MoverConfig
-from mq.errors import LeaseMismatch, MessageNotFound
+from mq.errors import IdTaken, LeaseMismatch, MessageNotFound
+from mq.names import MessageId
 from mq.spool.files import Files
 from mq_mover.mover import Mover
 from tests.faults import OldFiles, PlainFiles, WatchedFiles
 from tests.messages import SECOND_NS, names_in, stamp
-from tests.stores import ORDERS, body_of, drain, publish, receive, store_on
+from tests.stores import (
+    ORDERS,
+    batch_of,
+    body_of,
+    draft_of,
+    drain,
+    publish,
+    publish_as,
+    receive,
+    store_on,
+)
 
 
 class OldPlainFiles(OldFiles, PlainFiles):
@@ -198,3 +209,24 @@ async def test_file_system_in_memory_is_never_synced(root: Path) -> None:
             assert files.syncs() == 0
     finally:
         shutil.rmtree(root)
+
+
+async def test_own_ids_delays_and_batches_work_on_all_of_them(
+    root: Path, files: WatchedFiles
+) -> None:
+    async with store_on(root, files) as store:
+        own = MessageId("own")
+        assert not (await publish_as(store, b"body", message_id=own)).is_duplicate
+        assert (await publish_as(store, b"body", message_id=own)).is_duplicate
+        with pytest.raises(IdTaken):
+            await publish_as(store, b"ydob", message_id=own)
+        entries = batch_of(
+            draft_of(b"body", own), draft_of(b"later", delay_seconds=1000), *[draft_of(b"x")] * 5
+        )
+
+        published = await store.publish_batch(ORDERS, entries)
+
+        assert [each.is_duplicate for each in published] == [True, *[False] * 6]
+    assert len(names_in(root / "queues" / "orders")) == 6
+    assert names_in(root / "delay") == [f"orders:{published[1].message_id}"]
+    assert os.listdir(root / "new") == []
