@@ -158,10 +158,6 @@ MAX_REMOVALS = 200
 OWN_ID_WAIT_SECONDS = 10.0
 """How long a publish waits for another one of the same id before it answers 503."""
 
-MAX_BATCH_LINES = 1000
-MAX_BATCH_BYTES = 16 * MIB
-"""How many messages one batch publishes at the most, and how long its lines are together."""
-
 MAX_DELAY_SECONDS = 365 * 86_400
 
 MAX_TOKEN_FILE_BYTES = 256 * KIB

@@ -25,9 +25,6 @@ class Loop:
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
 
-    def call(self, function: Any, *arguments: Any) -> None:
-        self._loop.call_soon_threadsafe(function, *arguments)
-
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -49,12 +46,10 @@ class Blocking:
             return Blocking(value, self._loop)
         if isinstance(value, list):
             return [self._seen(each) for each in value]
-        if inspect.iscoroutine(value):
-            return self._seen(self._loop.run(value))
         if isinstance(value, AsyncIterator):
             return self._each_of(value)
         if inspect.ismethod(value):
-            return lambda *given, **named: self._seen(value(*given, **named))
+            return lambda *given, **named: self._seen(self._loop.run(called(value, given, named)))
         return value
 
     def _each_of(self, values: AsyncIterator[Any]) -> Iterator[Any]:
@@ -65,10 +60,16 @@ class Blocking:
             yield self._seen(value)
 
     def __enter__(self) -> Any:
-        return self._seen(self._one.__aenter__())
+        return self._seen(self._loop.run(self._one.__aenter__()))
 
     def __exit__(self, *error: Any) -> Any:
         return self._loop.run(self._one.__aexit__(*error))
+
+
+async def called(method: Any, given: Any, named: Any) -> Any:
+    """What a method returns; called on the loop, also if it is no coroutine."""
+    result = method(*given, **named)
+    return await result if inspect.isawaitable(result) else result
 
 
 def open_client(kind: str, loop: Loop, *given: Any, **settings: Any) -> Client:
