@@ -25,7 +25,8 @@ from mq_reaper.cli import mq_reaper
 from tests.tidy.sources import REPOSITORY, read_table
 
 COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper}
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/lifecycle.md",
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/client.md",
+             "docs/lifecycle.md",
              "docs/mqctl.md", "docs/operations.md", "docs/protocol.md", "docs/reliability.md",
              "docs/spark.md", "docs/vsqs.md",
              "SECURITY.md"]  # fmt: skip
