@@ -34,7 +34,7 @@ class Effort(NamedTuple):
 
 
 SHORT = Effort(states=200, cut_every=10, depth=1)
-LONG = Effort(states=1_200, cut_every=2, depth=2)
+LONG = Effort(states=500, cut_every=3, depth=2)
 
 
 class Enumerated(NamedTuple):
