@@ -208,6 +208,8 @@ def snapshot(tree: Tree, contents: dict[int, bytes]) -> State:
 
 
 def _without_chance(name: str, number: int) -> str:
+    if "." not in name:
+        return name
     if _UPLOAD.match(name):
         return f".{number:016x}"
     return _DELETED_QUEUE.sub(rf"\g<1>00000000-0000-4000-8000-{number:012}", name)
