@@ -17,7 +17,7 @@ RUNS_A_ROW = 6
 MOST_RUNS = 24
 """In so many runs that come by a sync its loss must show."""
 
-EACH_FOLDER = "a rename is durable with either folder; both, for file systems that log them apart"
+EACH_FOLDER = "a rename is durable with either folder; both are synced so as not to rest on that"
 
 REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     "mq.barrier.SyncBarrier._sync_each: a queue's folder": (
