@@ -85,7 +85,8 @@ def test_each_row_is_written_once(lone_root: Root, tmp_path: Path, rows: str, ma
     done = subprocess.run(
         [sys.executable, "-c", PREPARE + rows + WRITE, lone_root.path, marks],
         check=False, capture_output=True, text=True, cwd=tmp_path, timeout=500,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY),
+                          "SPARK_WORKER_DIR": str(tmp_path / "work")},
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr[-4000:]
