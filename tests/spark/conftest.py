@@ -26,6 +26,17 @@ IS_INSTALLED = importlib.util.find_spec("pyspark") is not None
 collect_ignore_glob = [] if IS_INSTALLED else ["test_[!i]*.py"]
 
 
+TIMEOUT_SECONDS = 400
+"""A JVM starts within seconds, but on a machine with other work within minutes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of this folder's tests, those that say nothing else."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS), append=True)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Two cores, 1 GiB; a task is tried four times. Nothing is registered: Spark finds the source

@@ -74,7 +74,7 @@ def test_the_example_runs_as_a_job(lone_root: Root, tmp_path: Path, spark: Any) 
 
     done = subprocess.run(
         command, check=False, shell=True, capture_output=True, text=True, cwd=REPOSITORY,
-        env=os.environ | {"PATH": path}, timeout=110,
+        env=os.environ | {"PATH": path}, timeout=300,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr[-3000:]

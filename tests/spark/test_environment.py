@@ -149,7 +149,7 @@ def run(code: str, root: Path, variables: dict[str, str]) -> subprocess.Complete
     """A Python whose environment is not activated: its folder is not on PATH."""
     return subprocess.run(
         [sys.executable, "-c", code, str(root)],
-        check=False, capture_output=True, text=True, env=variables, cwd=root.parent, timeout=100,
+        check=False, capture_output=True, text=True, env=variables, cwd=root.parent, timeout=300,
     )  # fmt: skip
 
 
