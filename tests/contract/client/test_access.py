@@ -120,21 +120,25 @@ def test_tls_is_spoken_with_who_is_trusted(
         connect_client(url).queue(orders.name).counts()
 
 
+@pytest.fixture(scope="module")
+def socket_path(
+    start_shared: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """That of a server which asks for no token."""
+    path = tmp_path_factory.mktemp("socket") / "mq.sock"
+    start_shared(f"--socket={path}")
+    return path
+
+
 @pytest.mark.parametrize("form", ["unix:{}", "http+unix://{quoted}", "socket"])
 def test_a_unix_socket_is_as_good_as_a_port(
-    start_server: Callable[..., Server],
-    connect_client: Callable[..., Client],
-    tmp_path: Path,
-    form: str,
+    socket_path: Path, connect_client: Callable[..., Client], form: str
 ) -> None:
-    path = tmp_path / "mq.sock"
-    start_server(f"--socket={path}")
-
     if form == "socket":
-        assert_works(connect_client(socket=path))
+        assert_works(connect_client(socket=socket_path))
     else:
-        url = form.format(path, quoted=str(path).replace("/", "%2F"))
-        assert_works(connect_client(url))
+        quoted = str(socket_path).replace("/", "%2F")
+        assert_works(connect_client(form.format(socket_path, quoted=quoted)))
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from mq import client
-from mq.client import Client, ClientError, Queue, Refused
+from mq.client import Client, ClientError, Queue, QueueNotFound, Refused
 from tests.conftest import Server, wait_until
 from tests.mqctl import without_ours
 from tests.tidy.sources import REPOSITORY, read_table
@@ -43,22 +44,32 @@ def run(program: str, prints: str, server: Server, folder: Path) -> str:
     return output.read_text()
 
 
+@pytest.fixture(scope="module")
+def server(start_shared: Callable[..., Server]) -> Server:
+    return start_shared("--standalone")
+
+
+@pytest.fixture(autouse=True)
+def no_orders(server: Server) -> Iterator[None]:
+    """After each program, which all have a queue of that name."""
+    yield
+    with Client(server.url) as mq, suppress(QueueNotFound):
+        mq.queue("orders").delete()
+
+
 @pytest.mark.parametrize(("program", "prints"), PROGRAMS)
 def test_a_program_prints_what_the_document_shows(
-    program: str, prints: str, start_server: Callable[..., Server], tmp_path: Path
+    program: str, prints: str, server: Server, tmp_path: Path
 ) -> None:
-    assert run(program, prints, start_server("--standalone"), tmp_path) == prints
+    assert run(program, prints, server, tmp_path) == prints
 
 
-def test_the_program_of_the_readme_works(
-    start_server: Callable[..., Server], tmp_path: Path
-) -> None:
+def test_the_program_of_the_readme_works(server: Server, tmp_path: Path) -> None:
     readme = (REPOSITORY / "README.md").read_text()
-    (program,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    programs = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (program,) = [program for program in programs if "mq.client" in program]
 
-    printed = run(program, "two coffees\n", start_server("--standalone"), tmp_path)
-
-    assert printed == "two coffees\n"
+    assert run(program, "two coffees\n", server, tmp_path) == "two coffees\n"
 
 
 def test_every_program_is_run() -> None:
