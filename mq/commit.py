@@ -265,13 +265,16 @@ def _resolve(done: list[_Waiting]) -> None:
 
 class MemoryCommitter:
     """The committer of a root on tmpfs or ramfs, which have no stable medium: no barrier, no
-    thread, each operation runs on the event loop at once."""
+    thread, each operation runs on the event loop at once. Those of one turn of the loop are a
+    batch."""
 
     failure = None
 
     def __init__(self, begin_batch: Callable[[], None], end_calls: Callable[[], None]) -> None:
         self._begin_batch = begin_batch
         self._end_calls = end_calls
+        self._loop = asyncio.get_running_loop()
+        self._has_begun = False
         self.stats = CommitStats()
 
     def is_alive(self) -> bool:
@@ -279,7 +282,10 @@ class MemoryCommitter:
 
     async def run(self, operation: Operation[T], abandoned: Callable[[T], None] | None = None) -> T:
         """Run an operation. Raises what it raises, or StoreUnavailable."""
-        self._begin_batch()
+        if not self._has_begun:
+            self._has_begun = True
+            self._begin_batch()
+            self._loop.call_soon(self._end_batch)
         try:
             while True:
                 next(operation)
@@ -288,11 +294,15 @@ class MemoryCommitter:
             return result
         except OSError as error:
             raise unavailable(error) from error
-        finally:
-            self._end_calls()
+
+    def _end_batch(self) -> None:
+        self._has_begun = False
+        self._end_calls()
 
     async def close(self) -> None:
-        pass
+        """Nothing may be run afterwards."""
+        if self._has_begun:
+            self._end_batch()
 
 
 Committer = GroupCommitter | MemoryCommitter
