@@ -49,9 +49,9 @@ async def _sweep(
     """Returns how many calls there are."""
     async with service_on(root, kernel.beneath(files)) as service:
         await _run(service, kernel, operation, None, 0)
+        calls = list(kernel.calls)
         await service.serves_again(1000)
         descriptors = open_descriptors()
-        calls = list(kernel.calls)
         assert calls
         for index, call in enumerate(calls):
             if fault.code == SHORT_WRITE and call != "write":
