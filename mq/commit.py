@@ -1,10 +1,8 @@
 """Group commit: one barrier serves everyone who waits.
 
-An operation is a generator. What stands before its `yield` are its file calls, in the order that a
-crash may cut; it yields what those calls left unsynced; what stands after runs once that is on
-stable media. The committer takes all pending operations, runs each up to its `yield`, issues one
-barrier, runs them to their end and wakes the event loop once. It does not linger: while a barrier
-runs, the next batch gathers.
+The committer takes all pending operations, runs each up to its `yield`, issues one barrier, runs
+them to their end and wakes the event loop once. It does not linger: while a barrier runs, the next
+batch gathers.
 
 A failed barrier fails its whole batch: StoreUnavailable is raised at each `yield`, where the
 operation takes back the name it made. The committer then refuses everything while it reopens the
@@ -19,8 +17,8 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 import structlog
 
@@ -33,61 +31,11 @@ from mq.config import (
 from mq.errors import StoreUnavailable
 from mq.histogram import CommitStats
 from mq.lifecycle import FIXED_FOLDERS
+from mq.operation import Operation, Waiting, unavailable
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-
-
-Operation = Generator[Unsynced, None, T]
-
-
-class _Waiting:
-    """An operation on its way, and whoever waits for it."""
-
-    __slots__ = ("abandoned", "error", "future", "operation", "result", "unsynced")
-
-    def __init__(self, operation: Operation[Any], future: asyncio.Future[Any]) -> None:
-        self.operation = operation
-        self.future = future
-        self.unsynced: Unsynced | None = None
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.abandoned: Callable[[Any], None] | None = None
-
-    def advance(self, failure: str | None = None) -> None:
-        """Run to the next `yield` or to the end; with `failure`, raise that at the `yield`."""
-        self.unsynced = None
-        try:
-            if failure is None:
-                self.unsynced = next(self.operation)
-            else:
-                self.unsynced = self.operation.throw(StoreUnavailable(failure))
-        except StopIteration as stop:
-            self.result = stop.value
-        except OSError as error:
-            self.error = unavailable(error)
-        except BaseException as error:
-            self.error = error
-
-    def resolve(self) -> None:
-        """On the event loop."""
-        if self.future.cancelled():
-            self.hand_over()
-        elif self.error is None:
-            self.future.set_result(self.result)
-        else:
-            self.future.set_exception(self.error)
-
-    def hand_over(self) -> None:
-        """Give the result, which nobody waits for any more, to `abandoned`."""
-        if self.error is None and self.abandoned is not None:
-            self.abandoned(self.result)
-
-
-def unavailable(error: OSError) -> StoreUnavailable:
-    """What a client is told of a failed file call."""
-    return StoreUnavailable(f"the store cannot do this now: {error.strerror or error}; try again")
 
 
 class GroupCommitter:
@@ -111,7 +59,7 @@ class GroupCommitter:
         self._recover = recover
         self.stats = CommitStats()
         self._loop = asyncio.get_running_loop()
-        self._pending: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._pending: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self._failure: str | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="committer")
@@ -139,7 +87,7 @@ class GroupCommitter:
             raise StoreUnavailable(self._failure)
         if self._pending.qsize() >= MAX_PENDING_OPERATIONS:
             raise StoreUnavailable("too many requests wait for the disk; try again later")
-        waiting = _Waiting(operation, self._loop.create_future())
+        waiting = Waiting(operation, self._loop.create_future())
         self._pending.put(waiting)
         try:
             result: T = await waiting.future
@@ -167,11 +115,11 @@ class GroupCommitter:
             self._refuse_pending(self._failure)
 
     def _run_batches(self) -> None:
-        again: list[_Waiting] = []
+        again: list[Waiting] = []
         while (batch := self._take(again)) is not None:
             again = self._run_batch(batch)
 
-    def _run_batch(self, batch: list[_Waiting]) -> list[_Waiting]:
+    def _run_batch(self, batch: list[Waiting]) -> list[Waiting]:
         """Commit a batch and wake those that are done; returns those that are not."""
         started = time.perf_counter()
         failure = self._commit(batch)
@@ -184,7 +132,7 @@ class GroupCommitter:
             self._reopen(failure)
         return again
 
-    def _take(self, again: list[_Waiting]) -> list[_Waiting] | None:
+    def _take(self, again: list[Waiting]) -> list[Waiting] | None:
         """All that is pending, up to the limit; waits for the first. None when stopping."""
         batch = again
         while len(batch) < MAX_BATCH_OPERATIONS:
@@ -200,7 +148,7 @@ class GroupCommitter:
             batch.append(waiting)
         return batch
 
-    def _commit(self, batch: list[_Waiting]) -> str | None:
+    def _commit(self, batch: list[Waiting]) -> str | None:
         """One batch. Those that stand at another `yield` afterwards join the next batch."""
         self._begin_batch()
         for waiting in batch:
@@ -258,7 +206,7 @@ class GroupCommitter:
         self._loop.call_soon_threadsafe(_resolve, refused)
 
 
-def _resolve(done: list[_Waiting]) -> None:
+def _resolve(done: list[Waiting]) -> None:
     for waiting in done:
         waiting.resolve()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from mq.commit import unavailable
 from mq.config import OWN_ID_WAIT_SECONDS, ServerConfig
 from mq.ctl.runner import Runner
 from mq.errors import StoreUnavailable
 from mq.names import MessageId, QueueName
+from mq.operation import unavailable
 from mq.store.batch import Batch, Entry, seal_batch, take_ids
 from mq.store.workspace import Retry
 from mq.web.batch_lines import parse_batch

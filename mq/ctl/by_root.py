@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from mq.commit import Operation, unavailable
 from mq.config import (
     BUSY_WAIT_SECONDS,
     CHUNK_BYTES,
@@ -29,6 +28,7 @@ from mq.ctl.runner import Runner
 from mq.errors import BodyTooLarge, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
+from mq.operation import Operation, unavailable
 from mq.ready import list_queue
 from mq.spool.files import Files
 from mq.spool.folders import Spool

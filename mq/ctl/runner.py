@@ -7,9 +7,9 @@ import time
 from typing import TypeVar
 
 from mq.barrier import SyncBarrier, Unsynced
-from mq.commit import Operation, unavailable
 from mq.config import RELIST_WAITING_SECONDS, ServerConfig
 from mq.errors import StoreUnavailable
+from mq.operation import Operation, unavailable
 from mq.spool.folders import Spool
 from mq.spool.root import measure_file_system
 from mq.store.workspace import Workspace

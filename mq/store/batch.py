@@ -13,11 +13,11 @@ from typing import NamedTuple
 import structlog
 
 from mq.barrier import Unsynced
-from mq.commit import Operation
 from mq.config import FEW_UNSYNCED
 from mq.errors import IdTaken, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
+from mq.operation import Operation
 from mq.spool.message import Lost
 from mq.spool.sets import (
     Rolled,

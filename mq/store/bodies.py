@@ -15,8 +15,8 @@ from typing import Any, Self, TypeVar
 
 import aiofiles.threadpool
 
-from mq.commit import unavailable
 from mq.config import CHUNK_BYTES
+from mq.operation import unavailable
 from mq.spool.files import Files
 from mq.spool.message import measure_twice
 from mq.store.lease import Received

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mq.barrier import Unsynced
-from mq.commit import Operation
 from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
+from mq.operation import Operation
 from mq.spool.message import NO_LEASE, Held, Lost, hold
 from mq.store.lease import Place, Received, begin_lease, keep_lease, place_in, take_held
 from mq.store.release import end_lease, give_back

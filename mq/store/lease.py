@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import structlog
 
-from mq.commit import Operation
 from mq.config import SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.operation import Operation
 from mq.spool.files import Files
 from mq.spool.message import (
     NO_LEASE,

@@ -14,10 +14,10 @@ import stat
 from collections.abc import Iterable
 
 from mq.barrier import Unsynced
-from mq.commit import Operation
 from mq.errors import IdTaken
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
+from mq.operation import Operation
 from mq.spool.find import find
 from mq.spool.folders import Spool
 from mq.spool.message import Held, Lost, fails_its_seal, measure

@@ -9,10 +9,10 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mq.commit import Operation
 from mq.config import SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.operation import Operation
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import NO_LEASE, Held, due_ns, measure

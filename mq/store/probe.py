@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from mq.barrier import Unsynced
-from mq.commit import Operation
 from mq.lifecycle import Folder
+from mq.operation import Operation
 from mq.spool.files import HIDDEN
 from mq.store.workspace import Workspace
 

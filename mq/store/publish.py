@@ -8,11 +8,11 @@ from typing import NamedTuple
 import structlog
 
 from mq.barrier import Unsynced
-from mq.commit import Operation
 from mq.config import DEFAULT_CONTENT_TYPE
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.operation import Operation
 from mq.spool.message import NO_LEASE, SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal, round_up
 from mq.store.workspace import Retry, Workspace, no_queue
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mq.barrier import Unsynced
-from mq.commit import Operation
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
+from mq.operation import Operation
 from mq.ready import Listing, ReadyQueue
 from mq.spool import queues
 from mq.spool.folders import Spool

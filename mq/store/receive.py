@@ -7,10 +7,10 @@ from typing import NamedTuple
 import structlog
 
 from mq.barrier import Unsynced
-from mq.commit import Operation
 from mq.config import MAX_FETCH_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
+from mq.operation import Operation
 from mq.ready import ReadyQueue
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Lost, hold
 from mq.store.lease import Place, Received, begin_lease, take_held

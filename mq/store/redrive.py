@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mq.barrier import Unsynced
-from mq.commit import Operation
 from mq.config import MAX_FETCH_MESSAGES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
+from mq.operation import Operation
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, NO_LEASE, Lost, hold
 from mq.store.workspace import Retry, Workspace
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mq.commit import Operation
 from mq.lifecycle import Folder
+from mq.operation import Operation
 from mq.spool.message import NO_LEASE, Held, Lost, Seal, hold, redeliver, round_up
 from mq.store.lease import Place, Received, place_in
 from mq.store.workspace import Workspace

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mq.barrier import Unsynced
-from mq.commit import Operation
 from mq.errors import LeaseMismatch, MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.operation import Operation
 from mq.spool.message import Lost, hold
 from mq.store.together import together
 from mq.store.workspace import Retry, Workspace, no_message

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from mq.barrier import Unsynced
-from mq.commit import Operation
 from mq.config import SURVEY_PAUSE_FACTOR
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name, parse_file_name, time_of_key
+from mq.operation import Operation
 from mq.ready import list_queue
 from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool

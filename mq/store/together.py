@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TypeVar, cast
 
 from mq.barrier import Unsynced
-from mq.commit import Operation, unavailable
 from mq.errors import MQError, StoreUnavailable
+from mq.operation import Operation, unavailable
 
 T = TypeVar("T")
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from mq.commit import Operation
 from mq.errors import LeaseMismatch, MessageNotFound
 from mq.lifecycle import Folder
+from mq.operation import Operation
 from mq.spool.message import Held, due_ns, hold, is_due, redeliver
 from mq.store.by_id import Guard, release, take
 from mq.store.lease import Received

@@ -19,11 +19,11 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
-from mq.commit import Operation
 from mq.config import ServerConfig
 from mq.errors import LeaseMismatch, MessageNotFound
 from mq.lifecycle import Folder
 from mq.names import file_name, queue_path
+from mq.operation import Operation
 from mq.ready import list_queue
 from mq.spool.message import SEAL_ATTRIBUTE, Held, hold, redeliver
 from mq.spool.root import open_root

@@ -24,6 +24,7 @@ LEVELS = {
     "mq.transfer": 1,
     "mq.barrier": 2,
     "mq.commit": 2,
+    "mq.operation": 2,
     "mq.fsck.*": 2,
     "mq.ready": 2,
     "mq.store.*": 3,

@@ -12,9 +12,10 @@ import pytest
 
 from mq import commit
 from mq.barrier import SyncBarrier, Unsynced
-from mq.commit import GroupCommitter, MemoryCommitter, Operation
+from mq.commit import GroupCommitter, MemoryCommitter
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
+from mq.operation import Operation
 from mq.spool.folders import Spool
 from tests.faults import SYNCS, Gate, SuspiciousFiles, WatchedFiles
 from tests.messages import names_in

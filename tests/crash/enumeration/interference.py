@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mq.barrier import Unsynced
-from mq.commit import Operation
 from mq.lifecycle import FIXED_FOLDERS
+from mq.operation import Operation
 from tests.crash.enumeration.disk import Disk
 from tests.crash.enumeration.recorder import MODERN, Abilities, RecordedFiles
 from tests.crash.enumeration.sites import running_site

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mq.barrier import SyncBarrier
-from mq.commit import GroupCommitter, Operation
+from mq.commit import GroupCommitter
 from mq.config import ServerConfig
+from mq.operation import Operation
 from mq.spool.files import Files
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
