@@ -1,4 +1,4 @@
-"""A cluster of two executors on this machine: one is killed, tasks run twice by speculation."""
+"""A cluster of two executors on this machine, one of which is killed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ root, marks = sys.argv[1], pathlib.Path(sys.argv[2])
 settings = {
     "spark.ui.enabled": "false", "spark.driver.memory": "1g", "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1", "spark.executor.memory": "512m",
-    "spark.speculation": "true", "spark.speculation.interval": "100ms",
-    "spark.speculation.minTaskRuntime": "500ms", "spark.speculation.multiplier": "1.1",
-    "spark.speculation.quantile": "0.5", "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+    "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
 }
 spark = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=settings).getOrCreate()
 frame = spark.range(0, 200, 1, 4).selectExpr("cast(id as string) value").repartition(4)
@@ -57,17 +55,6 @@ def rows(batches):
         time.sleep(60)
 """
 
-IS_SLOW_ONCE = """
-def rows(batches):
-    yield from batches
-    if TaskContext.get().partitionId() == 1:
-        if first_try("slow"):
-            # Staged, but not sealed yet: until the other attempt has won, or long after.
-            time.sleep(20)
-        else:
-            first_try("speculated")
-"""
-
 WRITE = """
 writer = frame.mapInArrow(rows, "value string").write.format("mq").option("root", root)
 writer.option("queue", "orders").mode("append").save()
@@ -75,22 +62,21 @@ spark.stop()
 """
 
 
-@pytest.mark.parametrize(
-    ("rows", "mark"), [(KILLS_AN_EXECUTOR, "killed"), (IS_SLOW_ONCE, "speculated")]
-)
-def test_each_row_is_written_once(lone_root: Root, tmp_path: Path, rows: str, mark: str) -> None:
+def test_an_executor_that_is_killed_after_it_wrote_writes_each_row_once(
+    lone_root: Root, tmp_path: Path
+) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()
 
     done = subprocess.run(
-        [sys.executable, "-c", PREPARE + rows + WRITE, lone_root.path, marks],
+        [sys.executable, "-c", PREPARE + KILLS_AN_EXECUTOR + WRITE, lone_root.path, marks],
         check=False, capture_output=True, text=True, cwd=tmp_path, timeout=500,
         env=os.environ | {"PYTHONPATH": str(REPOSITORY),
                           "SPARK_WORKER_DIR": str(tmp_path / "work")},
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr[-4000:]
-    assert (marks / mark).exists()
+    assert (marks / "killed").exists()
     written = [path.read_bytes() for path in (lone_root.path / "queues/orders").iterdir()]
     assert sorted(written) == sorted(str(number).encode() for number in range(200))
     assert lone_root.names("spark/stage") == []
