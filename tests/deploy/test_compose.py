@@ -124,6 +124,9 @@ def test_image_holds_what_runs_and_nothing_that_builds(docker: Docker) -> None:
     assert image["Config"]["Labels"]["org.opencontainers.image.title"] == "MQ"
     assert {"mq", "mq-mover", "mq-reaper", "mqctl"} <= set(listing.split())
     assert not {"pip", "wheels", "src", "gcc"} & set(listing.split())
+    folders = docker("run", "--rm", "--network=none", "mq", "stat", "--format=%u %a", "/var/lib",
+                     "/var/lib/mq")  # fmt: skip
+    assert folders.splitlines() == ["0 755", "10001 700"]
 
 
 def test_image_runs_alone_with_a_root_file_system_that_cannot_be_written(docker: Docker) -> None:
@@ -161,6 +164,14 @@ def test_mover_and_reaper_work_beside_the_server(stack: Docker) -> None:
     assert stack.curl(f"{URL}/short/messages?visibility=1") == "again 200"
 
     wait_until(lambda: stack.curl(f"{URL}/short/messages") == "again 200", 30)
+
+
+def test_profiles_add_prometheus_and_the_archive(docker: Docker) -> None:
+    services = set(docker.compose("--profile", "metrics", "--profile", "archive", "config",
+                                  "--services").split())  # fmt: skip
+
+    assert services == {"mq", "mover", "reaper", "prometheus", "archive"}
+    assert set(docker.compose("config", "--services").split()) >= {"mq", "mover", "reaper"}
 
 
 def test_containers_end_at_sigterm(stack: Docker) -> None:
