@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import signal
 import socket
 from collections import Counter
@@ -130,13 +131,11 @@ def test_children_are_not_given_the_variables(
     systemd: Systemd, tmp_path: Path, processes: list[Process]
 ) -> None:
     process = start(systemd, tmp_path, processes, WATCHDOG_USEC="2000000")
-    pid = process.popen.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    wait_until(lambda: len(children.read_text().split()) == 2, 30)
+    children = Path(f"/proc/{process.popen.pid}/task/{process.popen.pid}/children")
+    wait_until(lambda: process.log().count("event=configuration") == 3, 30)
 
-    for child in children.read_text().split():
-        assert b"NOTIFY_SOCKET" not in Path(f"/proc/{child}/environ").read_bytes()
-        assert b"WATCHDOG" not in Path(f"/proc/{child}/environ").read_bytes()
+    environments = [Path(f"/proc/{pid}/environ") for pid in children.read_text().split()]
+    assert not any(re.search(b"NOTIFY|WATCHDOG", each.read_bytes()) for each in environments)
 
 
 def test_without_systemd_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
