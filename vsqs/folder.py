@@ -143,8 +143,12 @@ class Folder:
 
     def refresh(self) -> None:
         """Bring the index up to date, and sweep."""
-        if self._watch is None or self._take_in(self._watch):
+        if self._watch is None:
             self._list()
+        else:
+            # Once more after a listing: it may have missed what was renamed meanwhile.
+            while self._take_in(self._watch):
+                self._list()
         self._sweep()
 
     def wait(self, seconds: float) -> None:

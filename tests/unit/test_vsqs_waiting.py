@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import inotify_simple
@@ -149,15 +151,39 @@ def test_where_the_limit_of_inotify_is_reached_a_receive_is_woken(folder: Path) 
         assert receiver.communicate(timeout=30)[0] == "b'from afar'\n"
 
 
-def test_events_that_were_lost_are_made_up_for(
-    queue: Queue, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def lose_events(folder: Path) -> None:
+    """Let more happen in a folder than a watch keeps."""
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if limit > 100_000:
         pytest.skip(f"this system keeps {limit} events")
     for _ in range(limit // 2 + 10):
         (folder / "x").touch()
         (folder / "x").unlink()
+
+
+def test_events_that_were_lost_are_made_up_for(queue: Queue, folder: Path) -> None:
+    lose_events(folder)
     (folder / "5").write_bytes(b"body")
 
     assert queue.receive(timeout=0) == ("5", b"body")
+
+
+def test_a_listing_that_missed_what_was_renamed_meanwhile_keeps_the_order(
+    queue: Queue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that is read while a file in it is renamed may show neither of its names."""
+    scan = os.scandir
+
+    @contextmanager
+    def scan_and_miss(fd: int) -> Iterator[Iterator[os.DirEntry[str]]]:
+        monkeypatch.setattr(os, "scandir", scan)
+        for name in ("5", "6"):
+            (folder / f"{name}.new").write_text(name)
+            (folder / f"{name}.new").rename(folder / name)
+        with scan(fd) as entries:
+            yield (entry for entry in entries if entry.name != "5")
+
+    lose_events(folder)
+    monkeypatch.setattr(os, "scandir", scan_and_miss)
+
+    assert [queue.receive(timeout=0)[0] for _ in range(2)] == ["5", "6"]
