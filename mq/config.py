@@ -158,6 +158,9 @@ MAX_REMOVALS = 200
 OWN_ID_WAIT_SECONDS = 10.0
 """How long a publish waits for another one of the same id before it answers 503."""
 
+MAX_DONE_MESSAGES = 200_000
+"""Of so many messages, the newest that Spark is done with, a server knows the ids: 20 MB."""
+
 MAX_DELAY_SECONDS = 365 * 86_400
 
 MAX_TOKEN_FILE_BYTES = 256 * KIB

@@ -26,6 +26,7 @@ from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import file_name, parse_file_name
 from mq.spool.claiming import Claim
+from mq.spool.done import name_in_remove
 from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
 from mq.spool.markers import Markers
@@ -170,7 +171,12 @@ class Group:
     def _put_away(self, batch: int, archives: bool) -> None:
         source = f"{self._path}/{batch}"
         if not archives:
-            give_up_set(self._spool, Folder.SPARK, source, self.name)
+            try:
+                done = name_in_remove(self.name, batch)
+                self._spool.move(Folder.SPARK, source, Folder.REMOVE, done)
+            except FileExistsError:
+                # Of an earlier group of that name, which counted from 1 too.
+                give_up_set(self._spool, Folder.SPARK, source, self.name)
             return
         for folder in (ARCHIVE, f"{ARCHIVE}/{self.name}"):
             self._make_folder(folder)

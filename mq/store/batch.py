@@ -112,7 +112,7 @@ class Batch:
             if (first.length, first.crc32) == (draft.length, draft.crc32):
                 return Published(message_id, is_duplicate=True)
             raise IdTaken(f"the batch has another body under {message_id} before this one")
-        twin = open_twin(self._spool, self.queue, draft)
+        twin = open_twin(self._work, self.queue, draft)
         if twin is None:
             return self._add(draft, message_id, is_synced)
         if isinstance(twin, Retry):

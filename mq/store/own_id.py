@@ -11,7 +11,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from mq.barrier import Unsynced
 from mq.errors import IdTaken
@@ -20,13 +20,16 @@ from mq.names import MessageId, QueueName, file_name
 from mq.operation import Operation
 from mq.spool.find import find
 from mq.spool.folders import Spool
-from mq.spool.message import Held, Lost, fails_its_seal, measure
+from mq.spool.libc import birth_ns
+from mq.spool.message import SEAL_ATTRIBUTE, Held, Lost, Seal, fails_its_seal, measure
 from mq.spool.root import FORMAT_FILE
 from mq.spool.sets import hold_set
 from mq.store.publish import Draft, Published, publish
 from mq.store.workspace import Retry, Workspace
 
 _NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
+
+_OUTLIVES_ITS_QUEUE = (f"{Folder.SPARK}/", f"{Folder.REMOVE}/")
 
 _LOCK_BYTES = 7
 """So many bytes of a hash number the bytes that are locked: none lies beyond what off_t counts."""
@@ -50,7 +53,7 @@ def publish_own(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Pu
             return known
         published = yield from publish(work, queue, draft)
         name = file_name(queue, draft.message_id)
-        if work.spool.exists(Folder.NEW, name) and _has_twin(work.spool, queue, draft.message_id):
+        if work.spool.exists(Folder.NEW, name) and _has_twin(work, queue, draft.message_id):
             # It was put there, by a person's mv for example, after the look: ours goes.
             work.spool.move_aside(Folder.NEW, name, Folder.REMOVE, name)
             return (yield from _adopt(work, queue, draft)) or published
@@ -74,14 +77,15 @@ def lock_ids(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> int | 
     return fd if are_locked else None
 
 
-def open_twin(spool: Spool, queue: QueueName, draft: Draft) -> int | Retry | None:
+def open_twin(work: Workspace, queue: QueueName, draft: Draft) -> int | Retry | None:
     """Open the message of the draft's id that is there already, if its body is the same.
 
     None if there is none; a damaged one in `new`, which nobody would be given, is set aside and
     counts for none. Retry.WAIT if its publisher is still at work. Raises IdTaken.
     """
     assert draft.message_id is not None
-    for path in find(spool, queue, draft.message_id):
+    spool = work.spool
+    for path in _find(work, queue, draft.message_id):
         fd = _open(spool, path)
         if fd is None:
             continue
@@ -101,7 +105,7 @@ def open_twin(spool: Spool, queue: QueueName, draft: Draft) -> int | Retry | Non
 def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | Retry | None]:
     """Answer for the message that is there already, if there is one. It may be a crash's leftover,
     whose data nobody has synced: it is durable on return."""
-    twin = open_twin(work.spool, queue, draft)
+    twin = open_twin(work, queue, draft)
     if twin is None or isinstance(twin, Retry):
         return twin
     assert draft.message_id is not None
@@ -114,9 +118,34 @@ def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publish
     return Published(draft.message_id, is_duplicate=True)
 
 
-def _has_twin(spool: Spool, queue: QueueName, message_id: MessageId) -> bool:
+def _has_twin(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
     ours = f"{Folder.NEW}/{file_name(queue, message_id)}"
-    return any(path != ours for path in find(spool, queue, message_id))
+    return any(path != ours for path in _find(work, queue, message_id))
+
+
+def _find(work: Workspace, queue: QueueName, message_id: MessageId) -> Iterator[str]:
+    for path in find(work.spool, work.done, queue, message_id):
+        if not _is_of_an_older_queue(work.spool, queue, path):
+            yield path
+
+
+def _is_of_an_older_queue(spool: Spool, queue: QueueName, path: str) -> bool:
+    """Whether it was published before the queue was made: what Spark has taken is not deleted with
+    its queue, and a queue that is made again knows no ids of the old one."""
+    if not path.startswith(_OUTLIVES_ITS_QUEUE) or path.count("/") == 1:
+        return False
+    made_ns = birth_ns(spool.path(Folder.QUEUES, queue))
+    if made_ns is None:
+        return False
+    try:
+        whole = f"{spool.root}/{path}"
+        seal = Seal.unpack(spool.files.attribute(whole, SEAL_ATTRIBUTE))
+        published_ns = os.stat(whole).st_mtime_ns if seal is None else seal.published_ns
+    except OSError as error:
+        if error.errno in _NO_MESSAGE:
+            return False
+        raise
+    return published_ns < made_ns
 
 
 def _open(spool: Spool, path: str) -> int | None:

@@ -16,6 +16,7 @@ from mq.lifecycle import Folder
 from mq.logs import Once, report_left
 from mq.names import MessageId, MessageIds, QueueName
 from mq.ready import ReadyQueue, ReadyQueues
+from mq.spool.done import DoneBatches
 from mq.spool.folders import Spool
 from mq.store.counts import Counts
 from mq.store.room import default_floor_bytes, find_shortage
@@ -51,6 +52,7 @@ class Workspace:
         self.clock_ns = clock_ns
         self.ids = MessageIds(clock_ns)
         self.ready = ReadyQueues(spool)
+        self.done = DoneBatches(spool)
         self._is_network = is_network
         self.report = Once(report_left)
         self.counts = Counts()

@@ -125,13 +125,18 @@ def test_a_leased_a_delayed_and_a_removed_message_are_found(wire: Wire, queue: s
         "queues/{queue}.dead/one",
         "delay/{queue}.dead:one",
         "new/{queue}:one",
-        "spark/claims/lake/7/3/{queue}:one",
-        "spark/claims/lake/8.open.driver/{queue}:one",
+        "spark/claims/{queue}/7/3/{queue}:one",
+        "spark/claims/{queue}/8.open.driver/{queue}:one",
+        "remove/{queue}:.7/3/{queue}:one",
+        "spark/archive/{queue}/6/0/{queue}:one",
     ],
 )
 def test_it_is_found_wherever_it_can_be(server: Server, wire: Wire, queue: str, place: str) -> None:
     wire.request("PUT", f"/{queue}.dead")
     send(wire, queue, "one")
+    group = server.root / "spark/claims" / queue
+    group.mkdir(parents=True)
+    (group / "floor.7").touch()
     path = server.root / place.format(queue=queue)
     path.parent.mkdir(parents=True, exist_ok=True)
     (server.root / "queues" / queue / "one").rename(path)
@@ -159,6 +164,27 @@ def test_a_queue_made_again_knows_no_id_of_the_old_one(wire: Wire, queue: str) -
 
     for message_id in ("leased", "removed", "ready"):
         assert send(wire, queue, message_id, b"other").status == 201
+
+
+@pytest.mark.parametrize(
+    "place", ["spark/claims/{group}/8/0", "remove/{group}:.7/0", "spark/archive/{group}/7/0"]
+)
+def test_a_queue_made_again_knows_no_id_that_spark_took_from_the_old_one(
+    server: Server, wire: Wire, queue: str, place: str
+) -> None:
+    group = server.root / "spark/claims" / queue
+    group.mkdir(parents=True)
+    (group / "floor.7").touch()
+    folder = server.root / place.format(group=queue)
+    folder.mkdir(parents=True)
+    send(wire, queue, "one")
+    (server.root / "queues" / queue / "one").rename(folder / f"{queue}:one")
+    wire.request("DELETE", f"/{queue}")
+    wire.request("PUT", f"/{queue}")
+
+    assert send(wire, queue, "one", b"other").status == 201
+
+    assert wire.receive(queue).body == b"other"
 
 
 @both_sizes
