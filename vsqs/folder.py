@@ -11,13 +11,11 @@ import os
 import stat
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
 from mq.config import (
-    FOLDER_LOCK_SECONDS,
     RELIST_PAUSE_FACTOR,
     VSQS_LEAD_PAUSE_SECONDS,
     VSQS_MAX_LEAD_SECONDS,
@@ -30,6 +28,7 @@ from mq.spool.root import file_system_kind
 from vsqs.bell import Bell
 from vsqs.index import Index
 from vsqs.names import NEW, UNITS_PER_SECOND, Name, other_unit, parse_name
+from vsqs.turn import Turn
 
 _KEY = "queue"
 _WITHOUT_EVENTS = ("nfs", "cifs", "smb", "9p", "fuse", "ceph", "lustre", "gpfs", "afs", "virtiofs")
@@ -40,8 +39,6 @@ _SAME_TICK_NS = 20_000_000
 
 _TICK_NS = 10_000_000
 """The kernel's clock of mtime may be so far behind (one tick at 100 Hz)."""
-
-_LOCK_PAUSE_SECONDS = 0.0002
 
 
 class FolderDropped(Exception):
@@ -80,6 +77,7 @@ class Folder:
         self.fd = self.files.open_folder(None, os.path.realpath(self.path))
         status = os.fstat(self.fd)
         self._inode = status.st_ino
+        self.turn = Turn(self.files, self.fd, self.unit)
         self._changed_at = self._in_units(status.st_mtime_ns + _TICK_NS)
         self._watch = self._start_watch()
         self._list()
@@ -145,6 +143,10 @@ class Folder:
         """Bring the index up to date, and sweep."""
         if self._watch is None:
             self._list()
+            if self.index.size:
+                # It may have missed what was published meanwhile, but not what is older than all
+                # that it found: so of those the second misses none.
+                self._list()
         else:
             # Once more after a listing: it may have missed what was renamed meanwhile.
             while self._take_in(self._watch):
@@ -272,20 +274,3 @@ class Folder:
                 self._check_new_at[name.time] = time.monotonic() + VSQS_NEW_SECONDS - age
         except FileNotFoundError:
             self.index.discard(name)
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """One publisher at a time gives its message the final name, so that no name appears below
-        one that is there already. A publisher that was stopped holds up the others for
-        FOLDER_LOCK_SECONDS each, no longer; where there are no locks order is what it can be."""
-        deadline = time.monotonic() + FOLDER_LOCK_SECONDS
-        try:
-            while not (is_locked := self.files.lock(self.fd)) and time.monotonic() < deadline:
-                time.sleep(_LOCK_PAUSE_SECONDS)
-        except OSError:
-            is_locked = False
-        try:
-            yield
-        finally:
-            if is_locked:
-                self.files.unlock(self.fd)

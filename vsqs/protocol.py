@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
@@ -73,33 +74,26 @@ def begin(folder: Folder) -> Draft:
 
 def finish(folder: Folder, draft: Draft, capacity: int | None) -> Name | Unpublished:
     """Give a written message its final name: T or, if one that is not below T was published
-    meanwhile, a later one. So whoever takes the oldest never sees an older one appear."""
+    meanwhile, a later one. So whoever takes the oldest never sees an older one appear.
+
+    If that raises OSError the message is discarded as far as the disk allows.
+    """
     name = draft.name
-    with folder.locked():
+    with folder.turn.held():
         folder.refresh()
+        folder.index.newest = max(folder.index.newest, folder.turn.newest())
         if _inode(folder, name) != draft.inode:
             # Swept; or another publisher's by now, who must not lose it to us.
             return Unpublished.SWEPT
         if capacity is not None and folder.index.size >= capacity:
             discard(folder, name)
             return Unpublished.FULL
-        while True:
-            if name.time <= folder.index.newest:
-                later = _rename_to_later(folder, name)
-                if later is None:
-                    return Unpublished.SWEPT
-                name = later
-                continue
-            folder.wait_for(name.time)
-            ready = Name(name.time, READY)
-            try:
-                _move(folder, name, ready)
-            except FileNotFoundError:
-                return Unpublished.SWEPT
-            except FileExistsError:
-                folder.index.add(ready)
-                continue
-            return ready
+        try:
+            return _give_final_name(folder, name)
+        except OSError:
+            with suppress(OSError):
+                discard(folder, name)
+            raise
 
 
 def discard(folder: Folder, name: Name) -> None:
@@ -109,6 +103,27 @@ def discard(folder: Folder, name: Name) -> None:
     except FileNotFoundError:
         pass
     folder.changed(name, None)
+
+
+def _give_final_name(folder: Folder, name: Name) -> Name | Unpublished:
+    while True:
+        if name.time <= folder.index.newest:
+            later = _rename_to_later(folder, name)
+            if later is None:
+                return Unpublished.SWEPT
+            name = later
+            continue
+        folder.wait_for(name.time)
+        folder.turn.give(name.time)
+        ready = Name(name.time, READY)
+        try:
+            _move(folder, name, ready)
+        except FileNotFoundError:
+            return Unpublished.SWEPT
+        except FileExistsError:
+            folder.index.add(ready)
+            continue
+        return ready
 
 
 def _rename_to_later(folder: Folder, name: Name) -> Name | None:

@@ -53,7 +53,7 @@ class Crowd:
         words = tuple(map(str, arguments))
         log = self._place / f"{len(self._logs)}.log"
         self._logs.append(log)
-        if action == "publish":
+        if action != "consume":
             words = (f"{words[0]}.{len(self._logs)}", *words[1:])
         worker = subprocess.Popen(
             [sys.executable, "-m", "tests.crash.vsqs_worker", action, self.folder, log, *words],
@@ -70,7 +70,7 @@ class Crowd:
 
     def begin(self) -> None:
         """Let publishers begin once all are there."""
-        publishers = [w for w, words in self.running.items() if words[0] == "publish"]
+        publishers = [w for w, words in self.running.items() if words[0] != "consume"]
         wait_until(lambda: len(self.said("open")) >= len(publishers), 60)
         for worker in publishers:
             self._go(worker)
@@ -168,14 +168,22 @@ def test_what_killed_consumers_held_comes_back(crowd: Crowd) -> None:
     assert len(published - received) <= size.kills
 
 
-@pytest.mark.parametrize("messages", [800, pytest.param(20_000, marks=LONG_MARKS)])
+STRICT = [
+    ("publish", 800),
+    ("publish_seldom", 320),
+    pytest.param("publish", 20_000, marks=LONG_MARKS),
+    pytest.param("publish_seldom", 8_000, marks=LONG_MARKS),
+]
+
+
+@pytest.mark.parametrize(("publish", "messages"), STRICT)
 def test_one_consumer_receives_in_strict_order_whatever_the_clocks(
-    crowd: Crowd, messages: int
+    crowd: Crowd, publish: str, messages: int
 ) -> None:
     """Each publisher's clock says something else."""
     clocks = (0, -3600, 5, -1, 0, 86_400, -7, 1)
     for number, seconds in enumerate(clocks):
-        crowd.start("publish", number, messages // len(clocks), seconds)
+        crowd.start(publish, number, messages // len(clocks), seconds)
     crowd.start("consume", FOR_EVER)
 
     crowd.begin()

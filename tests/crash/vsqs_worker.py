@@ -1,6 +1,8 @@
 """One publisher or consumer of a VSQS queue, as a process that a test may kill at any time.
 
     python -m tests.crash.vsqs_worker publish FOLDER LOG NAME COUNT CLOCK_SECONDS
+    python -m tests.crash.vsqs_worker publish_seldom FOLDER LOG NAME COUNT CLOCK_SECONDS
+        So seldom that the queue is often empty, and as one that loses file system events.
     python -m tests.crash.vsqs_worker consume FOLDER LOG VISIBILITY_SECONDS
 
 Each line of the log was written, whole, after what it says had returned.
@@ -9,11 +11,15 @@ Each line of the log was written, whole, after what it says had returned.
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
 from pathlib import Path
 
+from mq.spool.arrivals import Arrival, Change, Watch
 from vsqs.queue import Queue
+
+Arrivals = list[Arrival]
 
 
 class Log:
@@ -30,16 +36,30 @@ def read_log(path: Path) -> list[list[str]]:
     return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def publish(folder: str, log: Log, name: str, count: int, clock_seconds: int) -> None:
+def publish(
+    folder: str, log: Log, name: str, count: int, clock_seconds: int, *, pause_seconds: float
+) -> None:
     """Go on behind what the log has; a body is `NAME-NUMBER`."""
     ahead_ns = clock_seconds * 1_000_000_000
     queue = Queue(folder, clock_ns=lambda: time.time_ns() + ahead_ns)
     log.note("open")
     sys.stdin.readline()
     for number in range(count):
+        time.sleep(random.random() * pause_seconds)
         body = f"{name}-{number:06}"
         log.note("published", queue.publish(body.encode()), body)
     log.note("done")
+
+
+def lose_events() -> None:
+    """As if they came faster than they are read."""
+    read = Watch.read
+
+    def lose(watch: Watch, timeout_seconds: float = 0.0, gather_seconds: float = 0.0) -> Arrivals:
+        arrivals = read(watch, timeout_seconds, gather_seconds)
+        return [Arrival("", "", Change.OVERFLOW)] if random.random() < 0.1 else arrivals
+
+    Watch.read = lose  # type: ignore[assignment, method-assign]
 
 
 def consume(folder: str, log: Log, visibility_seconds: float) -> None:
@@ -55,7 +75,12 @@ def consume(folder: str, log: Log, visibility_seconds: float) -> None:
 
 if __name__ == "__main__":
     action, where, log_path, *arguments = sys.argv[1:]
-    if action == "publish":
-        publish(where, Log(log_path), arguments[0], int(arguments[1]), int(arguments[2]))
-    else:
+    if action == "consume":
         consume(where, Log(log_path), float(arguments[0]))
+    else:
+        pause_seconds = 0.0
+        if action == "publish_seldom":
+            lose_events()
+            pause_seconds = 0.1
+        name, count, clock_seconds = arguments[0], int(arguments[1]), int(arguments[2])
+        publish(where, Log(log_path), name, count, clock_seconds, pause_seconds=pause_seconds)

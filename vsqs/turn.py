@@ -1,0 +1,72 @@
+"""Turn: publishers give their messages the final name one after the other, each above the last.
+
+The last one is kept with the folder, in an attribute: a publisher that was asleep while messages
+were published, received and deleted, and one that begins, know it from there.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mq.config import FOLDER_LOCK_SECONDS
+from mq.spool.files import Files
+from vsqs.names import parse_id
+
+_PAUSE_SECONDS = 0.0002
+_CANNOT_KEEP = {errno.EOPNOTSUPP, errno.EPERM, errno.EACCES}
+"""No attributes there, or not for us: somebody else's folder, or one with the sticky bit."""
+
+
+class Turn:
+    """That of all publishers in one folder. `unit` is in the attribute's name: a time in another
+    unit says nothing."""
+
+    def __init__(self, files: Files, folder_fd: int, unit: str) -> None:
+        self._files = files
+        self._fd = folder_fd
+        self._attribute = f"user.vsqs.newest_{unit}"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A publisher that was stopped in its turn holds up the others for FOLDER_LOCK_SECONDS
+        each, no longer; where there are no locks order is what it can be."""
+        try:
+            is_locked = self._wait()
+        except OSError:
+            is_locked = False
+        try:
+            yield
+        finally:
+            if is_locked:
+                self._files.unlock(self._fd)
+
+    def newest(self) -> int:
+        """The time that was given last; -1 if nobody knows."""
+        value = self._files.attribute(self._fd, self._attribute) or b""
+        created = parse_id(value.decode("ascii", "replace"))
+        return -1 if created is None else created
+
+    def give(self, created: int) -> None:
+        """Call it before the name is there: a crash in between leaves a time that nobody has, which
+        does no harm."""
+        try:
+            self._files.set_attribute(self._fd, self._attribute, str(created).encode())
+        except OSError as error:
+            if error.errno not in _CANNOT_KEEP:
+                raise
+
+    def _wait(self) -> bool:
+        """False if its holder did nothing for so long. While others have their turns it is worth
+        waiting, however many they are."""
+        seen, deadline = self.newest(), time.monotonic() + FOLDER_LOCK_SECONDS
+        while not self._files.lock(self._fd):
+            now = time.monotonic()
+            if (newest := self.newest()) != seen:
+                seen, deadline = newest, now + FOLDER_LOCK_SECONDS
+            elif now > deadline:
+                return False
+            time.sleep(_PAUSE_SECONDS)
+        return True
