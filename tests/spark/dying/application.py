@@ -6,6 +6,7 @@ application.py lake|copy ROOT FOLDER LIMIT
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -23,6 +24,7 @@ def main(kind: str, root: str, folder: str, limit: str) -> None:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+    Path(folder, "started").touch()
     source = spark.readStream.format("mq").option("root", root).option("queue", "orders")
     frame = source.option("group", "lake").option("maxMessagesPerTrigger", limit).load()
     if kind == "lake":
