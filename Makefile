@@ -20,6 +20,9 @@ IS_ROOT_ON_DEBIAN := test "$$(id -u)" = 0 && test -e /etc/debian_version
 APT_INSTALL := apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends
 
+# Tests mostly wait, for a process or a disk. More at once are no faster, but more at the mercy of
+# each other.
+TEST_PROCESSES ?= 2
 BENCH_ROOT ?= /tmp
 
 .PHONY: run test crash bench-spark lock lint clean apt
@@ -28,7 +31,7 @@ run: $(VENV)/installed
 	@exec $(VENV)/bin/mq --standalone
 
 test: $(VENV)/installed-dev apt
-	@$(VENV)/bin/python -m pytest
+	@$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES)
 
 crash: $(VENV)/installed-dev apt
 	@$(VENV)/bin/python -m pytest tests/crash tests/spark -m crash_long

@@ -16,9 +16,9 @@ import pytest
 
 from mq.spool.root import file_system_kind
 
+pytest_plugins = ["tests.shares"]
+
 LISTENING = re.compile(r"event=listening url=https?://(?:127\.0\.0\.1|\[::1\]):(\d+)")
-
-
 ADMIN = re.compile(r"event=admin url=https?://127\.0\.0\.1:(\d+)")
 
 

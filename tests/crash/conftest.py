@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -17,25 +18,29 @@ _MEMORY = Path("/dev/shm")
 
 PrintFigures = Callable[[str, str], None]
 
-_FIGURES = pytest.StashKey[dict[str, list[str]]]()
+_FIGURES = "figures: "
 
 
 @pytest.fixture
 def print_figures(request: pytest.FixtureRequest) -> PrintFigures:
     """`print_figures(head, line)` puts a line below that head, which is shown with all its lines
     after the summary of the run."""
-    tables = request.config.stash.setdefault(_FIGURES, {})
 
     def add(head: str, line: str) -> None:
-        tables.setdefault(head, []).append(line)
+        # With the test's report they come from whichever process ran it.
+        request.node.user_properties.append((_FIGURES + head, line))
 
     return add
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    for head, lines in config.stash.get(_FIGURES, {}).items():
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    tables: dict[str, list[str]] = {}
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport) and report.when == "call":
+            for name, line in report.user_properties:
+                if name.startswith(_FIGURES):
+                    tables.setdefault(name.removeprefix(_FIGURES), []).append(str(line))
+    for head, lines in tables.items():
         for line in ("", head, *lines):
             terminalreporter.write_line(line)
 

@@ -152,7 +152,10 @@ def test_ids_more_than_a_day_ahead_are_ignored(now_ns: int, beyond_ns: int, rest
     assert id_time_ns(ids.next()) == now_ns // _NS_PER_MS * _NS_PER_MS
 
 
-@pytest.mark.parametrize("other", ["zzz", "", "x~2", str(uuid.uuid4()), _v1(_YEAR_2100_NS, 1)])
+_V4 = "8f14e45f-ceea-467f-a8d2-3f4b1c6e9a70"
+
+
+@pytest.mark.parametrize("other", ["zzz", "", "x~2", _V4, _v1(_YEAR_2100_NS, 1)])
 def test_ids_do_not_start_above_one_that_is_not_version_7(other: str) -> None:
     ids = MessageIds(lambda: 1_000 * _NS_PER_MS)
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.cuts.bodies import body_of, new_token
+from tests.crash.cuts.bodies import body_of
 from tests.crash.cuts.ledger import Ledger
-from tests.messages import new_id, seal_of, write_message
+from tests.messages import seal_of, write_message
 
-READY, LEASED, REMOVED = new_id(), new_id(), new_id()
-TOKENS: dict[str, str] = {READY: new_token(), LEASED: new_token(), REMOVED: new_token()}
+READY, LEASED, REMOVED = "ready-one", "leased-one", "removed-one"
+TOKENS = {READY: f"{1:032x}", LEASED: f"{2:032x}", REMOVED: f"{3:032x}"}
 LEASE = 0xABC
 VISIBLE = datetime.now(UTC) + timedelta(hours=1)
 
