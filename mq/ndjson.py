@@ -1,111 +1,160 @@
-"""Messages as lines of JSON, for `export` and `import`.
+"""Messages as lines of JSON, `application/x-ndjson`:
 
-    {"id": "...", "body": "two coffees", "content_type": "text/plain"}
+    {"id": "...", "content_type": "text/plain", "body": "two coffees"}
 
-A body that is no UTF-8 stands in base64 as `body_base64`. The form is that of a batch publish, so
-every line of an export may stand in one.
+A body that is no UTF-8 stands in base64 as `body_base64`. A batch, a fetch or peek of many,
+`export` and `import` all have this form, so that what one of them writes another one reads.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-from typing import Any, NamedTuple
+import math
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Collection, Mapping
+from typing import Any, NamedTuple, NoReturn
 
-from mq.config import DEFAULT_CONTENT_TYPE, MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
-from mq.errors import InvalidRequest
+from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
+from mq.errors import InvalidName, InvalidRequest
+from mq.names import MessageId, parse_message_id
 
-_UNUSED = {"state", "lease", "receive_count", "published_at", "visible_at", "damaged", "length"}
-"""What `mqctl recv --json`, `peek --json` and a fetch of many add: it belongs to where it was."""
+MEDIA_TYPE = "application/x-ndjson"
+
+_MEMBERS = frozenset({"body", "body_base64", "id", "delay", "content_type"})
 
 
 class Line(NamedTuple):
-    """One message. `content_type` None is the usual one, `delay_seconds` None is no delay."""
+    """A message to publish. `content_type` None is the usual one."""
 
     body: bytes
-    message_id: str | None = None
+    message_id: MessageId | None = None
     content_type: str | None = None
-    delay_seconds: float | None = None
+    delay_seconds: float = 0.0
 
 
-def write_line(line: Line) -> bytes:
-    """With its line end."""
-    document: dict[str, object] = {}
-    if line.message_id is not None:
-        document["id"] = line.message_id
+def write_line(fields: Mapping[str, object], body: bytes) -> bytes:
+    """One message, with its line end; members of `fields` that are None are left out."""
+    document = _known(fields) | body_member(body)
+    return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+
+
+def body_member(body: bytes | bytearray) -> dict[str, str]:
+    """`body`, or `body_base64`."""
     try:
-        document["body"] = line.body.decode()
+        return {"body": body.decode()}
     except UnicodeDecodeError:
-        document["body_base64"] = base64.b64encode(line.body).decode()
-    if line.content_type not in (None, DEFAULT_CONTENT_TYPE):
-        document["content_type"] = line.content_type
-    if line.delay_seconds is not None:
-        document["delay"] = line.delay_seconds
-    return json.dumps(document).encode() + b"\n"
+        return {"body_base64": b64encode(body).decode()}
 
 
-def parse_line(text: bytes) -> Line:
-    """Raises InvalidRequest."""
+class LongLine:
+    """A line whose body is never whole in memory: always in base64."""
+
+    def __init__(self, fields: Mapping[str, object], body_length: int) -> None:
+        known = json.dumps(_known(fields), ensure_ascii=False).encode()
+        self._head = known[:-1] + b', "body_base64": "'
+        self.length = len(self._head) + 4 * (-(-body_length // 3)) + len(_TAIL)
+
+    async def chunks(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The line, `length` bytes in all, made of the body's chunks."""
+        yield self._head
+        rest = b""
+        async for chunk in body:
+            data = rest + chunk
+            whole = len(data) - len(data) % 3
+            rest = data[whole:]
+            yield b64encode(data[:whole])
+        yield b64encode(rest) + _TAIL
+
+
+_TAIL = b'"}\n'
+
+
+def _known(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def parse_line(text: bytes, passed_over: Collection[str] = ()) -> Line:
+    """A message to publish. Members in `passed_over` may stand there and say nothing; another one
+    that a batch does not know is refused. Raises InvalidRequest, which says what is wrong."""
+    members = _parse_object(text)
+    for name in members:
+        if name not in _MEMBERS and name not in passed_over:
+            known = ", ".join(sorted(_MEMBERS))
+            _refuse(f"unknown member {name!r}; a line takes {known}")
+    return Line(body_of(members), _own_id(members), _content_type(members), _delay(members))
+
+
+def body_of(members: Mapping[str, Any]) -> bytes:
+    """Of a line that was read. Raises InvalidRequest."""
+    if ("body" in members) == ("body_base64" in members):
+        _refuse("give 'body' or 'body_base64', one of them")
+    name = "body" if "body" in members else "body_base64"
+    text = members[name]
+    if not isinstance(text, str):
+        _refuse(f"{name!r} is no string")
     try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise InvalidRequest(f"is no JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise InvalidRequest("is no JSON object")
-    body = _body_of(document)
-    line = Line(
-        body,
-        _string(document, "id"),
-        _content_type(document),
-        _delay(document.pop("delay", None)),
-    )
-    unknown = sorted(document.keys() - _UNUSED)
-    if unknown:
-        raise InvalidRequest(f"has an unknown member {unknown[0]!r}")
-    return line
-
-
-def _body_of(document: dict[str, Any]) -> bytes:
-    if ("body" in document) == ("body_base64" in document):
-        raise InvalidRequest("has to have one of body and body_base64")
-    try:
-        if "body" in document:
-            return str(_string(document, "body")).encode()
-        return base64.b64decode(str(_string(document, "body_base64")), validate=True)
+        return text.encode() if name == "body" else b64decode(text, validate=True)
     except UnicodeEncodeError:
-        raise InvalidRequest("has half a character in its body; use body_base64") from None
-    except binascii.Error:
-        raise InvalidRequest("has a body_base64 that is no base64") from None
+        _refuse("'body' has half of a surrogate pair; send bytes as 'body_base64'")
+    except ValueError as error:
+        _refuse(f"'body_base64' is no base64: {error}")
 
 
-def _string(document: dict[str, Any], name: str) -> str | None:
-    if name not in document:
-        return None
-    value = document.pop(name)
-    if not isinstance(value, str):
-        raise InvalidRequest(f"has a member {name!r} that is no text")
-    return value
+def is_content_type(text: str) -> bool:
+    """Whether it can be kept with a message."""
+    return len(text) <= MAX_CONTENT_TYPE_BYTES and text.isascii() and text.isprintable()
 
 
-def _content_type(document: dict[str, Any]) -> str | None:
-    value = _string(document, "content_type")
-    if value is None:
-        return None
-    if not 0 < len(value) <= MAX_CONTENT_TYPE_BYTES or not (
-        value.isascii() and value.isprintable()
-    ):
-        raise InvalidRequest(
-            f"has a content_type that is not 1 to {MAX_CONTENT_TYPE_BYTES} printable ASCII "
-            "characters"
+def _parse_object(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(
+            text.decode(), object_pairs_hook=_once_each, parse_constant=_refuse_constant
         )
-    return value
+    except UnicodeDecodeError:
+        _refuse("it is not UTF-8")
+    except (ValueError, RecursionError) as error:
+        _refuse(f"it is no JSON: {error}")
+    if not isinstance(found, dict):
+        _refuse('it is no object; write it like {"body": "text"}')
+    return found
 
 
-def _delay(value: object) -> float | None:
-    if value is None:
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        _refuse("a member stands twice; give it once")
+    return members
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    _refuse(f"{name} is no JSON")
+
+
+def _own_id(members: Mapping[str, Any]) -> MessageId | None:
+    if "id" not in members:
         return None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= float(str(value)) <= MAX_DELAY_SECONDS:
-        raise InvalidRequest(f"has a delay that is not 0 to {MAX_DELAY_SECONDS} seconds")
-    return float(str(value))
+    if not isinstance(members["id"], str):
+        _refuse("'id' is no string")
+    try:
+        return parse_message_id(members["id"])
+    except InvalidName as error:
+        _refuse(str(error))
+
+
+def _delay(members: Mapping[str, Any]) -> float:
+    seconds = members.get("delay", 0)
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds <= MAX_DELAY_SECONDS or not math.isfinite(seconds):
+        _refuse(f"'delay' is no number of seconds from 0 to {MAX_DELAY_SECONDS}")
+    return float(seconds)
+
+
+def _content_type(members: Mapping[str, Any]) -> str | None:
+    text = members.get("content_type")
+    if "content_type" in members and not (isinstance(text, str) and is_content_type(text)):
+        _refuse(f"'content_type' has at most {MAX_CONTENT_TYPE_BYTES} printable ASCII characters")
+    return text or None
+
+
+def _refuse(why: str) -> NoReturn:
+    raise InvalidRequest(why)

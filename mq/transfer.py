@@ -16,6 +16,11 @@ from mq.errors import InvalidRequest, MQError
 from mq.ndjson import Line, parse_line, write_line
 from mq.spool.files import Files
 
+_PASSED_OVER = frozenset(
+    {"state", "lease", "receive_count", "published_at", "visible_at", "damaged", "length"}
+)
+"""What `mqctl recv --json`, `peek --json` and a fetch of many add: it belongs to where it was."""
+
 _BATCH_LINES = 100
 _BATCH_BYTES = 4 * 1024 * 1024
 
@@ -54,10 +59,16 @@ def _write_batch(take: Callable[[], Taken | None], output: BinaryIO, most: int) 
     batch: list[Taken] = []
     size = 0
     while len(batch) < most and size < _BATCH_BYTES and (taken := take()) is not None:
-        output.write(write_line(taken.line))
+        output.write(exported(taken.line))
         batch.append(taken)
         size += len(taken.line.body)
     return batch
+
+
+def exported(line: Line) -> bytes:
+    """The line as it is written."""
+    fields = {"id": line.message_id, "content_type": line.content_type}
+    return write_line(fields, line.body)
 
 
 def flush(output: BinaryIO, files: Files) -> None:
@@ -77,10 +88,10 @@ def put_in(lines: BinaryIO, publish: Callable[[Line], object]) -> int:
     for number, text in _lines_of(lines):
         try:
             if len(text) > MAX_LINE_BYTES:
-                raise InvalidRequest(f"is longer than {MAX_LINE_BYTES} bytes")
-            publish(parse_line(text))
+                raise InvalidRequest(f"it is longer than {MAX_LINE_BYTES} bytes")
+            publish(parse_line(text, _PASSED_OVER))
         except MQError as error:
-            error.args = (f"line {number} {error}; {published} messages before it were imported",)
+            error.args = (f"line {number}: {error}; {published} messages before it were imported",)
             raise
         published += 1
     return published

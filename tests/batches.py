@@ -1,4 +1,4 @@
-"""Batches over the wire."""
+"""Batches: their lines, and how they go over the wire."""
 
 from __future__ import annotations
 
@@ -13,6 +13,44 @@ from tests.contract.conftest import (
 )
 
 NDJSON = "application/x-ndjson"
+
+GOOD = b'{"body": "good"}\n'
+BAD_LINES = {
+    b"{": "JSON",
+    b"nonsense": "JSON",
+    b"[]": "object",
+    b'"text"': "object",
+    b"null": "object",
+    b"{}": "'body' or 'body_base64'",
+    b'{"body": "a", "body_base64": "YQ=="}': "one of them",
+    b'{"body": 1}': "'body' is no string",
+    b'{"body": null}': "'body' is no string",
+    b'{"body": "\\ud800"}': "surrogate",
+    b'{"body": "\xff"}': "UTF-8",
+    b'{"body_base64": "Y"}': "base64",
+    b'{"body_base64": "YQ"}': "base64",
+    b'{"body_base64": "Y Q=="}': "base64",
+    b'{"body_base64": "\xc3\xa9"}': "base64",
+    b'{"body": "a", "body": "b"}': "twice",
+    b'{"body": "a", "color": "red"}': "'color'",
+    b'{"body": "a", "Body": "b"}': "'Body'",
+    b'{"body": "a", "id": ""}': "message id",
+    b'{"body": "a", "id": "a/b"}': "message id",
+    b'{"body": "a", "id": 5}': "'id'",
+    b'{"body": "a", "id": null}': "'id'",
+    b'{"body": "a", "delay": -1}': "'delay'",
+    b'{"body": "a", "delay": "5"}': "'delay'",
+    b'{"body": "a", "delay": true}': "'delay'",
+    b'{"body": "a", "delay": null}': "'delay'",
+    b'{"body": "a", "delay": NaN}': "NaN",
+    b'{"body": "a", "delay": 1e999}': "'delay'",
+    b'{"body": "a", "delay": 31536001}': "'delay'",
+    b'{"body": "a", "delay": ' + b"9" * 5000 + b"}": "it is no JSON",
+    b'{"body": "a", "content_type": "caf\xc3\xa9"}': "'content_type'",
+    b'{"body": "a", "content_type": 1}': "'content_type'",
+    b'{"body": ' + b"[" * 100_000 + b"}": "it is no JSON",
+}
+"""Lines that are no message, and what is said of each."""
 
 
 def send(wire: Wire, queue: str, text: bytes, /, **headers: str) -> Answer:

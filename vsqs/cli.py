@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import sys
@@ -14,6 +13,7 @@ import click
 from mq import __version__
 from mq.command import Seconds, exit_codes_text, run
 from mq.errors import CommandFailed, ExitCode
+from mq.ndjson import body_member
 from vsqs.arguments import EXIT_CODES, opened, queue_argument, queue_flags, require_queue
 from vsqs.names import parse_id
 from vsqs.transfer import export_queue, import_queue
@@ -75,18 +75,11 @@ def receive(
     if message_id is None or body is None:
         click.get_current_context().exit(ExitCode.EMPTY)
     if as_json:
-        click.echo(json.dumps({"id": message_id} | _as_text(body)))
+        click.echo(json.dumps({"id": message_id} | body_member(body)))
     else:
         click.echo(f"id={message_id}", err=True)
         sys.stdout.buffer.write(body)
         sys.stdout.buffer.flush()
-
-
-def _as_text(body: bytes) -> dict[str, str]:
-    try:
-        return {"body": body.decode()}
-    except UnicodeDecodeError:
-        return {"body_base64": base64.b64encode(body).decode()}
 
 
 @vsqs.command()

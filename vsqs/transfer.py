@@ -10,9 +10,10 @@ from typing import BinaryIO
 import click
 
 from mq.errors import CommandFailed, ExitCode, InvalidRequest, MQError
-from mq.ndjson import Line, write_line
+from mq.names import MessageId
+from mq.ndjson import Line
 from mq.spool.files import Files
-from mq.transfer import Taken, flush, put_in, take_out
+from mq.transfer import Taken, exported, flush, put_in, take_out
 from vsqs.arguments import opened, queue_argument, queue_flags, require_queue
 from vsqs.queue import Queue
 
@@ -39,7 +40,7 @@ def export_queue(queue: Path, remove: bool, limit: int | None, unit: str, sync: 
             take_out(partial(_take, open_queue), output, limit)
             return
         for number, (message_id, body) in enumerate(open_queue.messages(), start=1):
-            output.write(write_line(Line(body, message_id)))
+            output.write(exported(Line(body, MessageId(message_id))))
             if number == limit:
                 break
         flush(output, Files())
@@ -66,10 +67,10 @@ def _take(queue: Queue) -> Taken | None:
     message_id, body = queue.receive(_VISIBILITY_SECONDS, timeout=0)
     if message_id is None or body is None:
         return None
-    return Taken(Line(body, message_id), partial(queue.delete, message_id))
+    return Taken(Line(body, MessageId(message_id)), partial(queue.delete, message_id))
 
 
 def _publish(queue: Queue, line: Line) -> None:
     if line.delay_seconds:
-        raise InvalidRequest("has a delay, which a VSQS queue does not know")
+        raise InvalidRequest("it has a delay, which a VSQS queue does not know")
     queue.publish(line.body)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from mq import ndjson
 from mq.client.errors import UnexpectedAnswer
 from mq.client.own_ids import read_http_date
 from mq.client.wire import Answer
 from mq.config import DEFAULT_CONTENT_TYPE
+from mq.errors import InvalidRequest
 from mq.names import MessageId, QueueName
 
 Body = bytes | bytearray | memoryview | str
@@ -111,18 +112,12 @@ def content_type_of(message: NewMessage) -> str | None:
 
 def write_line(message: NewMessage, message_id: MessageId) -> bytes:
     """A line of a batch."""
-    body = bytes_of(message.body)
-    line: dict[str, object] = {"id": message_id}
-    try:
-        line["body"] = body.decode()
-    except UnicodeDecodeError:
-        line["body_base64"] = b64encode(body).decode()
-    content_type = content_type_of(message)
-    if content_type is not None:
-        line["content_type"] = content_type
-    if message.delay:
-        line["delay"] = message.delay
-    return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+    fields = {
+        "id": message_id,
+        "content_type": content_type_of(message),
+        "delay": message.delay or None,
+    }
+    return ndjson.write_line(fields, bytes_of(message.body))
 
 
 def read_delivery(queue: QueueName, answer: Answer, asked_seconds: float | None) -> Delivery:
@@ -235,9 +230,8 @@ def _document(text: bytes) -> dict[str, Any]:
 
 def _body(fields: Mapping[str, Any]) -> bytes:
     try:
-        text = fields.get("body")
-        return b64decode(fields["body_base64"]) if text is None else str(text).encode()
-    except (ValueError, LookupError, TypeError):
+        return ndjson.body_of(fields)
+    except InvalidRequest:
         raise unexpected("has a message without a body") from None
 
 

@@ -27,6 +27,7 @@ from mq.client.retries import Context, ask
 from mq.client.wire import Operation, Pause, Request
 from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES
 from mq.names import MessageId, QueueName, parse_message_id
+from mq.ndjson import MEDIA_TYPE
 
 _RENEWALS_PER_LEASE = 3
 """Two may fail before a lease is lost."""
@@ -75,7 +76,7 @@ def publish_many(
             "POST",
             f"/{queue}/messages?batch",
             part.data,
-            {"Content-Type": "application/x-ndjson"},
+            {"Content-Type": MEDIA_TYPE},
         )
         yield from ask(context, request)
         published += part.ids

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode
 from collections.abc import Mapping
 from http.client import HTTPException, HTTPResponse
 from io import BytesIO
@@ -11,7 +10,8 @@ from typing import Any, NoReturn
 
 from mq.config import DEFAULT_CONTENT_TYPE
 from mq.ctl.access import Counts, Message
-from mq.errors import CommandFailed, ExitCode
+from mq.errors import CommandFailed, ExitCode, InvalidRequest
+from mq.ndjson import body_of
 
 
 def counts_of(document: Mapping[str, Any]) -> Counts:
@@ -39,8 +39,7 @@ def message_in(line: bytes) -> Message:
     """A line of an answer in ndjson."""
     try:
         found = json.loads(line)
-        text = found.get("body")
-        body = b64decode(found["body_base64"]) if text is None else text.encode()
+        body = body_of(found)
         return Message(
             message_id=found["id"],
             state=found["state"],
@@ -53,7 +52,7 @@ def message_in(line: bytes) -> Message:
             body=BytesIO(body),
             is_damaged=found.get("damaged", False),
         )
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, InvalidRequest):
         not_of_mq("broke off, or has a line that is no message")
 
 

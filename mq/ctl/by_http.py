@@ -20,6 +20,7 @@ from mq.ctl.answers import AnswerBody, counts_of, header_of, message_in, message
 from mq.ctl.connect import Credentials, admin_url, connect, prefix_of
 from mq.errors import CommandFailed, ExitCode
 from mq.names import MessageId, QueueName
+from mq.ndjson import MEDIA_TYPE
 
 _REDRIVE_SECONDS = 600.0
 """How long a dead letter is hidden while it is published anew."""
@@ -91,7 +92,7 @@ class HttpAccess:
         return MessageId(header_of(answer, "X-Message-Id"))
 
     def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
-        headers = {"Content-Type": "application/x-ndjson"}
+        headers = {"Content-Type": MEDIA_TYPE}
         answer = self._ask("POST", f"/{queue}/messages?batch", lines, headers)
         try:
             return [MessageId(json.loads(line)["id"]) for line in answer.read().splitlines()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import stat
@@ -17,6 +16,7 @@ import click
 from mq.config import CHUNK_BYTES
 from mq.ctl.access import Counts, Message
 from mq.errors import CommandFailed, ExitCode
+from mq.ndjson import body_member
 
 Write = Callable[[bytes], object]
 
@@ -85,11 +85,7 @@ def write_document(message: Message, write: Write) -> None:
     }
     body = bytearray()
     _copy(message, body.extend)
-    try:
-        document["body"] = body.decode()
-    except UnicodeDecodeError:
-        document["body_base64"] = base64.b64encode(body).decode()
-    write(json.dumps(document).encode() + b"\n")
+    write(json.dumps(document | body_member(body)).encode() + b"\n")
 
 
 @contextmanager

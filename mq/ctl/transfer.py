@@ -15,8 +15,8 @@ from mq.ctl.access import Access, Message
 from mq.ctl.arguments import Queue
 from mq.ctl.settings import everywhere, opened, settings_of
 from mq.errors import CommandFailed, ExitCode, LeaseMismatch, MessageNotFound, MQError
-from mq.names import MessageId, QueueName, parse_message_id
-from mq.ndjson import Line, write_line
+from mq.names import MessageId, QueueName
+from mq.ndjson import Line
 
 _queue = click.argument("queue", type=Queue())
 
@@ -80,6 +80,8 @@ def import_queue(context: click.Context, queue: QueueName, file: BinaryIO) -> No
 
 def _copy(access: Access, queue: QueueName, limit: int | None, output: BinaryIO) -> None:
     """Raises CommandFailed if not all could be copied."""
+    from mq.transfer import exported
+
     ready = access.describe_queue(queue).ready
     wanted = ready if limit is None else min(limit, ready)
     written, damaged = 0, []
@@ -88,7 +90,7 @@ def _copy(access: Access, queue: QueueName, limit: int | None, output: BinaryIO)
         if message.is_damaged:
             damaged.append(message.message_id)
         else:
-            output.write(write_line(line))
+            output.write(exported(line))
             written += 1
     if damaged:
         raise CommandFailed(
@@ -117,7 +119,7 @@ def _line_of(message: Message) -> Line:
             f"{message.length} bytes; if it was received, it comes back when its lease ends",
         )
     usual = message.content_type == DEFAULT_CONTENT_TYPE
-    return Line(body, message.message_id, None if usual else message.content_type)
+    return Line(body, MessageId(message.message_id), None if usual else message.content_type)
 
 
 def _remove(access: Access, queue: QueueName, message: Message) -> bool:
@@ -135,10 +137,9 @@ def _remove(access: Access, queue: QueueName, message: Message) -> bool:
 
 def _publish(access: Access, queue: QueueName, line: Line) -> None:
     """Raises MQError."""
-    message_id = None if line.message_id is None else parse_message_id(line.message_id)
     try:
         access.publish(
-            queue, io.BytesIO(line.body), line.content_type, message_id, line.delay_seconds or 0.0
+            queue, io.BytesIO(line.body), line.content_type, line.message_id, line.delay_seconds
         )
     except MQError as error:
         error.args = (f"cannot be published: {error}",)

@@ -14,9 +14,9 @@ from mq.errors import (
     InvalidRequest,
     UnsupportedMediaType,
 )
+from mq.ndjson import MEDIA_TYPE
 from mq.store.publish import Published
 from mq.store.store import Store
-from mq.web import ndjson
 from mq.web.batch_lines import parse_batch
 from mq.web.bodies import Limit, read_large_body, read_small_body
 from mq.web.parameters import Target, read_content_type, refuse_together
@@ -39,9 +39,9 @@ async def publish_batch(store: Store, request: web.BaseRequest, target: Target) 
 
 def _check_headers(request: web.BaseRequest) -> None:
     media_type = (read_content_type(request) or "none").partition(";")[0].strip().lower()
-    if media_type != ndjson.MEDIA_TYPE:
+    if media_type != MEDIA_TYPE:
         raise UnsupportedMediaType(
-            f"a batch has the header Content-Type: {ndjson.MEDIA_TYPE}; this one has {media_type}"
+            f"a batch has the header Content-Type: {MEDIA_TYPE}; this one has {media_type}"
         )
     if "X-Message-Id" in request.headers:
         raise InvalidRequest("header X-Message-Id: in a batch each line has its own 'id'")
@@ -51,7 +51,7 @@ def _answer(published: list[Published]) -> web.Response:
     """201 if anything of it is new."""
     is_new = any(not each.is_duplicate for each in published)
     lines = b"".join(json.dumps(_fields(each)).encode() + b"\n" for each in published)
-    return web.Response(status=201 if is_new else 200, body=lines, content_type=ndjson.MEDIA_TYPE)
+    return web.Response(status=201 if is_new else 200, body=lines, content_type=MEDIA_TYPE)
 
 
 def _fields(published: Published) -> dict[str, object]:

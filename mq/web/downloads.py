@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from aiohttp import web
 
 from mq.config import MAX_FETCH_BYTES
+from mq.ndjson import MEDIA_TYPE, LongLine, write_line
 from mq.store.lease import Received
 from mq.store.peek import Peeked
 from mq.store.store import Store
-from mq.web.ndjson import MEDIA_TYPE, LongLine, lines
 
 Message = Received | Peeked
 
@@ -39,7 +39,9 @@ async def answer_lines(
         async with store.open_download(messages[0]) as download:
             chunks = line.chunks(download.chunks())
             return await _stream(request, headers, line.length, chunks)
-    body = await store.read_bodies(messages, lambda bodies: lines(zip(fields, bodies, strict=True)))
+    body = await store.read_bodies(
+        messages, lambda bodies: b"".join(map(write_line, fields, bodies))
+    )
     return web.Response(body=body, headers=headers)
 
 

@@ -11,8 +11,8 @@ from aiohttp import web
 from mq.config import MAX_CONTENT_TYPE_BYTES
 from mq.errors import InvalidRequest
 from mq.names import MessageId, QueueName, parse_message_id
+from mq.ndjson import is_content_type
 from mq.store.by_id import Guard
-from mq.web.batch_lines import is_content_type
 
 _EMPTY_ELEMENTS = " \t,"
 """Stand for nothing in a list (RFC 9110, section 5.6.1)."""

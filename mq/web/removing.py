@@ -9,8 +9,8 @@ from aiohttp import web
 from mq.config import MAX_REMOVALS
 from mq.errors import InvalidRequest, MQError
 from mq.names import MessageId, parse_message_id
+from mq.ndjson import MEDIA_TYPE
 from mq.store.store import Store
-from mq.web import ndjson
 from mq.web.parameters import Target, read_leases
 from mq.web.problems import PROBLEMS, problem_document
 
@@ -25,7 +25,7 @@ async def remove(store: Store, request: web.BaseRequest, target: Target) -> web.
     if not any(outcomes):
         return web.Response(status=202)
     lines = b"".join(_line(*each) for each in zip(ids, outcomes, strict=True))
-    return web.Response(status=207, body=lines, content_type=ndjson.MEDIA_TYPE)
+    return web.Response(status=207, body=lines, content_type=MEDIA_TYPE)
 
 
 def _read_ids(text: str) -> list[MessageId]:

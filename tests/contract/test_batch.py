@@ -10,6 +10,8 @@ import pytest
 
 from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES
 from tests.batches import (
+    BAD_LINES,
+    GOOD,
     NDJSON,
     answer_lines,
     ids_of,
@@ -80,44 +82,6 @@ def test_the_last_line_needs_no_end_and_empty_lines_are_passed_over(
     assert len(ids_of(send(wire, queue, text))) == 2
 
     assert [each.body for each in receive_all(wire, queue)] == [b"a", b"b"]
-
-
-GOOD = b'{"body": "good"}\n'
-BAD_LINES = {
-    b"{": "JSON",
-    b"nonsense": "JSON",
-    b"[]": "object",
-    b'"text"': "object",
-    b"null": "object",
-    b"{}": "'body' or 'body_base64'",
-    b'{"body": "a", "body_base64": "YQ=="}': "one of them",
-    b'{"body": 1}': "'body' is no string",
-    b'{"body": null}': "'body' is no string",
-    b'{"body": "\\ud800"}': "surrogate",
-    b'{"body": "\xff"}': "UTF-8",
-    b'{"body_base64": "Y"}': "base64",
-    b'{"body_base64": "YQ"}': "base64",
-    b'{"body_base64": "Y Q=="}': "base64",
-    b'{"body_base64": "\xc3\xa9"}': "base64",
-    b'{"body": "a", "body": "b"}': "twice",
-    b'{"body": "a", "color": "red"}': "'color'",
-    b'{"body": "a", "Body": "b"}': "'Body'",
-    b'{"body": "a", "id": ""}': "message id",
-    b'{"body": "a", "id": "a/b"}': "message id",
-    b'{"body": "a", "id": 5}': "'id'",
-    b'{"body": "a", "id": null}': "'id'",
-    b'{"body": "a", "delay": -1}': "'delay'",
-    b'{"body": "a", "delay": "5"}': "'delay'",
-    b'{"body": "a", "delay": true}': "'delay'",
-    b'{"body": "a", "delay": null}': "'delay'",
-    b'{"body": "a", "delay": NaN}': "NaN",
-    b'{"body": "a", "delay": 1e999}': "'delay'",
-    b'{"body": "a", "delay": 31536001}': "'delay'",
-    b'{"body": "a", "delay": ' + b"9" * 5000 + b"}": "line 3",
-    b'{"body": "a", "content_type": "caf\xc3\xa9"}': "'content_type'",
-    b'{"body": "a", "content_type": 1}': "'content_type'",
-    b'{"body": ' + b"[" * 100_000 + b"}": "line 3",
-}
 
 
 @pytest.mark.parametrize("line", BAD_LINES)
