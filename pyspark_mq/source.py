@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -43,8 +45,11 @@ class MqDataSource(DataSource):  # type: ignore[misc]
         return BatchReader(parse_options(self.options, BATCH_READ))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        _require_own_schema(schema)
-        return StreamReader(parse_options(self.options, STREAM_READ))
+        try:
+            _require_own_schema(schema)
+            return StreamReader(parse_options(self.options, STREAM_READ))
+        except BadOption as error:
+            return RefusedReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = parse_options(self.options, BATCH_WRITE)
@@ -55,6 +60,26 @@ class MqDataSource(DataSource):  # type: ignore[misc]
         options = parse_options(self.options, STREAM_WRITE)
         check_columns(schema, options.queues, overwrite)
         return StreamWriter(options)
+
+
+class RefusedReader(DataSourceStreamReader):  # type: ignore[misc]
+    """Says what is wrong when it is asked: PySpark hides an error of `streamReader` behind one of
+    its own."""
+
+    def __init__(self, error: BadOption) -> None:
+        self._error = error
+
+    def initialOffset(self) -> NoReturn:
+        raise self._error
+
+    def latestOffset(self, *_: object) -> NoReturn:
+        raise self._error
+
+    def partitions(self, *_: object) -> NoReturn:
+        raise self._error
+
+    def read(self, *_: object) -> NoReturn:
+        raise self._error
 
 
 def _require_own_schema(schema: StructType) -> None:

@@ -9,6 +9,9 @@
     roll      the winners' messages go to their queues, by renames; any server's sweep can finish it
     clean     losers go to `remove`; once a later batch is committed its forerunners' files go too
 
+Only the greatest batch of a job is ever rolled forward: it was committed when all before it were
+done. So a driver that was thought dead, and links a batch whose file went long ago, adds nothing.
+
 A job is a query, an application (`txnAppId`), or a write of its own, whose name begins with a dot.
 """
 
@@ -50,7 +53,7 @@ def last_committed(spool: Spool, job: str) -> int | None:
 def commit(spool: Spool, job: str, batch: int, winners: list[str]) -> None:
     """Let the winners count, and bring their messages to their queues. Durable on return.
 
-    If the batch is committed already, what it was committed with counts. A crash before the link
+    If the batch, or a later one, is committed already, nothing is added. A crash before the link
     leaves sets that never count; after it, sets that a sweep rolls forward. Raises
     StoreUnavailable, OSError.
     """
@@ -70,11 +73,13 @@ def commit(spool: Spool, job: str, batch: int, winners: list[str]) -> None:
     if finish(spool, job, batch, STAGE_LOCK_SECONDS) is None:
         raise StoreUnavailable(f"batch {batch} of {job} is held by somebody else; try again")
     files.sync_file_system(spark)
-    forget_before(spool, job, batch)
+    forget_before(spool, job, last_committed(spool, job) or batch)
 
 
 def is_committed(spool: Spool, job: str, batch: int) -> bool:
-    return spool.exists(Folder.SPARK, f"{TXN}/{job}/{batch}")
+    """Or a later one is, which means that this one is done and forgotten."""
+    last = last_committed(spool, job)
+    return last is not None and last >= batch
 
 
 def finish(spool: Spool, job: str, batch: int, patience_seconds: float) -> int | None:
@@ -84,7 +89,8 @@ def finish(spool: Spool, job: str, batch: int, patience_seconds: float) -> int |
     after that time.
     """
     delivered = 0
-    for name in _winners(spool, job, batch):
+    winners = _winners(spool, job, batch) if last_committed(spool, job) == batch else []
+    for name in winners:
         rolled = _roll(spool, f"{STAGE}/{job}/{batch}/{name}", patience_seconds)
         if rolled is None:
             return None

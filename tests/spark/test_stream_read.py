@@ -146,6 +146,14 @@ def test_messages_can_be_archived_instead_of_removed(lake: Lake) -> None:
     assert lake.root.names("remove") == []
 
 
+def test_an_option_that_a_stream_has_not_is_named(lake: Lake) -> None:
+    with pytest.raises(Exception, match="option states: not for this kind") as caught:
+        lake.run(states="ready")
+
+    # PySpark's own, about a reader that it has not got.
+    assert "UnboundLocalError" not in str(caught.value)
+
+
 def test_a_queue_that_does_not_exist_fails_the_query(lake: Lake) -> None:
     with pytest.raises(Exception, match="there is no queue refunds"):
         lake.run(queue="refunds")

@@ -110,6 +110,25 @@ def test_a_batch_that_is_tried_again_is_adopted(spool: Spool) -> None:
     assert staged(spool) == []
 
 
+@pytest.mark.parametrize("comes_first", ["its own commit", "a server's sweep"])
+def test_a_driver_that_was_thought_dead_adds_nothing_to_a_batch_long_done(
+    spool: Spool, comes_first: str
+) -> None:
+    for batch, body in enumerate((b"one", b"two")):
+        commit(spool, "query", batch, [stage(spool, f"0-{batch}", body, batch=batch)])
+    late = stage(spool, "0-9", b"one", batch=0)
+    assert not (spool.root / "spark/txn/query/0").exists()
+
+    if comes_first == "a server's sweep":
+        (spool.root / "spark/txn/query/0").write_text(f"{late}\n")
+        sweep(spool)
+    commit(spool, "query", 0, [late])
+
+    assert bodies(spool) == [b"one", b"two"]
+    assert staged(spool) == []
+    assert [path.name for path in (spool.root / "spark/txn/query").iterdir()] == ["1"]
+
+
 @pytest.mark.parametrize("renames", range(5))
 def test_a_crash_of_the_driver_in_the_middle_is_finished_by_a_sweep(
     spool: Spool, files: DyingFiles, renames: int
