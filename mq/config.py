@@ -75,6 +75,10 @@ FIRST_REQUEST_SECONDS = 1.0
 SHUTDOWN_SECONDS = 10.0
 """How long a stopping server lets requests finish before it cuts them off."""
 
+CLAIM_MESSAGES = 100_000
+"""How many messages a batch of a Spark stream has at the most, unless the query says otherwise: its
+driver holds their names in memory."""
+
 STAGE_KEEP_SECONDS = 86_400
 """What a Spark job has staged is given up if it did not commit and nothing came for so long."""
 

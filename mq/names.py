@@ -26,6 +26,7 @@ _MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 _UUID = re.compile(
     r"([0-9a-f]{8})-([0-9a-f]{4})-([17])([0-9a-f]{3})-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 )
+_OWN_ID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 _NS_PER_MS = 1_000_000
 _DAY_MS = 86_400_000
@@ -124,8 +125,7 @@ def time_of_key(key: str) -> int:
 
 def is_v7(message_id: str) -> bool:
     """Whether it is a UUIDv7 as we write it, in lower case."""
-    match = _UUID.fullmatch(message_id)
-    return match is not None and match[3] == "7"
+    return _OWN_ID.fullmatch(message_id) is not None
 
 
 class MessageIds:

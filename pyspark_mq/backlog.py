@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import os
-from collections import deque
+from collections.abc import Iterator
+from itertools import chain, islice, repeat
 
 from mq.lifecycle import Folder
 from mq.names import (
@@ -28,44 +30,56 @@ class Backlog:
     def __init__(self, spool: Spool, patterns: tuple[str, ...]) -> None:
         self._spool = spool
         self._patterns = patterns or ("*",)
-        self._waiting: deque[tuple[str, QueueName]] = deque()
+        self._waiting: Iterator[tuple[str, QueueName]] = iter(())
+        self._put_back: list[tuple[str, QueueName]] = []
+        self._count = 0
         self._is_frozen = False
 
     def freeze(self) -> None:
         """What waits now is all there will be."""
-        self._waiting = self._list()
+        self._list()
         self._is_frozen = True
 
     def look(self) -> int:
         """How many messages `pop` has, at the most; lists the queues if it has none."""
-        if not self._waiting and not self._is_frozen:
-            self._waiting = self._list()
-        return len(self._waiting)
+        if not self._count and not self._is_frozen:
+            self._list()
+        return self._count
 
     def pop(self) -> tuple[QueueName, MessageId] | None:
         """The oldest; it may be gone from its queue by now."""
-        if not self._waiting:
-            return None
-        key, queue = self._waiting.popleft()
-        return queue, MessageId(id_of_key(key))
+        popped = self.pop_many(1)
+        return popped[0] if popped else None
+
+    def pop_many(self, count: int) -> list[tuple[QueueName, MessageId]]:
+        """The oldest, as many as there are."""
+        popped = list(islice(chain(self._put_back, self._waiting), count))
+        self._put_back.clear()
+        self._count -= len(popped)
+        return [(queue, MessageId(id_of_key(key))) for key, queue in popped]
 
     def put_back(self, queue: QueueName, message_id: MessageId) -> None:
         """The one that `pop` gave last is for the next batch."""
-        self._waiting.appendleft((self._key(queue, message_id), queue))
+        self._put_back.append((self._key(queue, message_id), queue))
+        self._count += 1
 
     def count(self) -> int:
         """How many messages wait in the queues now."""
         return sum(sum(map(is_message_id, self._names(queue))) for queue in self._queues())
 
-    def _list(self) -> deque[tuple[str, QueueName]]:
-        return deque(
-            sorted(
-                (self._key(queue, MessageId(name)), queue)
-                for queue in self._queues()
-                for name in self._names(queue)
-                if is_message_id(name)
-            )
-        )
+    def _list(self) -> None:
+        queues = self._queues()
+        keys = [sorted(self._keys(queue)) for queue in queues]
+        self._count = sum(map(len, keys))
+        # A string for each message and no more: there may be millions.
+        self._waiting = heapq.merge(*map(zip, keys, map(repeat, queues)))
+
+    def _keys(self, queue: QueueName) -> Iterator[str]:
+        for name in self._names(queue):
+            if is_v7(name):
+                yield name
+            elif is_message_id(name):
+                yield self._key(queue, MessageId(name))
 
     def _queues(self) -> list[QueueName]:
         existing = [name for name in self._spool.names(Folder.QUEUES) if is_queue_name(name)]

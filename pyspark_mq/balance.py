@@ -17,13 +17,14 @@ MESSAGE_BYTES = 16 * KIB
 class Shares:
     """Deals items out one by one, each to the share that has least so far."""
 
-    def __init__(self, count: int) -> None:
-        self._heap = [(0, share) for share in range(count)]
+    def __init__(self, count: int, first: int = 0) -> None:
+        """`first` is the share that gets the first item, counted around."""
+        self._heap = [(0, place, (place + first) % count) for place in range(count)]
 
     def next_for(self, length: int) -> int:
         """The number of the share that takes a message of so many bytes."""
-        total, share = self._heap[0]
-        heapq.heapreplace(self._heap, (total + length + MESSAGE_BYTES, share))
+        total, place, share = self._heap[0]
+        heapq.heapreplace(self._heap, (total + length + MESSAGE_BYTES, place, share))
         return share
 
 

@@ -162,7 +162,7 @@ def _open(spool: Spool, place: Place) -> OpenedMessage | None:
         ways.append((Folder.REMOVE, flat))
     for folder, name in ways:
         try:
-            fd = spool.files.open_message(spool.fd(folder), name)
+            fd = spool.files.open_to_look(spool.fd(folder), name)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
                 continue

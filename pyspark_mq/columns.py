@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -85,19 +86,33 @@ def read_row(files: Files, opened: OpenedMessage) -> MessageRow:
     fd = opened.fd
     status = os.fstat(fd)
     seal = Seal.unpack(files.attribute(fd, SEAL_ATTRIBUTE))
-    content_type = files.attribute(fd, TYPE_ATTRIBUTE)
-    body = files.read(fd, status.st_size + 1)
+    body = files.read(fd, status.st_size)
     published_ns = status.st_mtime_ns if seal is None else seal.published_ns
     return MessageRow(
         opened.queue,
         opened.message_id,
         body if _is_whole(body, seal) else None,
-        DEFAULT_CONTENT_TYPE if content_type is None else content_type.decode("latin-1"),
+        _content_type(files, fd),
         published_ns // 1000,
         0 if seal is None else min(seal.receive_count, _MAX_INT),
         opened.state,
         len(body) if seal is None else seal.length,
     )
+
+
+def _content_type(files: Files, fd: int) -> str:
+    content_type = files.attribute(fd, TYPE_ATTRIBUTE) if _has_type(fd) else None
+    return DEFAULT_CONTENT_TYPE if content_type is None else content_type.decode("latin-1")
+
+
+def _has_type(fd: int) -> bool:
+    """Most have none, and a list of what there is costs less than an error."""
+    try:
+        return TYPE_ATTRIBUTE in os.listxattr(fd)
+    except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:
+            return False
+        raise
 
 
 def _is_whole(body: bytes, seal: Seal | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from mq.errors import ClaimError
@@ -15,11 +14,11 @@ from mq.spool.root import visit_root
 from pyspark_mq.backlog import Backlog
 from pyspark_mq.balance import Shares
 from pyspark_mq.batch_read import existing_queues
+from pyspark_mq.claimers import claim_side_by_side
 from pyspark_mq.options import Options
 
-CLAIM_THREADS = 2
 SIDE_BY_SIDE_FROM = 1000
-"""Messages; for fewer one thread does."""
+"""Messages; for fewer it is not worth to start another process."""
 
 
 class Limits:
@@ -27,6 +26,7 @@ class Limits:
     however large that is."""
 
     def __init__(self, parts: int, max_messages: int | None, max_bytes: int | None) -> None:
+        self.parts = parts
         self._shares = Shares(parts)
         self.max_messages = max_messages
         self.max_bytes = max_bytes
@@ -122,8 +122,8 @@ class Driver:
         return bool(limits.messages)
 
     def _fill(self, claim: Claim, limits: Limits) -> None:
-        if limits.max_bytes is None and self._backlog.look() >= SIDE_BY_SIDE_FROM:
-            self._fill_side_by_side(claim, limits)
+        if limits.max_bytes is None:
+            limits.messages = self._fill_side_by_side(claim, limits)
         while not limits.is_full() and (message := self._backlog.pop()) is not None:
             taken = claim.take(*message, limits.part_for)
             limits.messages += taken is Taken.YES
@@ -131,20 +131,14 @@ class Driver:
                 self._backlog.put_back(*message)
                 return
 
-    def _fill_side_by_side(self, claim: Claim, limits: Limits) -> None:
-        """Most of the time of a claim passes in the kernel, so two threads are faster than one."""
-        wanted = min(self._backlog.look(), limits.max_messages or self._backlog.look())
-        popped = (self._backlog.pop() for _ in range(wanted))
-        messages = [message for message in popped if message is not None]
-
-        def take_all(first: int) -> int:
-            taken = (
-                claim.take(*message, limits.part_for) for message in messages[first::CLAIM_THREADS]
-            )
-            return sum(each is Taken.YES for each in taken)
-
-        with ThreadPoolExecutor(CLAIM_THREADS) as threads:
-            limits.messages += sum(threads.map(take_all, range(CLAIM_THREADS)))
+    def _fill_side_by_side(self, claim: Claim, limits: Limits) -> int:
+        """How many messages that were; 0 if there are so few that one process does. A limit of
+        bytes asks for one, too: it has to see each message before the next one."""
+        waiting = self._backlog.look()
+        wanted = waiting if limits.max_messages is None else min(waiting, limits.max_messages)
+        if wanted < SIDE_BY_SIDE_FROM:
+            return 0
+        return claim_side_by_side(claim, self._backlog.pop_many(wanted), limits.parts)
 
     def parts_between(self, start: int, end: int) -> list[str]:
         """The parts of the batches after `start` up to `end`. Raises ClaimError if one is gone."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mq.config import CLAIM_MESSAGES
 from mq.errors import InvalidName
 from mq.names import DEAD_SUFFIX, QueueName, parse_queue_name
 
@@ -40,14 +41,14 @@ class BadOption(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for. `queues` are names and patterns; limits are None where there is none."""
+    """What was asked for. `queues` are names and patterns; `max_bytes` is None without a limit."""
 
     root: Path
     queues: tuple[str, ...] = ()
     group: str = "default"
     states: tuple[str, ...] = ("ready",)
     num_partitions: int = 1
-    max_messages: int | None = None
+    max_messages: int = CLAIM_MESSAGES
     max_bytes: int | None = None
     is_failfast: bool = False
     archives: bool = False
@@ -71,7 +72,7 @@ def parse_options(given: Mapping[str, str], allowed: frozenset[str]) -> Options:
         group=_parse_name("group", values.get("group", "default")),
         states=_parse_list("states", values.get("states", "ready"), STATES),
         num_partitions=_parse_count("numPartitions", values) or os.cpu_count() or 1,
-        max_messages=_parse_count("maxMessagesPerTrigger", values, None),
+        max_messages=_parse_count("maxMessagesPerTrigger", values, None) or CLAIM_MESSAGES,
         max_bytes=_parse_size("maxBytesPerTrigger", values),
         is_failfast=_parse_choice("mode", values.get("mode", MODES[0]), MODES) == "failfast",
         archives=_parse_choice("commit", values.get("commit", COMMITS[0]), COMMITS) == "archive",

@@ -7,6 +7,7 @@ its messages lie in one sealed folder that does not change, so N reads the same 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +17,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
-    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
@@ -67,11 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return {"seq": self._working().next_batch(start["seq"], rows, size)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        if self._options.max_messages is not None:
-            return ReadMaxRows(self._options.max_messages)
-        if self._options.max_bytes is not None:
-            return ReadMaxBytes(self._options.max_bytes)
-        return ReadAllAvailable()
+        return ReadMaxRows(self._options.max_messages)
 
     def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
         """Spark knows one limit at a time; if it asks for all, none holds."""
@@ -114,22 +110,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         group.take_for(Owner(query, partition.start), self._options.takes_over)
 
     def _rows(self, spool: Spool, path: str) -> Iterator[MessageRow]:
-        for name in self._names(spool, path):
-            parsed = parse_file_name(name)
-            if parsed is None:
-                continue
-            fd = spool.files.open_message(spool.fd(Folder.SPARK), f"{path}/{name}")
-            try:
-                row = read_row(spool.files, OpenedMessage(fd, *parsed, "claimed"))
-                if row.value is None:
-                    self._keep_damaged(spool, fd, row, f"{Folder.SPARK}/{path}/{name}")
-            finally:
-                spool.files.close(fd)
-            yield row
-
-    def _names(self, spool: Spool, path: str) -> list[str]:
+        folder_fd = self._open_part(spool, path)
         try:
-            return sorted(spool.names_below(Folder.SPARK, path))
+            for name in sorted(os.listdir(folder_fd)):
+                parsed = parse_file_name(name)
+                if parsed is None:
+                    continue
+                fd = spool.files.open_to_look(folder_fd, name)
+                try:
+                    row = read_row(spool.files, OpenedMessage(fd, *parsed, "claimed"))
+                    if row.value is None:
+                        self._keep_damaged(spool, fd, row, f"{Folder.SPARK}/{path}/{name}")
+                finally:
+                    spool.files.close(fd)
+                yield row
+        finally:
+            spool.files.close(folder_fd)
+
+    def _open_part(self, spool: Spool, path: str) -> int:
+        try:
+            return spool.files.open_folder(spool.fd(Folder.SPARK), path)
         except FileNotFoundError:
             raise ClaimError(
                 f"group {self._options.group}: {spool.path(Folder.SPARK, path)} is not there any "

@@ -10,7 +10,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.folders import Spool
 from mq.spool.message import Lost, hold, set_aside
-from mq.spool.sets import seal_set
+from mq.spool.sets import members, seal_set
 
 
 class Taken(Enum):
@@ -56,6 +56,13 @@ class Claim:
         if not self._spool.exists(Folder.SPARK, self._path):
             raise self._fenced()
         return Taken.LOST
+
+    def count(self) -> int:
+        """How many messages it holds. Raises ClaimError if this driver is fenced off."""
+        try:
+            return len(members(self._spool, Folder.SPARK, self._path))
+        except FileNotFoundError:
+            raise self._fenced() from None
 
     def seal(self) -> bool:
         """Make it batch N, durably. False if that batch is sealed already, by another driver.

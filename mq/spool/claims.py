@@ -204,8 +204,12 @@ class Group:
         """The parts of a sealed batch that hold messages, from the root's `spark` on."""
         self.require_sealed(batch)
         path = f"{self._path}/{batch}"
-        holding = {member.partition("/")[0] for member in members(self._spool, Folder.SPARK, path)}
-        return [f"{path}/{part}" for part in sorted(holding, key=int)]
+        numbers = [name for name in self._spool.names_below(Folder.SPARK, path) if name.isdigit()]
+        parts = [f"{path}/{number}" for number in sorted(numbers, key=int)]
+        return [part for part in parts if self._holds_messages(part)]
+
+    def _holds_messages(self, part: str) -> bool:
+        return any(map(parse_file_name, self._spool.names_below(Folder.SPARK, part)))
 
     def sync_sealed(self) -> None:
         """What an earlier driver sealed may not be durable yet."""

@@ -49,8 +49,8 @@ def test_a_default_is_that_of_the_code() -> None:
     assert (listed["commit"], defaults.archives) == ("remove", False)
     assert (listed["mode"], defaults.is_failfast) == ("permissive", False)
     assert (listed["takeover"], defaults.takes_over) == ("false", False)
-    assert listed["maxMessagesPerTrigger"] == "no limit"
-    assert defaults.max_messages is None
+    assert listed["maxMessagesPerTrigger"] == f"{defaults.max_messages}"
+    assert (listed["maxBytesPerTrigger"], defaults.max_bytes) == ("no limit", None)
 
 
 def test_every_column_is_listed() -> None:

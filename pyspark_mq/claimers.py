@@ -1,0 +1,150 @@
+"""A large claim by several processes: this one, and helpers that it forks.
+
+A claim is system calls, and Python makes them one at a time. So the messages are cut into chunks,
+whose numbers lie in a pipe; each process takes the next number, claims that chunk, and goes on. A
+helper answers through a pipe of its own how many it claimed of each. All of them rename into one
+open folder, which the driver alone seals, when every chunk is done. A helper that cannot be
+started, or dies, leaves its chunk to the driver, and whatever went wrong shows there. It outlives a
+driver that was killed by one chunk at the most, and what it claims then is given back with all
+that was open.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from struct import Struct
+
+from mq.names import MessageId, QueueName
+from mq.spool.claiming import Claim, Taken
+from pyspark_mq.balance import Shares
+
+Message = tuple[QueueName, MessageId]
+
+MOST_PROCESSES = 4
+"""The kernel does one rename of a file system at a time; beyond these they wait for one another."""
+
+CHUNK_MESSAGES = 250
+_MOST_CHUNKS = 2000
+"""So many numbers fit into a pipe, and so many answers."""
+
+_NUMBER = Struct("i")
+_ANSWER = Struct("ii")
+_PIPE_BYTES = 64 * 1024
+
+
+def claim_side_by_side(claim: Claim, messages: Sequence[Message], parts: int) -> int:
+    """Take messages into the parts of an open claim; returns how many are in it. Raises ClaimError,
+    OSError; then the claim is for `give_back_open`."""
+    size = max(CHUNK_MESSAGES, -(-len(messages) // _MOST_CHUNKS))
+    chunks = [messages[start : start + size] for start in range(0, len(messages), size)]
+    processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES, len(chunks))
+    take = _taker(claim, parts, 0)
+    taken: dict[int, int] = {}
+    with ExitStack() as stack:
+        numbers = _numbers_in_a_pipe(len(chunks))
+        stack.callback(os.close, numbers)
+        helpers = [
+            stack.enter_context(closing(_Helper(numbers, chunks, _taker(claim, parts, process))))
+            for process in range(1, processes)
+        ]
+        for number in _each(numbers):
+            taken[number] = take(chunks[number])
+        for helper in helpers:
+            taken.update(helper.answers())
+    unanswered = [chunk for number, chunk in enumerate(chunks) if number not in taken]
+    if not unanswered:
+        return sum(taken.values())
+    for chunk in unanswered:
+        take(chunk)
+    return claim.count()
+
+
+def _taker(claim: Claim, parts: int, process: int) -> Callable[[Sequence[Message]], int]:
+    """What one process does with a chunk. Each fills all parts evenly, beginning with another."""
+    shares = Shares(parts, process)
+
+    def take(messages: Sequence[Message]) -> int:
+        return sum(claim.take(*message, shares.next_for) is Taken.YES for message in messages)
+
+    return take
+
+
+def _numbers_in_a_pipe(count: int) -> int:
+    """A descriptor to read them from, one at a time, by any process that has it."""
+    numbers, writing = os.pipe()
+    os.write(writing, b"".join(map(_NUMBER.pack, range(count))))
+    os.close(writing)
+    return numbers
+
+
+def _each(numbers: int) -> Iterator[int]:
+    while data := os.read(numbers, _NUMBER.size):
+        yield _NUMBER.unpack(data)[0]
+
+
+class _Helper:
+    """A process that claims chunks as long as there are any."""
+
+    def __init__(
+        self,
+        numbers: int,
+        chunks: Sequence[Sequence[Message]],
+        take: Callable[[Sequence[Message]], int],
+    ) -> None:
+        self._pipe, answers = os.pipe()
+        self._pid = _fork()
+        if self._pid == 0:
+            _help(numbers, chunks, take, answers)
+        os.close(answers)
+
+    def answers(self) -> dict[int, int]:
+        """How many messages it took of each chunk, once it has ended; without the chunk that it
+        died of."""
+        data = b""
+        while some := os.read(self._pipe, _PIPE_BYTES):
+            data += some
+        whole = len(data) - len(data) % _ANSWER.size
+        return dict(_ANSWER.iter_unpack(data[:whole]))
+
+    def close(self) -> None:
+        """Nobody reads its answers any more, so it ends, with its chunk."""
+        os.close(self._pipe)
+        if self._pid is not None:
+            try:
+                os.waitpid(self._pid, 0)
+            except ChildProcessError:
+                # Whoever started this process has it ignore SIGCHLD.
+                pass
+
+
+def _fork() -> int | None:
+    """None if there cannot be another process now."""
+    with warnings.catch_warnings():
+        # Of other threads, from Python 3.12 on: no lock of theirs is asked for by a few system
+        # calls and the end.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return os.fork()
+        except OSError:
+            return None
+
+
+def _help(
+    numbers: int,
+    chunks: Sequence[Sequence[Message]],
+    take: Callable[[Sequence[Message]], int],
+    answers: int,
+) -> None:
+    """All that the forked process does; it never returns."""
+    try:
+        # As at a process's start: a signal ends it, and so does a pipe that nobody reads.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        for chunk in _each(numbers):
+            os.write(answers, _ANSWER.pack(chunk, take(chunks[chunk])))
+    finally:
+        os._exit(0)
