@@ -1,4 +1,4 @@
-"""From an answer to the error that it stands for: one table."""
+"""From an answer, or a certificate, to the error that it stands for."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from mq.client.errors import (
     UnexpectedAnswer,
 )
 from mq.client.wire import Answer
+from mq.connection import Address
 
 _PREFIX = "urn:mq:problem:"
 
@@ -69,3 +70,11 @@ def _problem_of(status: int, reason: str, body: bytes) -> Problem:
 
 def _seconds(retry_after: str | None) -> float | None:
     return float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+
+
+def untrusted(address: Address, error: Exception) -> UnexpectedAnswer:
+    """Trying again would not help."""
+    why = getattr(error, "verify_message", error)
+    return UnexpectedAnswer(
+        f"the certificate of {address.url} is not trusted: {why}; give its issuer's as ca_file"
+    )

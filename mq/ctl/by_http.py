@@ -15,9 +15,18 @@ from mq.config import (
     MAX_FETCH_MESSAGES,
     SMALL_BODY_BYTES,
 )
+from mq.connection import connection_to
 from mq.ctl.access import Counts, Message, Readable
-from mq.ctl.answers import AnswerBody, counts_of, header_of, message_in, message_of, not_of_mq
-from mq.ctl.connect import Credentials, admin_url, connect, prefix_of
+from mq.ctl.answers import (
+    counts_of,
+    header_of,
+    lines_of,
+    message_in,
+    message_of,
+    not_of_mq,
+    whole,
+)
+from mq.ctl.connect import Credentials, address_of, admin_url
 from mq.errors import CommandFailed, ExitCode
 from mq.names import MessageId, QueueName
 from mq.ndjson import MEDIA_TYPE
@@ -44,9 +53,10 @@ class HttpAccess:
         self._credentials = credentials
         self._admin = admin
         self._flag = flag
-        self._connection = connect(self._url, credentials.cacert)
+        address = address_of(self._url, credentials.cacert)
+        self._connection = connection_to(address, CTL_TIMEOUT_SECONDS)
         self._last_answer: HTTPResponse | None = None
-        self._prefix = prefix_of(self._url)
+        self._prefix = address.prefix
 
     def close(self) -> None:
         self._connection.close()
@@ -56,14 +66,14 @@ class HttpAccess:
         with closing(HttpAccess(url, self._credentials, flag="--admin")) as admin:
             answer = admin._ask("GET", "/queues")
             try:
-                return [counts_of(document) for document in json.loads(answer.read())]
+                return [counts_of(document) for document in json.loads(whole(answer))]
             except (ValueError, LookupError, TypeError):
                 not_of_mq("lists no queues")
 
     def describe_queue(self, queue: QueueName) -> Counts:
         answer = self._ask("GET", f"/{queue}")
         try:
-            return counts_of(json.loads(answer.read()))
+            return counts_of(json.loads(whole(answer)))
         except (ValueError, LookupError, TypeError):
             not_of_mq("describes no queue")
 
@@ -86,16 +96,16 @@ class HttpAccess:
         headers = {name: value for name, value in given.items() if value is not None}
         delay = f"?delay={delay_seconds:f}" if delay_seconds else ""
         # An iterator is sent in chunks.
-        whole = first if len(first) <= SMALL_BODY_BYTES else _chunks(first, body)
-        answer = self._ask("POST", f"/{queue}/messages{delay}", whole, headers)
-        answer.read()
+        data = first if len(first) <= SMALL_BODY_BYTES else _chunks(first, body)
+        answer = self._ask("POST", f"/{queue}/messages{delay}", data, headers)
+        whole(answer)
         return MessageId(header_of(answer, "X-Message-Id"))
 
     def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
         headers = {"Content-Type": MEDIA_TYPE}
         answer = self._ask("POST", f"/{queue}/messages?batch", lines, headers)
         try:
-            return [MessageId(json.loads(line)["id"]) for line in answer.read().splitlines()]
+            return [MessageId(json.loads(line)["id"]) for line in whole(answer).splitlines()]
         except (ValueError, LookupError, TypeError):
             not_of_mq("has no ids")
 
@@ -104,7 +114,7 @@ class HttpAccess:
     ) -> Message | None:
         asked = {"visibility": visibility_seconds, "wait": wait_seconds or None}
         query = "&".join(f"{name}={value:f}" for name, value in asked.items() if value is not None)
-        self._connection.timeout = CTL_TIMEOUT_SECONDS + wait_seconds
+        self._be_patient(CTL_TIMEOUT_SECONDS + wait_seconds)
         answer = self._ask("GET", f"/{queue}/messages?{query}")
         if answer.status == 204:
             return None
@@ -141,7 +151,7 @@ class HttpAccess:
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         headers = {} if lease is None else {"If-Match": _etag(lease)}
-        self._ask("DELETE", f"/{queue}/messages/{message_id}", headers=headers).read()
+        self._ask("DELETE", f"/{queue}/messages/{message_id}", headers=headers)
 
     def peek(self, queue: QueueName, limit: int) -> Iterator[Message]:
         if limit > MAX_FETCH_MESSAGES:
@@ -151,11 +161,17 @@ class HttpAccess:
                 "--root with the server's folders",
             )
         answer = self._ask("GET", f"/{queue}/messages?peek&max={limit}")
-        while line := AnswerBody(answer).readline():
+        for line in lines_of(answer):
             yield message_in(line)
 
     def peek_at(self, queue: QueueName, message_id: MessageId) -> Message:
         return message_of(self._ask("GET", f"/{queue}/messages?peek&id={message_id}"))
+
+    def _be_patient(self, seconds: float) -> None:
+        """On the connection that is there, or the next one."""
+        self._connection.timeout = seconds
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(seconds)
 
     def _ask(
         self,

@@ -1,16 +1,14 @@
-"""From a URL to a connection: `http://`, `https://`, or `unix:` with the path of a socket."""
+"""Where a server is, and what it is shown."""
 
 from __future__ import annotations
 
 import re
-import socket
-import ssl
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from mq.config import CHUNK_BYTES, CTL_TIMEOUT_SECONDS, DEFAULT_ADMIN
+from mq.config import DEFAULT_ADMIN
+from mq.connection import Address, parse_url
 from mq.errors import CommandFailed, ExitCode
 
 _UNIX = "unix:"
@@ -51,33 +49,19 @@ def check_token(text: str, origin: str) -> str:
     return text
 
 
-def connect(url: str, cacert: Path | None) -> HTTPConnection:
-    """Nothing is sent yet. Raises CommandFailed."""
+def address_of(url: str, cacert: Path | None) -> Address:
+    """Raises CommandFailed."""
     try:
-        if url.startswith(_UNIX):
-            return _UnixConnection(_path_of(url))
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-        if not host or parts.query or parts.fragment:
-            raise ValueError
-        if parts.scheme == "http":
-            return HTTPConnection(host, port, CTL_TIMEOUT_SECONDS, blocksize=CHUNK_BYTES)
-        if parts.scheme == "https":
-            return HTTPSConnection(
-                host, port, timeout=CTL_TIMEOUT_SECONDS, blocksize=CHUNK_BYTES,
-                context=_trusting(cacert),
-            )  # fmt: skip
-        raise ValueError
-    except (ValueError, HTTPException):
+        address = parse_url(url, None, cacert)
+        if address.socket_path is not None and not address.socket_path.startswith("/"):
+            raise ValueError(f"{url!r} is no whole path of a socket; write it like unix:/PATH")
+        return address
+    except ValueError as error:
+        raise CommandFailed(ExitCode.USAGE, str(error)) from None
+    except OSError as error:
         raise CommandFailed(
-            ExitCode.USAGE,
-            f"{url!r} is no address of a server; write it like http://HOST:PORT or unix:/PATH",
-        ) from None
-
-
-def prefix_of(url: str) -> str:
-    """What stands in front of every path."""
-    return "" if url.startswith(_UNIX) else urlsplit(url).path
+            ExitCode.USAGE, f"certificates {cacert}: {error.strerror or error}; name a file in PEM"
+        ) from error
 
 
 def admin_url(url: str, admin: str | None) -> str:
@@ -90,34 +74,3 @@ def admin_url(url: str, admin: str | None) -> str:
         host = parts.hostname or ""
         admin = f"{f'[{host}]' if ':' in host else host}:{DEFAULT_ADMIN.port}"
     return f"{parts.scheme}://{admin}"
-
-
-class _UnixConnection(HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=CTL_TIMEOUT_SECONDS, blocksize=CHUNK_BYTES)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
-def _path_of(url: str) -> str:
-    """Of `unix:/run/mq.sock` and of `unix:///run/mq.sock`. Raises ValueError."""
-    path = url.removeprefix(_UNIX)
-    if path.startswith("//"):
-        path = path.removeprefix("//")
-    if not path.startswith("/"):
-        raise ValueError
-    return path
-
-
-def _trusting(cacert: Path | None) -> ssl.SSLContext:
-    """Raises CommandFailed."""
-    try:
-        return ssl.create_default_context(cafile=None if cacert is None else str(cacert))
-    except OSError as error:
-        raise CommandFailed(
-            ExitCode.USAGE, f"certificates {cacert}: {error.strerror or error}; name a file in PEM"
-        ) from error

@@ -13,6 +13,7 @@ LEVELS = {
     "mq": 0,
     "mq.command": 0,
     "mq.config": 0,
+    "mq.connection": 0,
     "mq.errors": 0,
     "mq.exposition": 0,
     "mq.histogram": 0,

@@ -6,10 +6,11 @@ import os
 from types import TracebackType
 from typing import Self
 
-from mq.client.address import Token, parse_url
 from mq.client.aio.queue import AsyncQueue
 from mq.client.aio.session import AsyncSession
+from mq.client.token import Token
 from mq.config import CLIENT_RETRY_SECONDS, CLIENT_TIMEOUT_SECONDS
+from mq.connection import parse_url
 from mq.names import parse_queue_name
 
 

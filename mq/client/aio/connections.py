@@ -10,8 +10,9 @@ import aiohttp
 from yarl import URL
 
 from mq import __version__
-from mq.client.address import Address, Token, untrusted
 from mq.client.errors import ClientClosed, NoAnswer
+from mq.client.problems import untrusted
+from mq.client.token import Token
 from mq.client.wire import Answer, Request
 from mq.config import (
     CLIENT_CONNECT_SECONDS,
@@ -19,6 +20,7 @@ from mq.config import (
     CLIENT_SLOWEST_BYTES_PER_SECOND,
     SMALL_BODY_BYTES,
 )
+from mq.connection import Address
 
 _USER_AGENT = f"mq-client/{__version__}"
 

@@ -6,12 +6,13 @@ import asyncio
 import time
 from typing import TypeVar
 
-from mq.client.address import Address, Token
 from mq.client.aio.connections import AsyncConnections
 from mq.client.errors import NoAnswer
 from mq.client.own_ids import OwnIds
 from mq.client.retries import Context
+from mq.client.token import Token
 from mq.client.wire import Answer, Operation, Pause, Stopped
+from mq.connection import Address
 
 T = TypeVar("T")
 

@@ -6,10 +6,11 @@ import os
 from types import TracebackType
 from typing import Self
 
-from mq.client.address import Token, parse_url
 from mq.client.blocking.queue import Queue
 from mq.client.blocking.session import Session
+from mq.client.token import Token
 from mq.config import CLIENT_RETRY_SECONDS, CLIENT_TIMEOUT_SECONDS
+from mq.connection import parse_url
 from mq.names import parse_queue_name
 
 

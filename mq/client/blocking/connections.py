@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import select
 import socket
@@ -10,19 +9,20 @@ import ssl
 import threading
 import time
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any, NamedTuple
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import NamedTuple
 
 from mq import __version__
-from mq.client.address import Address, Token, untrusted
 from mq.client.errors import ClientClosed, NoAnswer
+from mq.client.problems import untrusted
+from mq.client.token import Token
 from mq.client.wire import Answer, Request
 from mq.config import (
-    CHUNK_BYTES,
     CLIENT_CONNECT_SECONDS,
     CLIENT_IDLE_SECONDS,
     CLIENT_SLOWEST_BYTES_PER_SECOND,
 )
+from mq.connection import Address, connection_to
 
 _USER_AGENT = f"mq-client/{__version__}"
 
@@ -84,7 +84,7 @@ class Connections:
         with self._lock:
             if self._is_closed:
                 raise ClientClosed("the client is closed; make another one")
-            connection = self._usable() or _connection(self._address)
+            connection = self._usable() or connection_to(self._address)
             self._busy.add(connection)
             return connection
 
@@ -145,48 +145,6 @@ class Connections:
             connection.close()
         found = {name.lower(): value for name, value in response.headers.items()}
         return Answer(response.status, response.reason, found, body, came_at)
-
-
-class _WholeLines(io.BufferedReader):
-    def readline(self, size: int | None = -1, /) -> bytes:
-        line = super().readline(size)
-        if not line.endswith(b"\n"):
-            raise ConnectionResetError("the connection was closed within an answer")
-        return line
-
-
-class _Response(HTTPResponse):
-    """http.client takes a head that breaks off for one that ends there."""
-
-    def __init__(self, sock: socket.socket, *given: Any, **named: Any) -> None:
-        super().__init__(sock, *given, **named)
-        self.fp = _WholeLines(self.fp.detach())
-
-
-class _UnixConnection(HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("mq", blocksize=CHUNK_BYTES)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
-def _connection(address: Address) -> HTTPConnection:
-    """Not connected yet."""
-    connection: HTTPConnection
-    if address.socket_path is not None:
-        connection = _UnixConnection(address.socket_path)
-    elif address.tls is not None:
-        connection = HTTPSConnection(
-            address.host, address.port, context=address.tls, blocksize=CHUNK_BYTES
-        )
-    else:
-        connection = HTTPConnection(address.host, address.port, blocksize=CHUNK_BYTES)
-    connection.response_class = _Response
-    return connection
 
 
 def _has_news(sock: socket.socket) -> bool:

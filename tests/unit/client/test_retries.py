@@ -21,9 +21,9 @@ from mq.client import (
     UnexpectedAnswer,
     operations,
 )
-from mq.client.address import Token
 from mq.client.own_ids import OwnIds
 from mq.client.retries import Context, handling_backoff_seconds
+from mq.client.token import Token
 from mq.client.wire import Answer, Operation
 from mq.config import CLIENT_BACKOFF_SECONDS, WORKER_BACKOFF_SECONDS
 from mq.names import is_v7

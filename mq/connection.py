@@ -1,15 +1,17 @@
-"""Where a server is, and what it asks of those who come: URL, token, TLS."""
+"""Where a server is, and a connection to it, with the standard library alone."""
 
 from __future__ import annotations
 
+import io
 import os
+import socket
 import ssl
 from dataclasses import dataclass
-from pathlib import Path
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from mq.client.errors import UnexpectedAnswer
-from mq.config import DEFAULT_URL
+from mq.config import CHUNK_BYTES, DEFAULT_URL
 
 _FORMS = "write it like http://HOST:PORT, https://HOST:PORT or unix:/PATH/TO/SOCKET"
 
@@ -25,48 +27,6 @@ class Address:
     prefix: str
     socket_path: str | None
     tls: ssl.SSLContext | None
-
-
-class Token:
-    """A bearer token, given as such or in a file that holds nothing else.
-
-    Raises ValueError if a file holds anything else, and OSError.
-    """
-
-    def __init__(self, token: str | None, token_file: str | os.PathLike[str] | None) -> None:
-        if token is not None and token_file is not None:
-            raise ValueError("token and token_file are two ways to give a token; choose one")
-        if token is None and token_file is None:
-            token_file = os.environ.get("MQ_TOKEN_FILE") or None
-        self._file = None if token_file is None else Path(token_file)
-        self._value = token if self._file is None else _read(self._file)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {} if self._value is None else {"Authorization": f"Bearer {self._value}"}
-
-    def refresh(self) -> bool:
-        """Read the file again; whether it holds another token now."""
-        before = self._value
-        if self._file is not None:
-            self._value = _read(self._file)
-        return self._value != before
-
-
-def _read(path: Path) -> str:
-    words = path.read_text().split()
-    if len(words) != 1:
-        # A server's file of tokens has names and scopes too.
-        raise ValueError(f"token file {path}: it holds one token and nothing else")
-    return words[0]
-
-
-def untrusted(address: Address, error: Exception) -> UnexpectedAnswer:
-    """Trying again would not help."""
-    why = getattr(error, "verify_message", error)
-    return UnexpectedAnswer(
-        f"the certificate of {address.url} is not trusted: {why}; give its issuer's as ca_file"
-    )
 
 
 def parse_url(
@@ -100,3 +60,46 @@ def parse_url(
     usual_port = 443 if is_tls else 80
     path = None if socket_path is None else os.fspath(socket_path)
     return Address(url, host, port or usual_port, parts.path, path, tls)
+
+
+def connection_to(address: Address, timeout_seconds: float | None = None) -> HTTPConnection:
+    """Not connected yet. An answer whose head breaks off raises ConnectionResetError."""
+    connection: HTTPConnection
+    if address.socket_path is not None:
+        connection = _UnixConnection(address.socket_path)
+    elif address.tls is not None:
+        connection = HTTPSConnection(
+            address.host, address.port, context=address.tls, blocksize=CHUNK_BYTES
+        )
+    else:
+        connection = HTTPConnection(address.host, address.port, blocksize=CHUNK_BYTES)
+    connection.response_class = _Response
+    connection.timeout = timeout_seconds
+    return connection
+
+
+class _WholeLines(io.BufferedReader):
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(size)
+        if size != 0 and not line.endswith(b"\n"):
+            raise ConnectionResetError("the connection was closed within an answer")
+        return line
+
+
+class _Response(HTTPResponse):
+    """http.client takes a head that breaks off for one that ends there."""
+
+    def __init__(self, sock: socket.socket, *given: Any, **named: Any) -> None:
+        super().__init__(sock, *given, **named)
+        self.fp = _WholeLines(self.fp.detach())
+
+
+class _UnixConnection(HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("mq", blocksize=CHUNK_BYTES)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
