@@ -110,8 +110,10 @@ class Held:
         self.seal = seal
 
     def content_type(self) -> str | None:
+        """None also for one that a person wrote and no header can carry."""
         value = self._files.attribute(self.fd, TYPE_ATTRIBUTE)
-        return None if value is None else value.decode("latin-1")
+        text = "" if value is None else value.decode("latin-1")
+        return text if text.isprintable() and text else None
 
 
 def hold(files: Files, folder_fd: int, name: str) -> Held | Lost:
