@@ -15,6 +15,7 @@ from aiohttp import web
 
 from mq.errors import MQError, StoreUnavailable
 from mq.store.condition import Condition
+from mq.web.answers import OUR_HEADERS
 from mq.web.durations import Durations
 from mq.web.metrics import render
 from mq.web.problems import METHOD_NOT_ALLOWED, UNKNOWN_PATH, error_response, problem_response
@@ -47,8 +48,7 @@ class Admin:
             response = await self._answer(request)
         except MQError as error:
             response = error_response(error)
-        response.headers["Cache-Control"] = "no-store"
-        response.headers["Server"] = "mq"
+        response.headers.update(OUR_HEADERS)
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:

@@ -10,6 +10,7 @@ from aiohttp import web
 from mq.errors import BodyUnreadable, MQError
 from mq.names import parse_queue_name
 from mq.store.store import Store
+from mq.web.answers import OUR_HEADERS, Response
 from mq.web.durations import Durations
 from mq.web.parameters import Target, read_parameters
 from mq.web.problems import (
@@ -25,12 +26,12 @@ from mq.web.tokens import Tokens
 
 def make_api(
     store: Store, tokens: Tokens | None = None, durations: Durations | None = None
-) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+) -> Callable[[web.BaseRequest], Awaitable[Response]]:
     """The handler for `mq.web.connection.HttpServer`. Without `tokens` everybody may do
     everything; `durations` takes how long each request took."""
     durations = durations or Durations()
 
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(request: web.BaseRequest) -> Response:
         started = perf_counter()
         found = find(_path_of(request))
         try:
@@ -44,16 +45,22 @@ def make_api(
         except Exception:
             durations.observe(found, request.method, DEFECT.status, perf_counter() - started)
             raise
-        if not response.prepared:
-            response.headers["Cache-Control"] = "no-store"
-            response.headers["Server"] = "mq"
-            if "Expect" in request.headers and not request.content.is_eof():
-                # The client may never send the body it announced.
-                response.force_close()
+        _complete(request, response)
         durations.observe(found, request.method, response.status, perf_counter() - started)
         return response
 
     return handle
+
+
+def _complete(request: web.BaseRequest, response: Response) -> None:
+    """Unless its head is sent already."""
+    if isinstance(response, web.StreamResponse):
+        if response.prepared:
+            return
+        response.headers.update(OUR_HEADERS)
+    if "Expect" in request.headers and not request.content.is_eof():
+        # The client may never send the body it announced.
+        response.force_close()
 
 
 def _path_of(request: web.BaseRequest) -> str:
@@ -66,7 +73,7 @@ def _path_of(request: web.BaseRequest) -> str:
 
 async def _answer(
     store: Store, tokens: Tokens | None, request: web.BaseRequest, found: Found | None
-) -> web.StreamResponse:
+) -> Response:
     # First of all: whoever brings no token is not even told what there is.
     token = None if tokens is None else tokens.authenticate(request)
     if found is None:

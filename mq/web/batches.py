@@ -17,6 +17,7 @@ from mq.errors import (
 from mq.ndjson import MEDIA_TYPE
 from mq.store.publish import Published
 from mq.store.store import Store
+from mq.web.answers import Answer
 from mq.web.batch_lines import parse_batch
 from mq.web.bodies import Limit, read_large_body, read_small_body
 from mq.web.parameters import Target, read_content_type, refuse_together
@@ -25,7 +26,7 @@ from mq.web.times import rfc3339
 _LIMIT = Limit(MAX_BATCH_BYTES, "of a batch")
 
 
-async def publish_batch(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
+async def publish_batch(store: Store, request: web.BaseRequest, target: Target) -> Answer:
     refuse_together(target.parameters, "batch", "delay")
     _check_headers(request)
     body = await read_small_body(store, request, target.queue, _LIMIT)
@@ -47,11 +48,11 @@ def _check_headers(request: web.BaseRequest) -> None:
         raise InvalidRequest("header X-Message-Id: in a batch each line has its own 'id'")
 
 
-def _answer(published: list[Published]) -> web.Response:
+def _answer(published: list[Published]) -> Answer:
     """201 if anything of it is new."""
     is_new = any(not each.is_duplicate for each in published)
     lines = b"".join(json.dumps(_fields(each)).encode() + b"\n" for each in published)
-    return web.Response(status=201 if is_new else 200, body=lines, content_type=MEDIA_TYPE)
+    return Answer(201 if is_new else 200, {"Content-Type": MEDIA_TYPE}, lines)
 
 
 def _fields(published: Published) -> dict[str, object]:

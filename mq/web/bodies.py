@@ -113,8 +113,8 @@ async def _gather(content: StreamReader, length: int, timeout_seconds: float) ->
 
 
 def _check_coding(request: web.BaseRequest) -> None:
-    coding = request.headers.get("Transfer-Encoding", "chunked")
-    if coding.strip().lower() != "chunked":
+    coding = request.headers.get("Transfer-Encoding")
+    if coding is not None and coding.strip().lower() != "chunked":
         raise InvalidRequest(f"header Transfer-Encoding {coding!r}: only chunked is read")
 
 

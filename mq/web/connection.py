@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from email.utils import formatdate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import structlog
 from aiohttp import web
@@ -15,6 +15,7 @@ from aiohttp.web_protocol import _ErrInfo
 
 from mq.config import FIRST_REQUEST_SECONDS, KEEPALIVE_SECONDS, REFUSED_SECONDS
 from mq.errors import StoreUnavailable
+from mq.web.answers import OUR_HEADERS, Response
 from mq.web.problems import (
     BAD_HTTP,
     DEFECT,
@@ -45,7 +46,7 @@ def _late_head_answer() -> bytes:
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
-RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+RequestHandler = Callable[[web.BaseRequest], Awaitable[Response]]
 
 
 class Limits(NamedTuple):
@@ -160,8 +161,7 @@ class Connection(web.RequestHandler):
             if request.writer.output_size > 0:
                 raise ConnectionError("the answer has begun: only closing tells the client")
             response = problem_response(DEFECT, "it is logged; please report it")
-        response.headers["Cache-Control"] = "no-store"
-        response.headers["Server"] = "mq"
+        response.headers.update(OUR_HEADERS)
         response.force_close()
         return response
 
@@ -173,7 +173,8 @@ class HttpServer(web.Server):
     """
 
     def __init__(self, handler: RequestHandler, limits: Limits | None = None) -> None:
-        super().__init__(self._handle)
+        # aiohttp asks an answer for nothing that `Answer` has not.
+        super().__init__(cast(Any, self._handle))
         self._handler = handler
         self._limits = limits or Limits()
         self._accepted = 0
@@ -182,29 +183,29 @@ class HttpServer(web.Server):
         self._is_draining = False
         self._may_be_drained = asyncio.Event()
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._busy.add(request.protocol)
+    async def _handle(self, request: web.BaseRequest) -> Response:
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        if connection.is_refused:
+            return self._refuse()
+        self._busy.add(connection)
         try:
-            response = await self._answer(request)
+            response = await self._handler(request)
         finally:
-            self._busy.discard(request.protocol)
+            self._busy.discard(connection)
             self._may_be_drained.set()
         if self._is_draining:
             response.force_close()
         return response
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        connection = request.protocol
-        if not isinstance(connection, Connection) or not connection.is_refused:
-            return await self._handler(request)
+    def _refuse(self) -> web.Response:
         response = error_response(
             StoreUnavailable(
                 f"there are {self._limits.max_connections} connections already "
                 "(--max-connections); try again later, or keep connections for several requests"
             )
         )
-        response.headers["Cache-Control"] = "no-store"
-        response.headers["Server"] = "mq"
+        response.headers.update(OUR_HEADERS)
         response.force_close()
         return response
 
@@ -255,6 +256,7 @@ class HttpServer(web.Server):
             self,
             loop=self._event_loop,
             limits=self._limits,
+            access_log=None,
             auto_decompress=False,
             keepalive_timeout=KEEPALIVE_SECONDS,
         )

@@ -11,17 +11,18 @@ from mq.ndjson import MEDIA_TYPE, LongLine, write_line
 from mq.store.lease import Received
 from mq.store.peek import Peeked
 from mq.store.store import Store
+from mq.web.answers import OUR_HEADERS, Answer, Response
 
 Message = Received | Peeked
 
 
 async def answer_body(
     store: Store, request: web.BaseRequest, message: Message, headers: Mapping[str, str]
-) -> web.StreamResponse:
+) -> Response:
     """The body as it is. Raises OSError if the client goes away before its end, or it cannot be
     read."""
     if message.body is not None:
-        return web.Response(body=message.body, headers=headers)
+        return Answer(200, headers, message.body)
     async with store.open_download(message) as download:
         return await _stream(request, headers, message.length, download.chunks())
 
@@ -31,9 +32,9 @@ async def answer_lines(
     request: web.BaseRequest,
     messages: Sequence[Message],
     fields: Sequence[Mapping[str, object]],
-) -> web.StreamResponse:
+) -> Response:
     """A line a message, with its `fields`. Raises OSError as `answer_body` does."""
-    headers = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
+    headers = {"Content-Type": MEDIA_TYPE}
     if len(messages) == 1 and messages[0].length > MAX_FETCH_BYTES:
         line = LongLine(fields[0], messages[0].length)
         async with store.open_download(messages[0]) as download:
@@ -42,7 +43,7 @@ async def answer_lines(
     body = await store.read_bodies(
         messages, lambda bodies: b"".join(map(write_line, fields, bodies))
     )
-    return web.Response(body=body, headers=headers)
+    return Answer(200, headers, body)
 
 
 async def _stream(
@@ -51,9 +52,8 @@ async def _stream(
     length: int,
     chunks: AsyncIterator[bytes],
 ) -> web.StreamResponse:
-    response = web.StreamResponse(headers=headers)
+    response = web.StreamResponse(headers={**headers, **OUR_HEADERS})
     response.content_length = length
-    response.headers["Server"] = "mq"
     await response.prepare(request)
     async for chunk in chunks:
         await response.write(chunk)

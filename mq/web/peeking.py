@@ -8,12 +8,13 @@ from mq.config import DEFAULT_CONTENT_TYPE, MAX_FETCH_MESSAGES
 from mq.names import parse_message_id
 from mq.store.peek import Peeked
 from mq.store.store import Store
+from mq.web.answers import Answer, Response
 from mq.web.downloads import answer_body, answer_lines
 from mq.web.parameters import Target, read_count, refuse_together
 from mq.web.times import rfc3339
 
 
-async def peek(store: Store, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+async def peek(store: Store, request: web.BaseRequest, target: Target) -> Response:
     parameters = target.parameters
     refuse_together(parameters, "peek", "wait", "visibility")
     refuse_together(parameters, "id", "max")
@@ -24,7 +25,7 @@ async def peek(store: Store, request: web.BaseRequest, target: Target) -> web.St
     else:
         found = await store.peek(target.queue, limit or 1)
     if not found:
-        return web.Response(status=204)
+        return Answer(204)
     if limit is not None:
         return await answer_lines(store, request, found, [_fields(each) for each in found])
     return await answer_body(store, request, found[0], _headers(found[0]))
@@ -36,7 +37,6 @@ def _headers(peeked: Peeked) -> dict[str, str]:
         "Content-Type": peeked.content_type or DEFAULT_CONTENT_TYPE,
         "X-State": peeked.state,
         "X-Published-At": rfc3339(peeked.published_ns),
-        "Cache-Control": "no-store",
     }
     if peeked.visible_ns is not None:
         headers["X-Visible-At"] = rfc3339(peeked.visible_ns)

@@ -10,6 +10,7 @@ from aiohttp import web
 from mq.config import MAX_DELAY_SECONDS, SMALL_BODY_BYTES
 from mq.store.publish import Draft
 from mq.store.store import Store
+from mq.web.answers import Answer
 from mq.web.batches import publish_batch
 from mq.web.bodies import Limit, read_large_body, read_small_body
 from mq.web.parameters import Target, read_content_type, read_flag, read_own_id, read_seconds
@@ -19,7 +20,7 @@ PARAMETERS = frozenset({"batch", "delay"})
 _NS = 1_000_000_000
 
 
-async def publish(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
+async def publish(store: Store, request: web.BaseRequest, target: Target) -> Answer:
     if target.parameters and read_flag(target.parameters, "batch"):
         return await publish_batch(store, request, target)
     content_type = read_content_type(request)
@@ -43,4 +44,4 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> web
     }
     if published.visible_ns is not None:
         headers["X-Visible-At"] = rfc3339(published.visible_ns)
-    return web.Response(status=200 if published.is_duplicate else 201, headers=headers)
+    return Answer(200 if published.is_duplicate else 201, headers)

@@ -16,6 +16,7 @@ from mq.config import (
 from mq.names import parse_message_id
 from mq.store.lease import Received
 from mq.store.store import Store
+from mq.web.answers import Answer, Response
 from mq.web.downloads import answer_body, answer_lines
 from mq.web.parameters import (
     Target,
@@ -32,7 +33,7 @@ from mq.web.times import rfc3339
 PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek"})
 
 
-async def receive(store: Store, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+async def receive(store: Store, request: web.BaseRequest, target: Target) -> Response:
     parameters = target.parameters
     if not parameters:
         received = await store.receive(target.queue, store.visibility_seconds)
@@ -55,9 +56,7 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> web
     return await _answer_many(store, request, found)
 
 
-async def _receive_by_id(
-    store: Store, request: web.BaseRequest, target: Target
-) -> web.StreamResponse:
+async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target) -> Response:
     parameters = target.parameters
     refuse_together(parameters, "id", "wait", "max")
     message_id = parse_message_id(parameters["id"])
@@ -65,7 +64,7 @@ async def _receive_by_id(
     guard = read_guard(request)
     if visibility == 0:
         await store.release_by_id(target.queue, message_id, guard)
-        return web.Response(status=204)
+        return Answer(204)
     if visibility is None:
         visibility = store.visibility_seconds
     return await _answer(
@@ -73,11 +72,9 @@ async def _receive_by_id(
     )
 
 
-async def _answer(
-    store: Store, request: web.BaseRequest, received: Received | None
-) -> web.StreamResponse:
+async def _answer(store: Store, request: web.BaseRequest, received: Received | None) -> Response:
     if received is None:
-        return web.Response(status=204)
+        return Answer(204)
     if is_client_gone(request):
         return await _put_back(store, [received])
     try:
@@ -89,9 +86,9 @@ async def _answer(
 
 async def _answer_many(
     store: Store, request: web.BaseRequest, found: Sequence[Received]
-) -> web.StreamResponse:
+) -> Response:
     if not found:
-        return web.Response(status=204)
+        return Answer(204)
     if is_client_gone(request):
         return await _put_back(store, found)
     try:
@@ -102,11 +99,11 @@ async def _answer_many(
         raise
 
 
-async def _put_back(store: Store, found: Sequence[Received]) -> web.Response:
+async def _put_back(store: Store, found: Sequence[Received]) -> Answer:
     for received in found:
         store.close_received(received)
         await store.release(received)
-    return web.Response(status=204)
+    return Answer(204)
 
 
 def _headers(received: Received) -> dict[str, str]:
@@ -116,7 +113,6 @@ def _headers(received: Received) -> dict[str, str]:
         "ETag": f'"{received.lease:016x}"',
         "X-Published-At": rfc3339(received.published_ns),
         "X-Visible-At": rfc3339(received.visible_ns),
-        "Cache-Control": "no-store",
     }
     if received.receive_count is not None:
         headers["X-Receive-Count"] = str(received.receive_count)

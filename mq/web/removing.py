@@ -11,21 +11,22 @@ from mq.errors import InvalidRequest, MQError
 from mq.names import MessageId, parse_message_id
 from mq.ndjson import MEDIA_TYPE
 from mq.store.store import Store
+from mq.web.answers import Answer
 from mq.web.parameters import Target, read_leases
 from mq.web.problems import PROBLEMS, problem_document
 
 
-async def remove(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
+async def remove(store: Store, request: web.BaseRequest, target: Target) -> Answer:
     leases = read_leases(request)
     if "," not in target.message_id:
         await store.remove(target.queue, parse_message_id(target.message_id), leases)
-        return web.Response(status=202)
+        return Answer(202)
     ids = _read_ids(target.message_id)
     outcomes = await store.remove_many(target.queue, ids, leases)
     if not any(outcomes):
-        return web.Response(status=202)
+        return Answer(202)
     lines = b"".join(_line(*each) for each in zip(ids, outcomes, strict=True))
-    return web.Response(status=207, body=lines, content_type=MEDIA_TYPE)
+    return Answer(207, {"Content-Type": MEDIA_TYPE}, lines)
 
 
 def _read_ids(text: str) -> list[MessageId]:

@@ -11,10 +11,11 @@ from aiohttp import web
 
 from mq.store.store import Store
 from mq.web import publishing, queues, receiving, removing
+from mq.web.answers import Response
 from mq.web.parameters import Target
 from mq.web.tokens import Scope
 
-Handler = Callable[[Store, web.BaseRequest, Target], Awaitable[web.StreamResponse]]
+Handler = Callable[[Store, web.BaseRequest, Target], Awaitable[Response]]
 
 
 class Route(NamedTuple):
