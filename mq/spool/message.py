@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import stat
 import struct
 import zlib
@@ -17,7 +18,7 @@ from enum import Enum
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
-from mq.config import CHUNK_BYTES, MAX_STAMP_AHEAD_NS, SMALL_BODY_BYTES
+from mq.config import CHUNK_BYTES, MAX_STAMP_AHEAD_NS
 from mq.lifecycle import Folder
 from mq.names import QueueName, dead_letter_queue, parse_file_name, queue_path
 from mq.spool.files import Files
@@ -184,12 +185,12 @@ def round_up(time_ns: int, granularity_ns: int) -> int:
 
 
 def new_lease() -> int:
-    return int.from_bytes(os.urandom(8)) or 1
+    return random.getrandbits(64) or 1
 
 
 def read_body(held: Held, files: Files) -> bytes | None:
-    """A body of up to 64 KiB; None if it fails its seal, or cannot be read (a lasting EIO)."""
-    body = _unless_unreadable(lambda: files.read(held.fd, SMALL_BODY_BYTES + 1))
+    """A small body; None if it fails its seal, or cannot be read (a lasting EIO)."""
+    body = _unless_unreadable(lambda: files.read(held.fd, held.status.st_size))
     if body is None or held.seal is None:
         return body
     is_whole = len(body) == held.seal.length and zlib.crc32(body) == held.seal.crc32

@@ -91,7 +91,7 @@ def place_in(folder: Folder, queue: QueueName, message_id: MessageId) -> Place:
 
 def begin_lease(seal: Seal) -> Seal:
     """One more receive."""
-    return seal._replace(receive_count=seal.receive_count + 1, lease=new_lease())
+    return Seal(seal.length, seal.crc32, seal.published_ns, seal.receive_count + 1, new_lease())
 
 
 def keep_lease(seal: Seal) -> Seal:
