@@ -52,7 +52,7 @@ async def test_lease_that_the_check_of_a_large_body_outlasted_is_not_answered(
     async with store_on(root, files) as store:
         message_id = await publish(store, bytes(70_000))
         gate = files.hold_back("read")
-        fetch = asyncio.create_task(store.receive(ORDERS, 0.01))
+        fetch = asyncio.create_task(store.receive(ORDERS, 0.2))
         await gate.reached()
         while (root / "delay" / f"orders:{message_id}").stat().st_mtime_ns > time.time_ns():
             await asyncio.sleep(0.001)
