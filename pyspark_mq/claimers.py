@@ -76,8 +76,8 @@ def _taker(claim: Claim, parts: int, process: int) -> Callable[[Sequence[Message
 def _numbers_in_a_pipe(count: int) -> int:
     """A descriptor to read them from, one at a time, by any process that has it."""
     numbers, writing = os.pipe()
-    os.write(writing, b"".join(map(_NUMBER.pack, range(count))))
-    os.close(writing)
+    with open(writing, "wb") as pipe:
+        pipe.write(b"".join(map(_NUMBER.pack, range(count))))
     return numbers
 
 
@@ -144,7 +144,8 @@ def _help(
         # As at a process's start: a signal ends it, and so does a pipe that nobody reads.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
-        for chunk in _each(numbers):
-            os.write(answers, _ANSWER.pack(chunk, take(chunks[chunk])))
+        with open(answers, "wb", buffering=0) as pipe:
+            for chunk in _each(numbers):
+                pipe.write(_ANSWER.pack(chunk, take(chunks[chunk])))
     finally:
         os._exit(0)
