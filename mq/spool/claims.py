@@ -234,16 +234,27 @@ class Group:
                 self._spool.rename_folder(Folder.SPARK, f"{self._path}/{name}", mine)
             except FileNotFoundError:
                 return 0
-        taken = members(self._spool, Folder.SPARK, mine)
-        rolled = roll_forward(self._spool, Folder.SPARK, mine, to_queue)
+        given_back = 0
+        while some := self._empty(mine):
+            # One that was fenced off may have been in the middle of a rename: look again.
+            given_back += some
+        return given_back
+
+    def _empty(self, path: str) -> int:
+        """Give back what an open claim holds, and remove its folder; returns how many messages
+        that were."""
+        if not self._spool.exists(Folder.SPARK, path):
+            return 0
+        taken = members(self._spool, Folder.SPARK, path)
+        rolled = roll_forward(self._spool, Folder.SPARK, path, to_queue)
         for member in rolled.left:
             parsed = parse_file_name(member.rpartition("/")[2])
             if parsed is not None and not self._spool.exists(Folder.QUEUES, parsed[0]):
                 # Its queue was deleted meanwhile, and all its messages with it.
                 self._spool.move_aside(
-                    Folder.SPARK, f"{mine}/{member}", Folder.REMOVE, file_name(*parsed)
+                    Folder.SPARK, f"{path}/{member}", Folder.REMOVE, file_name(*parsed)
                 )
-        remove_empty_set(self._spool, Folder.SPARK, mine)
+        remove_empty_set(self._spool, Folder.SPARK, path)
         return len(taken) - len(rolled.left)
 
     # Names

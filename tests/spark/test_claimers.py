@@ -15,6 +15,7 @@ from mq.spool.files import Files
 from pyspark_mq.driver import SIDE_BY_SIDE_FROM, Driver
 from pyspark_mq.options import STREAM_READ, parse_options
 from tests.conftest import wait_until
+from tests.faults import WatchedFiles
 from tests.spark.conftest import Root
 
 BODIES = [b"%05d" % number for number in range(SIDE_BY_SIDE_FROM + 500)]
@@ -182,6 +183,30 @@ def test_a_driver_fenced_off_in_a_large_claim_fails_and_its_helpers_take_no_more
     assert len(lone_root.names("queues")) == len(BODIES)
     assert newer[0].next_batch(0, None, None) == 1
     assert_all_in_batch_1(lone_root)
+
+
+def test_what_a_driver_took_while_it_was_fenced_off_is_given_back_too(
+    lone_root: Root, files: HookedFiles, start: Callable[..., Driver]
+) -> None:
+    """Its rename had found the folder, and was done when the new driver had listed that."""
+    ids = lone_root.put("orders", b"one", b"two")
+    files.before = lambda: 1 / (2 - files.renames)
+    with pytest.raises(ZeroDivisionError):
+        start(files).next_batch(0, None, None)
+    new_files = WatchedFiles()
+    slow = [lone_root.path / "queues/orders" / ids[1]]
+
+    def finish_slow_rename(*_: object) -> None:
+        if slow:
+            [folder] = (lone_root.path / "spark/claims/lake").glob("1.open.*")
+            slow[0].rename(folder / f"0/orders:{slow.pop().name}")
+
+    new_files.before["remove_folder"] = finish_slow_rename
+    start(new_files)
+
+    assert slow == []
+    assert lone_root.names("queues") == [f"orders/{each}" for each in ids]
+    assert not list((lone_root.path / "spark/claims/lake").glob("1.open.*"))
 
 
 def test_a_driver_killed_in_a_large_claim_leaves_all_to_the_next_one_though_helpers_outlive_it(
