@@ -50,14 +50,14 @@ def fill(root: Path, depth: int) -> None:
 
 async def measure(port: int, messages: int) -> dict[str, float]:
     started = time.perf_counter()
-    await run_phase(port, [request("GET", "/bench")], b"200", 1)
+    await run_phase([port], [request("GET", "/bench")], b"200", 1)
     found = {"first look, s": time.perf_counter() - started}
     publish_one = request("POST", "/bench/messages", _BODY)
-    found["publish/s"], _ = await run_phase(port, [publish_one] * messages, b"201", 64)
+    found["publish/s"], _ = await run_phase([port], [publish_one] * messages, b"201", 64)
     receive_one = request("GET", "/bench/messages")
-    found["receive/s"], ids = await run_phase(port, [receive_one] * messages, b"200", 64)
+    found["receive/s"], ids = await run_phase([port], [receive_one] * messages, b"200", 64)
     remove = [request("DELETE", f"/bench/messages/{message_id.decode()}") for message_id in ids]
-    found["remove/s"], _ = await run_phase(port, remove, b"202", 64)
+    found["remove/s"], _ = await run_phase([port], remove, b"202", 64)
     return found
 
 

@@ -100,6 +100,9 @@ def _take_some(
                 taken.append(outcome)
                 room -= outcome.length
                 continue
+            if outcome is Lost.GONE:
+                # Somebody else takes messages too, and what more they took waits to be read.
+                work.ready.drain()
             if outcome is not Lost.GONE and outcome is not Lost.FOREIGN:
                 passed.append(message_id)
             if outcome is None:

@@ -14,6 +14,7 @@ import pytest
 from mq.config import MoverConfig
 from mq.spool.files import Files
 from mq_mover.mover import Mover
+from tests.faults import WatchedFiles
 from tests.messages import foreign_id, new_id, write_message
 from tests.stores import LONG_SECONDS, ORDERS, drain, eventually, publish, receive, store_on
 
@@ -148,6 +149,20 @@ async def test_two_servers_on_one_root_give_each_message_once_and_in_order(root:
 
         assert fetched == published
         assert await drain(one) == await drain(two) == []
+
+
+async def test_one_lost_race_tells_of_all_that_others_took(root: Path) -> None:
+    """Not one more failed open for each message: that would cost as much as the fetches do."""
+    files = WatchedFiles()
+    async with store_on(root, files) as one, store_on(root) as two:
+        published = [await publish(one, b"body") for _ in range(40)]
+        assert (await receive(one)).message_id == published[0]
+        assert len(await two.receive_many(ORDERS, 30, LONG_SECONDS)) == 30
+
+        files.calls.clear()
+
+        assert (await receive(one)).message_id == published[31]
+        assert files.calls["open_message"] <= 2
 
 
 async def test_servers_that_race_for_messages_give_each_once(root: Path) -> None:
