@@ -25,7 +25,7 @@ _DEFAULTS = MoverConfig(source=Path(), destination=Path())
 @flag("--source", "source", FOLDER, None,
       "The folder to empty, as ROOT/delay.", variable="MQ_MOVER_SOURCE", required=True)  # fmt: skip
 @flag("--destination", "destination", FOLDER, None,
-      "Where to: QUEUE:ID goes to QUEUE/ID, another name keeps its name.",
+      "Where to: QUEUE:ID goes to QUEUE/ID, a name without a colon keeps its name.",
       variable="MQ_MOVER_DESTINATION", required=True)  # fmt: skip
 @flag("--delay", "delay", Seconds(0), _DEFAULTS.delay_seconds,
       "Seconds from a file's arrival until it is moved. "

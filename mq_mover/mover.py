@@ -208,8 +208,12 @@ class Mover:
         return now_ns + int(self._config.rescan_seconds * _NS)
 
     def _move(self, held: Held) -> int | None:
-        """`QUEUE:ID` to QUEUE/ID, any other name to the same name."""
+        """`QUEUE:ID` to QUEUE/ID, a name without a colon to the same name. Any other one is of a
+        queue that no request can reach, and would lie outside of any queue."""
         parsed = parse_file_name(held.name)
+        if parsed is None and ":" in held.name:
+            self._report(held.name, "not a name of the form QUEUE:ID")
+            return time.time_ns() + int(self._config.rescan_seconds * _NS)
         if parsed is None:
             self._files.rename(self._source, held.name, self._destination, held.name)
             self.counts.moved += 1

@@ -92,28 +92,48 @@ def test_what_was_removed_stays_removed(old_root: Path, take_over: TakeOver) -> 
 
 ODD_QUEUES = ["-dash", "two words", "q" * 81, "ümlaut"]
 ODD_FILES = ["new/no-colon", f"new/absent:{IDS[0]}", f"delay/absent:{IDS[1]}", "queues/stray",
-             "queues/orders/not an id"]  # fmt: skip
+             "queues/orders/not an id", f"new/three words:{IDS[2]}", f"delay/-minus:{IDS[3]}",
+             f"new/a:b:{IDS[4]}"]  # fmt: skip
 
 
-def test_what_cannot_be_placed_is_reported_once_and_left(
-    old_root: Path, take_over: TakeOver
-) -> None:
+@pytest.fixture
+def odd_root(old_root: Path) -> Path:
     for queue in ODD_QUEUES:
         (old_root / "queues" / queue).mkdir()
         (old_root / "queues" / queue / IDS[0]).write_bytes(b"odd")
     for name in ODD_FILES:
-        (old_root / name).write_bytes(b"odd")
+        (old_root / name).write_bytes(name.encode())
+    return old_root
 
+
+def test_what_cannot_be_placed_is_reported_once_and_left(
+    odd_root: Path, take_over: TakeOver
+) -> None:
     server, wire = take_over()
-    wait_until(lambda: server.log().count("file left where it is") >= 9)
+    oddities = len(ODD_QUEUES) + len(ODD_FILES)
+    wait_until(lambda: server.log().count("file left where it is") >= oddities)
     wire.request("DELETE", "/orders/messages/x")
 
     for name in [*(f"queues/{queue}" for queue in ODD_QUEUES), *ODD_FILES]:
-        assert (old_root / name).exists()
+        assert (odd_root / name).exists()
         mentioned = [line for line in server.log().splitlines() if Path(name).name in line]
         assert len(mentioned) == 1, name
-    findings = Ctl("--root", str(old_root))("fsck").out.decode()
+    findings = Ctl("--root", str(odd_root))("fsck").out.decode()
     assert all(queue in findings for queue in ODD_QUEUES)
+
+
+def test_what_could_not_be_placed_is_received_once_it_has_a_queue(
+    odd_root: Path, take_over: TakeOver
+) -> None:
+    """As docs/operations.md says: rename it, or make the queue."""
+    _, wire = take_over()
+    assert wire.request("PUT", "/absent").status == 201
+    (odd_root / "queues" / "two words").rename(odd_root / "queues" / "two-words")
+
+    found = [wire.request("GET", "/absent/messages?wait=20").body for _ in range(2)]
+
+    assert sorted(found) == [name.encode() for name in sorted(ODD_FILES) if "absent" in name]
+    assert wire.request("GET", "/two-words/messages").body == b"odd"
 
 
 def test_root_is_handed_back(old_root: Path, take_over: TakeOver) -> None:
