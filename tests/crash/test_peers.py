@@ -112,7 +112,10 @@ async def _kill_at_random(
     return killed
 
 
-@pytest.mark.parametrize("messages", [2_000, pytest.param(20_000, marks=pytest.mark.crash_long)])
+LONG = [pytest.mark.crash_long, pytest.mark.timeout(900)]
+
+
+@pytest.mark.parametrize("messages", [2_000, pytest.param(20_000, marks=LONG)])
 async def test_servers_killed_at_random_lose_nothing_and_give_nothing_twice(
     start_server: Callable[..., Server], root: Path, processes: list[Process], messages: int
 ) -> None:
