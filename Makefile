@@ -1,6 +1,6 @@
 # make run    install into .venv and serve a queue on http://127.0.0.1:8080, its root in /tmp/mq
 # make test   install what tests need and run them all
-# make crash  the long form of the crash tests, and their figures
+# make crash  the long form of the crash tests, and their figures; the image with Spark
 # make bench-spark  messages per second through Spark, on BENCH_ROOT
 # make lint   ruff and mypy
 # make lock   write requirements.lock anew, with the newest versions that pyproject.toml allows
@@ -34,7 +34,7 @@ test: $(VENV)/installed-dev apt
 	@$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES)
 
 crash: $(VENV)/installed-dev apt
-	@$(VENV)/bin/python -m pytest tests/crash tests/spark -m crash_long
+	@$(VENV)/bin/python -m pytest tests/crash tests/spark tests/deploy -m crash_long
 
 lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .

@@ -1,4 +1,5 @@
-"""What the deployment tests start from: a small Debian with this machine's Python, and our wheels.
+"""What the deployment tests start from: a small Debian with this machine's Python, and our wheels;
+a docker of their own, with the image built.
 
 No registry of images can be reached, so the base image is made here, under the name that the
 Dockerfile asks for.
@@ -6,7 +7,6 @@ Dockerfile asks for.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -15,8 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LoopMount
+from tests.deploy.docker import Docker
+from tests.deploy.running import require, run
 from tests.tidy.sources import REPOSITORY
 
+SCRATCH_MEGABYTES = 12_000
+"""At the most. A Debian and the image take one thousand, Spark's image four more."""
+
+BASE_IMAGE = "python:3.13-slim"
 SUITE_FILE = Path("/etc/os-release")
 LIBRARIES = ["libssl3", "libffi8", "libsqlite3-0", "zlib1g", "libbz2-1.0", "liblzma5"]
 """What the standard library's extensions of a Python from elsewhere need."""
@@ -25,41 +32,52 @@ NOT_COPIED = shutil.ignore_patterns("site-packages", "test", "tests", "__pycache
                                     "idlelib", "tkinter", "turtledemo")  # fmt: skip
 
 
-def run(*command: str | Path, **more: object) -> str:
-    """Run a command that must succeed; returns what it printed."""
-    done = subprocess.run(
-        [str(word) for word in command], check=False, capture_output=True, text=True, timeout=400,
-        **more,  # type: ignore[call-overload]
-    )  # fmt: skip
-    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-    return str(done.stdout)
-
-
-def require(*programs: str) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("containers need root")
-    for program in programs:
-        if shutil.which(program) is None:
-            pytest.skip(f"there is no {program}")
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An ext4 in memory. These tests write gigabytes that nobody needs afterwards: here that waits
+    for no disk, and is gone with the mount."""
+    require("mkfs.ext4", "mount")
+    memory = tmp_path_factory.mktemp("memory", numbered=False)
+    run("mount", "-t", "tmpfs", "-o", f"size={SCRATCH_MEGABYTES}m", "tmpfs", memory)
+    try:
+        mount = LoopMount("ext4", memory, SCRATCH_MEGABYTES)
+        yield mount.path
+        mount.unmount()
+    finally:
+        run("umount", "--lazy", memory)
 
 
 @pytest.fixture(scope="session")
-def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The root folder of a Debian with systemd and this machine's Python."""
+def debootstrap(scratch: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Makes the tree `debian` below `scratch` while others go on."""
     require("debootstrap")
-    tree = tmp_path_factory.mktemp("debian", numbered=False) / "tree"
     packages = ["systemd", "systemd-sysv", *LIBRARIES]
     if sys.base_prefix == "/usr":
         packages += ["python3", "python3-venv"]
     release = dict(
         line.split("=", 1) for line in SUITE_FILE.read_text().splitlines() if "=" in line
     )
-    run("debootstrap", "--variant=minbase", f"--include={','.join(packages)}",
-        release["VERSION_CODENAME"], tree)  # fmt: skip
+    with (scratch / "debootstrap.log").open("wb") as log:
+        process = subprocess.Popen(
+            ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}",
+             release["VERSION_CODENAME"], str(scratch / "debian")],
+            stdout=log, stderr=log,
+        )  # fmt: skip
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(scope="session")
+def debian(scratch: Path, debootstrap: subprocess.Popen[bytes], wheels: Path) -> Path:
+    """The root folder of a Debian with systemd and this machine's Python. The wheels are made
+    meanwhile."""
+    assert debootstrap.wait(400) == 0, (scratch / "debootstrap.log").read_text()
+    tree = scratch / "debian"
+    run("chroot", tree, "apt-get", "clean")
     if sys.base_prefix != "/usr":
         _copy_python(tree / "usr" / "local")
-    yield tree
-    shutil.rmtree(tree, ignore_errors=True)
+    return tree
 
 
 def _copy_python(target: Path) -> None:
@@ -76,8 +94,41 @@ def _copy_python(target: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheels(scratch: Path, debootstrap: subprocess.Popen[bytes]) -> Path:
     """Our wheel and those it needs, for this Python."""
-    folder = tmp_path_factory.mktemp("wheels", numbered=False)
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", folder, REPOSITORY)
+    return make_wheels(scratch / "wheels", "")
+
+
+def make_wheels(folder: Path, extras: str) -> Path:
+    """As docs/operations.md says."""
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", folder,
+        f"{REPOSITORY}{extras}")  # fmt: skip
     return folder
+
+
+@pytest.fixture(scope="session")
+def docker(debian: Path, wheels: Path, scratch: Path) -> Iterator[Docker]:
+    """With the image built, by the Dockerfile as it is, from a context with wheels."""
+    require("dockerd", "docker-compose", "docker", "ip", "nsenter", "curl", "git")
+    folder = scratch / "docker"
+    folder.mkdir()
+    docker = Docker(folder)
+    try:
+        archive = folder / "base.tar"
+        run("tar", "--create", "--file", archive, "--directory", debian, ".")
+        docker("import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin", archive, BASE_IMAGE)
+        archive.unlink()
+        copy_tracked_files(docker.context)
+        shutil.copytree(wheels, docker.context / "wheels")
+        docker("build", "--quiet", "--tag", "mq", docker.context)
+        yield docker
+    finally:
+        docker.stop()
+
+
+def copy_tracked_files(target: Path) -> None:
+    """What a clone would have, with changes that are not committed yet."""
+    listed = run("git", "-c", "safe.directory=*", "-C", REPOSITORY, "ls-files", "-z")
+    for name in filter(None, listed.split("\0")):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, target / name)

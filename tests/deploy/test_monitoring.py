@@ -45,7 +45,7 @@ def test_rules_fire_when_they_should_and_not_before() -> None:
 
 def test_rules_and_configuration_are_valid() -> None:
     promtool("check", "rules", "mq.rules.yml")
-    promtool("check", "config", "prometheus.yml")
+    promtool("check", "config", "prometheus.yml", "prometheus-compose.yml")
 
 
 def test_every_alert_is_tried() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -14,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import wait_until
-from tests.deploy.conftest import require, run
+from tests.deploy.conftest import copy_tracked_files
+from tests.deploy.running import require, run
 from tests.tidy.sources import REPOSITORY
 
 pytestmark = pytest.mark.timeout(600)
@@ -24,6 +26,11 @@ UNITS = REPOSITORY / "deploy" / "systemd"
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
 URL = "http://127.0.0.1:8080"
 MOST_EXPOSURE = 1.5
+
+DOCUMENT = (REPOSITORY / "docs" / "operations.md").read_text()
+INSTALL = DOCUMENT.partition("<!-- systemd -->\n```sh\n")[2].partition("```")[0]
+FROM_WHEELS = "--quiet --no-index --find-links /wheels mq-server"
+"""In place of the folder: the machine has no network."""
 
 FAST_WATCHDOG = "[Service]\nWatchdogSec=2\nTimeoutAbortSec=1\n"
 
@@ -58,7 +65,7 @@ class Machine:
 
     def run(self, *command: str, check: bool = True) -> str:
         done = subprocess.run(["nsenter", "--target", self.init, "--all", *command],
-                              check=False, capture_output=True, text=True, timeout=60)  # fmt: skip
+                              check=False, capture_output=True, text=True, timeout=120)  # fmt: skip
         assert done.returncode == 0 or not check, (command, done.stdout, done.stderr)
         return done.stdout
 
@@ -75,37 +82,32 @@ class Machine:
         return self.run("systemctl", "show", "--property", field, "--value", unit).strip()
 
     def stop(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(20)
+        """Nobody needs it any more: its first process ends, and with it all others."""
+        os.kill(int(self.init), signal.SIGKILL)
+        self.process.wait(60)
 
 
 @pytest.fixture(scope="module")
 def machine(
-    debian: Path, wheels: Path, tmp_path_factory: pytest.TempPathFactory
+    debian: Path, wheels: Path, scratch: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Machine]:
-    require("systemd-nspawn", "nsenter", "curl")
-    tree = tmp_path_factory.mktemp("machine") / "tree"
+    """With MQ installed as the document says, from wheels."""
+    require("systemd-nspawn", "nsenter", "curl", "git")
+    tree = scratch / "machine"
     run("cp", "-a", "--reflink=auto", debian, tree)
     shutil.copytree(wheels, tree / "wheels")
-    run("chroot", tree, "python3", "-m", "venv", "/opt/mq")
-    run("chroot", tree, "/opt/mq/bin/pip", "install", "--quiet", "--no-index", "--find-links",
-        "/wheels", "mq-server")  # fmt: skip
-    for unit in UNITS.glob("mq*.s*"):
-        shutil.copy(unit, tree / "etc" / "systemd" / "system")
-    shutil.copy(UNITS / "mq.conf", tree / "usr" / "lib" / "sysusers.d")
+    copy_tracked_files(tree / "clone")
     drop_in = tree / "etc" / "systemd" / "system" / "mq.service.d" / "test.conf"
     drop_in.parent.mkdir()
     drop_in.write_text(FAST_WATCHDOG)
-    run("systemd-sysusers", "--root", tree)
-    run("systemctl", "--root", tree, "enable", "mq.socket", "mq.service", "mq-mover", "mq-reaper")
     machine = Machine(tree, tmp_path_factory.mktemp("log") / "boot.log")
-    yield machine
-    machine.stop()
-    shutil.rmtree(tree, ignore_errors=True)
+    try:
+        install = INSTALL.replace("install .", f"install {FROM_WHEELS}")
+        assert install != INSTALL
+        machine.run("sh", "-ec", f"cd /clone\n{install}")
+        yield machine
+    finally:
+        machine.stop()
 
 
 def _is_active(machine: Machine, unit: str) -> bool:
