@@ -122,12 +122,6 @@ def test_prometheus_scrapes_the_three_and_has_the_rules(stack: Docker) -> None:
     assert {rule["health"] for rule in group["rules"]} <= {"ok", "unknown"}
 
 
-def test_archive_is_a_profile_of_its_own(docker: Docker) -> None:
-    services = set(docker.compose("--profile", "archive", "config", "--services").split())
-
-    assert services == {"mq", "mover", "reaper", "archive"}
-
-
 def test_containers_end_at_sigterm(stack: Docker) -> None:
     containers = [stack.container(service) for service in ("mq", "mover", "reaper")]
 
