@@ -77,7 +77,7 @@ class LeaseMismatch(MQError):
 
 
 class ClaimError(MQError):
-    """A Spark query cannot go on with its group of claims."""
+    """A Spark query cannot go on with its group of claims, or with what it has staged."""
 
 
 class StoreUnavailable(MQError):

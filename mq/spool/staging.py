@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass
 
 from mq.config import DEFAULT_CONTENT_TYPE
-from mq.errors import InvalidRequest, QueueNotFound
+from mq.errors import ClaimError, InvalidRequest, QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId, MessageIds, QueueName, file_name
 from mq.spool.folders import Spool
@@ -64,7 +64,7 @@ class Attempt:
 
     def add(self, draft: Draft) -> None:
         """Write one message. Raises QueueNotFound, InvalidRequest for an id that this attempt has
-        used, OSError."""
+        used, ClaimError if the batch was given up, OSError."""
         self._require_queue(draft.queue)
         message_id = draft.message_id or self._ids.next()
         files, spark = self._spool.files, self._spool.fd(Folder.SPARK)
@@ -73,12 +73,20 @@ class Attempt:
             files.write(fd, draft.body)
             self._mark(fd, draft)
             files.link(fd, spark, f"{self._path}/{file_name(draft.queue, message_id)}")
+        except FileNotFoundError:
+            raise self._given_up() from None
         except FileExistsError:
             raise InvalidRequest(
                 f"two rows for queue {draft.queue} have the id {message_id}; each needs its own"
             ) from None
         finally:
             files.close(fd)
+
+    def _given_up(self) -> ClaimError:
+        return ClaimError(
+            f"{self._spool.root}/spark/{self._path} was given up: another driver has committed "
+            "this batch meanwhile, or it was left alone for a day"
+        )
 
     def _require_queue(self, queue: QueueName) -> None:
         if queue in self._queues:
@@ -103,8 +111,11 @@ class Attempt:
             files.stamp(fd, round_up(due_ns, self._system.stamp_granularity_ns))
 
     def seal(self) -> None:
-        """Make it a set that can win, all of it durable."""
-        seal_set(self._spool, Folder.SPARK, self._path, self._sealed)
+        """Make it a set that can win, all of it durable. Raises ClaimError, OSError."""
+        try:
+            seal_set(self._spool, Folder.SPARK, self._path, self._sealed)
+        except FileNotFoundError:
+            raise self._given_up() from None
         # One sync for data and seal: it is the transaction that makes a sealed set count, later.
         self._spool.files.sync_file_system(self._spool.fd(Folder.SPARK))
         self._spool.files.close(self._lock)

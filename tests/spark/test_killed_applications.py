@@ -10,7 +10,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Server, wait_until
-from tests.spark.dying.sitecustomize import SINK, SOURCE, processes_of
+from tests.spark.clients import Clients
+from tests.spark.dying.sitecustomize import LARGE_CLAIM, SINK, SOURCE, processes_of, states_of
 from tests.tidy.sources import REPOSITORY
 
 SHORT = {
@@ -26,74 +26,32 @@ SHORT = {
     "copy": ["after the seal, before the offset log", "while it is rolled forward"],
 }  # fmt: skip
 LONG = {"lake": list(SOURCE), "copy": list(SINK)}
+SLEEPING = {
+    "lake": [
+        "in the middle of a claim",
+        "after the seal, before the offset log",
+        "during the read",
+    ],
+    "copy": ["while a task stages", "before the transaction", "after the transaction"],
+}
+LARGE = 3000
 RANDOM_KILLS = 12
 MOST_SECONDS_TO_LIVE = 8.0
-PAUSE_SECONDS = 0.03
 
 pytestmark = pytest.mark.timeout(600)
-
-
-class Clients:
-    """A producer and two consumers, each with a connection of its own and a log."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._stopping = threading.Event()
-        self._paused = threading.Event()
-        self.published: list[bytes] = []
-        self.consumed: list[bytes] = []
-        self.errors: list[str] = []
-        self._threads = [
-            threading.Thread(target=self._run, args=(work,))
-            for work in (self._publish, self._consume, self._consume)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join()
-        assert self.errors == []
-
-    def _run(self, work: Callable[[http.client.HTTPConnection], None]) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=60)
-        try:
-            while not self._stopping.wait(PAUSE_SECONDS):
-                work(connection)
-        except Exception as error:
-            self.errors.append(repr(error))
-        finally:
-            connection.close()
-
-    def _publish(self, connection: http.client.HTTPConnection) -> None:
-        body = b"message %06d" % len(self.published)
-        assert self._ask(connection, "POST", "/orders/messages", body)[0] == 201
-        self.published.append(body)
-
-    def _consume(self, connection: http.client.HTTPConnection) -> None:
-        """Now and then, so that most is left to Spark."""
-        self._stopping.wait(20 * PAUSE_SECONDS * random.random())
-        status, message_id, body = self._ask(connection, "GET", "/orders/messages")
-        if status == 200:
-            path = f"/orders/messages/{message_id}"
-            assert self._ask(connection, "DELETE", path)[0] == 202
-            self.consumed.append(body)
-
-    @staticmethod
-    def _ask(
-        connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None
-    ) -> tuple[int, str, bytes]:
-        connection.request(method, path, body)
-        answer = connection.getresponse()
-        return answer.status, answer.headers.get("X-Message-Id", ""), answer.read()
 
 
 class Application:
     """One process tree, in a session of its own."""
 
     def __init__(
-        self, kind: str, root: Path, folder: Path, die_at: str = "", limit: int = 20
+        self,
+        kind: str,
+        root: Path,
+        folder: Path,
+        die_at: str = "",
+        limit: int = 20,
+        **environment: str,
     ) -> None:
         self.mark = folder / "mark"
         self.started = folder / "started"
@@ -106,14 +64,21 @@ class Application:
                 [sys.executable, dying / "application.py", kind, root, folder, str(limit)],
                 stdout=log, stderr=log, cwd=folder, start_new_session=True,
                 env=os.environ | {"PYTHONPATH": f"{dying}:{REPOSITORY}", "MQ_DIE_AT": die_at,
-                                  "MQ_DIE_MARK": str(self.mark)},
+                                  "MQ_DIE_MARK": str(self.mark)} | environment,
             )  # fmt: skip
 
     def wait(self) -> int:
         """Its exit code, when nothing of it runs any more."""
-        code = self.popen.wait(240)
+        code = self.popen.wait(480)
         wait_until(lambda: not processes_of(self.popen.pid), 60)
         return code
+
+    def sleeps(self) -> bool:
+        return set(states_of(self.popen.pid).values()) == {"T"}
+
+    def wake(self) -> None:
+        for pid in processes_of(self.popen.pid):
+            os.kill(pid, signal.SIGCONT)
 
     def kill(self) -> None:
         while alive := processes_of(self.popen.pid):
@@ -142,7 +107,7 @@ def clients(root: Path, start_server: Callable[..., Server]) -> Iterator[Clients
 
 
 def die_at(step: str, kind: str, root: Path, folder: Path) -> None:
-    application = Application(kind, root, folder, step)
+    application = Application(kind, root, folder, step, LARGE if step == LARGE_CLAIM else 20)
     try:
         code = application.wait()
         assert application.mark.exists(), f"{step}: it never came there"
@@ -164,8 +129,22 @@ def kill_at_random(kind: str, root: Path, folder: Path) -> bool:
         application.kill()
 
 
-def run_to_the_end(kind: str, root: Path, folder: Path) -> None:
-    application = Application(kind, root, folder, limit=1_000_000)
+def sleep_at(step: str, kind: str, root: Path, folder: Path) -> None:
+    """It sleeps there while another one does all there is to do, batch after batch; then it wakes,
+    and finds that it is not wanted any more."""
+    sleeper = Application(kind, root, folder, step, MQ_SLEEPS="1")
+    try:
+        wait_until(lambda: sleeper.sleeps() or sleeper.popen.poll() is not None, 240)
+        assert sleeper.mark.exists(), f"{step}: it never came there"
+        run_to_the_end(kind, root, folder, limit=400)
+        sleeper.wake()
+        assert sleeper.wait() != 0
+    finally:
+        sleeper.kill()
+
+
+def run_to_the_end(kind: str, root: Path, folder: Path, limit: int = 1_000_000) -> None:
+    application = Application(kind, root, folder, limit=limit)
     try:
         assert application.wait() == 0, application.log.read_text()[-4000:]
     finally:
@@ -227,6 +206,8 @@ def test_an_application_killed_at_every_step_reads_and_writes_each_message_once(
     kind: str, root: Path, tmp_path: Path, clients: Clients
 ) -> None:
     for step in LONG[kind]:
+        if step == LARGE_CLAIM:
+            clients.publish_many(LARGE)
         die_at(step, kind, root, tmp_path)
 
     assert_each_once(kind, root, tmp_path, clients)
@@ -241,4 +222,16 @@ def test_an_application_killed_at_random_reads_and_writes_each_message_once(
     killed = sum(kill_at_random(kind, root, tmp_path) for _ in range(RANDOM_KILLS))
 
     assert killed > RANDOM_KILLS / 2
+    assert_each_once(kind, root, tmp_path, clients)
+
+
+@pytest.mark.crash_long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", ["lake", "copy"])
+def test_an_application_that_was_thought_dead_adds_nothing_when_it_comes_back(
+    kind: str, root: Path, tmp_path: Path, clients: Clients
+) -> None:
+    for step in SLEEPING[kind]:
+        sleep_at(step, kind, root, tmp_path)
+
     assert_each_once(kind, root, tmp_path, clients)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from mq.config import STAGE_KEEP_SECONDS
-from mq.errors import InvalidRequest, QueueNotFound
 from mq.lifecycle import Actor, Folder
 from mq.names import MessageId, QueueName
 from mq.spool.files import Files
@@ -272,29 +271,3 @@ def test_an_id_that_the_queue_has_is_not_written_again(
 
     assert bodies(spool) == [there]
     assert (spool.root / folder / "orders:a").read_bytes() == b"mine"
-
-
-def test_one_attempt_cannot_use_an_id_twice(spool: Spool) -> None:
-    attempt = Attempt(spool, "query", 0, "0-1")
-    attempt.add(Draft(ORDERS, b"one", MessageId("a")))
-
-    with pytest.raises(InvalidRequest, match="two rows for queue orders have the id a"):
-        attempt.add(Draft(ORDERS, b"two", MessageId("a")))
-    attempt.give_up()
-
-
-def test_a_queue_that_does_not_exist_is_named(spool: Spool) -> None:
-    attempt = Attempt(spool, "query", 0, "0-1")
-
-    with pytest.raises(QueueNotFound, match="there is no queue refunds"):
-        attempt.add(Draft(QueueName("refunds"), b"one"))
-    attempt.give_up()
-
-
-def test_an_attempt_that_was_given_up_leaves_nothing_in_the_stage(spool: Spool) -> None:
-    attempt = Attempt(spool, "query", 0, "0-1")
-    attempt.add(Draft(ORDERS, b"one"))
-
-    attempt.give_up()
-
-    assert staged(spool) == []

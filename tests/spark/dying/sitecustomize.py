@@ -2,7 +2,7 @@
 is on PYTHONPATH, in the driver and in every worker. Without MQ_DIE_AT it does nothing.
 
 The process that comes to the step leaves a mark, and kills everything of its session with SIGKILL:
-driver, JVM, workers, itself.
+driver, JVM, workers, itself. With MQ_SLEEPS they are stopped, and go on when somebody wakes them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ def _delivers(_spool: object, source: str, _name: str, target: str, *_: object) 
     return (source, target) == ("spark", "queues")
 
 
+LARGE_CLAIM = "in the middle of a large claim"
+"""One that several processes share."""
+
 SOURCE = {
     "in the middle of a claim": Step("mq.spool.claiming", "Claim.take", "after", 3),
     "before the seal": Step("mq.spool.claiming", "Claim.seal", "before"),
@@ -43,6 +46,7 @@ SOURCE = {
     "after the removal": Step("mq.spool.claims", "Group._put_away", "after"),
     "before commit": Step("pyspark_mq.stream_read", "StreamReader.commit", "before"),
     "after commit": Step("pyspark_mq.stream_read", "StreamReader.commit", "after"),
+    LARGE_CLAIM: Step("mq.spool.claiming", "Claim.take", "after", 600),
 }
 
 SINK = {
@@ -57,27 +61,33 @@ SINK = {
 }
 
 
-def kill_session(mark: str) -> None:
+def end_session(mark: str) -> None:
     """Everything that the test started, JVM and workers too, whatever process group it is in."""
     Path(mark).touch()
     others = [pid for pid in processes_of(os.getsid(0)) if pid != os.getpid()]
     # Stopped first: none may see that another is gone.
-    for blow in (signal.SIGSTOP, signal.SIGKILL):
+    blows = [signal.SIGSTOP] if os.environ.get("MQ_SLEEPS") else [signal.SIGSTOP, signal.SIGKILL]
+    for blow in blows:
         for pid in others:
             os.kill(pid, blow)
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), blows[-1])
 
 
 def processes_of(session: int) -> list[int]:
     """Those that run; zombies do not."""
-    found = []
+    return list(states_of(session))
+
+
+def states_of(session: int) -> dict[int, str]:
+    """For each process that runs the letter that proc(5) has for its state."""
+    found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             state, _, _, its_session, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
         except (OSError, ValueError):
             continue
         if int(its_session) == session and state not in "ZX":
-            found.append(int(entry.name))
+            found[int(entry.name)] = state
     return found
 
 
@@ -89,10 +99,10 @@ def _dies(call: Callable[..., Any], step: Step, mark: str) -> Callable[..., Any]
         calls += step.counts(*arguments)
         is_there = calls == step.nth and step.counts(*arguments)
         if is_there and step.when == "before":
-            kill_session(mark)
+            end_session(mark)
         result = call(*arguments, **named)
         if is_there:
-            kill_session(mark)
+            end_session(mark)
         return result
 
     return dying
