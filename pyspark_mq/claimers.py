@@ -12,20 +12,16 @@ that was open.
 from __future__ import annotations
 
 import os
-import signal
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from struct import Struct
 
 from mq.names import MessageId, QueueName
 from mq.spool.claiming import Claim, Taken
+from mq.spool.forks import fork_to, processors, wait_for
 from pyspark_mq.balance import Shares
 
 Message = tuple[QueueName, MessageId]
-
-MOST_PROCESSES = 4
-"""The kernel does one rename of a file system at a time; beyond these they wait for one another."""
 
 CHUNK_MESSAGES = 250
 _MOST_CHUNKS = 2000
@@ -41,7 +37,7 @@ def claim_side_by_side(claim: Claim, messages: Sequence[Message], parts: int) ->
     OSError; then the claim is for `give_back_open`."""
     size = max(CHUNK_MESSAGES, -(-len(messages) // _MOST_CHUNKS))
     chunks = [messages[start : start + size] for start in range(0, len(messages), size)]
-    processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES, len(chunks))
+    processes = min(processors(), len(chunks))
     take = _taker(claim, parts, 0)
     taken: dict[int, int] = {}
     with ExitStack() as stack:
@@ -96,9 +92,7 @@ class _Helper:
         take: Callable[[Sequence[Message]], int],
     ) -> None:
         self._pipe, answers = os.pipe()
-        self._pid = _fork()
-        if self._pid == 0:
-            _help(numbers, chunks, take, answers)
+        self._process = fork_to(lambda: _help(numbers, chunks, take, answers))
         os.close(answers)
 
     def answers(self) -> dict[int, int]:
@@ -113,24 +107,7 @@ class _Helper:
     def close(self) -> None:
         """Nobody reads its answers any more, so it ends, with its chunk."""
         os.close(self._pipe)
-        if self._pid is not None:
-            try:
-                os.waitpid(self._pid, 0)
-            except ChildProcessError:
-                # Whoever started this process has it ignore SIGCHLD.
-                pass
-
-
-def _fork() -> int | None:
-    """None if there cannot be another process now."""
-    with warnings.catch_warnings():
-        # Of other threads, from Python 3.12 on: no lock of theirs is asked for by a few system
-        # calls and the end.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        try:
-            return os.fork()
-        except OSError:
-            return None
+        wait_for(self._process)
 
 
 def _help(
@@ -139,13 +116,7 @@ def _help(
     take: Callable[[Sequence[Message]], int],
     answers: int,
 ) -> None:
-    """All that the forked process does; it never returns."""
-    try:
-        # As at a process's start: a signal ends it, and so does a pipe that nobody reads.
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_DFL)
-        with open(answers, "wb", buffering=0) as pipe:
-            for chunk in _each(numbers):
-                pipe.write(_ANSWER.pack(chunk, take(chunks[chunk])))
-    finally:
-        os._exit(0)
+    """All that the forked process does."""
+    with open(answers, "wb", buffering=0) as pipe:
+        for chunk in _each(numbers):
+            pipe.write(_ANSWER.pack(chunk, take(chunks[chunk])))

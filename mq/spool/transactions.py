@@ -18,6 +18,7 @@ A job is a query, an application (`txnAppId`), or a write of its own, whose name
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from mq.config import STAGE_KEEP_SECONDS, STAGE_LOCK_SECONDS
 from mq.errors import StoreUnavailable
@@ -26,6 +27,7 @@ from mq.logs import report_left
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
 from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
+from mq.spool.forks import done_beside, processors
 from mq.spool.message import SEAL_ATTRIBUTE, Lost, Seal
 from mq.spool.sets import (
     by_stamp,
@@ -38,6 +40,9 @@ from mq.spool.sets import (
 from mq.spool.staging import GIVEN_UP, STAGE, make_folders
 
 TXN = "txn"
+
+ROLLED_BESIDE_FROM = 1000
+"""Messages of a set; for fewer it is not worth to start another process."""
 
 _MAX_TXN_BYTES = 16 * 1024 * 1024
 _POLL_SECONDS = 0.01
@@ -70,6 +75,7 @@ def commit(spool: Spool, job: str, batch: int, winners: list[str]) -> None:
     finally:
         files.close(fd)
     files.sync_file_system(spark)
+    _roll_side_by_side(spool, job, batch)
     if finish(spool, job, batch, STAGE_LOCK_SECONDS) is None:
         raise StoreUnavailable(f"batch {batch} of {job} is held by somebody else; try again")
     files.sync_file_system(spark)
@@ -101,6 +107,25 @@ def finish(spool: Spool, job: str, batch: int, patience_seconds: float) -> int |
         _unlink(spool, f"{TXN}/{job}/{batch}")
         _remove_folder(spool, f"{TXN}/{job}")
     return delivered
+
+
+def _roll_side_by_side(spool: Spool, job: str, batch: int) -> None:
+    """Roll large sets of a committed batch forward by several processes; `finish` does what they
+    leave."""
+    if last_committed(spool, job) != batch:
+        return
+    paths = [f"{STAGE}/{job}/{batch}/{name}" for name in _winners(spool, job, batch)]
+    large = [path for path in paths if len(_below(spool, path)) >= ROLLED_BESIDE_FROM]
+
+    processes = min(processors(), len(large))
+
+    def roll_share(share: int) -> None:
+        for path in large[share::processes]:
+            _roll(spool, path, STAGE_LOCK_SECONDS)
+
+    if processes > 1:
+        with done_beside([partial(roll_share, share) for share in range(1, processes)]):
+            roll_share(0)
 
 
 def give_up_batch(spool: Spool, job: str, batch: int) -> None:
