@@ -4,96 +4,28 @@ The server adds what it delivers, file system events tell of what others do, and
 what both missed. An entry that is there no more costs a fetch one failed open. So no fetch lists a
 folder, and no message is out of reach.
 
-Used by the committer alone; only `list_queue` runs elsewhere.
+Used by the committer alone.
 """
 
 from __future__ import annotations
 
 import heapq
-import os
 import random
 import time
+from bisect import bisect_right
 from collections.abc import Callable
-from typing import NamedTuple
+from itertools import islice
 
 import structlog
 
 from mq.config import DRAIN_SECONDS, RELIST_PAUSE_FACTOR
 from mq.lifecycle import Folder
-from mq.names import (
-    MessageId,
-    QueueName,
-    id_of_key,
-    id_time_ns,
-    is_message_id,
-    is_v7,
-    order_key,
-    queue_path,
-    time_of_key,
-)
+from mq.names import MessageId, QueueName, id_of_key, is_message_id, time_of_key
 from mq.spool.arrivals import Change, Watch
 from mq.spool.folders import Spool
-from mq.spool.message import SEAL_ATTRIBUTE, Seal
+from mq.spool.listing import Listing, key_of
 
 log = structlog.get_logger(__name__)
-
-_SAME_TICK_NS = 20_000_000
-"""A folder changed twice within so short a time may keep its mtime (kernels before 6.13)."""
-
-
-class Listing(NamedTuple):
-    """One look at a queue's folder. `mtime_ns` is None where it cannot vouch for the listing."""
-
-    inode: int
-    mtime_ns: int | None
-    seconds: float
-    keys: list[str]
-
-
-def key_of(spool: Spool, queue: QueueName, message_id: str) -> str | None:
-    """Where a message of the queue stands in the order; None if it is gone.
-
-    By the time inside a v7 or v1 id, else that of the seal, else mtime; then by id.
-    """
-    if is_v7(message_id):
-        return message_id
-    time_ns = id_time_ns(message_id)
-    if time_ns is None:
-        time_ns = _published_ns(spool, queue_path(queue, MessageId(message_id)))
-    return None if time_ns is None else order_key(message_id, time_ns)
-
-
-def _published_ns(spool: Spool, name: str) -> int | None:
-    path = spool.path(Folder.QUEUES, name)
-    try:
-        if seal := Seal.unpack(spool.files.attribute(path, SEAL_ATTRIBUTE)):
-            return seal.published_ns
-        return os.stat(path, follow_symlinks=False).st_mtime_ns
-    except FileNotFoundError:
-        return None
-    except OSError:
-        # It stays within reach, before all others: whoever takes it finds out what is wrong.
-        return 0
-
-
-def list_queue(spool: Spool, queue: QueueName, is_known: Callable[[str], bool]) -> Listing | None:
-    """Look for messages that `is_known` denies; None if there is no such queue.
-
-    Blocking, about 1 µs a message; for a worker.
-    """
-    started = time.monotonic()
-    status = spool.status(Folder.QUEUES, queue)
-    try:
-        names = spool.names_in_queue(queue)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if status is None:
-        return None
-    found = (name for name in names if is_message_id(name) and not is_known(name))
-    keys = sorted(key for name in found if (key := key_of(spool, queue, name)) is not None)
-    is_old = status.st_mtime_ns < time.time_ns() - _SAME_TICK_NS
-    mtime_ns = status.st_mtime_ns if is_old else None
-    return Listing(status.st_ino, mtime_ns, time.monotonic() - started, keys)
 
 
 class ReadyQueue:
@@ -162,6 +94,22 @@ class ReadyQueue:
         for key in keys:
             heapq.heappush(self._heap, key)
         return [MessageId(id_of_key(key)) for key in keys]
+
+    def key(self, message_id: str) -> str | None:
+        """Its place in the order; None if it is not in."""
+        return self._keys.get(message_id)
+
+    def behind(self, key: str, limit: int) -> list[MessageId]:
+        """The first `limit` behind that place in the order, which stay in."""
+        # It is mostly sorted, which is what sort() is quick at; a sorted list is a heap.
+        self._heap.sort()
+        found: dict[str, None] = {}
+        for each in islice(self._heap, bisect_right(self._heap, key), None):
+            if self._keys.get(id_of_key(each)) == each:
+                found[id_of_key(each)] = None
+            if len(found) == limit:
+                break
+        return [MessageId(each) for each in found]
 
     def oldest_ns(self) -> int | None:
         """The publication time of the oldest."""

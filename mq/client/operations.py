@@ -100,8 +100,11 @@ def receive_many(
     return [] if answer.status == 204 else read_deliveries(queue, answer, visibility)
 
 
-def peek(context: Context, queue: QueueName, most: int) -> Operation[list[Peeked]]:
-    request = Request("GET", f"/{queue}/messages?peek&max={most}")
+def peek(
+    context: Context, queue: QueueName, most: int, after: str | None
+) -> Operation[list[Peeked]]:
+    behind = "" if after is None else f"&after={parse_message_id(after)}"
+    request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}")
     answer = yield from ask(context, request)
     return [] if answer.status == 204 else read_peeked(answer)
 

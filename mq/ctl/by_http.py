@@ -154,15 +154,16 @@ class HttpAccess:
         self._ask("DELETE", f"/{queue}/messages/{message_id}", headers=headers)
 
     def peek(self, queue: QueueName, limit: int) -> Iterator[Message]:
-        if limit > MAX_FETCH_MESSAGES:
-            raise CommandFailed(
-                ExitCode.USAGE,
-                f"over HTTP peek shows up to {MAX_FETCH_MESSAGES} messages; ask for fewer, or use "
-                "--root with the server's folders",
-            )
-        answer = self._ask("GET", f"/{queue}/messages?peek&max={limit}")
-        for line in lines_of(answer):
-            yield message_in(line)
+        shown, behind = 0, ""
+        while shown < limit:
+            most, shown_before = min(limit - shown, MAX_FETCH_MESSAGES), shown
+            answer = self._ask("GET", f"/{queue}/messages?peek&max={most}{behind}")
+            for line in lines_of(answer):
+                message = message_in(line)
+                yield message
+                shown, behind = shown + 1, f"&after={message.message_id}"
+            if shown == shown_before:
+                break
 
     def peek_at(self, queue: QueueName, message_id: MessageId) -> Message:
         return message_of(self._ask("GET", f"/{queue}/messages?peek&id={message_id}"))

@@ -29,9 +29,9 @@ from mq.errors import BodyTooLarge, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.operation import Operation, unavailable
-from mq.ready import list_queue
 from mq.spool.files import Files
 from mq.spool.folders import Spool
+from mq.spool.listing import list_queue
 from mq.spool.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.store import by_id, queues

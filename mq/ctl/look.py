@@ -19,8 +19,8 @@ from mq.names import (
     parse_file_name,
     time_of_key,
 )
-from mq.ready import list_queue
 from mq.spool.folders import Spool
+from mq.spool.listing import list_queue
 from mq.store.peek import Peeked, peek_at, peek_ready
 from mq.store.queues import count_waiting, is_leased
 from mq.store.workspace import no_message, no_queue

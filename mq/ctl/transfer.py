@@ -101,8 +101,8 @@ def _copy(access: Access, queue: QueueName, limit: int | None, output: BinaryIO)
     if written < min(wanted, access.describe_queue(queue).ready):
         raise CommandFailed(
             ExitCode.TRY_AGAIN,
-            f"only {written} of {wanted} messages were copied; use --root with the server's "
-            "folders, or --remove",
+            f"only {written} of {wanted} messages were copied, and more are ready; try again, or "
+            "use --root with the server's folders, or --remove",
         )
 
 

@@ -15,8 +15,9 @@ from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.operation import Operation
 from mq.spool.files import Files
 from mq.spool.folders import Spool
+from mq.spool.listing import place_of
 from mq.spool.message import NO_LEASE, Held, due_ns, measure
-from mq.store.workspace import Retry, Workspace
+from mq.store.workspace import Retry, Workspace, no_message
 
 _PLACES = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES, Folder.DELAY)
 """A receive and a redelivery may pass between two looks."""
@@ -50,14 +51,21 @@ class Peeked:
 
 
 def find_oldest(
-    work: Workspace, queue: QueueName, limit: int
+    work: Workspace, queue: QueueName, limit: int, after: MessageId | None
 ) -> Operation[list[MessageId] | Retry]:
-    """The first `limit` of a queue, as its index knows them. Raises QueueNotFound."""
+    """The first `limit` of a queue, or of those behind `after`, as its index knows them. Raises
+    QueueNotFound, MessageNotFound."""
     work.ready.drain()
     ready = work.loaded_index(queue)
     if ready is None:
         return Retry.LIST
-    ids = ready.oldest(limit)
+    if after is None:
+        ids = ready.oldest(limit)
+    else:
+        place = ready.key(after) or place_of(work.spool, queue, after)
+        if place is None:
+            raise no_message(queue, after)
+        ids = ready.behind(place, limit)
     return ids if ids or not work.may_have_changed(queue, ready) else Retry.LIST
     yield
 

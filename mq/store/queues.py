@@ -9,9 +9,10 @@ from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.operation import Operation
-from mq.ready import Listing, ReadyQueue
+from mq.ready import ReadyQueue
 from mq.spool import queues
 from mq.spool.folders import Spool
+from mq.spool.listing import Listing
 from mq.spool.message import NO_LEASE, SEAL_ATTRIBUTE, Seal
 from mq.store.workspace import Retry, Workspace, no_queue
 

@@ -19,7 +19,7 @@ from mq.config import MAX_BATCHES_AT_ONCE, MAX_FETCH_BYTES
 from mq.errors import MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
-from mq.ready import Listing, list_queue
+from mq.spool.listing import Listing, list_queue
 from mq.spool.queues import finish_deletion
 from mq.store import bodies, peek, queues
 from mq.store.batch import Entry
@@ -205,12 +205,14 @@ class Store:
         """Answer every fetch that waits for a message with none, now and from now on."""
         self._fetches.waiting.stop()
 
-    async def peek(self, queue: QueueName, limit: int) -> list[Peeked]:
+    async def peek(
+        self, queue: QueueName, limit: int, after: MessageId | None = None
+    ) -> list[Peeked]:
         """Look at the oldest ready messages, up to `limit` and MAX_FETCH_BYTES of bodies; at least
-        one if there is one. They are the caller's to close. Raises QueueNotFound,
-        StoreUnavailable."""
+        one if there is one. With `after` only at those behind that one. They are the caller's to
+        close. Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
         for _ in range(_TRIES):
-            ids = await self._committer.run(peek.find_oldest(self._work, queue, limit))
+            ids = await self._committer.run(peek.find_oldest(self._work, queue, limit, after))
             if isinstance(ids, Retry):
                 await self.list_queue(queue)
                 continue

@@ -13,9 +13,9 @@ from mq.config import SURVEY_PAUSE_FACTOR
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name, parse_file_name, time_of_key
 from mq.operation import Operation
-from mq.ready import list_queue
 from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
+from mq.spool.listing import list_queue
 from mq.spool.message import due_ns, is_due
 from mq.store.queues import is_leased
 from mq.store.workspace import Workspace

@@ -17,13 +17,14 @@ from mq.web.times import rfc3339
 async def peek(store: Store, request: web.BaseRequest, target: Target) -> Response:
     parameters = target.parameters
     refuse_together(parameters, "peek", "wait", "visibility")
-    refuse_together(parameters, "id", "max")
+    refuse_together(parameters, "id", "max", "after")
     limit = read_count(parameters, "max", MAX_FETCH_MESSAGES)
     if "id" in parameters:
         message_id = parse_message_id(parameters["id"])
         found = [await store.peek_at(target.queue, message_id)]
     else:
-        found = await store.peek(target.queue, limit or 1)
+        after = parse_message_id(parameters["after"]) if "after" in parameters else None
+        found = await store.peek(target.queue, limit or 1, after)
     if not found:
         return Answer(204)
     if limit is not None:

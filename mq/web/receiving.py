@@ -13,6 +13,7 @@ from mq.config import (
     MAX_VISIBILITY_SECONDS,
     MAX_WAIT_SECONDS,
 )
+from mq.errors import InvalidRequest
 from mq.names import parse_message_id
 from mq.store.lease import Received
 from mq.store.store import Store
@@ -30,7 +31,7 @@ from mq.web.peeking import peek
 from mq.web.presence import is_client_gone, unless_client_leaves
 from mq.web.times import rfc3339
 
-PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek"})
+PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek", "after"})
 
 
 async def receive(store: Store, request: web.BaseRequest, target: Target) -> Response:
@@ -40,6 +41,8 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
         return await _answer(store, request, received)
     if read_flag(parameters, "peek"):
         return await peek(store, request, target)
+    if "after" in parameters:
+        raise InvalidRequest("parameter 'after' goes with 'peek'")
     if "id" in parameters:
         return await _receive_by_id(store, request, target)
     limit = read_count(parameters, "max", MAX_FETCH_MESSAGES)

@@ -186,3 +186,45 @@ def test_peek_with_a_wrong_parameter_is_400_and_names_it(
 @pytest.mark.parametrize("message_id", ["", "a%2Fb", "..", "a" * 65])
 def test_peek_with_a_malformed_id_is_400(wire: Wire, queue: str, message_id: str) -> None:
     assert_problem(peek(wire, queue, f"&id={message_id}"), 400, "invalid-name")
+
+
+def ids_behind(wire: Wire, queue: str, after: str, most: int = 10) -> list[str]:
+    answer = peek(wire, queue, f"&max={most}&after={after}")
+    return [line["id"] for line in lines_of(answer)] if answer.status == 200 else []
+
+
+def test_after_goes_on_behind_a_message_in_the_order_of_the_queue(wire: Wire, queue: str) -> None:
+    ids = [
+        wire.publish(queue, b"", x_message_id=own) if own else wire.publish(queue, b"")
+        for own in ("z", "", "a", "", "m")
+    ]
+
+    for place, message_id in enumerate(ids):
+        assert ids_behind(wire, queue, message_id) == ids[place + 1 :]
+        assert ids_behind(wire, queue, message_id, 2) == ids[place + 1 : place + 3]
+    next_one = peek(wire, queue, f"&after={ids[2]}")
+    assert next_one.headers["x-message-id"] == ids[3]
+    assert wire.count(queue) == (5, 0)
+
+
+def test_after_needs_no_ready_message(wire: Wire, queue: str) -> None:
+    """One page may be worked off while the next one is asked for."""
+    ids = [wire.publish(queue, b"", x_message_id=f"own-{number}") for number in range(4)]
+    for _ in range(2):
+        wire.receive(queue)
+    assert wire.request("DELETE", f"/{queue}/messages/{ids[0]}").status == 202
+
+    assert ids_behind(wire, queue, ids[0]) == ids[2:]
+    assert ids_behind(wire, queue, ids[1]) == ids[2:]
+    assert ids_behind(wire, queue, "01890000-0000-7000-8000-000000000000") == ids[2:]
+    assert_problem(peek(wire, queue, "&after=unheard-of"), 404, "message-not-found", "unheard-of")
+
+
+def test_after_goes_with_a_peek_at_many_alone(wire: Wire, queue: str) -> None:
+    message_id = wire.publish(queue, b"")
+
+    for query in (f"?after={message_id}", f"?peek&after={message_id}&id={message_id}"):
+        answer = wire.request("GET", f"/{queue}/messages{query}")
+        assert_problem(answer, 400, "invalid-request", "'after'")
+    assert_problem(peek(wire, queue, "&after=a/b"), 400, "invalid-name")
+    assert_problem(peek(wire, "absent", f"&after={message_id}"), 404, "queue-not-found")

@@ -24,7 +24,7 @@ from mq.errors import LeaseMismatch, MessageNotFound
 from mq.lifecycle import Folder
 from mq.names import file_name, queue_path
 from mq.operation import Operation
-from mq.ready import list_queue
+from mq.spool.listing import list_queue
 from mq.spool.message import SEAL_ATTRIBUTE, Held, hold, redeliver
 from mq.spool.root import open_root
 from mq.store.lease import Received

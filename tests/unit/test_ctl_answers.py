@@ -46,7 +46,7 @@ CALLS: dict[str, tuple[Callable[[HttpAccess], object], bytes]] = {
         lambda access: receive(access).read(),
         answer("200 OK", MESSAGE, b"two coffees\n and cake\n"),
     ),
-    "peek": (lambda access: list(access.peek(ORDERS, 10)), answer("200 OK", "", LINES)),
+    "peek": (lambda access: list(access.peek(ORDERS, 2)), answer("200 OK", "", LINES)),
     "ack": (lambda access: access.remove(ORDERS, ID, None), answer("202 Accepted")),
     "release": (
         lambda access: access.release(ORDERS, ID, None),

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mq.names import QueueName, order_key
-from mq.ready import Listing, ReadyQueue
+from mq.ready import ReadyQueue
 from mq.spool.folders import Spool
+from mq.spool.listing import Listing
 from tests.messages import new_id, seal_of, write_message
 from tests.stores import LONG_SECONDS, ORDERS, drain, eventually, publish, receive, store_on
 
@@ -156,3 +157,20 @@ async def test_order_is_by_time_of_id_then_of_seal_then_of_file(root: Path, orde
 
     async with store_on(root) as store:
         assert await drain(store) == [by_seal.name, by_mtime.name, by_id.name]
+
+
+def test_what_is_behind_a_place_is_found_in_order_whatever_came_and_went() -> None:
+    ready = ReadyQueue()
+    ids = [new_id() for _ in range(20)]
+    for message_id in ids[::-1]:
+        ready.add(message_id)
+    ready.discard(ids[5])
+    ready.add(ids[5])
+    for message_id in (ids[0], ids[7]):
+        ready.discard(message_id)
+
+    assert ready.behind(ids[0], 3) == ids[1:4]
+    assert ready.behind(ids[4], 100) == [*ids[5:7], *ids[8:]]
+    assert ready.behind(ids[-1], 1) == []
+    assert ready.pop() == ids[1]
+    assert ready.oldest(2) == ids[2:4]

@@ -93,9 +93,10 @@ class Queue:
             if message is not None:
                 yield message
 
-    def peek(self, max: int = 1) -> list[Peeked]:
-        """Look at up to `max` ready messages (1 to 1,000), oldest first; changes nothing."""
-        return self._session.run(operations.peek(self._context, self.name, max))
+    def peek(self, max: int = 1, after: str | None = None) -> list[Peeked]:
+        """Look at up to `max` ready messages (1 to 1,000), oldest first, those behind the message
+        `after`; changes nothing. Raises MessageNotFound for an `after` that nothing is left of."""
+        return self._session.run(operations.peek(self._context, self.name, max, after))
 
     def remove(self, message_id: str) -> None:
         """Remove a message for good, whoever has it. To remove what was received, use its `ack`.

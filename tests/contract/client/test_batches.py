@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mq.client import BodyTooLarge, Client, IdTaken, NewMessage, Queue
+from mq.client import BodyTooLarge, Client, IdTaken, MessageNotFound, NewMessage, Queue
 from mq.config import MAX_BATCH_BYTES
 from tests.conftest import Server
 from tests.contract.client.conftest import counts, new_queue
@@ -101,3 +101,12 @@ def test_a_body_over_the_limit_is_refused_and_the_connection_goes_on(
     orders.publish(b"b" * 1024 * 1024)
 
     assert counts(orders) == (1, 0, 0)
+
+
+def test_a_peek_goes_on_behind_a_message(orders: Queue) -> None:
+    ids = orders.publish_many(["one", "two", "three", "four"])
+
+    assert [each.id for each in orders.peek(2, after=ids[0])] == ids[1:3]
+    assert orders.peek(10, after=ids[3]) == []
+    with pytest.raises(MessageNotFound):
+        orders.peek(after="unheard-of")

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 import pytest
 
 import mq.ready
+import mq.spool.listing
 import mq_mover.mover
 
 SECOND_NS = 1_000_000_000
@@ -96,6 +97,6 @@ def determined(clock: Clock) -> Iterator[None]:
                 if hasattr(module, name):
                     patch.setattr(module, name, value)
         patch.setattr(mq.ready, "Watch", _no_events)
-        patch.setattr(mq.ready, "_SAME_TICK_NS", 1 << 62)
+        patch.setattr(mq.spool.listing, "_SAME_TICK_NS", 1 << 62)
         patch.setattr(mq_mover.mover, "Watch", _no_events)
         yield

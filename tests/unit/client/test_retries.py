@@ -141,7 +141,7 @@ def test_what_would_fail_again_is_not_sent_again(
         (lambda context: operations.receive(context, ORDERS, 0, None), answer(200, b"hello")),
         (lambda context: operations.receive_many(context, ORDERS, 9, 0, None), answer(200, b"x")),
         (lambda context: operations.receive_many(context, ORDERS, 9, 0, None), answer(200, b"{}")),
-        (lambda context: operations.peek(context, ORDERS, 9), answer(200, b'{"id": "1"}')),
+        (lambda context: operations.peek(context, ORDERS, 9, None), answer(200, b'{"id": "1"}')),
     ],
 )
 def test_success_of_somebody_else_is_none(
