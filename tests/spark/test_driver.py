@@ -196,3 +196,28 @@ def test_a_batch_that_outlasts_every_visibility_timeout_comes_to_nobody_else(
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(urllib.request.Request(f"{url}/{one}", method="DELETE"))
     assert sealed_bodies(lone_root, 1) == [b"one"]
+
+
+@pytest.mark.parametrize("commit", ["remove", "archive"])
+def test_an_id_of_the_producers_own_is_known_when_its_batch_is_done(
+    lone_root: Root,
+    start_driver: Callable[..., Driver],
+    start_server: Callable[..., Any],
+    commit: str,
+) -> None:
+    url = f"{start_server(root=lone_root.path).url}/orders/messages"
+
+    def publish(body: bytes) -> int:
+        request = urllib.request.Request(url, body, {"X-Message-Id": "one"})
+        try:
+            return int(urllib.request.urlopen(request).status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    assert publish(b"body") == 201
+    driver = start_driver(commit=commit)
+    driver.next_batch(0, None, None)
+    driver.finish(1)
+
+    assert [publish(b"body"), publish(b"other")] == [200, 409]
+    assert lone_root.names("queues") == []

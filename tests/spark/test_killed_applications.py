@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,8 @@ LARGE = 3000
 RANDOM_KILLS = 12
 MOST_SECONDS_TO_LIVE = 8.0
 
+_numbers = count(1)
+
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -53,10 +56,9 @@ class Application:
         limit: int = 20,
         **environment: str,
     ) -> None:
-        self.mark = folder / "mark"
+        self.mark = folder / f"mark-{next(_numbers)}"
         self.started = folder / "started"
-        for mark in (self.mark, self.started):
-            mark.unlink(missing_ok=True)
+        self.started.unlink(missing_ok=True)
         self.log = folder / "application.log"
         dying = REPOSITORY / "tests/spark/dying"
         with self.log.open("ab") as log:
