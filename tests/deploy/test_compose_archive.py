@@ -59,7 +59,7 @@ def test_archive_has_each_message_once_over_a_kill_and_a_stop(archive: Docker) -
     expected = Counter({("orders", f"orders {n}"): 1 for n in range(MESSAGES)})
     lake = archive.volume("lake")
     _publish(archive, "orders", range(MESSAGES))
-    wait_until(lambda: _read_lake(lake) == expected, 300)
+    wait_until(lambda: _read_lake(lake) == expected, 600)
 
     killed = archive.container("archive")
     archive("kill", "--signal=KILL", killed)
@@ -69,5 +69,5 @@ def test_archive_has_each_message_once_over_a_kill_and_a_stop(archive: Docker) -
     archive.wait_for_server(URL)
 
     expected += Counter({("returns", f"returns {n}"): 1 for n in range(MESSAGES)})
-    wait_until(lambda: _read_lake(lake) == expected, 300)
+    wait_until(lambda: _read_lake(lake) == expected, 600)
     assert archive.curl(f"{URL}/returns/messages").endswith("204")
