@@ -93,11 +93,13 @@ def tracked_files() -> list[str]:
     return [name for name in listed.split("\0") if name and (REPOSITORY / name).exists()]
 
 
-def install(python: Path, archive: Path, folder: Path) -> Path:
-    """Into a fresh virtual environment; returns where its commands are."""
-    run(python, "-m", "venv", folder)
-    run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", archive)
-    return folder / "bin"
+def install(python: Path, folder: Path, *what: str | Path) -> None:
+    """Into the virtual environment `folder`, which is made if it is not there. It has no pip of its
+    own: ours works for it, which saves making one."""
+    if not folder.exists():
+        run(python, "-m", "venv", "--without-pip", folder)
+    inside = folder / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", inside, "install", "--quiet", *what)
 
 
 def assert_serves(commands: Path, folder: Path) -> None:
@@ -157,26 +159,24 @@ def test_wheel_installs_and_serves(
 ) -> None:
     python = find_python(version)
 
-    commands = install(python, archives[0], tmp_path / "venv")
+    install(python, tmp_path / "venv", archives[0])
 
-    assert_serves(commands, tmp_path)
+    assert_serves(tmp_path / "venv" / "bin", tmp_path)
 
 
 def test_sdist_installs_and_serves(archives: tuple[Path, Path], tmp_path: Path) -> None:
-    commands = install(Path(sys.executable), archives[1], tmp_path / "venv")
+    install(Path(sys.executable), tmp_path / "venv", archives[1])
 
-    assert_serves(commands, tmp_path)
+    assert_serves(tmp_path / "venv" / "bin", tmp_path)
 
 
 def test_what_the_lock_file_names_is_all_that_it_takes(
     archives: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """Every package by its hash, and nothing besides."""
-    python = tmp_path / "venv" / "bin" / "python"
-    run(sys.executable, "-m", "venv", tmp_path / "venv")
-    lock = REPOSITORY / "requirements.lock"
-    run(python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", lock)
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", archives[0])
+    ours, venv = Path(sys.executable), tmp_path / "venv"
+    install(ours, venv, "--require-hashes", "-r", REPOSITORY / "requirements.lock")
+    install(ours, venv, "--no-deps", "--no-index", archives[0])
 
-    run(python, "-m", "pip", "check")
-    assert_serves(python.parent, tmp_path)
+    run(ours, "-m", "pip", "--python", venv / "bin" / "python", "check")
+    assert_serves(venv / "bin", tmp_path)
