@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -83,3 +84,18 @@ def receive_all(wire: Wire, queue: str) -> list[Answer]:
     while (answer := wire.receive(queue)).status == 200:
         found.append(answer)
     return found
+
+
+def lines_of(answer: Answer) -> list[dict[str, Any]]:
+    """Of a fetch of many, or a peek."""
+    assert answer.status == 200
+    assert answer.headers["content-type"] == NDJSON
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.body.endswith(b"\n")
+    return [json.loads(line) for line in answer.body.splitlines()]
+
+
+def body_in(line: dict[str, Any]) -> bytes:
+    if "body" in line:
+        return str(line["body"]).encode()
+    return base64.b64decode(line["body_base64"], validate=True)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import signal
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from mq.config import MAX_FETCH_BYTES
 from mq.names import MessageIds
+from tests.batches import body_in, lines_of
 from tests.conftest import Process, Server, wait_until
 from tests.contract.conftest import (
     Answer,
@@ -32,20 +30,6 @@ LARGE = os.urandom(100_000)
 
 def fetch(wire: Wire, queue: str, limit: int, more: str = "") -> Answer:
     return wire.request("GET", f"/{queue}/messages?max={limit}{more}")
-
-
-def lines_of(answer: Answer) -> list[dict[str, Any]]:
-    assert answer.status == 200
-    assert answer.headers["content-type"] == "application/x-ndjson"
-    assert answer.headers["cache-control"] == "no-store"
-    assert answer.body.endswith(b"\n")
-    return [json.loads(line) for line in answer.body.splitlines()]
-
-
-def body_in(line: dict[str, Any]) -> bytes:
-    if "body" in line:
-        return str(line["body"]).encode()
-    return base64.b64decode(line["body_base64"], validate=True)
 
 
 def test_max_takes_that_many_in_order_each_under_a_lease(wire: Wire, queue: str) -> None:

@@ -98,6 +98,7 @@ def test_the_absolute_form_is_a_path_too(wire: Wire, queue: str) -> None:
         b"GET q HTTP/1.1\r\nHost: mq\r\n\r\n",
         b"PUT /a\0b HTTP/1.1\r\nHost: mq\r\n\r\n",
         b"PUT /a\xffb HTTP/1.1\r\nHost: mq\r\n\r\n",
+        b"COFFEE /q HTTP/1.1\r\nHost: mq\r\n\r\n",
         b"GET /q HTTP/1.1\r\nHost: mq\r\nX: a\0b\r\n\r\n",
         b"GET /q HTTP/1.1\r\nHost: mq\r\nX : a\r\n\r\n",
         b"GET /q HTTP/1.1\r\nHost: mq\r\nX: a\r\n folded\r\n\r\n",

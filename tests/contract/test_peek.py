@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mq.config import MAX_FETCH_BYTES
+from tests.batches import body_in, lines_of
 from tests.conftest import Server
 from tests.contract.conftest import Answer, Wire, assert_problem
 
@@ -19,18 +17,6 @@ LARGE = os.urandom(100_000)
 
 def peek(wire: Wire, queue: str, more: str = "") -> Answer:
     return wire.request("GET", f"/{queue}/messages?peek{more}")
-
-
-def lines_of(answer: Answer) -> list[dict[str, Any]]:
-    assert answer.headers["content-type"] == "application/x-ndjson"
-    assert answer.body.endswith(b"\n")
-    return [json.loads(line) for line in answer.body.splitlines()]
-
-
-def body_in(line: dict[str, Any]) -> bytes:
-    if "body" in line:
-        return str(line["body"]).encode()
-    return base64.b64decode(line["body_base64"], validate=True)
 
 
 def tree(root: Path) -> dict[str, tuple[object, ...]]:

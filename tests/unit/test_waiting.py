@@ -126,13 +126,18 @@ async def test_a_message_that_somebody_holds_is_taken_when_it_is_free(root: Path
         assert received.message_id == message_id
 
 
-async def test_without_file_system_events_a_waiter_finds_what_others_put_there(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def no_events(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Watch) -> None:
         raise OSError(24, "no more inotify instances")
 
     monkeypatch.setattr(Watch, "__init__", refuse)
+
+
+@pytest.mark.usefixtures("no_events")
+async def test_without_file_system_events_a_waiter_finds_what_others_put_there(
+    root: Path,
+) -> None:
     async with store_on(root) as store:
         task = wait(store)
         await parked(store, 1)
@@ -144,13 +149,10 @@ async def test_without_file_system_events_a_waiter_finds_what_others_put_there(
         assert received.message_id == placed
 
 
+@pytest.mark.usefixtures("no_events")
 async def test_without_file_system_events_a_waiter_learns_that_its_queue_is_gone(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path,
 ) -> None:
-    def refuse(self: Watch) -> None:
-        raise OSError(24, "no more inotify instances")
-
-    monkeypatch.setattr(Watch, "__init__", refuse)
     async with store_on(root) as store:
         tasks = await waiters(store, 3)
 
