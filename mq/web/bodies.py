@@ -93,6 +93,11 @@ async def _read(request: web.BaseRequest, length: int) -> bytes | bytearray:
         ) from None
     except (web.RequestPayloadError, ConnectionError) as error:
         raise BodyUnreadable(f"the body broke off or broke its framing: {error}") from error
+    except RuntimeError as error:
+        if connection.connected:
+            raise
+        # What aiohttp raises if the client left before its body was asked for.
+        raise BodyUnreadable("the client is gone") from error
 
 
 async def _gather(content: StreamReader, length: int, timeout_seconds: float) -> bytes | bytearray:
