@@ -37,7 +37,8 @@ from mq.spool.message import SEAL_ATTRIBUTE
 from mq.spool.root import open_root
 
 CORES = 2
-WARM_UP = 2000
+WARM_UP = 20_000
+"""Messages: by then the JVM has compiled what each one passes through."""
 
 
 class Bench:

@@ -23,7 +23,6 @@ from functools import partial
 from mq.config import STAGE_KEEP_SECONDS, STAGE_LOCK_SECONDS
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
-from mq.logs import report_left
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
 from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
@@ -212,6 +211,9 @@ def _settle(spool: Spool, path: str, member: str) -> None:
     if not spool.exists(Folder.QUEUES, parsed[0]) or _is_there(spool, source, *parsed):
         spool.move_aside(Folder.SPARK, source, Folder.REMOVE, name)
     elif (kept := spool.move_aside(Folder.SPARK, source, Folder.CORRUPT, name)) is not None:
+        # Here, because it takes long to import, and every Python that Spark starts would.
+        from mq.logs import report_left  # noqa: PLC0415
+
         report_left(f"{Folder.CORRUPT}/{kept}", f"queue {parsed[0]} has another message of that id")
 
 
