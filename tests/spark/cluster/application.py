@@ -65,13 +65,16 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def straggle(name: str, marks: Path, root: Path, loser: int) -> Rows:
-    """The attempt `loser` of one partition, 0 or 1, ends when the other one has sealed its set."""
+    """Of one partition both attempts, 0 and 1, get all their rows; then the attempt `loser` ends
+    when the other one has sealed its set."""
 
-    def is_sealed() -> bool:
+    def sealed() -> set[Path]:
         sets = (root / "spark/stage").glob(f"*/*/{STRAGGLER}-*")
-        return any(not path.name.endswith(".open") for path in sets)
+        return {path for path in sets if not path.name.endswith(".open")}
 
     def rows(batches: Iterator[Any]) -> Iterator[Any]:
+        # Of earlier jobs: what a loser sealed too late.
+        left = sealed()
         yield from batches
         context = TaskContext.get()
         if context.partitionId() != STRAGGLER:
@@ -79,9 +82,9 @@ def straggle(name: str, marks: Path, root: Path, loser: int) -> Rows:
         attempt = context.attemptNumber()
         (marks / f"{name}.{attempt}").touch()
         if attempt == loser:
-            wait_for(is_sealed)
-        elif attempt == 0:
-            wait_for((marks / f"{name}.1").exists)
+            wait_for(lambda: sealed() - left)
+        else:
+            wait_for((marks / f"{name}.{loser}").exists)
 
     return rows
 
