@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import socket
 import ssl
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from mq.config import CHUNK_BYTES, DEFAULT_URL
 
+_HOST = re.compile(r"[^\x00-\x20\x7f]+")
 _FORMS = "write it like http://HOST:PORT, https://HOST:PORT or unix:/PATH/TO/SOCKET"
 
 
@@ -48,10 +50,11 @@ def parse_url(
         text, socket_path = "http://mq", unquote(parts.netloc)
         parts = urlsplit(text)
     try:
-        host, port = parts.hostname, parts.port
+        host, port = parts.hostname or "", parts.port
     except ValueError:
-        host, port = None, None
-    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        host, port = "", None
+    is_host = _HOST.fullmatch(host) is not None
+    if parts.scheme not in ("http", "https") or not is_host or parts.query or parts.fragment:
         raise ValueError(f"{url!r} is no address of a server; {_FORMS}")
     if parts.username is not None:
         raise ValueError("a user in the URL is not sent; give a token")

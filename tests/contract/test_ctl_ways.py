@@ -39,7 +39,7 @@ def test_visibility_is_as_long_as_asked(ctl: Ctl, server: Server, queue: str) ->
     assert 86_390e9 < status.st_mtime_ns - status.st_ctime_ns < 86_410e9
 
 
-@pytest.mark.parametrize("words", ["peek q -n 1001", "fsck", "release --group lake"])
+@pytest.mark.parametrize("words", ["fsck", "release --group lake"])
 def test_what_http_cannot_do_yet_names_the_way_out(by_http: Ctl, words: str) -> None:
     assert_refused(by_http(*words.split()), ExitCode.USAGE, "--root")
 

@@ -143,7 +143,16 @@ def test_a_unix_socket_is_as_good_as_a_port(
 
 @pytest.mark.parametrize(
     "url",
-    ["", "localhost:8080", "ftp://localhost", "http://", "http://h:x", "http://h?q", "http://u@h"],
+    [
+        "",
+        "localhost:8080",
+        "ftp://localhost",
+        "http://",
+        "http://h:x",
+        "http://h?q",
+        "http://u@h",
+        "http://no host",
+    ],
 )
 def test_what_is_no_address_of_a_server_is_refused_here(url: str) -> None:
     with pytest.raises(ValueError, match=r"URL|address"):
