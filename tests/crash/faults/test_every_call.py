@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -40,7 +41,8 @@ async def test_root_in_memory_keeps_promises(
     quick_folder: Path, kernel: Kernel, name: str, fault: Fault
 ) -> None:
     """Without a barrier, and on the event loop."""
-    await _sweep(quick_folder / "root", kernel, Files(), OPERATIONS[name], fault)
+    root = Path(mkdtemp(dir=quick_folder))
+    await _sweep(root, kernel, Files(), OPERATIONS[name], fault)
 
 
 async def _sweep(
