@@ -143,15 +143,19 @@ class Folder:
         """Bring the index up to date, and sweep."""
         if self._watch is None:
             self._list()
-            if self.index.size:
-                # It may have missed what was published meanwhile, but not what is older than all
-                # that it found: so of those the second misses none.
-                self._list()
         else:
             # Once more after a listing: it may have missed what was renamed meanwhile.
             while self._take_in(self._watch):
                 self._list()
         self._sweep()
+
+    def oldest(self) -> Name | None:
+        """The first ready message, after a refresh."""
+        if self._watch is None and self.index.size:
+            # That listing may have missed what was published meanwhile, but not what is older than
+            # all that it found: so of those a second one misses none.
+            self._list()
+        return self.index.oldest()
 
     def wait(self, seconds: float) -> None:
         """Until something may have changed. Raises FolderDropped if another thread had an error."""

@@ -88,12 +88,7 @@ def finish(folder: Folder, draft: Draft, capacity: int | None) -> Name | Unpubli
         if capacity is not None and folder.index.size >= capacity:
             discard(folder, name)
             return Unpublished.FULL
-        try:
-            return _give_final_name(folder, name)
-        except OSError:
-            with suppress(OSError):
-                discard(folder, name)
-            raise
+        return _give_final_name(folder, name)
 
 
 def discard(folder: Folder, name: Name) -> None:
@@ -114,15 +109,19 @@ def _give_final_name(folder: Folder, name: Name) -> Name | Unpublished:
             name = later
             continue
         folder.wait_for(name.time)
-        folder.turn.give(name.time)
         ready = Name(name.time, READY)
         try:
+            folder.turn.give(name.time)
             _move(folder, name, ready)
         except FileNotFoundError:
             return Unpublished.SWEPT
         except FileExistsError:
             folder.index.add(ready)
             continue
+        except OSError:
+            with suppress(OSError):
+                discard(folder, name)
+            raise
         return ready
 
 
@@ -150,7 +149,7 @@ def take(folder: Folder, visibility_seconds: float) -> Taken | None:
         folder.refresh()
         if _requeue_expired(folder):
             continue
-        oldest = folder.index.oldest()
+        oldest = folder.oldest()
         if oldest is None:
             return None
         taken = _consume(folder, oldest, visibility_seconds)

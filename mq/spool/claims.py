@@ -26,7 +26,6 @@ from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import file_name, parse_file_name
 from mq.spool.claiming import Claim
-from mq.spool.done import name_in_remove
 from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
 from mq.spool.markers import Markers
@@ -46,6 +45,11 @@ NOBODY = "none"
 
 _OPEN = re.compile(r"(\d+)\.open\.[A-Za-z0-9-]+")
 _SEALED = re.compile(r"\d+")
+
+
+def name_in_remove(group: str, batch: int) -> str:
+    """Where a batch goes when it is done: no queue's folder, as those have a UUID in the end."""
+    return f"{group}:.{batch}"
 
 
 class Owner(NamedTuple):

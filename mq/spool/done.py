@@ -21,10 +21,12 @@ from typing import NamedTuple
 
 from mq.config import MAX_DONE_MESSAGES
 from mq.lifecycle import Folder
+from mq.spool import claims
+from mq.spool.claims import name_in_remove
 from mq.spool.folders import Spool
 
-CLAIMS = f"{Folder.SPARK}/claims"
-_ARCHIVE = f"{Folder.SPARK}/archive"
+CLAIMS = f"{Folder.SPARK}/{claims.CLAIMS}"
+_ARCHIVE = f"{Folder.SPARK}/{claims.ARCHIVE}"
 _FLOOR = "floor."
 
 _GAPS = 10
@@ -32,11 +34,6 @@ _GAPS = 10
 
 _LOOKS = 3
 """A listing can miss a name that is renamed meanwhile."""
-
-
-def name_in_remove(group: str, batch: int) -> str:
-    """Where a batch goes when it is done: no queue's folder, as those have a UUID in the end."""
-    return f"{group}:.{batch}"
 
 
 class _Batch(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import stat
 import struct
 import zlib
@@ -185,7 +184,7 @@ def round_up(time_ns: int, granularity_ns: int) -> int:
 
 
 def new_lease() -> int:
-    return random.getrandbits(64) or 1
+    return int.from_bytes(os.urandom(8)) or 1
 
 
 def read_body(held: Held, files: Files) -> bytes | None:

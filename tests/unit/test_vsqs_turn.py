@@ -75,6 +75,26 @@ def test_a_publish_that_fails_at_the_newest_leaves_nothing(
     assert [queue.publish(b"")] == names_in(folder)
 
 
+def test_a_publish_that_fails_takes_away_no_file_of_another(
+    open_queue: OpenQueue, folder: Path, clock: Clock
+) -> None:
+    """It has another name by then, and its first one is free."""
+    files = WatchedFiles()
+    queue = open_queue(files=files, clock_ns=clock)
+    first = clock.ns // 1_000_000
+    os.setxattr(folder, NEWEST, str(first + 5).encode())
+
+    def fail(*_: object) -> None:
+        (folder / f"{first}.new").touch()
+        raise OSError(errno.ENOSPC, "No space")
+
+    files.before["set_attribute"] = fail
+    with pytest.raises(OSError, match="No space"):
+        queue.publish(b"")
+
+    assert names_in(folder) == [f"{first}.new"]
+
+
 @contextmanager
 def turn_of_another(folder: Path) -> Iterator[None]:
     fd = os.open(folder, os.O_RDONLY)
