@@ -1,10 +1,15 @@
 # make run    install into .venv and serve a queue on http://127.0.0.1:8080, its root in /tmp/mq
 # make test   install what tests need and run them all
+# make quick  those that start no process, within a minute: for between two edits
 # make crash  the long form of the crash tests, and their figures; the image with Spark
+# make soak   load with kills, stops, clock steps, a full disk and failed syncs, from one seed
+# make bench  how fast MQ is here, beside ceilings and other servers: docs/performance.md
+# make pipeline  messages from a queue to a lake and back with Spark, compared: docs/pipeline.md
 # make bench-spark  messages per second through Spark, on BENCH_ROOT
 # make lint   ruff and mypy
-# make lock   write requirements.lock anew, with the newest versions that pyproject.toml allows
-# make clean  remove everything that these made
+# make lock   write requirements.lock and requirements-build.lock again, with the newest versions
+#             that pyproject.toml allows
+# make clean  remove everything that these targets made
 #
 # Nothing outside this folder changes, except that root on Debian gets the packages of
 # tests/apt.txt. `make PYTHON=/path/to/python3.12 run` chooses the Python of .venv.
@@ -13,6 +18,9 @@ VENV := .venv
 PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 PYTHON := python3.13 python3.12 python3.11 python3
 
+# What the native part of file calls is made of.
+NATIVE := hatch_build.py mq/spool/native.c
+
 # A name on PATH may be a shim that does not run, too old, or Debian's python3 without venv.
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 CAN_MAKE_VENV := import ensurepip, venv
@@ -20,12 +28,15 @@ IS_ROOT_ON_DEBIAN := test "$$(id -u)" = 0 && test -e /etc/debian_version
 APT_INSTALL := apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends
 
-# Tests mostly wait, for a process or a disk. More at once are no faster, but more at the mercy of
-# each other.
+# Tests mostly wait for a process or a disk. More processes are not faster, and disturb each other
+# more.
 TEST_PROCESSES ?= 2
 BENCH_ROOT ?= /tmp
+BENCH_OPTIONS ?=
+PIPELINE_OPTIONS ?=
+SOAK_OPTIONS ?=
 
-.PHONY: run test crash bench-spark lock lint clean apt
+.PHONY: run test quick crash soak bench bench-spark pipeline lock lint clean apt
 
 run: $(VENV)/installed
 	@exec $(VENV)/bin/mq --standalone
@@ -33,39 +44,62 @@ run: $(VENV)/installed
 test: $(VENV)/installed-dev apt
 	@$(VENV)/bin/python -m pytest -n $(TEST_PROCESSES)
 
+quick: $(VENV)/installed-dev
+	@$(VENV)/bin/python -m pytest -m quick -n $(TEST_PROCESSES) -q
+
 crash: $(VENV)/installed-dev apt
-	@$(VENV)/bin/python -m pytest tests/crash tests/spark tests/deploy -m crash_long
+	@$(VENV)/bin/python -m pytest tests/crash tests/soak tests/spark tests/deploy -m crash_long
+
+soak: $(VENV)/installed-dev apt
+	@$(VENV)/bin/python -m tests.soak.run $(SOAK_OPTIONS)
 
 lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+bench: $(VENV)/installed
+	@$(VENV)/bin/python benchmarks/bench.py $(BENCH_OPTIONS)
+
+pipeline: $(VENV)/installed-dev
+	@$(VENV)/bin/python examples/pipeline.py $(PIPELINE_OPTIONS)
+
 bench-spark: $(VENV)/installed-dev
 	@$(VENV)/bin/python benchmarks/spark.py $(BENCH_ROOT)
 
-# For every Python and machine that is supported. No address of an index gets in: whoever installs
-# chooses where from, and the hashes say whether it is the same.
+# The lock files are for every supported Python and machine. They name no index: you choose where to
+# install from, and the hashes prove that the packages are the same.
 lock: $(VENV)/bin/python
 	@$(PIP) install 'uv>=0.8'
 	@{ echo "# What MQ needs, by version and hash; written by 'make lock'. To install from it:"; \
-	echo "#   pip install --require-hashes -r requirements.lock && pip install --no-deps ."; \
+	echo "#   pip install --require-hashes -r requirements-build.lock -r requirements.lock"; \
+	echo "#   pip install --no-deps --no-build-isolation ."; \
 	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade \
 		pyproject.toml; } > requirements.lock.new
 	@mv requirements.lock.new requirements.lock
+	@{ echo "# What builds MQ, by version and hash; written by 'make lock'."; \
+	printf 'hatchling\neditables\n' | \
+	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade \
+		-; } > requirements-build.lock.new
+	@mv requirements-build.lock.new requirements-build.lock
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -f mq/spool/_native*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# What is installed follows pyproject.toml; the code itself is used where it lies.
-$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+# The packages follow pyproject.toml; the code itself is used in place, and so is the native part,
+# which this compiles if it can. pip accepts nothing whose hash is not in the lock files, including
+# what builds MQ.
+$(VENV)/installed: pyproject.toml requirements.lock requirements-build.lock $(NATIVE) | $(VENV)/bin/python
 	@echo "installing MQ into $(VENV)"
-	@$(PIP) install --editable .
+	@$(PIP) install --require-hashes -r requirements-build.lock -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
+$(VENV)/installed-dev: pyproject.toml $(NATIVE) | $(VENV)/bin/python
 	@echo "installing MQ and what its tests need into $(VENV)"
 	@$(PIP) install --editable '.[dev,spark]'
 	@touch $(VENV)/installed $@
@@ -77,7 +111,7 @@ $(VENV)/bin/python:
 		done; \
 	}; \
 	if test -z "$$(find_python '$(IS_NEW_ENOUGH)')"; then \
-		echo "MQ needs Python 3.11 or newer; none of these runs and is: $(PYTHON)." \
+		echo "MQ needs Python 3.11 or newer, and found none among $(PYTHON)." \
 			"Install one, or name it: make PYTHON=/path/to/python3" >&2; \
 		exit 1; \
 	fi; \
@@ -92,7 +126,7 @@ $(VENV)/bin/python:
 	fi; \
 	"$$python" -m venv --clear $(VENV)
 
-# Without them tests that need them skip and name the package, so failing here is no error.
+# A test that misses one of these packages is skipped and names it, so a failure here is harmless.
 apt:
 	@if $(IS_ROOT_ON_DEBIAN); then \
 		missing=$$(sed 's/#.*//' tests/apt.txt | while read -r package _; do \

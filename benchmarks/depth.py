@@ -3,14 +3,13 @@
     python benchmarks/depth.py ROOT [--depths 0,1000000]
 
 For each depth: fill a queue with that many sealed messages, start `mq` on it, take the time of the
-first look, which lists the folder, then the rates of `throughput.py` on that very queue.
+first look, which lists the folder, then the rates of `phases.py` on that very queue.
 ROOT needs an inode and a block a message.
 """
 
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +18,9 @@ from pathlib import Path
 
 import click
 import uvloop
-from throughput import LISTENING, request, run_phase
+from load import connect
+from phases import each, measure
+from servers import Target, serving
 
 from mq.config import ServerConfig
 from mq.lifecycle import Folder
@@ -27,8 +28,8 @@ from mq.names import QueueName
 from mq.spool.files import Files
 from mq.spool.queues import make_queue
 from mq.spool.root import open_root
+from mq.store.context import Workspace
 from mq.store.publish import Draft, publish
-from mq.store.workspace import Workspace
 
 _BODY = b"x" * 100
 
@@ -48,17 +49,13 @@ def fill(root: Path, depth: int) -> None:
     spool.close()
 
 
-async def measure(port: int, messages: int) -> dict[str, float]:
+async def first_look(target: Target) -> float:
+    """Seconds until the queue's messages are counted, which lists its folder."""
+    [client] = await connect(target.dialect, target.addresses, 1)
     started = time.perf_counter()
-    await run_phase([port], [request("GET", "/bench")], b"200", 1)
-    found = {"first look, s": time.perf_counter() - started}
-    publish_one = request("POST", "/bench/messages", _BODY)
-    found["publish/s"], _ = await run_phase([port], [publish_one] * messages, b"201", 64)
-    receive_one = request("GET", "/bench/messages")
-    found["receive/s"], ids = await run_phase([port], [receive_one] * messages, b"200", 64)
-    remove = [request("DELETE", f"/bench/messages/{message_id.decode()}") for message_id in ids]
-    found["remove/s"], _ = await run_phase([port], remove, b"202", 64)
-    return found
+    await client.play(each(iter([b"GET /bench HTTP/1.1\r\nHost: mq\r\n\r\n"]), len))
+    client.close()
+    return time.perf_counter() - started
 
 
 @click.command()
@@ -71,18 +68,15 @@ def main(root: Path, depths: str, messages: int) -> None:
         folder = Path(tempfile.mkdtemp(dir=root))
         fill(folder / "mq", depth)
         started = time.perf_counter()
-        command = [sys.executable, "-m", "mq", f"--root={folder}/mq", "--port=0"]
-        server = subprocess.Popen([*command, "--visibility=600"], stderr=subprocess.PIPE, text=True)
         try:
-            assert server.stderr is not None
-            port = next(int(m[1]) for line in server.stderr if (m := LISTENING.search(line)))
-            found = {"start, s": time.perf_counter() - started}
-            found |= uvloop.run(measure(port, messages))
-            status = Path(f"/proc/{server.pid}/status").read_text()
-            found["peak memory, MiB"] = int(status.split("VmHWM:")[1].split()[0]) / 1024
+            with serving(folder / "mq") as target:
+                found = {"start, s": time.perf_counter() - started}
+                found["first look, s"] = uvloop.run(first_look(target))
+                rates = uvloop.run(measure(target, messages, 64, _BODY))
+                found |= {f"{phase}/s": rate.per_second for phase, rate in rates.items()}
+                status = Path(f"/proc/{target.pids[0]}/status").read_text()
+                found["peak memory, MiB"] = int(status.split("VmHWM:")[1].split()[0]) / 1024
         finally:
-            server.terminate()
-            server.wait()
             shutil.rmtree(folder)
         print(f"depth {depth:8}: " + ", ".join(f"{k} {v:.2f}" for k, v in found.items()))
 

@@ -24,9 +24,9 @@ import click
 
 from mq.config import ServerConfig
 from mq.names import MessageIds, QueueName
+from mq.store.maintenance import open_store
 from mq.store.publish import Draft
 from mq.store.store import Store
-from mq.store.upkeep import open_store
 
 _QUEUE = QueueName("bench")
 _BODY = b"x" * 100

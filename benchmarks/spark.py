@@ -33,8 +33,8 @@ import pyspark_mq
 from mq.config import ServerConfig
 from mq.names import MessageIds
 from mq.spool.files import Files
-from mq.spool.message import SEAL_ATTRIBUTE
 from mq.spool.root import open_root
+from mq.spool.seal import SEAL_ATTRIBUTE
 
 CORES = 2
 WARM_UP = 20_000

@@ -3,7 +3,7 @@
     pip install -e '.[bench]'
     python benchmarks/vsqs_depth.py ROOT [--depths 100,100000]
 
-For each depth a queue with so many messages is made below ROOT, opened once, and publishes and
+For each depth a queue of that many messages is made below ROOT and opened once. Publishes and
 receives are timed, one after the other in one process, each synced. In turn over the rounds:
 
     vsqs             this package, in microseconds, so that the clock holds nobody up

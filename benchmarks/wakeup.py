@@ -3,28 +3,23 @@
     python benchmarks/wakeup.py ROOT
 
 Starts `mq` on a fresh folder below ROOT. For each number of waiters: they wait for one queue, one
-message at a time is published, and whoever is given it waits again; the time is from sending the
-publish to the waiter's answer. At the end the server's CPU time while --idle clients wait and
-nothing happens. The clients share the machine with the server.
+message at a time is published, and the waiter that gets it waits again; the time is from sending
+the publish to the waiter's answer. At the end it measures the server's CPU time while --idle
+clients wait and nothing happens. The clients share the machine with the server.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import resource
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 import uvloop
+from phases import percentile
+from servers import cpu_seconds, more_descriptors, running_mq
 
-LISTENING = re.compile(r"listening url=http://127\.0\.0\.1:(\d+)")
 FETCH = b"GET /bench/messages?wait=60&visibility=3600 HTTP/1.1\r\nHost: mq\r\n\r\n"
 PUBLISH = b"POST /bench/messages HTTP/1.1\r\nHost: mq\r\nContent-Length: 4\r\n\r\nbody"
 
@@ -80,22 +75,16 @@ async def measure(port: int, counts: list[int], samples: int) -> dict[int, list[
     return found
 
 
-async def measure_idle(port: int, pid: int, count: int, seconds: float) -> float:
+async def measure_idle(port: int, pids: Sequence[int], count: int, seconds: float) -> float:
     """The server's CPU time in percent of one processor while `count` clients wait."""
     waiters = Waiters(port)
     await waiters.grow(count)
     await asyncio.sleep(3)
-    before = cpu_seconds(pid)
+    before = cpu_seconds(pids)
     await asyncio.sleep(seconds)
-    used = cpu_seconds(pid) - before
+    used = cpu_seconds(pids) - before
     await waiters.close()
     return 100 * used / seconds
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process, all threads (proc_pid_stat(5))."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @click.command()
@@ -106,29 +95,20 @@ def cpu_seconds(pid: int) -> float:
 @click.option("--seconds", default=10.0, show_default=True, help="How long nothing happens.")
 def main(root: Path, waiters: str, samples: int, idle: int, seconds: float) -> None:
     """Latency of long polls, and CPU time while they wait."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    folder = Path(tempfile.mkdtemp(dir=root))
-    command = [sys.executable, "-m", "mq", f"--root={folder}/mq", "--port=0", "--admin="]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert server.stderr is not None
-        port = next(int(m[1]) for line in server.stderr if (m := LISTENING.search(line)))
+    more_descriptors()
+    with running_mq(root) as target:
+        port = target.addresses[0][1]
         counts = [int(count) for count in waiters.split(",")]
         for count, times in uvloop.run(measure(port, counts, samples)).items():
             times.sort()
-            p50, p99 = times[len(times) // 2], times[int(len(times) * 0.99)]
+            p50, p99 = percentile(times, 0.5), percentile(times, 0.99)
             print(f"{count:5} waiters   wake-up p50 {p50:6.2f} ms   p99 {p99:6.2f} ms   "
                   f"({len(times)} messages)")  # fmt: skip
         if idle:
-            percent = uvloop.run(measure_idle(port, server.pid, idle, seconds))
+            percent = uvloop.run(measure_idle(port, target.pids, idle, seconds))
             print(
                 f"{idle:5} waiters   idle CPU {percent:.1f} % of one processor over {seconds:g} s"
             )
-    finally:
-        server.terminate()
-        server.wait()
-        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     eval "$(python -m pyspark_mq)"
     spark-submit examples/archive.py ROOT QUEUES LAKE [--continuous]
 
-QUEUES are names and patterns with commas between. It ends when what was ready at its start is in
-the lake; with --continuous it goes on. The checkpoint lies in LAKE.checkpoint: keep both.
+QUEUES are names and patterns separated by commas. The job ends when what was ready at its start is
+in the lake; with --continuous it goes on. The checkpoint is in LAKE.checkpoint: keep both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, to_date
 
 LONGEST_BATCH = 100_000
-"""Messages; so much is read again if the job dies in the middle."""
+"""Messages in a batch: at most this many are read again if the job dies in the middle."""
 
 
 def main(root: str, queues: str, lake: str, *flags: str) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 KIB = 1024
 MIB = 1024 * KIB
+SECOND_NS = 1_000_000_000
 
 SMALL_BODY_BYTES = 64 * KIB
 """Up to here a body is handled in memory by the committer; above it is streamed by a worker."""
@@ -16,46 +17,43 @@ CHUNK_BYTES = 512 * KIB
 """How much of a large body one hop to a worker carries."""
 
 FEW_UNSYNCED = 4
-"""Up to so many files and folders are synced one by one; beyond, one syncfs is cheaper, even if
-others write to the same file system. (Alone on ext4 and xfs it is from two files on.)"""
+"""Up to this many files and folders are synced one by one; beyond, one syncfs is cheaper, even if
+others write to the same file system. (Without others on ext4 and xfs: from two files on.)"""
 
-MAX_BATCH_OPERATIONS = 512
-"""How many operations share one barrier at the most."""
-
+MAX_ROUND_OPERATIONS = 512
 MAX_PENDING_OPERATIONS = 8192
-"""Above this the server answers 503: overloaded."""
+"""How many operations share one barrier, and how many may wait; above it the server answers 503."""
 
 MAX_WAIT_SECONDS = 60
-"""How long a fetch may wait for a message."""
-
 MAX_WAITING_REQUESTS = 10_000
-"""How many fetches may wait at one server; above it answers 503."""
+"""How long a fetch may wait for a message, and how many may; above it the server answers 503."""
 
 MAX_FETCH_MESSAGES = 1000
 MAX_FETCH_BYTES = 16 * MIB
-"""How much `max` may fetch at once: so many messages, and so many bytes of bodies, but at least
+"""How much `max` may fetch at once: this many messages, and this many bytes of bodies, but at least
 one message."""
 
-SWEEP_SECONDS = 5.0
-"""How often a server looks for what a crash left behind."""
+MAX_ANSWERS_BYTES = 256 * MIB
+"""How much memory the answers to `max` take together, until they are read."""
 
+SWEEP_SECONDS = 5.0
 HINDERED_SWEEP_SECONDS = 1.0
-"""How long after a sweep that errors of the disk kept from something the next one is."""
+"""How often a server looks for what a crash left behind; and after an error of the disk."""
 
 RELIST_SECONDS = 30.0
-"""How often a ready index is compared with its folder, whatever inotify said."""
-
 RELIST_WAITING_SECONDS = 1.0
-"""How often a queue that somebody waits for is looked at where no file system events come."""
-
 RELIST_PAUSE_FACTOR = 50
-"""A listing that took T is not repeated by the timer within this many times T."""
+"""How often a ready index is compared with its folder, whatever inotify said; how often while one
+waits without file system events; and the pause after a listing, as a multiple of its time."""
+
+MAX_OPEN_QUEUES = 128
+"""For this many queues a process keeps the folder open; for others it opens it for each use."""
 
 DRAIN_SECONDS = 0.1
 """How long file system events may wait while fetches find enough in the index."""
 
 BUSY_WAIT_SECONDS = 0.05
-"""How long an operation on one message waits for somebody else's lock before it answers 503."""
+"""How long an operation on one message waits for another process's lock before it answers 503."""
 
 FOLDER_LOCK_SECONDS = 1.0
 """How long making or deleting a queue waits for another process that does the same."""
@@ -63,17 +61,9 @@ FOLDER_LOCK_SECONDS = 1.0
 RECOVERY_BACKOFF_SECONDS = (0.1, 2.0)
 """First and longest pause between two tries to reopen a store whose sync failed."""
 
-CHILD_BACKOFF_SECONDS = (0.5, 30.0)
-"""First and longest pause before a child that ended is started again."""
-
-CHILD_STOP_SECONDS = 5.0
-"""How long a child has between SIGTERM and SIGKILL."""
-
 FIRST_REQUEST_SECONDS = 1.0
-"""How long a stopping server waits for the first request of a connection that has just come."""
-
 SHUTDOWN_SECONDS = 10.0
-"""How long a stopping server lets requests finish before it cuts them off."""
+"""How long a stopping server waits for a request that is about to come, and for one to finish."""
 
 CLAIM_MESSAGES = 100_000
 """How many messages a batch of a Spark stream has at the most, unless the query says otherwise: its
@@ -88,23 +78,18 @@ STAGE_LOCK_SECONDS = 60.0
 DEFAULT_URL = "http://127.0.0.1:8080"
 """Where `mqctl` looks for a server."""
 
-CTL_TIMEOUT_SECONDS = 60.0
-"""How long `mqctl` waits for a server to take or send the next bytes."""
-
 CLIENT_TIMEOUT_SECONDS = 60.0
-"""How long `mq.client` waits for a server to take or send the next bytes."""
+"""How long `mqctl` and `mq.client` wait for a server to take or send the next bytes."""
 
 CLIENT_CONNECT_SECONDS = 10.0
 """How long it waits for a connection."""
 
 CLIENT_RETRY_SECONDS = 60.0
-"""For how long it tries again when no answer comes, or one that says later."""
-
 CLIENT_BACKOFF_SECONDS = (0.1, 5.0)
-"""First and longest pause between two tries."""
+"""For how long it tries again without an answer, or with one that says later; its pauses."""
 
 CLIENT_GIVE_BACK_SECONDS = 2.0
-"""For how long it tries to give back a message whose handling failed. It comes back anyway."""
+"""For how long a client tries to give back a message whose handling failed. It returns anyway."""
 
 CLIENT_IDLE_SECONDS = 60.0
 """An idle connection is not used again after so long: servers close theirs a little later."""
@@ -112,11 +97,23 @@ CLIENT_IDLE_SECONDS = 60.0
 CLIENT_SLOWEST_BYTES_PER_SECOND = 64 * KIB
 """A body that takes longer than at this rate to send is given up."""
 
+CLIENT_TOKEN_SECONDS = 3.0
+"""For how long a request whose token was refused waits for the next one, if the file of the token
+is missing or contains none: it may be in the middle of being written."""
+
 CLIENT_CLOCK_SKEW_SECONDS = 2.0
 """If its clock and the server's differ by more, the ids it makes follow the server's."""
 
 WORKER_WAIT_SECONDS = 20.0
 """How long one request of a worker waits for a message."""
+
+WORKER_SHORT_WAIT_SECONDS = 2.0
+"""The same over TLS and unix sockets, where a worker that is stopped lets the request come to its
+end."""
+
+WORKER_STOP_SECONDS = 5.0
+"""For how long a worker that is stopped waits for answers that are under way, before it cuts them
+off."""
 
 WORKER_BACKOFF_SECONDS = (1.0, 300.0)
 """For how long a worker hides a message that it failed on, the first time and at most."""
@@ -131,6 +128,10 @@ MAX_LINE_BYTES = 384 * MIB
 VSQS_RESCAN_SECONDS = 1.0
 """How often a VSQS queue that waits is looked at where file system events do not come."""
 
+VSQS_MAX_LOOKS = 8
+"""How often a VSQS queue is listed for one message before it counts as gone, where a listing is not
+as of one moment and the folder changes each time."""
+
 VSQS_NEW_SECONDS = 300.0
 """A VSQS message that is being written, and was not written to for so long, is a crash's."""
 
@@ -138,13 +139,26 @@ VSQS_MAX_LEAD_SECONDS = 1.0
 VSQS_LEAD_PAUSE_SECONDS = 0.05
 """If more is published to a VSQS queue than it has names for, a publisher waits for the clock, at
 most for one pause. If names are ahead of it by more than the first, the clock was set back, and
-nobody waits."""
-
-REFUSED_SECONDS = 5.0
-"""How long a connection over `--max-connections` may take to ask, before it is closed unheard."""
+publishers do not wait."""
 
 MIN_BODY_BYTES_PER_SECOND = 1024
-"""A body that comes more slowly than that, over `--body-timeout` and more, is cut off."""
+"""A body that comes more slowly than that, over `--body-timeout` and more, is cut off; so is an
+answer that its client reads more slowly."""
+
+UNREAD_LOOK_SECONDS = 5.0
+RESET_SECONDS = 1.0
+"""How often answers that are not read are looked for; how long a client that has closed its own
+direction may refuse one."""
+
+MAX_HEADERS = 64
+MAX_HEADER_BYTES = 4096
+MAX_REQUEST_LINE_BYTES = 8190
+MAX_HEAD_BYTES = 16 * KIB
+"""Of a head, all of it; and of a body's chunk extensions and trailers together."""
+
+RESERVED_DESCRIPTORS = 4096
+MAX_ADMIN_CONNECTIONS = 100
+"""This many descriptors are for files, half of all at most; each connection takes two others."""
 
 KEEPALIVE_SECONDS = 75.0
 """How long an idle connection stays open."""
@@ -154,7 +168,7 @@ MAX_BATCH_BYTES = 16 * MIB
 """How many messages one batch publishes at the most, and how long its lines are together."""
 
 MAX_BATCHES_AT_ONCE = 4
-"""So many batches are read into memory and published at the same time; others wait."""
+"""This many batches are read into memory and published at the same time; others wait."""
 
 MAX_REMOVALS = 200
 """How many messages one request removes at the most."""
@@ -163,27 +177,34 @@ OWN_ID_WAIT_SECONDS = 10.0
 """How long a publish waits for another one of the same id before it answers 503."""
 
 MAX_DONE_MESSAGES = 200_000
-"""Of so many messages, the newest that Spark is done with, a server knows the ids: 20 MB."""
+"""A server knows the ids of this many messages that Spark is done with, the newest: 20 MB."""
 
 MAX_DELAY_SECONDS = 365 * 86_400
 
+MAX_KNOWN_HOSTS = 256
+"""This many values of the header `Host` are parsed once and remembered."""
+
 MAX_TOKEN_FILE_BYTES = 256 * KIB
-SHORT_TOKEN_CHARACTERS = 16
-"""A token with fewer is taken with a warning: it can be guessed."""
+MIN_TOKEN_CHARACTERS = 16
+"""A shorter token can be guessed, and is never accepted."""
 
 TLS_HANDSHAKE_SECONDS = 10.0
 """How long a client has to say what TLS it speaks."""
 
 MAX_METRIC_QUEUES = 500
-"""So many queues have metrics of their own, in the order of their names; the others share one."""
+"""This many queues have their own metrics, in the order of their names; the others share one."""
 
 SURVEY_PAUSE_FACTOR = 20
 """A count of all messages that took T is not repeated within this many times T, however often
 metrics are asked for: it takes a twentieth of one processor at the most."""
 
 MAX_VISIBILITY_SECONDS = 30 * 86_400
-MAX_STAMP_AHEAD_NS = 400 * 86_400 * 1_000_000_000
+MAX_STAMP_AHEAD_NS = 400 * 86_400 * SECOND_NS
 """A due time further ahead than this is a broken clock's, and counts as due now."""
+
+MAX_PLAUSIBLE_AHEAD_NS = 86_400 * SECOND_NS
+MAX_PLAUSIBLE_RECEIVES = 1_000_000_000
+"""A seal with a larger count was damaged: 1,000 receives a second take eleven days to reach it."""
 
 MAX_CONTENT_TYPE_BYTES = 255
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
@@ -204,15 +225,18 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+DEFAULT_ALLOWED_HOSTS = ("mq",)
+"""What the server is called in deploy/compose.yaml. No domain has a name without a dot."""
+
 DEFAULT_ADMIN = Address("127.0.0.1", 8081)
-"""The admin listener. If somebody else has this one, the server does without; any other must be
-free."""
+"""The admin listener. If another process has this address, the server does without; any other
+address must be free."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """One server. `min_free_bytes` None stands for the default floor; an empty `address`, and None
-    for `admin` or a path, for none."""
+    """The settings of one server. `min_free_bytes` None means the default floor; an empty
+    `address`, and None for `admin` or a path, mean none."""
 
     root: Path = Path("/tmp/mq")
     address: str = "127.0.0.1"
@@ -236,6 +260,9 @@ class ServerConfig:
     cert: Path | None = None
     key: Path | None = None
     admin: Address | None = DEFAULT_ADMIN
+    admin_write: bool = False
+    allowed_hosts: tuple[str, ...] = DEFAULT_ALLOWED_HOSTS
+    insecure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""What can go wrong, as a small tree. The text of each names the thing and the way out.
+"""The errors of MQ, as a small tree. The text of each names the thing and the way out.
 
-A lost race is a value, never one of these.
+A lost race is a value, never one of these errors.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from enum import IntEnum
 
 
 class MQError(Exception):
-    """The root of the tree. `str(error)` is written for the person who reads it."""
+    """The root of the tree. `str(error)` is a text for people."""
 
 
 class InvalidName(MQError):
-    """A queue name or message id that is none."""
+    """A malformed queue name or message id."""
 
 
 class InvalidRequest(MQError):
@@ -21,7 +21,7 @@ class InvalidRequest(MQError):
 
 
 class Unauthorized(MQError):
-    """The request brings no token that is known here. Nothing was done."""
+    """The request has no token that is known here. Nothing was done."""
 
     def __init__(self, detail: str, is_invalid: bool = False) -> None:
         super().__init__(detail)
@@ -29,11 +29,19 @@ class Unauthorized(MQError):
 
 
 class Forbidden(MQError):
-    """The request's token is not for this. Nothing was done."""
+    """The request's token does not allow this. Nothing was done."""
 
     def __init__(self, detail: str, scope: str) -> None:
         super().__init__(detail)
         self.challenge = f'Bearer realm="mq", error="insufficient_scope", scope="{scope}"'
+
+
+class ForeignPage(MQError):
+    """A web page of another site sent this. Nothing was done."""
+
+
+class UnknownHost(MQError):
+    """The request is for a host that this server is not known to be. Nothing was done."""
 
 
 class InvalidBatch(MQError):
@@ -41,7 +49,7 @@ class InvalidBatch(MQError):
 
 
 class UnsupportedMediaType(MQError):
-    """The body is not of the type that is asked for."""
+    """The body does not have the type that this request needs."""
 
 
 class ExpectationFailed(MQError):
@@ -81,9 +89,9 @@ class ClaimError(MQError):
 
 
 class StoreUnavailable(MQError):
-    """The store cannot promise durability right now, or is full, busy or stopping.
+    """The store cannot promise durability now, or is full, busy or stopping.
 
-    The outcome of the operation is unknown; it never was a success.
+    The outcome of the operation is unknown. No success was reported.
     """
 
     def __init__(self, detail: str, retry_after_seconds: int = 1) -> None:
@@ -105,6 +113,7 @@ class ExitCode(IntEnum):
     SOFTWARE = 70
     SYSTEM = 71
     ROOT = 73
+    OUTPUT = 74
     TRY_AGAIN = 75
     OWNER = 77
     FOLDERS = 78
@@ -118,26 +127,27 @@ EXIT_CODES = {
     ExitCode.SOFTWARE: "a defect: please report it",
     ExitCode.SYSTEM: "this system lacks something MQ needs",
     ExitCode.ROOT: "a folder cannot be made, read or written",
-    ExitCode.OWNER: "the root belongs to somebody else",
+    ExitCode.OUTPUT: "stdout cannot be written",
+    ExitCode.OWNER: "the root belongs to another user",
     ExitCode.FOLDERS: "the folders are on different file systems",
 }
-"""What `--help` says of each exit code of a process that stays."""
+"""What `--help` says about each exit code of the server, the mover and the reaper."""
 
 CTL_EXIT_CODES = EXIT_CODES | {
     ExitCode.OK: "done",
     ExitCode.FINDINGS: "fsck: findings remain",
-    ExitCode.USAGE: "a flag or argument is wrong, or needs another way in",
+    ExitCode.USAGE: "a flag or argument is wrong, or the command needs --root",
     ExitCode.EMPTY: "empty: there is no message to show",
     ExitCode.NOT_FOUND: "no such queue or message",
-    ExitCode.REFUSED: "refused; nothing was changed",
-    ExitCode.UNAVAILABLE: "no server answers there, or not as MQ does",
-    ExitCode.TRY_AGAIN: "not possible now, the outcome may be unknown: try again",
+    ExitCode.REFUSED: "refused; nothing was changed, except that import published earlier lines",
+    ExitCode.UNAVAILABLE: "no server answers there, or what answers is not MQ",
+    ExitCode.TRY_AGAIN: "not possible now; the outcome may be unknown; try again",
 }
-"""What `mqctl --help` says of each exit code."""
+"""What `mqctl --help` says about each exit code."""
 
 
 class CommandFailed(MQError):
-    """A command cannot do what it was asked; `exit_code` says which kind of trouble it is."""
+    """A command cannot do what it was asked to do. `exit_code` says what kind of error it is."""
 
     def __init__(self, exit_code: ExitCode, detail: str) -> None:
         super().__init__(detail)

@@ -30,18 +30,21 @@ class Folder(StrEnum):
 
 
 class Actor(StrEnum):
-    """Who works on a root. `mqctl --root` acts as a server does, `mqctl fsck --repair` too, and it
-    has one arrow of its own."""
+    """Who works on a root. `mqctl --root` acts as a server does, `mqctl fsck` as fsck, `mqctl
+    release --group` as Spark. `STAGING` brings messages between servers and the staging of a Spark
+    job by url, which is a root without a server."""
 
     SERVER = "server"
     MOVER = "mover"
     REAPER = "reaper"
     FSCK = "fsck"
     SPARK = "spark"
+    STAGING = "staging"
 
 
 class Move(NamedTuple):
-    """One arrow of the map. `source` is None where the message begins, `target` where it ends."""
+    """One arrow of the map. `source` is None where the message begins, `target` where it ends; both
+    are the same where it gets another name in its folder."""
 
     word: str
     source: Folder | None
@@ -49,43 +52,58 @@ class Move(NamedTuple):
     actors: frozenset[Actor]
 
 
+class MoveRefused(Exception):
+    """A process tried a move that the table does not give to it: a defect in the program, or a
+    folder that it was not meant for. Nothing was moved."""
+
+    def __init__(self, actor: Actor, source: Folder | None, target: Folder | None) -> None:
+        super().__init__(
+            f"no move from {source or 'nowhere'} to {target or 'nowhere'} for {actor}: "
+            "see the table in docs/lifecycle.md"
+        )
+
+
 FIXED_FOLDERS = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
 """Made at first start and held open; the others are made when first needed."""
 
 _SERVER = frozenset({Actor.SERVER})
 _MOVER = frozenset({Actor.MOVER})
-_BOTH = _SERVER | _MOVER
+_REAPER = frozenset({Actor.REAPER})
+_FSCK = frozenset({Actor.FSCK})
 _SPARK = frozenset({Actor.SPARK})
+_STAGING = frozenset({Actor.STAGING})
 
 MOVES = (
     Move("publish", None, Folder.NEW, _SERVER),
-    Move("deliver", Folder.NEW, Folder.QUEUES, _BOTH),
-    Move("deliver", Folder.NEW, Folder.DELAY, _BOTH),
+    Move("seal", Folder.NEW, Folder.NEW, _SERVER),
+    Move("deliver", Folder.NEW, Folder.QUEUES, _SERVER | _MOVER | _FSCK),
+    Move("deliver", Folder.NEW, Folder.DELAY, _SERVER | _FSCK),
     Move("receive", Folder.QUEUES, Folder.DELAY, _SERVER),
-    Move("redeliver", Folder.DELAY, Folder.QUEUES, _BOTH),
+    Move("fetch", None, Folder.DELAY, _STAGING),
+    Move("redeliver, take over", Folder.DELAY, Folder.QUEUES, _SERVER | _MOVER | _STAGING),
     Move("redrive", Folder.QUEUES, Folder.QUEUES, _SERVER),
-    Move("remove", Folder.NEW, Folder.REMOVE, _SERVER),
-    Move("remove", Folder.QUEUES, Folder.REMOVE, _SERVER),
-    Move("remove", Folder.DELAY, Folder.REMOVE, _SERVER),
-    Move("reap", Folder.REMOVE, None, frozenset({Actor.REAPER})),
-    Move("set aside", Folder.NEW, Folder.CORRUPT, _BOTH),
-    Move("set aside", Folder.QUEUES, Folder.CORRUPT, _SERVER),
-    Move("set aside", Folder.DELAY, Folder.CORRUPT, _BOTH),
-    Move("set aside", Folder.REMOVE, Folder.CORRUPT, frozenset({Actor.FSCK})),
+    Move("remove", Folder.NEW, Folder.REMOVE, _SERVER | _FSCK),
+    Move("remove", Folder.QUEUES, Folder.REMOVE, _SERVER | _FSCK | _STAGING),
+    Move("remove", Folder.DELAY, Folder.REMOVE, _SERVER | _FSCK | _STAGING),
+    Move("put away", Folder.REMOVE, Folder.REMOVE, _SERVER | _FSCK),
+    Move("reap", Folder.REMOVE, None, _REAPER | _STAGING),
+    Move("drop a name", Folder.NEW, None, _SERVER | _FSCK),
+    Move("set aside", Folder.NEW, Folder.CORRUPT, _SERVER | _FSCK),
+    Move("set aside", Folder.QUEUES, Folder.CORRUPT, _SERVER | _FSCK | _SPARK | _STAGING),
+    Move("set aside", Folder.DELAY, Folder.CORRUPT, _SERVER | _FSCK | _STAGING),
+    Move("set aside", Folder.REMOVE, Folder.CORRUPT, _FSCK),
     Move("claim", Folder.QUEUES, Folder.SPARK, _SPARK),
-    Move("give back", Folder.SPARK, Folder.QUEUES, _SPARK),
     Move("stage", None, Folder.SPARK, _SPARK),
-    Move("deliver", Folder.SPARK, Folder.QUEUES, _SERVER | _SPARK),
+    Move("seal", Folder.SPARK, Folder.SPARK, _SPARK),
+    Move("deliver, give back", Folder.SPARK, Folder.QUEUES, _SERVER | _SPARK),
     Move("deliver", Folder.SPARK, Folder.DELAY, _SERVER | _SPARK),
     Move("remove", Folder.SPARK, Folder.REMOVE, _SERVER | _SPARK),
+    Move("drop a name", Folder.SPARK, None, _SERVER | _SPARK),
     Move("set aside", Folder.SPARK, Folder.CORRUPT, _SERVER | _SPARK),
 )
+"""Each pair of folders has one row; each actor of a row makes that move somewhere."""
 
 
-def allowed_moves(actor: Actor) -> frozenset[tuple[Folder, Folder]]:
-    """The renames `actor` may do, as (source, target)."""
-    return frozenset(
-        (move.source, move.target)
-        for move in MOVES
-        if actor in move.actors and move.source is not None and move.target is not None
-    )
+def allowed_moves(actor: Actor) -> frozenset[tuple[Folder | None, Folder | None]]:
+    """The moves of `actor`, as (source, target)."""
+    return frozenset((move.source, move.target) for move in MOVES if actor in move.actors)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import random
 import re
+import uuid
+import zlib
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NewType
+from typing import NamedTuple, NewType
 
 from mq.errors import InvalidName
 
@@ -68,7 +70,7 @@ def queue_path(queue: QueueName, message_id: MessageId) -> str:
 
 
 def parse_file_name(name: str) -> tuple[QueueName, MessageId] | None:
-    """Split `QUEUE:ID`; None for a name that is not one of ours."""
+    """Split `QUEUE:ID`; None for a name that does not have this form."""
     queue, colon, message_id = name.partition(":")
     if not colon or not _QUEUE_NAME.fullmatch(queue) or not _MESSAGE_ID.fullmatch(message_id):
         return None
@@ -96,31 +98,39 @@ def id_time_ns(message_id: str) -> int | None:
     return (int(high + mid + low, 16) - _GREGORIAN_100NS) * 100
 
 
-_OTHER = "~"
-_ID_AT = 20
+_OTHER, _OTHER_AT, _ID_AT = "~", 18, 24
 
 
 def order_key(message_id: str, time_ns: int) -> str:
     """A string that sorts by publication time in ns since 1970, then by id.
 
-    One of our own ids is its own key: it begins with its time, and a million of them cost no
-    second string. Any other id gets the same beginning, made of `time_ns`: `MMMMMMMM-MMMM-~NNNNN`.
+    A server's id is its own key: it begins with its time, and a million of them cost no second
+    string. Any other id gets the same beginning, made of `time_ns`: `MMMMMMMM-MMMM-7SSS~NNNNN`.
     """
-    if is_v7(message_id):
+    if is_server_id(message_id):
         return message_id
     milliseconds, rest = divmod(max(time_ns, 0), _NS_PER_MS)
     head = f"{min(milliseconds, (1 << 48) - 1):012x}"
-    return f"{head[:8]}-{head[8:]}-{_OTHER}{rest:05x}{message_id}"
+    step = (rest << 12) // _NS_PER_MS
+    return f"{head[:8]}-{head[8:]}-7{step:03x}{_OTHER}{rest:05x}{message_id}"
 
 
 def id_of_key(key: str) -> str:
-    return key[_ID_AT:] if key[14] == _OTHER else key
+    return key[_ID_AT:] if key[_OTHER_AT] == _OTHER else key
 
 
 def time_of_key(key: str) -> int:
     """The publication time in ns since 1970."""
-    rest = int(key[15:_ID_AT], 16) if key[14] == _OTHER else 0
+    if key[_OTHER_AT] == _OTHER:
+        rest = int(key[_OTHER_AT + 1 : _ID_AT], 16)
+    else:
+        rest = _ns_of_step(int(key[15:18], 16))
     return int(key[:8] + key[9:13], 16) * _NS_PER_MS + rest
+
+
+def _ns_of_step(step: int) -> int:
+    """The first ns of a millisecond's step, of which there are 4096."""
+    return -(-step * _NS_PER_MS >> 12)
 
 
 def is_v7(message_id: str) -> bool:
@@ -128,11 +138,32 @@ def is_v7(message_id: str) -> bool:
     return _OWN_ID.fullmatch(message_id) is not None
 
 
+def is_server_id(message_id: str) -> bool:
+    """Whether a server made it, so that its time is that of its publication. An id that a producer
+    made passes for one once in 16 million times."""
+    return is_v7(message_id) and message_id[_CHECKED:] == _check_digits(message_id[:_CHECKED])
+
+
+_CHECKED = 30
+_SERVER = 0x6D71
+
+
+def _check_digits(text: str) -> str:
+    return f"{zlib.crc32(text.encode(), _SERVER) & 0xFFFFFF:06x}"
+
+
+def redriven_id(dead: QueueName, message_id: str, published_at: str) -> MessageId:
+    """The id under which a redrive over HTTP publishes a dead letter again, the same each time;
+    `published_at` is RFC 3339, as a server writes it."""
+    origin = f"{dead}:{message_id}:{published_at}"
+    return MessageId(str(uuid.uuid5(uuid.NAMESPACE_URL, origin)))
+
+
 class MessageIds:
-    """New message ids, each greater than the one before, also when the clock goes back.
+    """New message ids, each greater than the one before, even when the clock goes back.
 
     UUIDv7 with 12 bits of sub-millisecond time behind the milliseconds (RFC 9562, section 6.2,
-    method 3). Used by one thread: the committer takes an id just before it links the file.
+    method 3). For one thread.
     """
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
@@ -144,16 +175,57 @@ class MessageIds:
         """Let no later id sort below `message_id`. Ids that are not v7, or that lie more than a
         day ahead of the clock, are ignored: a broken clock made them."""
         match = _UUID.fullmatch(message_id)
-        if match is None or match[3] != "7":
-            return
-        milliseconds = int(match[1] + match[2], 16)
-        if milliseconds <= self._clock_ns() // _NS_PER_MS + _DAY_MS:
-            self._last_tick = max(self._last_tick, milliseconds << 12 | int(match[4], 16))
+        if match is not None and match[3] == "7":
+            self._start_above(int(match[1] + match[2], 16) << 12 | int(match[4], 16))
 
     def next(self) -> MessageId:
-        milliseconds, rest = divmod(self._clock_ns(), _NS_PER_MS)
-        tick = max(milliseconds << 12 | (rest << 12) // _NS_PER_MS, self._last_tick + 1)
-        self._last_tick = tick
+        return self._make(self._next_tick(self._clock_ns()))
+
+    def _start_above(self, tick: int) -> None:
+        if tick >> 12 <= self._clock_ns() // _NS_PER_MS + _DAY_MS:
+            self._last_tick = max(self._last_tick, tick)
+
+    def _next_tick(self, now_ns: int) -> int:
+        self._last_tick = max(_tick_of(now_ns), self._last_tick + 1)
+        return self._last_tick
+
+    def _make(self, tick: int) -> MessageId:
         head = f"{tick >> 12:012x}"
         tail = f"{1 << 63 | self._random.getrandbits(62):016x}"
         return MessageId(f"{head[:8]}-{head[8:]}-7{tick & 0xFFF:03x}-{tail[:4]}-{tail[4:]}")
+
+
+class Position(NamedTuple):
+    """A message's id, and when it is published, in ns since 1970: its place in the order."""
+
+    message_id: MessageId
+    published_ns: int
+
+
+class ServerIds(MessageIds):
+    """The ids of one server, and the order of all that is published there, whatever ids say and
+    clocks do. The committer asks just before it links a file.
+
+    The last 24 bits of an id are a checksum, which tells it from the UUIDs of others.
+    """
+
+    def start_after(self, published_ns: int) -> None:
+        """Let nothing later be published before that, as `start_above` does for an id."""
+        self._start_above(_tick_of(published_ns))
+
+    def next_position(self, own: MessageId | None = None) -> Position:
+        """The next one, for a message with that id or a new one."""
+        now_ns = self._clock_ns()
+        tick = self._next_tick(now_ns)
+        if tick != _tick_of(now_ns):
+            now_ns = (tick >> 12) * _NS_PER_MS + _ns_of_step(tick & 0xFFF)
+        return Position(own or self._make(tick), now_ns)
+
+    def _make(self, tick: int) -> MessageId:
+        checked = super()._make(tick)[:_CHECKED]
+        return MessageId(checked + _check_digits(checked))
+
+
+def _tick_of(time_ns: int) -> int:
+    milliseconds, rest = divmod(time_ns, _NS_PER_MS)
+    return milliseconds << 12 | (rest << 12) // _NS_PER_MS

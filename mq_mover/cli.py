@@ -10,9 +10,17 @@ import click
 import structlog
 
 from mq import __version__
-from mq.command import FOLDER, Seconds, exit_codes_text, exit_when_asked, flag, metrics_flags, run
+from mq.command.flags import (
+    FOLDER,
+    Seconds,
+    exit_codes_text,
+    exit_when_asked,
+    flag,
+    metrics_flags,
+    run,
+)
+from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.config import Address, MoverConfig
-from mq.logs import LOG_FORMATS, configure_logs
 from mq.spool.files import Files
 from mq_mover.mover import Mover
 
@@ -25,13 +33,13 @@ _DEFAULTS = MoverConfig(source=Path(), destination=Path())
 @flag("--source", "source", FOLDER, None,
       "The folder to empty, as ROOT/delay.", variable="MQ_MOVER_SOURCE", required=True)  # fmt: skip
 @flag("--destination", "destination", FOLDER, None,
-      "Where to: QUEUE:ID goes to QUEUE/ID, a name without a colon keeps its name.",
+      "Where to move files: QUEUE:ID goes to QUEUE/ID, a name without a colon keeps its name.",
       variable="MQ_MOVER_DESTINATION", required=True)  # fmt: skip
 @flag("--delay", "delay", Seconds(0), _DEFAULTS.delay_seconds,
       "Seconds from a file's arrival until it is moved. "
-      "A server's stamp on the file overrides it.", variable="MQ_MOVER_DELAY")  # fmt: skip
+      "A stamp that a server set on the file overrides it.", variable="MQ_MOVER_DELAY")  # fmt: skip
 @flag("--max-receives", "max_receives", click.IntRange(0), _DEFAULTS.max_receives,
-      "After so many receives a message goes to QUEUE.dead; 0 for never.")  # fmt: skip
+      "After this many receives a message goes to QUEUE.dead; 0 for never.")  # fmt: skip
 @metrics_flags("MQ_MOVER_METRICS_PORT")
 @flag("--log-format", "log_format", click.Choice(LOG_FORMATS), "text",
       "Form of the log on stderr.")  # fmt: skip
@@ -47,8 +55,8 @@ def mq_mover(
 ) -> None:
     """Move messages that are due to their queues.
 
-    What came while no mover ran is found at the start; a mover may be stopped and killed at any
-    time. It destroys nothing.
+    When it starts, the mover finds everything that came while no mover ran. You may stop or kill it
+    at any time. It destroys nothing.
     """
     configure_logs(log_format, "mq-mover")
     config = MoverConfig(source.absolute(), destination.absolute(), delay, max_receives)

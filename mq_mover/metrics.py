@@ -6,20 +6,18 @@ from collections.abc import Iterable
 
 from prometheus_client.core import Metric
 
-from mq.config import Address
-from mq.exposition import counter, gauge, serve_in_thread
-from mq_mover.mover import Counts
-
-_NS = 1_000_000_000
+from mq.config import SECOND_NS, Address
+from mq.metrics.exposition import counter, gauge, moved, serve_in_thread
+from mq.metrics.tally import MoverCounts
 
 
-def serve_metrics(address: Address, counts: Counts) -> Address:
+def serve_metrics(address: Address, counts: MoverCounts) -> Address:
     """Serve them beside the mover; returns where. Raises StartRefused."""
-    return Address(address.host, serve_in_thread(address, _Collector(counts)))
+    return Address(address.host, serve_in_thread(address, _MoverCollector(counts)))
 
 
-class _Collector:
-    def __init__(self, counts: Counts) -> None:
+class _MoverCollector:
+    def __init__(self, counts: MoverCounts) -> None:
         self._counts = counts
 
     def collect(self) -> Iterable[Metric]:
@@ -32,9 +30,9 @@ class _Collector:
             "Messages moved to a dead letter queue.",
             counts.dead_lettered,
         )
-        yield counter("mq_mover_moved", "Other files moved.", counts.moved)
+        yield moved(counts)
         yield gauge(
             "mq_mover_lag_seconds",
             "How late the message is that is moved just now; 0 while none is due.",
-            counts.lag_ns / _NS,
+            counts.lag_ns / SECOND_NS,
         )

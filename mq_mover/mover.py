@@ -1,8 +1,8 @@
 """The mover: what is due in one folder goes to its place below another.
 
-A scan at the start finds what came while no mover ran, events tell of what comes, and a slow timer
-scans again. Each move looks at the message anew under its lock, so a lease that was prolonged in
-between wins. Being killed at any moment strands nothing.
+When it starts, a scan finds what came while no mover ran. Then events tell of what comes, and a
+slow timer scans again. Each move looks at the message again under its lock, so a lease that was
+prolonged in between wins. A kill at any moment strands nothing.
 """
 
 from __future__ import annotations
@@ -10,23 +10,28 @@ from __future__ import annotations
 import heapq
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
-from mq.config import MoverConfig
+from mq.command.logs import Once, report_left
+from mq.config import SECOND_NS, MoverConfig
 from mq.errors import ExitCode, StartRefused
-from mq.logs import Once, report_left
+from mq.lifecycle import Actor, Folder, MoveRefused
+from mq.metrics.tally import MoverCounts, own_counts
 from mq.names import parse_file_name
 from mq.spool.arrivals import Change, Watch
 from mq.spool.files import HIDDEN, Files
-from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, due_ns, hold, is_due, redeliver
-from mq_mover.looking import due_times
+from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold
+from mq.spool.moves import Moves, OpenFolder, folder_of_root
+from mq.spool.open_queues import OpenQueues
+from mq.spool.redelivery import redeliver
+from mq.spool.seal import due_ns, is_due
+from mq.spool.settings_file import KnownSettings
+from mq_mover.due_times import due_times
 
 log = structlog.get_logger(__name__)
 
-_NS = 1_000_000_000
 _GATHER_SECONDS = 0.02
 _BUSY_NS = 50_000_000
 _LONGEST_WAIT_SECONDS = 3600.0
@@ -34,24 +39,13 @@ _SCAN_PAUSE_FACTOR = 200
 """A scan that took T is not repeated by the timer within this many times T."""
 
 _MOST_ERRORS = 8
-"""So many errors of the disk in a row are the disk's, not those of some files."""
+"""This many disk errors in a row are the disk's, not those of some files."""
 
 _DUE_DIGITS = 16
 _ENTRY = "+"
 _HINT = "-"
-"""Each file has one entry, pushed anew until the file is gone. A changed stamp adds a hint, which
-only makes sure that somebody looks in time."""
-
-
-@dataclass
-class Counts:
-    """What one mover has done since it started."""
-
-    moved: int = 0
-    redelivered: int = 0
-    dead_lettered: int = 0
-    lag_ns: int = 0
-    """How late the file was that is moved just now; 0 while none is due."""
+"""Each file has one entry, pushed again until the file is gone. A changed stamp adds a hint, which
+only makes sure that the file is looked at in time."""
 
 
 class Mover:
@@ -60,16 +54,22 @@ class Mover:
     def __init__(self, config: MoverConfig, files: Files) -> None:
         self._config = config
         self._files = files
-        self._delay_ns = int(config.delay_seconds * _NS)
+        self._delay_ns = int(config.delay_seconds * SECOND_NS)
         self._source = _open(files, config.source)
         self._destination = _open(files, config.destination)
+        self._queues = OpenQueues(files, self._destination)
+        self._moves = Moves(files, Actor.MOVER)
+        self._from = OpenFolder(folder_of_root(config.source, Folder.DELAY), self._source)
+        self._to = OpenFolder(folder_of_root(config.destination, Folder.QUEUES), self._destination)
+        self._settings = KnownSettings(files, self._queues, report_left)
         if os.fstat(self._source).st_dev != os.fstat(self._destination).st_dev:
             raise StartRefused(
                 ExitCode.FOLDERS,
                 f"{config.source} and {config.destination} are on different file systems; a move "
                 "between them is not atomic",
             )
-        self.counts = Counts()
+        self._refuse_move_of_others()
+        self.counts = own_counts(MoverCounts)
         self._waiting: list[str] = []
         self._report = Once(report_left)
         self._next_scan = 0.0
@@ -77,6 +77,16 @@ class Mover:
         self._rests_until = 0.0
         files.owners.add(os.fstat(self._source).st_uid)
         self._watch = self._start_watch()
+
+    def _refuse_move_of_others(self) -> None:
+        try:
+            self._moves.require(self._from.folder, self._to.folder)
+        except MoveRefused as error:
+            raise StartRefused(
+                ExitCode.FOLDERS,
+                f"{self._config.source} and {self._config.destination}: {error}; give ROOT/delay "
+                "and ROOT/queues",
+            ) from error
 
     def _start_watch(self) -> Watch | None:
         try:
@@ -90,6 +100,7 @@ class Mover:
     def close(self) -> None:
         if self._watch is not None:
             self._watch.close()
+        self._queues.close()
         self._files.close(self._source)
         self._files.close(self._destination)
 
@@ -146,7 +157,7 @@ class Mover:
         """Until the next is due, something happens, or a scan is."""
         timeout = min(self._next_scan - time.monotonic(), _LONGEST_WAIT_SECONDS)
         if self._waiting:
-            due_seconds = (int(self._waiting[0][:_DUE_DIGITS], 16) - time.time_ns()) / _NS
+            due_seconds = (int(self._waiting[0][:_DUE_DIGITS], 16) - time.time_ns()) / SECOND_NS
             timeout = min(timeout, due_seconds + 0.001)
         timeout = max(timeout, self._rests_until - time.monotonic(), 0.0)
         if self._watch is None:
@@ -194,18 +205,20 @@ class Mover:
                 return again
         except FileExistsError:
             self._report(name, "the destination has another file of that name")
+        except BlockingIOError:
+            return now_ns + _BUSY_NS  # another process makes a queue; the dead letters need one too
         except OSError as error:
             self._report(name, f"{error.strerror}")
             if error.errno not in FAULTS_OF_ONE_MESSAGE:
                 self._errors += 1
-                return now_ns + int(self._config.retry_seconds * _NS)
+                return now_ns + int(self._config.retry_seconds * SECOND_NS)
         else:
             if held is Lost.GONE:
                 return None
             if held is Lost.BUSY:
                 return now_ns + _BUSY_NS
             self._report(name, held.value)
-        return now_ns + int(self._config.rescan_seconds * _NS)
+        return now_ns + int(self._config.rescan_seconds * SECOND_NS)
 
     def _move(self, held: Held) -> int | None:
         """`QUEUE:ID` to QUEUE/ID, a name without a colon to the same name. Any other one is of a
@@ -213,20 +226,19 @@ class Mover:
         parsed = parse_file_name(held.name)
         if parsed is None and ":" in held.name:
             self._report(held.name, "not a name of the form QUEUE:ID")
-            return time.time_ns() + int(self._config.rescan_seconds * _NS)
+            return time.time_ns() + int(self._config.rescan_seconds * SECOND_NS)
         if parsed is None:
-            self._files.rename(self._source, held.name, self._destination, held.name)
+            self._moves.rename(self._from, held.name, self._to, held.name)
             self.counts.moved += 1
             return None
-        queue = redeliver(
-            self._files, held, self._source, self._destination, self._config.max_receives
-        )
+        rule = self._settings.of(parsed[0]).dead_letter_rule(parsed[0], self._config.max_receives)
+        queue = redeliver(self._moves, held, self._from, self._queues, rule)
         if queue is not None:
             self.counts.redelivered += queue == parsed[0]
             self.counts.dead_lettered += queue != parsed[0]
             return None
         self._report(held.name, f"there is no folder for it in {self._config.destination}")
-        return time.time_ns() + int(self._config.rescan_seconds * _NS)
+        return time.time_ns() + int(self._config.rescan_seconds * SECOND_NS)
 
 
 def _open(files: Files, folder: Path) -> int:

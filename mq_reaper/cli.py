@@ -10,9 +10,17 @@ import click
 import structlog
 
 from mq import __version__
-from mq.command import FOLDER, Seconds, exit_codes_text, exit_when_asked, flag, metrics_flags, run
+from mq.command.flags import (
+    FOLDER,
+    Seconds,
+    exit_codes_text,
+    exit_when_asked,
+    flag,
+    metrics_flags,
+    run,
+)
+from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.config import Address, ReaperConfig
-from mq.logs import LOG_FORMATS, configure_logs
 from mq.spool.files import Files
 from mq_reaper.reaper import Reaper
 
@@ -25,7 +33,7 @@ _DEFAULTS = ReaperConfig()
 @flag("--source", "source", FOLDER, _DEFAULTS.source,
       "The folder of removed messages.", variable="MQ_REAPER_SOURCE")  # fmt: skip
 @flag("--keep", "keep", Seconds(0), _DEFAULTS.keep_seconds,
-      "Seconds a removed message is kept, counted from its removal.")  # fmt: skip
+      "Seconds for which a removed message is kept after its removal.")  # fmt: skip
 @metrics_flags("MQ_REAPER_METRICS_PORT")
 @flag("--log-format", "log_format", click.Choice(LOG_FORMATS), "text",
       "Form of the log on stderr.")  # fmt: skip
@@ -33,7 +41,7 @@ _DEFAULTS = ReaperConfig()
 def mq_reaper(source: Path, keep: float, metrics: Address | None, log_format: str) -> None:
     """Unlink removed messages and the folders of deleted queues.
 
-    Follows no link and never leaves its folder. May be stopped and killed at any time.
+    The reaper follows no link and never leaves its folder. You may stop or kill it at any time.
     """
     configure_logs(log_format, "mq-reaper")
     config = ReaperConfig(source.absolute(), keep)

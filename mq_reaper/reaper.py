@@ -1,9 +1,9 @@
-"""The reaper: the only one that unlinks messages.
+"""The reaper, the only process that unlinks messages.
 
-Before each batch of unlinks the file system is synced once, so that no older name of a removed
-message can come back after a power cut. After each full batch it pauses, for the sake of others on
-the same disk. It follows no link and never leaves its folder: every name is unlinked relative to an
-open folder. `QUEUE:.deleting` belongs to a deletion under way.
+It syncs the file system once before each batch of unlinks, so that no older name of a removed
+message can return after a power cut. After each full batch it pauses, so that others get the disk.
+It follows no link and never leaves its folder: every name is unlinked relative to an open folder.
+`QUEUE:.deleting` belongs to a deletion under way.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from itertools import islice
 
 import structlog
 
-from mq.config import ReaperConfig
+from mq.command.logs import Once, report_left
+from mq.config import SECOND_NS, ReaperConfig
 from mq.errors import ExitCode, StartRefused
-from mq.logs import Once, report_left
+from mq.lifecycle import Actor, Folder, MoveRefused
+from mq.metrics.tally import ReaperCounts, own_counts
 from mq.spool.files import Files
 from mq.spool.folders import DELETING_SUFFIX
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE
+from mq.spool.moves import Moves, OpenFolder, folder_of_root
 
 log = structlog.get_logger(__name__)
 
-_NS = 1_000_000_000
 _SCAN_PAUSE_FACTOR = 20
 """If looking at files that are kept took T, they are not looked at again within this many times T.
 What was unlinked does not count: a reaper with much to do must not fall behind for that."""
@@ -39,14 +41,6 @@ _FAULTS_OF_ONE_FILE = FAULTS_OF_ONE_MESSAGE | {
     errno.EISDIR,
     errno.ELOOP,
 }
-
-
-@dataclass
-class Counts:
-    """What one reaper has done since it started, and what its last look left for later."""
-
-    reaped: int = 0
-    kept: int = 0
 
 
 @dataclass
@@ -70,10 +64,18 @@ class Reaper:
     def __init__(self, config: ReaperConfig, files: Files) -> None:
         self._config = config
         self._files = files
-        self._keep_ns = int(config.keep_seconds * _NS)
+        self._keep_ns = int(config.keep_seconds * SECOND_NS)
         self._report = Once(report_left)
         self._pass = _Pass()
-        self.counts = Counts()
+        self.counts = own_counts(ReaperCounts)
+        self._moves = Moves(files, Actor.REAPER)
+        self._from = folder_of_root(config.source, Folder.REMOVE)
+        try:
+            self._moves.require(self._from, None)
+        except MoveRefused as error:
+            raise StartRefused(
+                ExitCode.FOLDERS, f"folder {config.source}: {error}; give ROOT/remove"
+            ) from error
         try:
             self._folder = files.open_folder(None, str(config.source))
         except OSError as error:
@@ -175,7 +177,7 @@ class Reaper:
         self._pass.batches += 1
         for name in batch:
             try:
-                self._files.unlink(folder, name)
+                self._moves.unlink(OpenFolder(self._from, folder), name)
                 self._pass.files += 1
                 self.counts.reaped += 1
             except FileNotFoundError:

@@ -3,29 +3,47 @@
     spark.read.format("mq").option("root", "/srv/mq").option("queue", "orders").load()
 
 Spark finds it by itself: it imports every module whose name begins with `pyspark_` and takes the
-`DefaultSource` in it. docs/spark.md says what there is.
+`DefaultSource` in it. docs/spark.md says what there is. PySpark is loaded when a name of this
+package is first asked for.
 """
 
 from __future__ import annotations
 
-import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
-from pyspark_mq.environment import prepare, why_not_found
-from pyspark_mq.source import MqDataSource
+if TYPE_CHECKING:
+    from pyspark_mq.environment import prepare, register
+    from pyspark_mq.source import MqDataSource as DefaultSource
 
 __all__ = ["DefaultSource", "prepare", "register"]
 
-DefaultSource = MqDataSource
+_WHERE = {
+    "DefaultSource": ("source", "MqDataSource"),
+    "prepare": ("environment", "prepare"),
+    "register": ("environment", "register"),
+}
 
 
-def register(spark: SparkSession) -> None:
-    """Register the source `mq` by hand, where Spark did not find it by itself.
+def __getattr__(name: str) -> object:
+    """PEP 562. Raises ImportError that says what to install where that is missing or too old."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _WHERE[name]
+    try:
+        found: object = getattr(import_module(f"pyspark_mq.{module}"), attribute)
+    except ImportError as error:
+        raise ImportError(why_not_importable(error)) from error
+    return found
 
-    Raises RuntimeError if the Python that Spark runs lacks this package; the text says what to set.
-    """
-    why = why_not_found(os.environ)
-    if why is not None:
-        raise RuntimeError(why)
-    spark.dataSource.register(MqDataSource)
+
+def why_not_importable(error: ImportError) -> str:
+    """What is missing around this package, and what to do."""
+    hint = "pip install 'mq-server[spark]'"
+    package = (error.name or "").partition(".")[0]
+    if package == "pyspark" and error.name != "pyspark":
+        return f"this PySpark is too old for mq, which needs 4.2 or newer ({error}): {hint}"
+    if package in ("pyspark", "pyarrow", "pandas"):
+        return f"mq needs {package}, which is not installed for {sys.executable}: {hint}"
+    return str(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import os
 from collections.abc import Iterator
 from itertools import chain, islice, repeat
 
@@ -12,15 +11,12 @@ from mq.names import (
     MessageId,
     QueueName,
     id_of_key,
-    id_time_ns,
     is_message_id,
     is_queue_name,
-    is_v7,
     order_key,
-    queue_path,
 )
 from mq.spool.folders import Spool
-from mq.spool.message import SEAL_ATTRIBUTE, Seal
+from mq.spool.listing import key_of, list_queue
 from pyspark_mq.options import match_queues
 
 
@@ -69,17 +65,15 @@ class Backlog:
 
     def _list(self) -> None:
         queues = self._queues()
-        keys = [sorted(self._keys(queue)) for queue in queues]
+        keys = [self._keys(queue) for queue in queues]
         self._count = sum(map(len, keys))
         # A string for each message and no more: there may be millions.
         self._waiting = heapq.merge(*map(zip, keys, map(repeat, queues)))
 
-    def _keys(self, queue: QueueName) -> Iterator[str]:
-        for name in self._names(queue):
-            if is_v7(name):
-                yield name
-            elif is_message_id(name):
-                yield self._key(queue, MessageId(name))
+    def _keys(self, queue: QueueName) -> list[str]:
+        """In order; none if the queue is gone."""
+        listing = list_queue(self._spool, queue, lambda _: False)
+        return [] if listing is None else listing.keys
 
     def _queues(self) -> list[QueueName]:
         existing = [name for name in self._spool.names(Folder.QUEUES) if is_queue_name(name)]
@@ -92,19 +86,5 @@ class Backlog:
             return []
 
     def _key(self, queue: QueueName, message_id: MessageId) -> str:
-        """By the time inside the id, else that of the seal, else mtime; then by id."""
-        if is_v7(message_id):
-            return message_id
-        time_ns = id_time_ns(message_id)
-        if time_ns is None:
-            time_ns = self._published_ns(queue_path(queue, message_id))
-        return order_key(message_id, time_ns)
-
-    def _published_ns(self, name: str) -> int:
-        """0 if it is gone."""
-        path = self._spool.path(Folder.QUEUES, name)
-        try:
-            seal = Seal.unpack(self._spool.files.attribute(path, SEAL_ATTRIBUTE))
-            return seal.published_ns if seal is not None else os.stat(path).st_mtime_ns
-        except OSError:
-            return 0
+        """As a server orders them; first if it is gone."""
+        return key_of(self._spool, queue, message_id) or order_key(message_id, 0)

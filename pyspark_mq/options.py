@@ -10,20 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mq.config import CLAIM_MESSAGES
+from mq.config import CLAIM_MESSAGES, CLIENT_RETRY_SECONDS
 from mq.errors import InvalidName
 from mq.names import DEAD_SUFFIX, QueueName, parse_queue_name
+from pyspark_mq.by_url.addresses import LEASE_SECONDS, Addresses
 
-BATCH_READ = frozenset({"root", "queue", "states", "numPartitions", "mode"})
-STREAM_READ = frozenset(
-    {
-        "root", "queue", "group", "maxMessagesPerTrigger", "maxBytesPerTrigger", "numPartitions",
-        "commit", "mode", "takeover",
-    }
-)  # fmt: skip
+IN, OUT = "in", "out"
+"""The roots of a staging, one for each direction."""
+
+PLACE = frozenset({"root", "url", "tokenFile", "caFile", "retrySeconds", "queue"})
+BATCH_READ = PLACE | {"states", "numPartitions", "mode"}
+STREAM_READ = PLACE | {
+    "staging", "visibilitySeconds", "group", "maxMessagesPerTrigger", "maxBytesPerTrigger",
+    "numPartitions", "commit", "mode", "takeover",
+}  # fmt: skip
 READ = BATCH_READ | STREAM_READ
-BATCH_WRITE = frozenset({"root", "queue", "txnAppId", "txnVersion"})
-STREAM_WRITE = frozenset({"root", "queue", "checkpointLocation"})
+BATCH_WRITE = PLACE | {"staging", "txnAppId", "txnVersion"}
+STREAM_WRITE = PLACE | {"staging", "checkpointLocation"}
+READ_ALONE = frozenset({"states", "group"})
+"""What no write has."""
+BY_URL_ALONE = frozenset({"staging", "tokenFile", "caFile", "retrySeconds", "visibilitySeconds"})
 
 STATES = ("ready", "leased", "delayed", "removed", "dead")
 MODES = ("permissive", "failfast")
@@ -41,7 +47,10 @@ class BadOption(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for. `queues` are names and patterns; `max_bytes` is None without a limit."""
+    """What was asked for. `queues` are names and patterns; `max_bytes` is None without a limit.
+
+    With `addresses` the queues are at their servers, and `root` is the staging of this direction.
+    """
 
     root: Path
     queues: tuple[str, ...] = ()
@@ -55,6 +64,7 @@ class Options:
     takes_over: bool = False
     txn_app_id: str | None = None
     txn_version: int | None = None
+    addresses: Addresses | None = None
 
 
 def parse_options(given: Mapping[str, str], allowed: frozenset[str]) -> Options:
@@ -64,10 +74,10 @@ def parse_options(given: Mapping[str, str], allowed: frozenset[str]) -> Options:
         if name.lower() not in known:
             raise _unknown_option(name, allowed)
     values = {known[name.lower()]: value for name, value in given.items()}
-    if not values.get("root"):
-        raise BadOption("option root: missing; name the folder that mq runs on, as /srv/mq")
+    addresses = _parse_addresses(values, allowed)
     return Options(
-        root=_parse_root(values["root"]),
+        root=_parse_root(values) if addresses is None else _parse_staging(values, allowed),
+        addresses=addresses,
         queues=_parse_queues(values.get("queue", "")),
         group=_parse_name("group", values.get("group", "default")),
         states=_parse_list("states", values.get("states", "ready"), STATES),
@@ -114,10 +124,77 @@ def _unknown_option(name: str, allowed: frozenset[str]) -> BadOption:
     return BadOption(f"option {name}: unknown; {there}")
 
 
-def _parse_root(text: str) -> Path:
+def _parse_root(values: Mapping[str, str]) -> Path:
+    if not values.get("root"):
+        raise BadOption(
+            "option root: missing; name the folder that mq runs on, as /srv/mq, or give the option "
+            "url with the address of a server, as http://127.0.0.1:8080"
+        )
+    return _parse_path("root", values["root"])
+
+
+def _parse_path(option: str, text: str) -> Path:
     if not os.path.isabs(text):
-        raise BadOption(f"option root: {text!r} is not an absolute path; executors need one")
+        raise BadOption(f"option {option}: {text!r} is not an absolute path; executors need one")
     return Path(text)
+
+
+def _parse_staging(values: Mapping[str, str], allowed: frozenset[str]) -> Path:
+    """The root of one direction below the option `staging`; none is needed to look."""
+    text = values.get("staging")
+    if text:
+        return _parse_path("staging", text) / (IN if allowed & READ_ALONE else OUT)
+    if "staging" in allowed and not allowed >= BATCH_READ:
+        raise BadOption(
+            "option staging: missing; with url name a folder where messages are kept between the "
+            "servers and Spark, as /var/lib/lake; driver and executors need it under one path, and "
+            "a query needs it again when it is started again"
+        )
+    return Path(os.devnull)
+
+
+def _parse_addresses(values: Mapping[str, str], allowed: frozenset[str]) -> Addresses | None:
+    text = values.get("url")
+    if text is None:
+        for name in sorted(BY_URL_ALONE & values.keys()):
+            raise BadOption(f"option {name}: it belongs to the option url, which is missing")
+        return None
+    if values.get("root"):
+        raise BadOption("options root and url: give one of them")
+    urls = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not urls:
+        raise BadOption("option url: empty; it is a server's address, as http://127.0.0.1:8080")
+    _require_url_forms(values, allowed)
+    return Addresses(
+        urls,
+        values.get("tokenFile"),
+        values.get("caFile"),
+        _parse_seconds("visibilitySeconds", values, LEASE_SECONDS),
+        _parse_seconds("retrySeconds", values, CLIENT_RETRY_SECONDS),
+    )
+
+
+def _require_url_forms(values: Mapping[str, str], allowed: frozenset[str]) -> None:
+    """What six endpoints offer is less than a root."""
+    queues = _parse_queues(values.get("queue", ""))
+    if allowed & READ_ALONE and (not queues or any(map(is_pattern, queues))):
+        raise BadOption(
+            "option queue: with url name each queue, with commas between; a server does not list "
+            "its queues, so there are no patterns"
+        )
+    if values.get("states", "ready").strip().lower() != "ready":
+        raise BadOption(
+            "option states: with url it can only be ready; dead letters are in the queue QUEUE.dead"
+        )
+
+
+def _parse_seconds(option: str, values: Mapping[str, str], default: float) -> float:
+    text = values.get(option)
+    if text is None:
+        return default
+    if not re.fullmatch(r"\d{1,7}(\.\d{1,3})?", text) or not float(text):
+        raise BadOption(f"option {option}: {text!r} is not a number of seconds above 0")
+    return float(text)
 
 
 def _parse_queues(text: str) -> tuple[str, ...]:
@@ -125,7 +202,7 @@ def _parse_queues(text: str) -> tuple[str, ...]:
     for name in names:
         if is_pattern(name):
             if not _PATTERN.fullmatch(name):
-                raise BadOption(f"option queue: {name!r} is no pattern of queue names")
+                raise BadOption(f"option queue: {name!r} is not a pattern of queue names")
             continue
         _parse_name("queue", name)
     return names

@@ -13,7 +13,7 @@ from pyspark.sql.types import BinaryType, NumericType, StringType, StructType
 from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
 from mq.errors import InvalidRequest
 from mq.names import QueueName, parse_message_id, parse_queue_name
-from mq.spool.staging import Draft
+from mq.spool.spark.staging import StagedMessage
 from pyspark_mq.options import BadOption, is_pattern
 
 COLUMNS = {
@@ -48,7 +48,9 @@ def check_columns(schema: StructType, queues: tuple[str, ...], overwrite: bool) 
         raise BadOption("option queue: missing; name a queue, or add a column queue")
 
 
-def drafts_of(batches: Iterator[pa.RecordBatch], queues: tuple[str, ...]) -> Iterator[Draft]:
+def drafts_of(
+    batches: Iterator[pa.RecordBatch], queues: tuple[str, ...]
+) -> Iterator[StagedMessage]:
     """A message for each row; `queues` holds the one for rows that name none. Raises
     InvalidRequest, InvalidName."""
     default = QueueName(queues[0]) if queues else None
@@ -59,13 +61,13 @@ def drafts_of(batches: Iterator[pa.RecordBatch], queues: tuple[str, ...]) -> Ite
             yield _draft(dict(zip(names, values, strict=True)), default)
 
 
-def _draft(row: dict[str, Any], default: QueueName | None) -> Draft:
+def _draft(row: dict[str, Any], default: QueueName | None) -> StagedMessage:
     value, queue, message_id = row["value"], row.get("queue"), row.get("id")
     if value is None:
-        raise InvalidRequest("column value: null; a message has a body, if an empty one")
+        raise InvalidRequest("column value: null; a message needs a body, which may be empty")
     if queue is None and default is None:
-        raise InvalidRequest("column queue: null, and there is no option queue to stand in")
-    return Draft(
+        raise InvalidRequest("column queue: null, and the option queue is not set")
+    return StagedMessage(
         parse_queue_name(queue) if queue is not None else default,  # type: ignore[arg-type]
         value.encode() if isinstance(value, str) else value,
         parse_message_id(message_id) if message_id is not None else None,

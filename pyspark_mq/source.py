@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from pyspark_mq.batch_read import BatchReader
+from pyspark_mq.by_url.staging import prepare_staging
 from pyspark_mq.columns import SCHEMA
 from pyspark_mq.options import (
     BATCH_READ,
@@ -22,6 +23,7 @@ from pyspark_mq.options import (
     STREAM_READ,
     STREAM_WRITE,
     BadOption,
+    Options,
     parse_options,
 )
 from pyspark_mq.rows import check_columns
@@ -30,7 +32,7 @@ from pyspark_mq.write import BatchWriter, StreamWriter
 
 
 class MqDataSource(DataSource):  # type: ignore[misc]
-    """Queues of a root: read in batches and streams, written in batches and streams."""
+    """Queues of a root, or of servers: read and written, in batches and streams."""
 
     @classmethod
     def name(cls) -> str:
@@ -42,7 +44,12 @@ class MqDataSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         _require_own_schema(schema)
-        return BatchReader(parse_options(self.options, BATCH_READ))
+        options = parse_options(self.options, BATCH_READ)
+        if options.addresses is None:
+            return BatchReader(options)
+        from pyspark_mq.by_url.peek_read import PeekReader
+
+        return PeekReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
@@ -54,17 +61,19 @@ class MqDataSource(DataSource):  # type: ignore[misc]
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = parse_options(self.options, BATCH_WRITE)
         check_columns(schema, options.queues, overwrite)
+        _prepare(options)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         options = parse_options(self.options, STREAM_WRITE)
         check_columns(schema, options.queues, overwrite)
+        _prepare(options)
         return StreamWriter(options)
 
 
 class RefusedReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Says what is wrong when it is asked: PySpark hides an error of `streamReader` behind one of
-    its own."""
+    """Reports errors when it is asked: PySpark hides an error of `streamReader` behind another
+    one."""
 
     def __init__(self, error: BadOption) -> None:
         self._error = error
@@ -82,9 +91,14 @@ class RefusedReader(DataSourceStreamReader):  # type: ignore[misc]
         raise self._error
 
 
+def _prepare(options: Options) -> None:
+    if options.addresses is not None:
+        prepare_staging(options.root, options.addresses.urls)
+
+
 def _require_own_schema(schema: StructType) -> None:
     if schema != SCHEMA:
         raise BadOption(
-            "the source mq has columns of its own; leave out schema(...) and select from "
+            "the source mq defines its own columns; leave out schema(...) and select from "
             f"{', '.join(SCHEMA.names)}"
         )

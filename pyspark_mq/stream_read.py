@@ -24,11 +24,12 @@ from pyspark.sql.streaming.datasource import (
 from mq.errors import ClaimError
 from mq.lifecycle import Actor, Folder
 from mq.names import parse_file_name
-from mq.spool.claims import NOBODY, Group, Owner
 from mq.spool.files import Files
 from mq.spool.folders import Spool
+from mq.spool.message import Opened
 from mq.spool.root import visit_root
-from pyspark_mq.columns import MessageRow, OpenedMessage, read_row, refuse_damaged, to_batches
+from mq.spool.spark.claims import NOBODY, Group, Owner
+from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, to_batches
 from pyspark_mq.driver import Driver
 from pyspark_mq.options import Options
 
@@ -117,12 +118,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
                 if parsed is None:
                     continue
                 fd = spool.files.open_to_look(folder_fd, name)
-                try:
-                    row = read_row(spool.files, OpenedMessage(fd, *parsed, "claimed"))
+                with Opened(spool.files, name, fd, os.fstat(fd)) as opened:
+                    row = read_row(spool.files, opened, *parsed, "claimed")
                     if row.value is None:
                         self._keep_damaged(spool, fd, row, f"{Folder.SPARK}/{path}/{name}")
-                finally:
-                    spool.files.close(fd)
                 yield row
         finally:
             spool.files.close(folder_fd)
@@ -133,7 +132,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         except FileNotFoundError:
             raise ClaimError(
                 f"group {self._options.group}: {spool.path(Folder.SPARK, path)} is not there any "
-                "more: the batch is done already, or somebody took it away"
+                "more: the batch is done already, or it was taken away"
             ) from None
 
     def _keep_damaged(self, spool: Spool, fd: int, row: MessageRow, path: str) -> None:
@@ -142,7 +141,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         if self._options.is_failfast:
             refuse_damaged(row, path)
         try:
-            spool.files.link(fd, spool.fd(Folder.CORRUPT), f"{row.queue}:{row.id}")
+            name = f"{row.queue}:{row.id}"
+            spool.link(fd, Folder.CORRUPT, name, source=Folder.SPARK)
         except FileExistsError:
             # By an earlier read of this batch.
             pass

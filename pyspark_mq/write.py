@@ -7,6 +7,7 @@ not staged again: the earlier commit is finished instead.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,12 +21,16 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from mq.errors import ClaimError
 from mq.lifecycle import Actor
+from mq.names import QueueName
 from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
-from mq.spool.staging import Attempt
-from mq.spool.transactions import commit, give_up_batch, is_committed, last_committed
+from mq.spool.spark.jobs import is_committed
+from mq.spool.spark.staging import Attempt, StagedMessage
+from mq.spool.spark.transactions import commit, give_up_attempts, sweep_transactions
+from pyspark_mq.by_url.staging import make_staged_queue, open_staging
 from pyspark_mq.options import Options
 from pyspark_mq.rows import drafts_of
 
@@ -35,11 +40,13 @@ BATCH_ID = "streaming.sql.batchId"
 
 @dataclass
 class Staged(WriterCommitMessage):  # type: ignore[misc]
-    """What one attempt has staged; `attempt` is None if that was nothing."""
+    """What one attempt has staged; `attempt` is None if that was nothing, as there were no rows, or
+    the batch was committed before."""
 
     job: str
     batch: int
     attempt: str | None
+    was_committed: bool = False
 
 
 def stage(options: Options, job: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Staged:
@@ -47,7 +54,7 @@ def stage(options: Options, job: str, batch: int, batches: Iterator[pa.RecordBat
     spool = visit_root(options.root, Files(), Actor.SPARK)
     try:
         if is_committed(spool, job, batch):
-            return Staged(job, batch, None)
+            return Staged(job, batch, None, was_committed=True)
         return Staged(job, batch, _stage(spool, options, job, batch, batches))
     finally:
         spool.close()
@@ -60,7 +67,7 @@ def _stage(
     name = f"{context.partitionId()}-{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}"
     attempt: Attempt | None = None
     try:
-        for draft in drafts_of(batches, options.queues):
+        for draft in _with_queues(spool, options, drafts_of(batches, options.queues)):
             if attempt is None:
                 attempt = Attempt(spool, job, batch, name)
             attempt.add(draft)
@@ -74,24 +81,80 @@ def _stage(
     return name
 
 
-def commit_staged(options: Options, job: str, batch: int, messages: list[Any]) -> None:
-    """Runs in the driver."""
+def _with_queues(
+    spool: Spool, options: Options, drafts: Iterator[StagedMessage]
+) -> Iterator[StagedMessage]:
+    """By url a queue is in the staging once the servers have said that they have it. Raises
+    QueueNotFound, ClientError."""
+    if options.addresses is None:
+        yield from drafts
+        return
+    from pyspark_mq.by_url.servers import ServerChoice
+
+    seen: set[QueueName] = set()
+    with ServerChoice(options.addresses) as servers:
+        for draft in drafts:
+            if draft.queue not in seen:
+                servers.ask(lambda mq, queue=draft.queue: mq.queue(queue).counts())  # type: ignore[misc]
+                make_staged_queue(spool, draft.queue)
+                seen.add(draft.queue)
+            yield draft
+
+
+def forward(options: Options) -> None:
+    """By url: publish what is committed. Runs in the driver. Raises NotForwarded, ClientError."""
+    if options.addresses is None:
+        return
+    from pyspark_mq.by_url.forward import Forwarder
+    from pyspark_mq.by_url.servers import ServerChoice
+
     spool = visit_root(options.root, Files(), Actor.SPARK)
     try:
-        winners = [message.attempt for message in messages if message and message.attempt]
-        commit(spool, job, batch, winners)
+        # No server does it here: what a driver that died has committed, and what it never will.
+        sweep_transactions(spool, time.time_ns())
+    finally:
+        spool.close()
+    spool = open_staging(options.root, Files())
+    try:
+        with ServerChoice(options.addresses) as servers:
+            Forwarder(spool, servers).forward()
     finally:
         spool.close()
 
 
-def abort_staged(options: Options, job: str, batch: int) -> None:
-    """Nothing of the batch counts, unless an earlier try was committed."""
+def commit_staged(options: Options, job: str, batch: int, messages: list[Any]) -> int:
+    """Runs in the driver. Returns the greatest batch of the job that counts then; if that is a
+    later one, what was staged for this one does not."""
     spool = visit_root(options.root, Files(), Actor.SPARK)
     try:
-        if not is_committed(spool, job, batch):
-            give_up_batch(spool, job, batch)
+        if any(each.was_committed for each in messages if each):
+            _require_committed(spool, job, batch)
+        return commit(spool, job, batch, _attempts(messages))
     finally:
         spool.close()
+
+
+def _require_committed(spool: Spool, job: str, batch: int) -> None:
+    """Rows are missing in what the other tasks have staged."""
+    if not is_committed(spool, job, batch):
+        raise ClaimError(
+            f"batch {batch} of {job} was committed when a task looked, and is not any more: "
+            f"{spool.root}/spark/txn/{job} was taken away. Write it again"
+        )
+
+
+def abort_staged(options: Options, job: str, batch: int, messages: list[Any]) -> None:
+    """What these tasks have staged does not count, unless it was committed before that failed. What
+    another driver's tasks have staged for the same batch is not touched."""
+    spool = visit_root(options.root, Files(), Actor.SPARK)
+    try:
+        give_up_attempts(spool, job, batch, _attempts(messages))
+    finally:
+        spool.close()
+
+
+def _attempts(messages: list[Any]) -> list[str]:
+    return [message.attempt for message in messages if message and message.attempt]
 
 
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
@@ -101,28 +164,33 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._options = options
         self._job = options.txn_app_id or f"{HIDDEN}{uuid.uuid4()}"
         self._batch = options.txn_version or 0
-        self._is_done = options.txn_app_id is not None and self._is_behind()
+        self._was_committed = options.txn_app_id is not None and self._is_behind()
 
     def _is_behind(self) -> bool:
         """Whether this version, or a later one, is committed."""
         spool = visit_root(self._options.root, Files(), Actor.SPARK)
         try:
-            last = last_committed(spool, self._job)
+            return is_committed(spool, self._job, self._batch)
         finally:
             spool.close()
-        return last is not None and last >= self._batch
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        if self._is_done:
-            return Staged(self._job, self._batch, None)
+        if self._was_committed:
+            return Staged(self._job, self._batch, None, was_committed=True)
         return stage(self._options, self._job, self._batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        if not (self._options.txn_app_id and self._is_behind()):
-            commit_staged(self._options, self._job, self._batch, messages)
+        """Brings it even if committed before: its driver may have died before all was there."""
+        last = commit_staged(self._options, self._job, self._batch, messages)
+        forward(self._options)
+        if last > self._batch and not self._was_committed:
+            raise ClaimError(
+                f"txnAppId {self._job}: version {last} was committed while version {self._batch} "
+                "was written, so this one does not count; write it under a later version"
+            )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        abort_staged(self._options, self._job, self._batch)
+        abort_staged(self._options, self._job, self._batch, messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -139,10 +207,11 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         for job in _jobs(messages):
             commit_staged(self._options, job, batchId, messages)
+        forward(self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         for job in _jobs(messages):
-            abort_staged(self._options, job, batchId)
+            abort_staged(self._options, job, batchId, messages)
 
 
 def _jobs(messages: list[Any]) -> set[str]:

@@ -1,94 +1,52 @@
-"""Servers on port 0, roots and loop-mounted file systems of their own; all end with their test."""
+"""Roots, servers on port 0 and loop-mounted file systems of their own; all end with their test, or
+with their file of tests if its tests share them."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from mq.spool.root import file_system_kind
+from mq.spool.file_system import file_system_kind
+from mq.spool.folders import Spool
+from mq.spool.root import open_root
+from mq.store.store import Store
+from tests.support.faults import OldFiles, WatchedFiles
+from tests.support.mounts import LoopMount
+from tests.support.mqctl import Ctl
+from tests.support.processes import Process, Server, start_mover
+from tests.support.stores import store_on
+from tests.support.wire import Wire, make_queue
 
-pytest_plugins = ["tests.shares"]
+pytest_plugins = ["tests.support.shares", "tests.support.quick"]
 
-LISTENING = re.compile(r"event=listening url=https?://(?:127\.0\.0\.1|\[::1\]):(\d+)")
-ADMIN = re.compile(r"event=admin url=https?://127\.0\.0\.1:(\d+)")
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    """Wait for a condition; fails when it does not come."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"did not happen within {seconds} s: {condition}")
-        time.sleep(0.005)
-
-
-class Process:
-    """A command of ours as a real process, its log in a file."""
-
-    def __init__(self, module: str, *arguments: str, log: Path, **environment: str) -> None:
-        self.log_path = log
-        with log.open("ab") as stderr:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                stderr=stderr,
-                env={k: v for k, v in os.environ.items() if not k.startswith("MQ_")} | environment,
-            )
-
-    def log(self) -> str:
-        return self.log_path.read_text()
-
-    def stop(self) -> int:
-        """SIGTERM, as systemd does; returns the exit code."""
-        self.popen.terminate()
-        return self.popen.wait(15)
-
-    def kill(self) -> None:
-        self.popen.send_signal(signal.SIGKILL)
-        self.popen.wait(15)
+# A shell, or nohup, starts what runs in the background with some ignored. Tests pass on none of it.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(
+            _number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL
+        )
 
 
-class Server(Process):
-    """`mq` on a root, ready for requests; `module` is what runs it."""
-
-    def __init__(
-        self, root: Path, *flags: str, log: Path, module: str = "mq", **environment: str
-    ) -> None:
-        self.root = root
-        self.flags = flags
-        self._seen = len(log.read_text()) if log.exists() else 0
-        # Flags of the test come last and win.
-        arguments = (f"--root={root}", "--port=0", "--admin=", *flags)
-        super().__init__(module, *arguments, log=log, **environment)
-        wait_until(lambda: self._find_port() or self.popen.poll() is not None, 30)
-        port = self._find_port()
-        assert port is not None, self.log()
-        self.port = port
-        self.url = f"http://127.0.0.1:{port}"
-
-    @property
-    def admin_port(self) -> int:
-        """That of `--admin=127.0.0.1:0`."""
-        match = ADMIN.search(self.log(), self._seen)
-        assert match is not None, self.log()
-        return int(match[1])
-
-    def _find_port(self) -> int | None:
-        match = LISTENING.search(self.log(), self._seen)
-        return int(match[1]) if match else None
+# File systems and roots
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that other users can reach, unlike those of pytest."""
+    with tempfile.TemporaryDirectory(prefix="mq-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 @pytest.fixture
@@ -98,6 +56,70 @@ def disk(root: Path) -> Path:
     if kind in ("tmpfs", "ramfs"):
         pytest.skip(f"{kind} keeps nothing: give pytest a --basetemp on a disk")
     return root
+
+
+@pytest.fixture
+def loop_mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """`loop_mount("ext4", 64)` makes and mounts a file system of 64 MiB; returns where."""
+    mounts: list[LoopMount] = []
+
+    def mount(kind: str, megabytes: int, *options: str) -> Path:
+        if os.geteuid() != 0:
+            pytest.skip("loop mounts need root")
+        if shutil.which(f"mkfs.{kind}") is None:
+            package = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}[kind]
+            pytest.skip(f"mkfs.{kind} is missing: install the package {package}")
+        mounts.append(LoopMount(kind, tmp_path, megabytes, *options))
+        return mounts[-1].path
+
+    yield mount
+    for made in mounts:
+        made.unmount()
+
+
+@pytest.fixture
+def orders(root: Path) -> Path:
+    """The folder of the queue `orders`."""
+    return root / "queues" / "orders"
+
+
+@pytest.fixture
+def open_spool(root: Path) -> Iterator[Callable[[WatchedFiles], Spool]]:
+    """`open_spool(files)` opens the root as one more process would; closed with the test."""
+    opened: list[Spool] = []
+
+    def open_one(files: WatchedFiles) -> Spool:
+        opened.append(open_root(root, 0o700, files)[0])
+        return opened[-1]
+
+    yield open_one
+    for spool in opened:
+        spool.close()
+
+
+@pytest.fixture(params=[WatchedFiles, OldFiles])
+def files(request: pytest.FixtureRequest) -> WatchedFiles:
+    """Both kinds of file system: with RENAME_NOREPLACE and unnamed files, and without."""
+    made = request.param()
+    assert isinstance(made, WatchedFiles)
+    return made
+
+
+@pytest.fixture
+def spool(open_spool: Callable[[WatchedFiles], Spool], files: WatchedFiles) -> Spool:
+    """A root with one queue, `orders`."""
+    opened = open_spool(files)
+    (opened.root / "queues" / "orders").mkdir()
+    return opened
+
+
+@pytest.fixture
+async def store(root: Path, files: WatchedFiles) -> AsyncIterator[Store]:
+    async with store_on(root, files) as opened:
+        yield opened
+
+
+# Processes and connections to them
 
 
 @pytest.fixture
@@ -123,42 +145,87 @@ def start_server(tmp_path: Path, processes: list[Process]) -> Callable[..., Serv
     return start
 
 
+@pytest.fixture(scope="module")
+def start_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    """`start_shared("--visibility=1")` starts a server that lasts as long as the file of tests.
+
+    Whatever clients do, no server logs a defect.
+    """
+    servers: list[Server] = []
+
+    def start(*flags: str) -> Server:
+        folder = tmp_path_factory.mktemp("mq")
+        servers.append(Server(folder / "root", *flags, log=folder / "mq.log"))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.kill()
+        assert "Traceback" not in server.log()
+
+
+@pytest.fixture(scope="module")
+def server(start_shared: Callable[..., Server]) -> Server:
+    """One for the whole file; each test has a queue of its own."""
+    return start_shared()
+
+
+@pytest.fixture(scope="module")
+def hasty_server(start_shared: Callable[..., Server]) -> Iterator[Server]:
+    """Its leases last 0.3 s, and a mover redelivers."""
+    server = start_shared("--visibility=0.3")
+    mover = start_mover(server.root)
+    yield server
+    mover.kill()
+
+
 @pytest.fixture
-def server(start_server: Callable[..., Server]) -> Server:
-    return start_server()
+def connect() -> Iterator[Callable[[Server], Wire]]:
+    """`connect(server)` opens a connection; it is closed when the test ends."""
+    wires: list[Wire] = []
 
+    def open_wire(server: Server) -> Wire:
+        wires.append(Wire(server.port))
+        return wires[-1]
 
-class LoopMount:
-    """A file system in a file, mounted on a folder."""
-
-    def __init__(self, kind: str, folder: Path, megabytes: int, *options: str) -> None:
-        self.image = folder / f"{kind}.img"
-        self.path = folder / kind
-        self.path.mkdir()
-        with self.image.open("wb") as image:
-            image.truncate(megabytes * 1024 * 1024)
-        subprocess.run([f"mkfs.{kind}", "-q", *options, str(self.image)], check=True)
-        subprocess.run(["mount", "-o", "loop", str(self.image), str(self.path)], check=True)
-
-    def unmount(self) -> None:
-        subprocess.run(["umount", "--lazy", str(self.path)], check=True)
-        self.image.unlink()
+    yield open_wire
+    for wire in wires:
+        wire.close()
 
 
 @pytest.fixture
-def loop_mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
-    """`loop_mount("ext4", 64)` makes and mounts a file system of 64 MiB; returns where."""
-    mounts: list[LoopMount] = []
+def wire(server: Server, connect: Callable[[Server], Wire]) -> Wire:
+    return connect(server)
 
-    def mount(kind: str, megabytes: int, *options: str) -> Path:
-        if os.geteuid() != 0:
-            pytest.skip("loop mounts need root")
-        if shutil.which(f"mkfs.{kind}") is None:
-            package = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}[kind]
-            pytest.skip(f"mkfs.{kind} is missing: install the package {package}")
-        mounts.append(LoopMount(kind, tmp_path, megabytes, *options))
-        return mounts[-1].path
 
-    yield mount
-    for made in mounts:
-        made.unmount()
+@pytest.fixture
+def hasty(hasty_server: Server, connect: Callable[[Server], Wire]) -> Wire:
+    """A connection to the hasty server."""
+    return connect(hasty_server)
+
+
+@pytest.fixture
+def queue(wire: Wire) -> str:
+    """A new queue on the file's server."""
+    return make_queue(wire)
+
+
+@pytest.fixture
+def by_http(server: Server) -> Ctl:
+    return Ctl("--url", server.url)
+
+
+@pytest.fixture
+def by_root(server: Server) -> Ctl:
+    return Ctl("--root", str(server.root))
+
+
+@pytest.fixture(params=["http", "root"])
+def ctl(request: pytest.FixtureRequest, server: Server) -> Ctl:
+    """Both ways to the same server's queues."""
+    return Ctl("--url", server.url) if request.param == "http" else Ctl("--root", str(server.root))
+
+
+@pytest.fixture
+def no_way() -> Ctl:
+    return Ctl()

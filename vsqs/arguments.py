@@ -1,4 +1,4 @@
-"""What the command lines share: the queue, its flags, errors of the disk as one line."""
+"""Shared by the command lines: the queue, its flags, disk errors as one line."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ EXIT_CODES = {
     ExitCode.USAGE: "a flag or argument is wrong",
     ExitCode.EMPTY: "empty: there is no message",
     ExitCode.NOT_FOUND: "no such queue or message",
+    ExitCode.REFUSED: "refused: a line of an import is wrong",
     ExitCode.SOFTWARE: "a defect: please report it",
     ExitCode.SYSTEM: "this system lacks something VSQS needs",
     ExitCode.ROOT: "the queue's folder cannot be made, read or written",
+    ExitCode.OUTPUT: "stdout cannot be written",
     ExitCode.TRY_AGAIN: "the queue is full: try again",
 }
-"""What `--help` says of each exit code; the same numbers mean the same in `mqctl`."""
+"""What `--help` says about each exit code. The numbers mean the same in `mqctl`."""
 
 queue_argument = click.argument("queue", type=click.Path(path_type=Path, readable=False))
 
@@ -38,7 +40,7 @@ def queue_flags(command: F) -> F:
                      help="Do not wait for stable media: a power cut may lose messages."),
         click.option("--unit", type=click.Choice(list(UNITS_PER_SECOND)), default="ms",
                      show_default=True,
-                     help="Of the times in file names; us is that of the released vsqs 0.3."),
+                     help="Unit of the times in file names; us is that of the released vsqs 0.3."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -46,7 +48,7 @@ def queue_flags(command: F) -> F:
 
 @contextmanager
 def opened(path: Path, capacity: int | None = None, **flags: Any) -> Iterator[Queue]:
-    """A queue, made if it is missing. Errors leave as CommandFailed, warnings as a line."""
+    """Open a queue, and make it if it is missing. Errors become CommandFailed, a warning a line."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             queue = Queue(path, capacity, **flags)
@@ -66,7 +68,7 @@ def opened(path: Path, capacity: int | None = None, **flags: Any) -> Iterator[Qu
 
 
 def require_queue(path: Path) -> None:
-    """For what would make no sense on a queue that was only made for it. Raises CommandFailed."""
+    """For commands that make no sense on a queue that does not exist yet. Raises CommandFailed."""
     if not path.exists():
         raise CommandFailed(
             ExitCode.NOT_FOUND, f"there is no queue {path}; `vsqs publish` makes one"

@@ -11,8 +11,8 @@ from mq.spool.files import Files
 
 
 class Bell:
-    """Of the threads that wait, one polls the file system's events for all of them; whoever
-    learns of a change in another way rings. Every method is called with `lock` held."""
+    """Of the threads that wait, one polls the file system's events for all of them; a thread that
+    learns of a change in another way rings. Call every method with `lock` held."""
 
     def __init__(self, lock: threading.Lock) -> None:
         self._lock = lock

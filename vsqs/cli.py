@@ -11,9 +11,10 @@ from typing import BinaryIO
 import click
 
 from mq import __version__
-from mq.command import Seconds, exit_codes_text, run
+from mq.command.flags import Seconds, exit_codes_text, run
+from mq.command.stdout import written_to_stdout
 from mq.errors import CommandFailed, ExitCode
-from mq.ndjson import body_member
+from mq.lines.ndjson import body_member
 from vsqs.arguments import EXIT_CODES, opened, queue_argument, queue_flags, require_queue
 from vsqs.names import parse_id
 from vsqs.transfer import export_queue, import_queue
@@ -22,7 +23,7 @@ from vsqs.transfer import export_queue, import_queue
 @click.group(name="vsqs", epilog=exit_codes_text(EXIT_CODES))
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def vsqs() -> None:
-    """Work with a queue that needs no server: a folder that processes share.
+    """Use a queue that needs no server: a folder that processes share.
 
     QUEUE is the path of the folder.
     """
@@ -33,8 +34,8 @@ def vsqs() -> None:
 @click.argument("body", required=False)
 @click.option("-f", "--file", "file", type=click.File("rb"), help="Send this file; - is stdin.")
 @click.option("-c", "--capacity", type=click.IntRange(0),
-              help="Wait while the queue has so many messages.")  # fmt: skip
-@click.option("--timeout", type=Seconds(0), help="Seconds to wait at the most.  [default: no end]")
+              help="Wait while the queue has this many messages.")  # fmt: skip
+@click.option("--timeout", type=Seconds(0), help="Seconds to wait at most.  [default: no limit]")
 @queue_flags
 def publish(
     queue: Path,
@@ -51,7 +52,7 @@ def publish(
     The queue is made if it is missing.
     """
     if body is not None and file is not None:
-        raise click.UsageError("BODY and --file are two bodies; give one")
+        raise click.UsageError("BODY and --file are two bodies; give only one")
     data = os.fsencode(body) if body is not None else (file or sys.stdin.buffer).read()
     with opened(queue, capacity, unit=unit, sync=sync) as open_queue:
         click.echo(open_queue.publish(data, timeout))
@@ -60,13 +61,21 @@ def publish(
 @vsqs.command()
 @queue_argument
 @click.option("--visibility", type=Seconds(0), default=10.0, show_default=True,
-              help="Seconds until it comes back unless it is deleted.")  # fmt: skip
+              help="Seconds until the message returns unless you delete it.")  # fmt: skip
 @click.option("--timeout", type=Seconds(0), default=0.0, show_default=True,
               help="Seconds to wait for a message.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--raw", is_flag=True, help="Write control characters of a body to a terminal too.")
 @queue_flags
 def receive(
-    queue: Path, *, visibility: float, timeout: float, as_json: bool, unit: str, sync: bool
+    queue: Path,
+    *,
+    visibility: float,
+    timeout: float,
+    as_json: bool,
+    raw: bool,
+    unit: str,
+    sync: bool,
 ) -> None:
     """Receive the oldest message: body on stdout, id on stderr."""
     require_queue(queue)
@@ -78,8 +87,8 @@ def receive(
         click.echo(json.dumps({"id": message_id} | body_member(body)))
     else:
         click.echo(f"id={message_id}", err=True)
-        sys.stdout.buffer.write(body)
-        sys.stdout.buffer.flush()
+        with written_to_stdout(raw) as write:
+            write(body)
 
 
 @vsqs.command()
@@ -87,10 +96,10 @@ def receive(
 @click.argument("message_id", metavar="ID")
 @queue_flags
 def delete(queue: Path, message_id: str, unit: str, sync: bool) -> None:
-    """Delete a message for good, whatever its state and whoever received it."""
+    """Delete a message for good, whatever its state."""
     require_queue(queue)
     if parse_id(message_id) is None:
-        raise click.UsageError(f"{message_id!r} is no message id; publish and receive print them")
+        raise click.UsageError(f"{message_id!r} is not a message id; publish and receive print ids")
     with opened(queue, unit=unit, sync=sync) as open_queue:
         if not open_queue.delete(message_id):
             raise CommandFailed(ExitCode.NOT_FOUND, f"queue {queue} has no message {message_id}")
@@ -100,7 +109,7 @@ def delete(queue: Path, message_id: str, unit: str, sync: bool) -> None:
 @queue_argument
 @queue_flags
 def size(queue: Path, unit: str, sync: bool) -> None:
-    """Count the messages, ready and consumed ones."""
+    """Count the messages, ready and consumed."""
     require_queue(queue)
     with opened(queue, unit=unit, sync=sync) as open_queue:
         click.echo(open_queue.size())

@@ -19,23 +19,23 @@ from mq.config import (
     RELIST_PAUSE_FACTOR,
     VSQS_LEAD_PAUSE_SECONDS,
     VSQS_MAX_LEAD_SECONDS,
+    VSQS_MAX_LOOKS,
     VSQS_NEW_SECONDS,
     VSQS_RESCAN_SECONDS,
 )
 from mq.spool.arrivals import Change, Watch
+from mq.spool.file_system import file_system_kind
 from mq.spool.files import Files
-from mq.spool.root import file_system_kind
 from vsqs.bell import Bell
 from vsqs.index import Index
+from vsqs.listing import list_folder
 from vsqs.names import NEW, UNITS_PER_SECOND, Name, other_unit, parse_name
+from vsqs.opening import open_queue_folder
 from vsqs.turn import Turn
 
 _KEY = "queue"
 _WITHOUT_EVENTS = ("nfs", "cifs", "smb", "9p", "fuse", "ceph", "lustre", "gpfs", "afs", "virtiofs")
 """How the names of file systems begin whose changes may come from other machines, unannounced."""
-
-_SAME_TICK_NS = 20_000_000
-"""A folder changed twice within so short a time may keep its mtime (kernels before 6.13)."""
 
 _TICK_NS = 10_000_000
 """The kernel's clock of mtime may be so far behind (one tick at 100 Hz)."""
@@ -45,7 +45,7 @@ class FolderDropped(Exception):
     """Another thread had an error, or closed the queue, while this one waited: begin again."""
 
 
-class Folder:
+class QueueFolder:
     """Opened once, for all threads. `users` are those inside an operation; the last one closes it
     once it was dropped. Every method but `sync` and `close` is called with `lock` held."""
 
@@ -74,7 +74,7 @@ class Folder:
             raise
 
     def _open(self) -> None:
-        self.fd = self.files.open_folder(None, os.path.realpath(self.path))
+        self.fd = open_queue_folder(self.files, self.path)
         status = os.fstat(self.fd)
         self._inode = status.st_ino
         self.turn = Turn(self.files, self.fd, self.unit)
@@ -114,8 +114,9 @@ class Folder:
         return self._in_units(self._clock_ns())
 
     def next_time(self) -> int:
-        """For a message: now, above all messages that were seen, also when the clock goes back. Of
-        those that were deleted just before the folder was opened its mtime tells."""
+        """The time of a new message: now, above all messages that were seen, even when the clock
+        goes back. The folder's mtime stands for those that were deleted just before it was
+        opened."""
         now = self.now()
         later = max(now, self.index.newest + 1)
         if self._changed_at - now < VSQS_MAX_LEAD_SECONDS * self.units_per_second:
@@ -156,6 +157,22 @@ class Folder:
             # all that it found: so of those a second one misses none.
             self._list()
         return self.index.oldest()
+
+    def look_for(self, created: int) -> list[Name]:
+        """The message of that time, ready or consumed, as the folder itself has it; for what the
+        index does not know. An event may be on its way, or half a rename may have been told.
+
+        A listing is as of one moment, and so misses no message that is renamed. Where it is not (a
+        network, FUSE, btrfs) one that found nothing counts if the folder has not changed meanwhile;
+        else it is tried again, VSQS_MAX_LOOKS times at the most.
+        """
+        beginning = str(created).encode()
+        for _ in range(VSQS_MAX_LOOKS):
+            listed = list_folder(self.files, self.fd, lambda name: name.startswith(beginning))
+            found = [name for name in listed.names if name.time == created and not name.is_new]
+            if found or listed.quiet_mtime_ns is not None:
+                return found
+        return []
 
     def wait(self, seconds: float) -> None:
         """Until something may have changed. Raises FolderDropped if another thread had an error."""
@@ -223,22 +240,10 @@ class Folder:
             self._check_new_at[name.time] = time.monotonic() + age
 
     def _list(self) -> None:
-        started, started_ns = time.monotonic(), time.time_ns()
-        folder = self.files.open_folder(self.fd, ".")
-        try:
-            mtime_ns = os.fstat(folder).st_mtime_ns
-            with os.scandir(folder) as entries:
-                names = [
-                    name
-                    for entry in entries
-                    if (name := parse_name(entry.name)) and entry.is_file(follow_symlinks=False)
-                ]
-        finally:
-            self.files.close(folder)
+        started = time.monotonic()
+        names, self._listed_mtime_ns = list_folder(self.files, self.fd)
         self.index.load(names)
         self._check_new_at = {name.time: 0.0 for name in names if name.is_new}
-        is_old = mtime_ns < started_ns - _SAME_TICK_NS
-        self._listed_mtime_ns = mtime_ns if is_old else None
         now = time.monotonic()
         pause = max(VSQS_RESCAN_SECONDS, RELIST_PAUSE_FACTOR * (now - started))
         self._next_rescan = now + pause
@@ -257,8 +262,8 @@ class Folder:
     # What others left
 
     def _sweep(self) -> None:
-        """Unlink every `.new` that nobody has written to for so long that its publisher must be
-        dead. One that lives yet starts again."""
+        """Unlink every `.new` that was not written to for so long that its publisher must be dead.
+        A publisher that is still alive starts again."""
         now = time.monotonic()
         for created, due in list(self._check_new_at.items()):
             if due <= now:

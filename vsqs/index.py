@@ -27,7 +27,7 @@ class Index:
         self._expiries: list[tuple[int, int]] = []
 
     def load(self, names: Iterable[Name]) -> None:
-        """Begin anew with what a listing found."""
+        """Replace the names by what a listing found."""
         self._states.clear()
         self._ready.clear()
         self._expiries.clear()

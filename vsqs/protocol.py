@@ -18,7 +18,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
-from vsqs.folder import Folder
+from vsqs.folder import QueueFolder
 from vsqs.names import NEW, READY, Name
 
 _MODE = 0o666
@@ -28,11 +28,11 @@ _MODE = 0o666
 class Unpublished(Enum):
     """Why a written message got no name, and has to be written again."""
 
-    SWEPT = "somebody took its publisher for dead"
+    SWEPT = "another process took its publisher for dead"
     FULL = "others filled the queue meanwhile"
 
 
-class Draft(NamedTuple):
+class NewFile(NamedTuple):
     """An empty `T.new`, open to be written."""
 
     name: Name
@@ -40,7 +40,7 @@ class Draft(NamedTuple):
     inode: int
 
 
-class Taken(NamedTuple):
+class TakenMessage(NamedTuple):
     """A message that is ours until its expiry, open to be read."""
 
     name: Name
@@ -50,7 +50,7 @@ class Taken(NamedTuple):
 # Publish
 
 
-def begin(folder: Folder) -> Draft:
+def begin(folder: QueueFolder) -> NewFile:
     """Make `T.new`, where no other message has that T."""
     index = folder.index
     while True:
@@ -64,7 +64,7 @@ def begin(folder: Folder) -> Draft:
         try:
             folder.refresh()
             if not index.published_names(name.time):
-                return Draft(name, fd, os.fstat(fd).st_ino)
+                return NewFile(name, fd, os.fstat(fd).st_ino)
         except BaseException:
             folder.files.close(fd)
             raise
@@ -72,9 +72,9 @@ def begin(folder: Folder) -> Draft:
         discard(folder, name)
 
 
-def finish(folder: Folder, draft: Draft, capacity: int | None) -> Name | Unpublished:
+def finish(folder: QueueFolder, draft: NewFile, capacity: int | None) -> Name | Unpublished:
     """Give a written message its final name: T or, if one that is not below T was published
-    meanwhile, a later one. So whoever takes the oldest never sees an older one appear.
+    meanwhile, a later one. So a receiver that takes the oldest never sees an older one appear.
 
     If that raises OSError the message is discarded as far as the disk allows.
     """
@@ -82,7 +82,7 @@ def finish(folder: Folder, draft: Draft, capacity: int | None) -> Name | Unpubli
     with folder.turn.held():
         folder.refresh()
         folder.index.newest = max(folder.index.newest, folder.turn.newest())
-        if _inode(folder, name) != draft.inode:
+        if inode_of(folder, name) != draft.inode:
             # Swept; or another publisher's by now, who must not lose it to us.
             return Unpublished.SWEPT
         if capacity is not None and folder.index.size >= capacity:
@@ -91,7 +91,7 @@ def finish(folder: Folder, draft: Draft, capacity: int | None) -> Name | Unpubli
         return _give_final_name(folder, name)
 
 
-def discard(folder: Folder, name: Name) -> None:
+def discard(folder: QueueFolder, name: Name) -> None:
     """Unlink it if it is there."""
     try:
         folder.files.unlink(folder.fd, str(name))
@@ -100,7 +100,7 @@ def discard(folder: Folder, name: Name) -> None:
     folder.changed(name, None)
 
 
-def _give_final_name(folder: Folder, name: Name) -> Name | Unpublished:
+def _give_final_name(folder: QueueFolder, name: Name) -> Name | Unpublished:
     while True:
         if name.time <= folder.index.newest:
             later = _rename_to_later(folder, name)
@@ -112,7 +112,7 @@ def _give_final_name(folder: Folder, name: Name) -> Name | Unpublished:
         ready = Name(name.time, READY)
         try:
             folder.turn.give(name.time)
-            _move(folder, name, ready)
+            move(folder, name, ready)
         except FileNotFoundError:
             return Unpublished.SWEPT
         except FileExistsError:
@@ -125,12 +125,12 @@ def _give_final_name(folder: Folder, name: Name) -> Name | Unpublished:
         return ready
 
 
-def _rename_to_later(folder: Folder, name: Name) -> Name | None:
+def _rename_to_later(folder: QueueFolder, name: Name) -> Name | None:
     """None if it was swept."""
     while True:
         later = Name(folder.next_time(), NEW)
         try:
-            _move(folder, name, later)
+            move(folder, name, later)
         except FileNotFoundError:
             return None
         except FileExistsError:
@@ -143,7 +143,7 @@ def _rename_to_later(folder: Folder, name: Name) -> Name | None:
 # Receive
 
 
-def take(folder: Folder, visibility_seconds: float) -> Taken | None:
+def take(folder: QueueFolder, visibility_seconds: float) -> TakenMessage | None:
     """Requeue what is expired, then take the oldest ready message; None if there is none."""
     while True:
         folder.refresh()
@@ -158,19 +158,13 @@ def take(folder: Folder, visibility_seconds: float) -> Taken | None:
         folder.index.discard(oldest)
 
 
-def seconds_to_expiry(folder: Folder) -> float | None:
-    """Until the first consumed message is to be requeued; None if there is none."""
-    first = folder.index.first_to_expire()
-    return None if first is None else (int(first.state) - folder.now()) / folder.units_per_second
-
-
-def read(folder: Folder, fd: int) -> bytes:
-    """The whole body. No lock is needed: nobody writes to it any more."""
+def read(folder: QueueFolder, fd: int) -> bytes:
+    """The whole body. No lock is needed: it is not written to any more."""
     return folder.files.read(fd, os.fstat(fd).st_size)
 
 
-def look_at(folder: Folder, name: Name) -> bytes | None:
-    """The body of a message that nobody takes for that; None if it is gone."""
+def look_at(folder: QueueFolder, name: Name) -> bytes | None:
+    """The body of a message, without taking the message; None if it is gone."""
     fd = _open_message(folder, name)
     if fd is None:
         return None
@@ -180,7 +174,7 @@ def look_at(folder: Folder, name: Name) -> bytes | None:
         folder.files.close(fd)
 
 
-def _requeue_expired(folder: Folder) -> bool:
+def _requeue_expired(folder: QueueFolder) -> bool:
     """Requeue every expired message. False if there was none."""
     found = False
     while True:
@@ -189,7 +183,7 @@ def _requeue_expired(folder: Folder) -> bool:
             return found
         try:
             if _is_message(folder, name):
-                _move(folder, name, Name(name.time, READY))
+                move(folder, name, Name(name.time, READY))
                 found = True
         except FileNotFoundError:
             found = True
@@ -199,29 +193,29 @@ def _requeue_expired(folder: Folder) -> bool:
         folder.index.discard(name)
 
 
-def _drop_second_name(folder: Folder, name: Name) -> None:
+def _drop_second_name(folder: QueueFolder, name: Name) -> None:
     """The message is ready and consumed at once. Two names of one file were left by a crash where
     a rename is a link and an unlink: one goes. Two files are left for a person, or for `delete`."""
-    inode = _inode(folder, name)
-    if inode is not None and inode == _inode(folder, Name(name.time, READY)):
+    inode = inode_of(folder, name)
+    if inode is not None and inode == inode_of(folder, Name(name.time, READY)):
         discard(folder, name)
     else:
         folder.index.leave(name)
 
 
-def _consume(folder: Folder, ready: Name, visibility_seconds: float) -> Taken | None:
-    """None for a lost race, and for what is no file."""
+def _consume(folder: QueueFolder, ready: Name, visibility_seconds: float) -> TakenMessage | None:
+    """None for a lost race, and for what is not a file."""
     fd = _open_message(folder, ready)
     if fd is None:
         return None
     try:
         consumed = _rename_to_consumed(folder, ready, visibility_seconds)
-        if _inode(folder, consumed) == os.fstat(fd).st_ino:
-            return Taken(consumed, fd)
+        if inode_of(folder, consumed) == os.fstat(fd).st_ino:
+            return TakenMessage(consumed, fd)
         # Deleted since, and perhaps another message of that time was published.
         folder.files.close(fd)
         fd = _open_message(folder, consumed)
-        return None if fd is None else Taken(consumed, fd)
+        return None if fd is None else TakenMessage(consumed, fd)
     except BaseException as error:
         if fd is not None:
             folder.files.close(fd)
@@ -230,20 +224,20 @@ def _consume(folder: Folder, ready: Name, visibility_seconds: float) -> Taken | 
         raise
 
 
-def _rename_to_consumed(folder: Folder, ready: Name, visibility_seconds: float) -> Name:
+def _rename_to_consumed(folder: QueueFolder, ready: Name, visibility_seconds: float) -> Name:
     expiry = folder.now() + round(visibility_seconds * folder.units_per_second)
     while True:
         consumed = Name(ready.time, str(expiry))
         try:
-            _move(folder, ready, consumed)
+            move(folder, ready, consumed)
         except FileExistsError:
             expiry += 1
             continue
         return consumed
 
 
-def _open_message(folder: Folder, name: Name) -> int | None:
-    """None if it is not there, or is no file."""
+def _open_message(folder: QueueFolder, name: Name) -> int | None:
+    """None if it is not there, or is not a file."""
     if not _is_message(folder, name):
         return None
     try:
@@ -255,14 +249,16 @@ def _open_message(folder: Folder, name: Name) -> int | None:
 # Delete
 
 
-def delete(folder: Folder, time: int) -> bool:
+def delete(folder: QueueFolder, time: int) -> bool:
     """Unlink the message of that time, ready or consumed, until there is none. False if there was
-    none. A `T.new` is no message yet, and another publisher's: that must not be taken away."""
+    none. A `T.new` is not a message yet but another publisher's file, and must stay."""
     found = False
     while True:
         folder.refresh()
         names = folder.index.published_names(time)
-        if not names and (found or not folder.rescan()):
+        if not names and not found:
+            names = folder.look_for(time)
+        if not names:
             return found
         for name in names:
             try:
@@ -275,19 +271,23 @@ def delete(folder: Folder, time: int) -> bool:
             folder.changed(name, None)
 
 
-def _move(folder: Folder, old: Name, new: Name) -> None:
+# Steps
+
+
+def move(folder: QueueFolder, old: Name, new: Name) -> None:
     folder.files.rename(folder.fd, str(old), folder.fd, str(new))
     folder.changed(old, new)
 
 
-def _inode(folder: Folder, name: Name) -> int | None:
+def inode_of(folder: QueueFolder, name: Name) -> int | None:
+    """None if it is not there."""
     try:
         return os.stat(str(name), dir_fd=folder.fd, follow_symlinks=False).st_ino
     except FileNotFoundError:
         return None
 
 
-def _is_message(folder: Folder, name: Name) -> bool:
+def _is_message(folder: QueueFolder, name: Name) -> bool:
     """Whether it is there, and is a file: folders and links are foreign, whatever their name."""
     try:
         status = os.stat(str(name), dir_fd=folder.fd, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""vsqspump: publishes messages as fast as it can."""
+"""The command vsqspump publishes messages as fast as it can."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from mq import __version__
-from mq.command import exit_codes_text, exit_when_asked, run
+from mq.command.flags import exit_codes_text, exit_when_asked, run
 from vsqs.arguments import EXIT_CODES, opened, queue_argument, queue_flags
 from vsqs.rate import Rate
 
@@ -17,12 +17,12 @@ from vsqs.rate import Rate
 @click.option("-d", "--dir", "folder", type=click.Path(path_type=Path), default=Path(),
               help="The folder that QUEUE is in.  [default: .]")  # fmt: skip
 @click.option("-c", "--capacity", type=click.IntRange(0),
-              help="Wait while the queue has so many messages.")  # fmt: skip
+              help="Wait while the queue has this many messages.")  # fmt: skip
 @queue_flags
 @queue_argument
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def vsqspump(folder: Path, capacity: int | None, queue: Path, unit: str, sync: bool) -> None:
-    """Publish 1, 2, 3 and so on until it is stopped, and print the rate.
+    """Publish 1, 2, 3 and so on until you stop it, and print the rate.
 
     QUEUE is the path of the queue's folder, which is made if it is missing.
     """

@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Self
 
 from mq.spool.files import Files
-from vsqs import protocol
-from vsqs.folder import Folder, FolderDropped
+from vsqs import protocol, visibility
+from vsqs.folder import FolderDropped, QueueFolder
 from vsqs.names import UNITS_PER_SECOND, Name, parse_id
+from vsqs.opening import refuse_planted_links
 from vsqs.shared import SharedFolder
 
 Data = bytes | bytearray | memoryview
@@ -33,7 +34,7 @@ class Queue:
 
     Messages are ordered by the time they were published. Any number of threads and processes may
     use it; a child made by fork goes on with the same object. Every method may raise OSError; the
-    next call then opens the folder anew.
+    next call then opens the folder again.
 
     `capacity` is how many messages, ready and consumed, it holds before `publish` waits; None for
     no limit. `unit` is "ms", as the protocol says, or "us", to share a folder with the released
@@ -58,9 +59,10 @@ class Queue:
         self._sync = sync
         open_files = files or Files()
         absolute = os.path.abspath(os.fspath(path))
+        refuse_planted_links(absolute)
         _make_folders(open_files, absolute, sync)
         self._shared = SharedFolder(
-            lambda lock: Folder(absolute, unit, open_files, clock_ns or _now_ns, lock)
+            lambda lock: QueueFolder(absolute, unit, open_files, clock_ns or _now_ns, lock)
         )
         with self._in_folder():
             """What is wrong with the folder is known at once."""
@@ -89,9 +91,9 @@ class Queue:
     ) -> tuple[str, bytes] | tuple[None, None]:
         """Take the oldest message; returns its id and its body.
 
-        It is hidden from all others for `visibility_timeout` seconds; if it is not deleted by then
-        it comes back, in its old place. Waits for a message, up to `timeout` seconds if it is not
-        None, and then returns (None, None). That it was taken survives a power cut.
+        It is hidden from all others for `visibility_timeout` seconds. If it is not deleted by then
+        it returns, in its old place. Waits for a message, up to `timeout` seconds if it is not
+        None, and then returns (None, None). The taking survives a power cut.
         """
         if not 0 <= visibility_timeout < math.inf:
             raise ValueError(f"visibility_timeout {visibility_timeout}: seconds, not below 0")
@@ -102,14 +104,15 @@ class Queue:
                 if taken is None:
                     return None, None
                 try:
-                    self._make_durable(folder)
-                    return str(taken.name.time), protocol.read(folder, taken.fd)
+                    body = self._read_hidden(folder, taken, visibility_timeout)
                 finally:
                     folder.files.close(taken.fd)
+                if body is not None:
+                    return str(taken.name.time), body
 
     def delete(self, m_id: str | int) -> bool:
-        """Delete a message for good, whatever its state and whoever received it; True if it was
-        there. On return it is gone, also after a power cut."""
+        """Delete a message for good, whatever its state; True if it was there. On return it is
+        gone, even after a power cut."""
         created = parse_id(str(m_id))
         if created is None:
             return False
@@ -157,13 +160,13 @@ class Queue:
             self._shared.abandon()
 
     @contextmanager
-    def _in_folder(self) -> Iterator[Folder]:
+    def _in_folder(self) -> Iterator[QueueFolder]:
         if self._shared.is_closed:
             raise QueueException(f"queue {self.path} is closed")
         with self._shared.entered() as folder:
             yield folder
 
-    def _wait_for_room(self, folder: Folder, deadline: float) -> None:
+    def _wait_for_room(self, folder: QueueFolder, deadline: float) -> None:
         with self._shared.lock:
             folder.refresh()
             while self.capacity is not None and folder.index.size >= self.capacity:
@@ -177,8 +180,8 @@ class Queue:
                     folder.wait(seconds)
                 folder.refresh()
 
-    def _write(self, folder: Folder, body: memoryview) -> protocol.Draft:
-        """Write a message, whole and synced, under a name that nobody receives."""
+    def _write(self, folder: QueueFolder, body: memoryview) -> protocol.NewFile:
+        """Write a message, whole and synced, under a name that no receiver takes."""
         with self._shared.lock:
             draft = protocol.begin(folder)
         try:
@@ -194,9 +197,9 @@ class Queue:
             raise
         return draft
 
-    def _sync_published(self, folder: Folder, name: Name) -> None:
-        """If that fails take the message back, unless somebody has received it already: it was
-        not promised."""
+    def _sync_published(self, folder: QueueFolder, name: Name) -> None:
+        """If that fails, take the message back unless it was received already: it was not
+        promised."""
         try:
             self._make_durable(folder)
         except OSError:
@@ -205,8 +208,8 @@ class Queue:
             raise
 
     def _wait_for_message(
-        self, folder: Folder, visibility_seconds: float, deadline: float
-    ) -> protocol.Taken | None:
+        self, folder: QueueFolder, visibility_seconds: float, deadline: float
+    ) -> protocol.TakenMessage | None:
         with self._shared.lock:
             while True:
                 taken = protocol.take(folder, visibility_seconds)
@@ -217,10 +220,31 @@ class Queue:
                 seconds = deadline - time.monotonic()
                 if seconds <= 0:
                     return None
-                expiry = protocol.seconds_to_expiry(folder)
+                expiry = visibility.seconds_to_expiry(folder)
                 folder.wait(seconds if expiry is None else min(seconds, max(expiry, 0.001)))
 
-    def _make_durable(self, folder: Folder) -> None:
+    def _read_hidden(
+        self, folder: QueueFolder, taken: protocol.TakenMessage, visibility_seconds: float
+    ) -> bytes | None:
+        """Sync and read a message that is still hidden on return. If that took longer than its
+        visibility timeout, hide it again for that long; None if another receiver may have it by
+        now.
+        """
+        name, started = taken.name, folder.now()
+        while True:
+            self._make_durable(folder)
+            body = protocol.read(folder, taken.fd)
+            with self._shared.lock:
+                if not visibility_seconds or not visibility.is_over(folder, name):
+                    return body
+                spent = max(folder.now() - started, 1)
+                units = spent + round(visibility_seconds * folder.units_per_second)
+                hidden = visibility.hide_anew(folder, name, taken.fd, units)
+            if hidden is None:
+                return None
+            name = hidden
+
+    def _make_durable(self, folder: QueueFolder) -> None:
         if self._sync:
             folder.sync()
 

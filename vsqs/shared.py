@@ -8,22 +8,22 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from vsqs.folder import Folder
+from vsqs.folder import QueueFolder
 
 
 class SharedFolder:
-    """Opens a folder when it is first needed, and anew after an error or a fork. `lock` is held
-    wherever a step is taken in it, never while something is written, read or synced."""
+    """Opens a folder when it is first needed, and again after an error or a fork. `lock` is held
+    during each step in the folder, never while something is written, read or synced."""
 
-    def __init__(self, open_folder: Callable[[threading.Lock], Folder]) -> None:
+    def __init__(self, open_folder: Callable[[threading.Lock], QueueFolder]) -> None:
         self.lock = threading.Lock()
         self.is_closed = False
         self._open_folder = open_folder
-        self._folder: Folder | None = None
+        self._folder: QueueFolder | None = None
         _all.add(self)
 
     @contextmanager
-    def entered(self) -> Iterator[Folder]:
+    def entered(self) -> Iterator[QueueFolder]:
         """The open folder. After an error it is used no more: what a descriptor says after its sync
         has failed cannot be trusted."""
         with self.lock:
@@ -48,21 +48,21 @@ class SharedFolder:
         _all.discard(self)
 
     def abandon(self) -> None:
-        """Nobody is inside. Called when nobody holds the queue any more, and after a fork: no other
+        """Forget all users. Called when none holds the queue any more, and after a fork: no other
         thread lives on in the child, and what its parent has open is its parent's."""
         self.lock = threading.Lock()
         folder, self._folder = self._folder, None
         if folder is not None:
             folder.close()
 
-    def _enter(self) -> Folder:
+    def _enter(self) -> QueueFolder:
         if self._folder is None:
             self._folder = self._open_folder(self.lock)
         self._folder.users += 1
         return self._folder
 
-    def _drop(self, folder: Folder | None) -> None:
-        """Let the next call open the folder anew; the last of its users closes it."""
+    def _drop(self, folder: QueueFolder | None) -> None:
+        """Let the next call open the folder again; the last of its users closes it."""
         if folder is None or folder.is_dropped:
             return
         folder.drop()
@@ -73,7 +73,7 @@ class SharedFolder:
 
 
 _all: weakref.WeakSet[SharedFolder] = weakref.WeakSet()
-"""Those that a forked child has to open anew: a hook of fork cannot be taken back."""
+"""Queues that a forked child has to open again: a hook of fork cannot be taken back."""
 
 
 def _begin_in_child() -> None:

@@ -1,4 +1,4 @@
-"""vsqssink: receives and deletes messages as fast as it can."""
+"""The command vsqssink receives and deletes messages as fast as it can."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mq import __version__
-from mq.command import exit_codes_text, exit_when_asked, run
+from mq.command.flags import exit_codes_text, exit_when_asked, run
 from vsqs.arguments import EXIT_CODES, opened, queue_argument, queue_flags
 from vsqs.rate import Rate
 
@@ -19,8 +19,8 @@ from vsqs.rate import Rate
 @queue_argument
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def vsqssink(folder: Path, queue: Path, unit: str, sync: bool) -> None:
-    """Receive and delete messages until it is stopped; print the rate, and every message that
-    comes before an older one.
+    """Receive and delete messages until you stop it. Print the rate, and every message that comes
+    before an older one.
 
     QUEUE is the path of the queue's folder, which is made if it is missing.
     """

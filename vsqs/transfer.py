@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
 from mq.errors import CommandFailed, ExitCode, InvalidRequest, MQError
+from mq.lines.ndjson import Line
+from mq.lines.transfer import TakenOut, exported, flush, put_in, take_out
 from mq.names import MessageId
-from mq.ndjson import Line
 from mq.spool.files import Files
-from mq.transfer import Taken, exported, flush, put_in, take_out
 from vsqs.arguments import opened, queue_argument, queue_flags, require_queue
 from vsqs.queue import Queue
 
 _VISIBILITY_SECONDS = 30.0
-"""Until a message comes back whose export was cut off."""
+"""Seconds until a message returns whose export was cut off."""
 
 
 @click.command(name="export")
@@ -50,24 +50,31 @@ def export_queue(queue: Path, remove: bool, limit: int | None, unit: str, sync: 
 @queue_argument
 @click.argument("file", type=click.File("rb"), default="-")
 @queue_flags
-def import_queue(queue: Path, file: BinaryIO, unit: str, sync: bool) -> None:
+def import_queue(queue: Path, file: BufferedIOBase, unit: str, sync: bool) -> None:
     """Publish each line of FILE, or of stdin, as `export` writes them.
 
     Each message gets a new id, and its content type is dropped: there is no place for them.
     """
-    with opened(queue, unit=unit, sync=sync) as open_queue:
-        try:
-            imported = put_in(file, partial(_publish, open_queue))
-        except MQError as error:
-            raise CommandFailed(ExitCode.USAGE, str(error)) from error
+    imported = 0
+    try:
+        with opened(queue, unit=unit, sync=sync) as open_queue:
+            for so_far in put_in(file, partial(_publish, open_queue), lambda _: lambda: False):
+                imported = so_far
+    except CommandFailed:
+        raise
+    except MQError as error:
+        raise CommandFailed(ExitCode.REFUSED, str(error)) from error
+    except KeyboardInterrupt:
+        click.echo(f"imported {imported} messages")
+        raise
     click.echo(f"imported {imported} messages")
 
 
-def _take(queue: Queue) -> Taken | None:
+def _take(queue: Queue) -> TakenOut | None:
     message_id, body = queue.receive(_VISIBILITY_SECONDS, timeout=0)
     if message_id is None or body is None:
         return None
-    return Taken(Line(body, MessageId(message_id)), partial(queue.delete, message_id))
+    return TakenOut(Line(body, MessageId(message_id)), partial(queue.delete, message_id))
 
 
 def _publish(queue: Queue, line: Line) -> None:

@@ -17,7 +17,8 @@ from vsqs.names import parse_id
 
 _PAUSE_SECONDS = 0.0002
 _CANNOT_KEEP = {errno.EOPNOTSUPP, errno.EPERM, errno.EACCES}
-"""No attributes there, or not for us: somebody else's folder, or one with the sticky bit."""
+"""The folder takes no attributes from this process: it lacks them, is another user's, or has the
+sticky bit."""
 
 
 class Turn:
@@ -44,13 +45,13 @@ class Turn:
                 self._files.unlock(self._fd)
 
     def newest(self) -> int:
-        """The time that was given last; -1 if nobody knows."""
+        """The time that was given last; -1 if it is unknown."""
         value = self._files.attribute(self._fd, self._attribute) or b""
         created = parse_id(value.decode("ascii", "replace"))
         return -1 if created is None else created
 
     def give(self, created: int) -> None:
-        """Call it before the name is there: a crash in between leaves a time that nobody has, which
+        """Call it before the name exists: a crash in between leaves a time without a message, which
         does no harm."""
         try:
             self._files.set_attribute(self._fd, self._attribute, str(created).encode())

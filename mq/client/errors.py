@@ -28,12 +28,28 @@ class ClientError(MQError):
 class NoAnswer(ClientError):
     """The server could not be reached, or went away before its answer was whole.
 
-    The outcome of the request is unknown. All tries within the retry time ended so.
+    The outcome of the request is unknown. All tries within the retry time ended so. `is_unsent`
+    says of the last try that there was no connection, so that nothing was sent; `is_cut_off` that
+    its answer had begun.
     """
+
+    def __init__(self, text: str, *, is_unsent: bool = False, is_cut_off: bool = False) -> None:
+        super().__init__(text)
+        self.is_unsent = is_unsent
+        self.is_cut_off = is_cut_off
 
 
 class UnexpectedAnswer(ClientError):
-    """What answers there does not speak as MQ does: another URL is meant, or a proxy is between."""
+    """What answers there does not speak as MQ does: another URL is meant, or a proxy is between.
+
+    Trying again would not help. `fact` is the text without the way out.
+    """
+
+    def __init__(
+        self, fact: str, problem: Problem | None = None, way_out: str | None = "look at the URL"
+    ) -> None:
+        super().__init__(fact if way_out is None else f"{fact}; {way_out}", problem)
+        self.fact = fact
 
 
 class ClientClosed(ClientError):
@@ -69,7 +85,7 @@ class IdTaken(Refused):
 
 
 class LeaseLost(Refused):
-    """404 or 412: the lease on a message is over, and somebody else has or had the message.
+    """404 or 412: the lease on a message is over, and another receiver has or had the message.
 
     Drop the result, or expect it twice. `problem` is None if the lease may be over because it could
     not be renewed in time; the cause tells why.

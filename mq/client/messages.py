@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from mq import ndjson
-from mq.client.errors import UnexpectedAnswer
+from mq.client.errors import ClientError, UnexpectedAnswer
 from mq.client.own_ids import read_http_date
-from mq.client.wire import Answer
+from mq.client.problems import error_of
+from mq.client.wire import ServerAnswer
 from mq.config import DEFAULT_CONTENT_TYPE
 from mq.errors import InvalidRequest
+from mq.lines import ndjson
 from mq.names import MessageId, QueueName
 
 Body = bytes | bytearray | memoryview | str
 """Text is sent as UTF-8."""
+
+SettingValue = float | int | str | bool | None
+"""Of a setting; None takes the setting away."""
 
 _TEXT = "text/plain; charset=utf-8"
 _SHORTEST_LEASE_SECONDS = 0.1
@@ -29,7 +33,7 @@ class NewMessage:
 
     body: Body
     content_type: str | None = None
-    delay: float = 0.0
+    delay: float | None = None
     message_id: str | None = None
 
 
@@ -72,13 +76,15 @@ class Delivery:
 
 
 class Peeked(NamedTuple):
-    """A ready message that somebody looked at."""
+    """A ready message, looked at and not taken. A damaged one, whose body is not what was
+    published, is set aside by the server when it would be received."""
 
     id: MessageId
     body: bytes
     content_type: str
     receive_count: int | None
     published_at: datetime
+    is_damaged: bool = False
 
 
 class Lines(NamedTuple):
@@ -115,12 +121,30 @@ def write_line(message: NewMessage, message_id: MessageId) -> bytes:
     fields = {
         "id": message_id,
         "content_type": content_type_of(message),
-        "delay": message.delay or None,
+        "delay": message.delay,
     }
     return ndjson.write_line(fields, bytes_of(message.body))
 
 
-def read_delivery(queue: QueueName, answer: Answer, asked_seconds: float | None) -> Delivery:
+def setting_text(value: SettingValue) -> str:
+    """As a parameter has it: digits only, no exponent."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def settings_in(answer: ServerAnswer) -> dict[str, Any]:
+    """The settings of a queue, by name; none from a server that knows none. Raises
+    UnexpectedAnswer."""
+    found = _document(answer.body).get("settings", {})
+    if not isinstance(found, dict):
+        raise unexpected("has settings that are not an object")
+    return found
+
+
+def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float | None) -> Delivery:
     """The message in an answer. Raises UnexpectedAnswer."""
     headers = answer.headers
     fields = {
@@ -135,7 +159,7 @@ def read_delivery(queue: QueueName, answer: Answer, asked_seconds: float | None)
 
 
 def read_deliveries(
-    queue: QueueName, answer: Answer, asked_seconds: float | None
+    queue: QueueName, answer: ServerAnswer, asked_seconds: float | None
 ) -> list[Delivery]:
     """The messages in an answer with a line for each. Raises UnexpectedAnswer."""
     found = []
@@ -145,7 +169,7 @@ def read_deliveries(
     return found
 
 
-def read_peeked(answer: Answer) -> list[Peeked]:
+def read_peeked(answer: ServerAnswer) -> list[Peeked]:
     """Raises UnexpectedAnswer."""
     found = []
     for line in answer.body.splitlines():
@@ -158,14 +182,28 @@ def read_peeked(answer: Answer) -> list[Peeked]:
                     fields.get("content_type") or DEFAULT_CONTENT_TYPE,
                     fields.get("receive_count"),
                     datetime.fromisoformat(fields["published_at"]),
+                    fields.get("damaged") is True,
                 )
             )
         except (ValueError, LookupError, TypeError):
-            raise unexpected("is no message") from None
+            raise unexpected("is not a message") from None
     return found
 
 
-def read_visible_at(answer: Answer) -> datetime:
+def read_failures(answer: ServerAnswer) -> dict[str, ClientError]:
+    """Of a removal of several messages: those that failed. Raises UnexpectedAnswer."""
+    failed = {}
+    for line in answer.body.splitlines():
+        fields = _document(line)
+        status = fields.get("status")
+        if "id" not in fields or not isinstance(status, int):
+            raise unexpected("has a line that is not the outcome of a removal")
+        if status >= 300:
+            failed[str(fields["id"])] = error_of(answer._replace(status=status, body=line))
+    return failed
+
+
+def read_visible_at(answer: ServerAnswer) -> datetime:
     """Raises UnexpectedAnswer."""
     try:
         return datetime.fromisoformat(answer.headers["x-visible-at"])
@@ -173,12 +211,16 @@ def read_visible_at(answer: Answer) -> datetime:
         raise unexpected("has no X-Visible-At") from None
 
 
-def read_counts(answer: Answer) -> Counts:
+def read_counts(answer: ServerAnswer) -> Counts:
     """Raises UnexpectedAnswer."""
-    document = _document(answer.body)
+    return counts_in(_document(answer.body))
+
+
+def counts_in(document: Mapping[str, Any]) -> Counts:
+    """Raises UnexpectedAnswer."""
     try:
         return Counts(*(document[name] for name in Counts._fields))
-    except LookupError:
+    except (LookupError, TypeError):
         raise unexpected("describes no queue") from None
 
 
@@ -186,7 +228,7 @@ def _delivery(
     queue: QueueName,
     fields: Mapping[str, Any],
     body: bytes,
-    answer: Answer,
+    answer: ServerAnswer,
     asked_seconds: float | None,
 ) -> Delivery:
     try:
@@ -206,10 +248,10 @@ def _delivery(
             answer.came_at,
         )
     except (ValueError, LookupError, TypeError):
-        raise unexpected("is no message") from None
+        raise unexpected("is not a message") from None
 
 
-def lease_seconds(answer: Answer, visible_at: datetime) -> float:
+def lease_seconds(answer: ServerAnswer, visible_at: datetime) -> float:
     """How long a lease lasts at least whose length the server chose: `Date` is cut off to seconds,
     so it may be up to a second less than the two times say."""
     date = read_http_date(answer.headers.get("date", ""))
@@ -224,7 +266,7 @@ def _document(text: bytes) -> dict[str, Any]:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise unexpected("has a line that is no JSON object")
+        raise unexpected("has a line that is not a JSON object")
     return document
 
 
@@ -236,4 +278,4 @@ def _body(fields: Mapping[str, Any]) -> bytes:
 
 
 def unexpected(what: str) -> UnexpectedAnswer:
-    return UnexpectedAnswer(f"the answer {what}: it is not from a server of MQ; look at the URL")
+    return UnexpectedAnswer(f"the answer {what}: it is not from a server of MQ")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Never
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Never
+from urllib.parse import urlencode
 
 from mq.client.errors import ClientError, LeaseLost, MessageNotFound, QueueNotFound
 from mq.client.messages import (
@@ -12,31 +13,47 @@ from mq.client.messages import (
     Lines,
     NewMessage,
     Peeked,
+    SettingValue,
     bytes_of,
     content_type_of,
     lease_seconds,
     read_counts,
     read_deliveries,
     read_delivery,
+    read_failures,
     read_peeked,
     read_visible_at,
+    setting_text,
+    settings_in,
     unexpected,
     write_line,
 )
 from mq.client.retries import Context, ask
-from mq.client.wire import Operation, Pause, Request
-from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES
+from mq.client.wire import ClientPause, Operation, Request, query
+from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_REMOVALS, MAX_REQUEST_LINE_BYTES
+from mq.lines.ndjson import MEDIA_TYPE
 from mq.names import MessageId, QueueName, parse_message_id
-from mq.ndjson import MEDIA_TYPE
 
 _RENEWALS_PER_LEASE = 3
 """Two may fail before a lease is lost."""
+_SHORTEST_RENEWAL_SECONDS = 0.03
+"""Renewals of one lease are at least so far apart."""
+_MOST_BYTES_OF_IDS = MAX_REQUEST_LINE_BYTES - 512
+"""The rest of the line has the method, a prefix of the URL, and the queue."""
 
 
-def create_queue(context: Context, queue: QueueName) -> Operation[bool]:
+def create_queue(
+    context: Context, queue: QueueName, settings: Mapping[str, SettingValue] | None = None
+) -> Operation[bool]:
     """Whether it is new; False too if an earlier try, whose answer was lost, made it."""
-    answer = yield from ask(context, Request("PUT", f"/{queue}"))
+    changes = {name: setting_text(value) for name, value in (settings or {}).items()}
+    parameters = f"?{urlencode(changes)}" if changes else ""
+    answer = yield from ask(context, Request("PUT", f"/{queue}{parameters}"))
     return answer.status == 201
+
+
+def read_settings(context: Context, queue: QueueName) -> Operation[dict[str, Any]]:
+    return settings_in((yield from ask(context, Request("GET", f"/{queue}"))))
 
 
 def delete_queue(context: Context, queue: QueueName) -> Operation[None]:
@@ -53,7 +70,7 @@ def publish(context: Context, queue: QueueName, message: NewMessage) -> Operatio
     given = {"X-Message-Id": message_id, "Content-Type": content_type_of(message)}
     request = Request(
         "POST",
-        f"/{queue}/messages{_query(delay=message.delay or None)}",
+        f"/{queue}/messages{query(delay=message.delay)}",
         bytes_of(message.body),
         {name: value for name, value in given.items() if value is not None},
     )
@@ -86,7 +103,7 @@ def publish_many(
 def receive(
     context: Context, queue: QueueName, wait: float, visibility: float | None
 ) -> Operation[Delivery | None]:
-    target = f"/{queue}/messages{_query(wait=wait or None, visibility=visibility)}"
+    target = f"/{queue}/messages{query(wait=wait or None, visibility=visibility)}"
     answer = yield from ask(context, Request("GET", target, wait_seconds=wait))
     return None if answer.status == 204 else read_delivery(queue, answer, visibility)
 
@@ -94,8 +111,8 @@ def receive(
 def receive_many(
     context: Context, queue: QueueName, most: int, wait: float, visibility: float | None
 ) -> Operation[list[Delivery]]:
-    query = _query(max=most, wait=wait or None, visibility=visibility)
-    request = Request("GET", f"/{queue}/messages{query}", wait_seconds=wait)
+    target = f"/{queue}/messages{query(max=most, wait=wait or None, visibility=visibility)}"
+    request = Request("GET", target, wait_seconds=wait)
     answer = yield from ask(context, request)
     return [] if answer.status == 204 else read_deliveries(queue, answer, visibility)
 
@@ -122,6 +139,40 @@ def acknowledge(context: Context, delivery: Delivery) -> Operation[None]:
         yield from ask(context, request, gone_is_done=True)
     except (MessageNotFound, QueueNotFound) as error:
         raise _lost(error) from None
+
+
+def acknowledge_many(
+    context: Context, queue: QueueName, leases: Mapping[str, str]
+) -> Operation[dict[str, ClientError]]:
+    """Those that were not removed, each with the reason: LeaseLost or MessageNotFound."""
+    failed: dict[str, ClientError] = {}
+    for ids in _removals(leases):
+        target = f"/{queue}/messages/{','.join(ids)}"
+        matched = ", ".join(f'"{leases[each]}"' for each in ids)
+        request = Request("DELETE", target, headers={"If-Match": matched})
+        try:
+            answer = yield from ask(context, request, gone_is_done=True)
+        except (LeaseLost, MessageNotFound) as error:
+            # One id alone is answered without lines.
+            failed[ids[0]] = error
+            continue
+        if answer.status == 207:
+            failed |= read_failures(answer)
+    return failed
+
+
+def _removals(leases: Mapping[str, str]) -> Iterator[list[MessageId]]:
+    """Ids for one request each: its line has a limit, and so has their number."""
+    ids: list[MessageId] = []
+    size = 0
+    for each in map(parse_message_id, leases):
+        if ids and (len(ids) == MAX_REMOVALS or size + len(each) > _MOST_BYTES_OF_IDS):
+            yield ids
+            ids, size = [], 0
+        ids.append(each)
+        size += len(each) + 1
+    if ids:
+        yield ids
 
 
 def release(context: Context, delivery: Delivery, delay: float) -> Operation[None]:
@@ -151,10 +202,17 @@ def extend(context: Context, delivery: Delivery, visibility: float | None) -> Op
 
 
 def renew(context: Context, delivery: Delivery, visibility: float | None) -> Operation[Never]:
-    """Extend a lease again and again, until whoever runs this stops it. Raises LeaseLost."""
+    """Extend a lease again and again, until the caller stops it. Raises LeaseLost.
+
+    A lease too short for that is first extended to one that is long enough.
+    """
+    if visibility is not None:
+        visibility = max(visibility, _SHORTEST_RENEWAL_SECONDS * _RENEWALS_PER_LEASE)
+    shortest = 0.0
     while True:
         due_at = delivery.leased_at + delivery.lease_seconds / _RENEWALS_PER_LEASE
-        yield Pause(max(due_at - context.clock(), 0.0))
+        yield ClientPause(max(due_at - context.clock(), shortest))
+        shortest = _SHORTEST_RENEWAL_SECONDS
         left_seconds = delivery.lease_ends_at - context.clock()
         try:
             yield from extend(context.within(left_seconds), delivery, visibility)
@@ -169,7 +227,7 @@ def renew(context: Context, delivery: Delivery, visibility: float | None) -> Ope
 
 
 def _by_id(delivery: Delivery, visibility: float | None) -> Request:
-    target = f"/{delivery.queue}/messages{_query(id=delivery.id, visibility=visibility)}"
+    target = f"/{delivery.queue}/messages{query(id=delivery.id, visibility=visibility)}"
     return Request("GET", target, headers=_guard(delivery), wants_body=False)
 
 
@@ -206,15 +264,3 @@ def _batches(context: Context, messages: Iterable[NewMessage]) -> Iterator[Lines
         size += len(line)
     if lines:
         yield Lines(b"".join(lines), ids)
-
-
-def _query(**parameters: float | str | None) -> str:
-    pairs = [f"{name}={_text(value)}" for name, value in parameters.items() if value is not None]
-    return f"?{'&'.join(pairs)}" if pairs else ""
-
-
-def _text(value: float | str) -> str:
-    """Digits only: the server takes no exponent."""
-    if isinstance(value, float):
-        return f"{value:.6f}".rstrip("0").rstrip(".")
-    return str(value)

@@ -2,58 +2,67 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
-from mq.config import CLIENT_CLOCK_SKEW_SECONDS
+from mq.client.forking import start_anew_in_children
+from mq.config import CLIENT_CLOCK_SKEW_SECONDS, SECOND_NS
 from mq.names import MessageId, MessageIds
 
-_NS = 1_000_000_000
-_HALF_SECOND_NS = _NS // 2
-"""`Date` is cut off to seconds: half a second later is the best guess."""
+_SKEW_NS = int(CLIENT_CLOCK_SKEW_SECONDS * SECOND_NS)
 
 
 class OwnIds:
-    """Strictly increasing, for any number of threads, as long as clocks agree.
+    """Strictly increasing, for any number of threads, whatever clocks do.
 
-    The time in an id is its message's place in the queue, so a machine whose clock is wrong would
-    put its messages before or behind those of all others. Once an answer shows that, ids follow the
-    server's clock.
+    Where the server has no seals the time in an id is its message's place in the queue, so a
+    machine whose clock is wrong would put its messages before or behind those of all others. Once
+    an answer shows that, ids follow the server's clock; set back, they go on from the last one
+    until that clock has caught up.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        self._clock_ns = clock_ns
         self._offset_ns = 0
         self._last_date: str | None = None
-        self._begin()
+        self._last: MessageId | None = None
+        self.start()
+        start_anew_in_children(self)
 
-    def _begin(self) -> None:
-        self._pid = os.getpid()
+    def start(self) -> None:
+        """Continue after the ids that were made, with other random numbers."""
         self._lock = threading.Lock()
-        self._ids = MessageIds(lambda: time.time_ns() + self._offset_ns)
+        self._ids = MessageIds(lambda: self._clock_ns() + self._offset_ns)
+        if self._last is not None:
+            self._ids.start_above(self._last)
 
     def next(self) -> MessageId:
-        if self._pid != os.getpid():
-            # The random numbers of a forked process must not be its parent's, and a lock that was
-            # held when it was forked stays so.
-            self._begin()
         with self._lock:
-            return self._ids.next()
+            self._last = self._ids.next()
+            return self._last
 
-    def hear(self, date: str | None) -> None:
-        """Take note of the `Date` of an answer."""
+    def hear(self, date: str | None, sent_ago_seconds: float, came_ago_seconds: float) -> None:
+        """Take note of the `Date` of an answer; the arguments say how long ago its request was sent
+        and its head came.
+
+        The server wrote it at some moment between the two, and cut it off to seconds. So an answer
+        that took long, or was read late, says little about the server's clock.
+        """
         if date is None or date == self._last_date:
             return
-        self._last_date = date
         served_at = read_http_date(date)
         if served_at is None:
             return
-        offset_ns = int(served_at.timestamp() * _NS) + _HALF_SECOND_NS - time.time_ns()
-        if abs(offset_ns - self._offset_ns) > CLIENT_CLOCK_SKEW_SECONDS * _NS:
-            self._offset_ns = offset_ns
-            self._begin()
+        served_ns, now_ns = int(served_at.timestamp() * SECOND_NS), self._clock_ns()
+        least_ns = served_ns - (now_ns - int(came_ago_seconds * SECOND_NS))
+        most_ns = served_ns + SECOND_NS - (now_ns - int(sent_ago_seconds * SECOND_NS))
+        with self._lock:
+            self._last_date = date
+            if not least_ns - _SKEW_NS <= self._offset_ns <= most_ns + _SKEW_NS:
+                self._offset_ns = (least_ns + most_ns) // 2
 
 
 def read_http_date(text: str) -> datetime | None:

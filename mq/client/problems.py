@@ -1,9 +1,11 @@
-"""From an answer, or a certificate, to the error that it stands for."""
+"""Turns an answer, or a certificate, into the error that it means."""
 
 from __future__ import annotations
 
 import json
+import ssl
 
+from mq.client.connection import ServerAddress, is_refused_handshake, reason_of
 from mq.client.errors import (
     BadRequest,
     BodyTooLarge,
@@ -12,6 +14,7 @@ from mq.client.errors import (
     IdTaken,
     LeaseLost,
     MessageNotFound,
+    NoAnswer,
     Problem,
     QueueNotFound,
     Refused,
@@ -19,10 +22,11 @@ from mq.client.errors import (
     Unavailable,
     UnexpectedAnswer,
 )
-from mq.client.wire import Answer
-from mq.connection import Address
+from mq.client.wire import ServerAnswer
 
 _PREFIX = "urn:mq:problem:"
+NO_TYPE = "about:blank"
+"""Of an error whose answer says no more than its status."""
 
 _BY_TYPE: dict[str, type[Refused]] = {
     f"{_PREFIX}queue-not-found": QueueNotFound,
@@ -40,8 +44,8 @@ _TRY_AGAIN = frozenset({408, 429, 502, 503, 504})
 """Ours is 503; a proxy may say the others."""
 
 
-def error_of(answer: Answer) -> ClientError:
-    """What an answer whose status is no success stands for."""
+def error_of(answer: ServerAnswer) -> ClientError:
+    """The error for an answer whose status is not a success."""
     status, reason, headers, body, _ = answer
     problem = _problem_of(status, reason, body)
     text = f"{problem.detail} ({status})"
@@ -52,9 +56,7 @@ def error_of(answer: Answer) -> ClientError:
         return kind(text, problem)
     if problem.type.startswith(_PREFIX):
         return Refused(text, problem)
-    return UnexpectedAnswer(
-        f"what answers is no server of MQ: {status} {reason}; look at the URL", problem
-    )
+    return UnexpectedAnswer(f"what answers is not a server of MQ: {status} {reason}", problem)
 
 
 def _problem_of(status: int, reason: str, body: bytes) -> Problem:
@@ -65,16 +67,36 @@ def _problem_of(status: int, reason: str, body: bytes) -> Problem:
         )
     except (ValueError, LookupError, TypeError, AttributeError):
         # RFC 9457, section 4.2.1: nothing is known but the status.
-        return Problem("about:blank", reason, status, f"{status} {reason}, without a reason")
+        return Problem(NO_TYPE, reason, status, f"{status} {reason}, without a reason")
 
 
 def _seconds(retry_after: str | None) -> float | None:
     return float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
 
 
-def untrusted(address: Address, error: Exception) -> UnexpectedAnswer:
-    """Trying again would not help."""
-    why = getattr(error, "verify_message", error)
+def not_connected(address: ServerAddress, error: Exception) -> NoAnswer | UnexpectedAnswer:
+    """Why there is no connection. Nothing was sent."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return UnexpectedAnswer(
+            f"the certificate of {address.url} is not trusted: {error.verify_message}",
+            way_out="give its issuer's as ca_file",
+        )
+    if is_refused_handshake(error):
+        return UnexpectedAnswer(f"no TLS with {address.url}: {reason_of(error)}", way_out=None)
+    return NoAnswer(f"{address.url} does not answer: {reason_of(error)}", is_unsent=True)
+
+
+def no_answer(address: ServerAddress, error: Exception) -> NoAnswer:
+    """Why there is none on a connection."""
+    return NoAnswer(f"{address.url} does not answer: {reason_of(error)}")
+
+
+def cut_off(address: ServerAddress, error: Exception) -> NoAnswer:
+    """The answer had begun."""
+    return NoAnswer(f"{address.url} did not answer to the end: {reason_of(error)}", is_cut_off=True)
+
+
+def not_http(address: ServerAddress, error: Exception) -> UnexpectedAnswer:
     return UnexpectedAnswer(
-        f"the certificate of {address.url} is not trusted: {why}; give its issuer's as ca_file"
+        f"what answers at {address.url} does not speak HTTP: {reason_of(error)}"
     )

@@ -10,7 +10,7 @@ from mq.client.errors import LeaseLost
 from mq.client.messages import Delivery
 
 
-class Received:
+class ReceivedMessage:
     """A message that was received, under a lease.
 
     `lost` is the error that told that the lease is lost, None as far as is known; `is_settled`
@@ -45,8 +45,13 @@ class Received:
         return self.delivery.content_type
 
     @property
+    def lease(self) -> str:
+        """The lease, as `ack_many` takes it: 16 hexadecimal digits."""
+        return self.delivery.lease
+
+    @property
     def receive_count(self) -> int | None:
-        """How often it has been received, this time included; None if nobody counts."""
+        """How often it has been received, this time included; None if that is not counted."""
         return self.delivery.receive_count
 
     @property
@@ -60,7 +65,7 @@ class Received:
 
     @property
     def is_lost(self) -> bool:
-        """Whether somebody else may have the message by now."""
+        """Whether another receiver may have the message by now."""
         return self.lost is not None
 
     def text(self) -> str:

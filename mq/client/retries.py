@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,21 +11,29 @@ from typing import NamedTuple
 from mq.client.errors import ClientError, NoAnswer, Unauthorized, Unavailable
 from mq.client.own_ids import OwnIds
 from mq.client.problems import error_of
-from mq.client.wire import Answer, Operation, Pause, Request
-from mq.config import CLIENT_BACKOFF_SECONDS, WORKER_BACKOFF_SECONDS
+from mq.client.token import Refreshed, Token, bearer
+from mq.client.wire import ClientPause, Operation, Request, ServerAnswer, is_success
+from mq.config import (
+    CLIENT_BACKOFF_SECONDS,
+    CLIENT_TOKEN_SECONDS,
+    WORKER_BACKOFF_SECONDS,
+)
+
+log = logging.getLogger("mq.client")
 
 _SHORTEST_TRY_SECONDS = 1.0
 _MOST_DOUBLINGS = 32
+_MOST_TOKENS = 8
+"""A request is sent with at most this many tokens, each after the one before was refused."""
 
 
 class Context(NamedTuple):
-    """What the requests of one client share. `refresh_token` reads the token anew and returns
-    whether it is another."""
+    """What the requests of one client share."""
 
     timeout_seconds: float
     retry_seconds: float
     clock: Callable[[], float]
-    refresh_token: Callable[[], bool]
+    token: Token
     ids: OwnIds
 
     def within(self, seconds: float) -> Context:
@@ -35,46 +44,81 @@ class Context(NamedTuple):
         )
 
 
-def ask(context: Context, request: Request, gone_is_done: bool = False) -> Operation[Answer]:
+def ask(context: Context, request: Request, gone_is_done: bool = False) -> Operation[ServerAnswer]:
     """Send a request until it is answered.
 
     Every request of a client is safe to send again. With `gone_is_done` a 404 after a try whose
     outcome is unknown means that this try succeeded. Raises ClientError.
     """
-    request = replace(request, timeout_seconds=context.timeout_seconds)
     give_up_at = context.clock() + context.retry_seconds
     backoff, longest = CLIENT_BACKOFF_SECONDS
-    is_uncertain = False
+    is_uncertain = has_told = False
+    credentials = _Credentials(context)
     while True:
+        sent_at = context.clock()
         try:
-            answer = yield request
+            answer = yield replace(
+                request,
+                headers={**credentials.headers(), **request.headers},
+                timeout_seconds=context.timeout_seconds,
+            )
         except NoAnswer as no_answer:
             error: ClientError = no_answer
+            is_uncertain = is_uncertain or not no_answer.is_unsent
         else:
             assert answer is not None
-            context.ids.hear(answer.headers.get("date"))
+            now = context.clock()
+            context.ids.hear(answer.headers.get("date"), now - sent_at, now - answer.came_at)
             if is_success(answer.status) or (
                 answer.status == 404 and gone_is_done and is_uncertain
             ):
                 return answer
             error = error_of(answer)
-        if isinstance(error, Unauthorized) and context.refresh_token():
-            continue
-        pause = _pause_after(error, backoff)
-        if pause is None or context.clock() + pause >= give_up_at:
+            is_uncertain = is_uncertain or isinstance(error, Unavailable)
+        if isinstance(error, Unauthorized):
+            pause = credentials.pause_after_refusal(backoff)
+        else:
+            pause = _pause_after(error, backoff)
+        if pause is None or (pause > 0 and context.clock() + pause >= give_up_at):
             raise error
-        is_uncertain = True
-        yield Pause(pause)
-        backoff = min(2 * backoff, longest)
+        if pause > 0:
+            yield ClientPause(pause)
+            backoff = min(2 * backoff, longest)
+            if not has_told:
+                # Not before the pause, in which a request that is not wanted any more is dropped.
+                has_told = True
+                log.warning("%s; trying again for up to %.3g s", error, context.retry_seconds)
 
 
-def is_success(status: int) -> bool:
-    return 200 <= status < 300
+class _Credentials:
+    """The tokens that one request is sent with, one after the other was refused."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._shown: str | None = None
+        self._refusals = 0
+        self._wait_until: float | None = None
+
+    def headers(self) -> dict[str, str]:
+        self._shown = self._context.token.show()
+        return bearer(self._shown)
+
+    def pause_after_refusal(self, backoff_seconds: float) -> float | None:
+        """How long to wait before the request is sent with another token; None if there is none."""
+        now = self._context.clock()
+        found = self._context.token.refresh(self._shown)
+        if found is Refreshed.ANOTHER:
+            self._refusals += 1
+            return 0.0 if self._refusals < _MOST_TOKENS else None
+        if self._wait_until is None:
+            self._wait_until = now + CLIENT_TOKEN_SECONDS
+        return backoff_seconds if found is Refreshed.NOT_YET and now < self._wait_until else None
 
 
 def _pause_after(error: ClientError, backoff_seconds: float) -> float | None:
-    """None if the same request would fail again. By chance shorter, so that clients which lost the
-    same server do not come back at the same time; never shorter than the server asks for."""
+    """The pause before the next try; None if the same request would fail again. It is shortened at
+    random, so that clients which lost the same server do not return at the same time; never below
+    what the server asks for."""
     pause = backoff_seconds * random.uniform(0.5, 1.0)
     if isinstance(error, Unavailable):
         return max(pause, error.retry_after_seconds or 0.0)

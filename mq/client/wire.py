@@ -39,7 +39,7 @@ class Request:
         return self.wants_body or is_small or status >= 300
 
 
-class Answer(NamedTuple):
+class ServerAnswer(NamedTuple):
     """`headers` has names in lower case; `came_at` is when the head came, by the monotonic
     clock."""
 
@@ -50,15 +50,32 @@ class Answer(NamedTuple):
     came_at: float
 
 
-class Pause(NamedTuple):
+def is_success(status: int) -> bool:
+    return 200 <= status < 300
+
+
+class ClientPause(NamedTuple):
     """Wait so long, or until the one who waits is stopped."""
 
     seconds: float
 
 
-Operation = Generator[Request | Pause, Answer | None, T]
+Operation = Generator[Request | ClientPause, ServerAnswer | None, T]
 """An Answer is sent for a Request, None for a Pause; NoAnswer is thrown in if there is none."""
 
 
 class Stopped(Exception):
-    """Whoever ran an operation ended it in a pause. Never leaves the client."""
+    """An operation was ended during a pause. Never leaves the client."""
+
+
+def query(**parameters: float | str | None) -> str:
+    """The end of a target: `?wait=5`, or nothing if all parameters are None."""
+    pairs = [f"{name}={_text(value)}" for name, value in parameters.items() if value is not None]
+    return f"?{'&'.join(pairs)}" if pairs else ""
+
+
+def _text(value: float | str) -> str:
+    """Digits only: the server takes no exponent."""
+    if isinstance(value, float):
+        return f"{value:.6f}".rstrip("0").rstrip(".")
+    return str(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def main() -> None:
-    from mq.command import run
+    from mq.command.flags import run
     from mq.ctl.commands import mqctl
     from mq.errors import CTL_EXIT_CODES
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 
 
-class Counts(NamedTuple):
+class QueueCounts(NamedTuple):
     """How many messages a queue has in each state; `oldest_age_seconds` is that of the oldest
     ready one, None if none is ready."""
 
@@ -29,7 +30,7 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ShownMessage:
     """A message as it was received, or looked at. `lease` is what `ack --lease` takes, None without
     one; times are RFC 3339, `visible_at` None for a ready one. Unknown is None."""
 
@@ -48,14 +49,20 @@ class Message:
 class Access(Protocol):
     """A way to the queues. Every change is durable on return. Raises MQError."""
 
-    def list_queues(self) -> list[Counts]: ...
+    def list_queues(self) -> list[QueueCounts]: ...
 
-    def describe_queue(self, queue: QueueName) -> Counts: ...
+    def describe_queue(self, queue: QueueName) -> QueueCounts: ...
 
     def create_queue(self, queue: QueueName) -> bool:
         """True if the queue is new."""
 
     def delete_queue(self, queue: QueueName) -> None: ...
+
+    def settings(self, queue: QueueName) -> dict[str, Any]:
+        """Those that the queue has, by name."""
+
+    def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
+        """Change those that are named; an empty value takes one away."""
 
     def publish(
         self,
@@ -63,24 +70,28 @@ class Access(Protocol):
         body: Readable,
         content_type: str | None,
         message_id: MessageId | None = None,
-        delay_seconds: float = 0.0,
+        delay_seconds: float | None = None,
     ) -> MessageId:
-        """Publish, under an id of the caller's own or a new one, hidden for that long. Returns the
-        id, also if the same message was published under it before."""
+        """Publish under the caller's id or a new one, hidden for that long; None leaves that to the
+        queue. Returns the id, even if the same message was published under it before."""
 
     def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
-        """Publish what stands in `application/x-ndjson`, all or nothing. Returns the ids."""
+        """Publish the lines of `application/x-ndjson`, all or nothing. Returns the ids."""
+
+    def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
+        """As `publish_batch`, which ends when the caller calls what this returns; it does nothing
+        else with the queues before that."""
 
     def receive(
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
-    ) -> Message | None:
+    ) -> ShownMessage | None:
         """Take the oldest message under a lease, the way's usual one for None; wait for one."""
 
     def touch(
         self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
     ) -> str:
-        """Let the current lease end so many seconds from now, whichever it is for None; returns
-        when that is."""
+        """Let the current lease end this many seconds from now, any lease if `lease` is None;
+        returns when that is."""
 
     def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         """Put a message back into its queue; with a lease, only under that one."""
@@ -91,10 +102,10 @@ class Access(Protocol):
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         """Remove a message; with a lease, only under that one."""
 
-    def peek(self, queue: QueueName, limit: int) -> Iterator[Message]:
+    def peek(self, queue: QueueName, limit: int) -> Iterator[ShownMessage]:
         """The oldest ready messages. Changes nothing."""
 
-    def peek_at(self, queue: QueueName, message_id: MessageId) -> Message:
+    def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
         """That message, whatever its state. Changes nothing."""
 
     def close(self) -> None: ...

@@ -1,48 +1,47 @@
-"""What a server answers, as `mqctl` shows it."""
+"""Messages in a server's answers, as `mqctl` shows them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from http.client import HTTPException, HTTPResponse, IncompleteRead
 from io import BytesIO
-from typing import Any, NoReturn
 
+from mq.client.blocking.exchange import Exchange
+from mq.client.errors import ClientError
+from mq.client.messages import unexpected
+from mq.client.wire import ServerAnswer
 from mq.config import DEFAULT_CONTENT_TYPE
-from mq.ctl.access import Counts, Message
+from mq.ctl.access import ShownMessage
 from mq.errors import CommandFailed, ExitCode, InvalidRequest
-from mq.ndjson import body_of
+from mq.lines.ndjson import body_of
 
 
-def counts_of(document: Mapping[str, Any]) -> Counts:
-    return Counts(*(document[name] for name in Counts._fields))
-
-
-def message_of(answer: HTTPResponse) -> Message:
-    """What the headers say of a message; the body is still to be read."""
-    count, lease = answer.headers.get("X-Receive-Count"), answer.headers.get("ETag")
-    message_id = header_of(answer, "X-Message-Id")
-    length = int(header_of(answer, "Content-Length"))
-    return Message(
+def message_of(exchange: Exchange) -> ShownMessage:
+    """What the head says of a message; the body is still to be read. Raises UnexpectedAnswer."""
+    head = exchange.head()
+    headers = head.headers
+    count, lease = headers.get("x-receive-count"), headers.get("etag")
+    message_id = header_of(head, "X-Message-Id")
+    length = int(header_of(head, "Content-Length"))
+    return ShownMessage(
         message_id=message_id,
-        state=answer.headers.get("X-State", "leased"),
+        state=headers.get("x-state", "leased"),
         lease=None if lease is None else lease.strip('"'),
         receive_count=None if count is None else int(count),
-        content_type=answer.headers.get("Content-Type", DEFAULT_CONTENT_TYPE),
-        published_at=header_of(answer, "X-Published-At"),
-        visible_at=answer.headers.get("X-Visible-At"),
+        content_type=headers.get("content-type", DEFAULT_CONTENT_TYPE),
+        published_at=header_of(head, "X-Published-At"),
+        visible_at=headers.get("x-visible-at"),
         length=length,
-        body=AnswerBody(answer, message_id, length),
-        is_damaged=answer.headers.get("X-Damaged") == "yes",
+        body=AnswerBody(exchange, message_id, length),
+        is_damaged=headers.get("x-damaged") == "yes",
     )
 
 
-def message_in(line: bytes) -> Message:
-    """A line of an answer in ndjson."""
+def message_in(line: bytes) -> ShownMessage:
+    """A line of an answer in ndjson. Raises UnexpectedAnswer."""
     try:
         found = json.loads(line)
         body = body_of(found)
-        return Message(
+        return ShownMessage(
             message_id=found["id"],
             state=found["state"],
             lease=None,
@@ -55,77 +54,43 @@ def message_in(line: bytes) -> Message:
             is_damaged=found.get("damaged", False),
         )
     except (ValueError, LookupError, TypeError, AttributeError, InvalidRequest):
-        not_of_mq("has a line that is no message")
+        raise unexpected("has a line that is not a message") from None
 
 
-def header_of(answer: HTTPResponse, name: str) -> str:
-    value = answer.headers.get(name)
+def header_of(answer: ServerAnswer, name: str) -> str:
+    """Raises UnexpectedAnswer."""
+    value = answer.headers.get(name.lower())
     if value is None:
-        not_of_mq(f"has no {name}")
+        raise unexpected(f"has no {name}")
     return value
-
-
-def not_of_mq(what: str) -> NoReturn:
-    raise CommandFailed(
-        ExitCode.UNAVAILABLE,
-        f"the answer {what}: it is not from a server of MQ; name another --url",
-    )
-
-
-def whole(answer: HTTPResponse) -> bytes:
-    """The body of an answer. Raises CommandFailed if it breaks off."""
-    try:
-        return answer.read()
-    except (OSError, HTTPException) as error:
-        broke_off(error)
-
-
-def lines_of(answer: HTTPResponse) -> Iterator[bytes]:
-    """The lines of an answer, one by one. Raises CommandFailed if it breaks off."""
-    try:
-        while line := answer.readline():
-            yield line
-    except (OSError, HTTPException) as error:
-        broke_off(error)
-    if answer.length:
-        broke_off(None)
-
-
-def broke_off(error: Exception | None) -> NoReturn:
-    raise CommandFailed(
-        ExitCode.UNAVAILABLE,
-        "the connection was closed within an answer of the server; what was asked for may be done "
-        "or not",
-    ) from error
 
 
 class AnswerBody:
     """The body of a message in an answer, read in pieces."""
 
-    def __init__(self, answer: HTTPResponse, message_id: str, length: int) -> None:
-        self._answer = answer
+    def __init__(self, exchange: Exchange, message_id: str, length: int) -> None:
+        self._exchange = exchange
         self._message_id = message_id
         self._length = length
         self._read = 0
 
     def read(self, size: int = -1, /) -> bytes:
         """Raises CommandFailed if the body ends early: half of it must not pass for all."""
-        error: Exception | None = None
+        chunk, error = b"", None
+        left = self._length - self._read
+        wanted = left if size < 0 else min(size, left)
         try:
-            # To http.client -1 is the end of the connection, None that of the answer.
-            chunk = self._answer.read(None if size < 0 else size)
-        except IncompleteRead as incomplete:
-            chunk, error = incomplete.partial, incomplete
-        except (OSError, HTTPException) as broken:
-            chunk, error = b"", broken
+            chunk = self._exchange.read(wanted) if wanted else b""
+        except ClientError as broken:
+            error = broken
         self._read += len(chunk)
-        if error is not None or (size != 0 and not chunk and self._read < self._length):
+        if len(chunk) < wanted:
             raise CommandFailed(
                 ExitCode.UNAVAILABLE,
                 f"the body of message {self._message_id} ended after {self._read} of "
-                f"{self._length} bytes; if it was received, it comes back when its lease ends",
+                f"{self._length} bytes; if it was received, it returns when its lease ends",
             ) from error
         return chunk
 
     def close(self) -> None:
-        self._answer.close()
+        self._exchange.close()

@@ -1,4 +1,4 @@
-"""What stands on the command line, parsed once."""
+"""The arguments of the command line, parsed once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,22 @@ from mq.names import MessageId, QueueName, parse_message_id, parse_queue_name
 _LEASE = re.compile(r'"?([0-9a-f]{16})"?')
 
 
-class Queue(click.ParamType[QueueName]):
+_MEANT = {"delete": "rm for a queue, ack for a message"}
+
+
+class Commands(click.Group):
+    """Names the command that was probably meant, where none has a similar name."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        meant = _MEANT.get(args[0])
+        if meant is not None:
+            ctx.fail(f"No such command {args[0]!r}. Use {meant}.")
+        return super().resolve_command(ctx, args)
+
+
+class QueueParam(click.ParamType[QueueName]):
     """A queue's name."""
 
     name = "queue"
@@ -28,7 +43,7 @@ class Queue(click.ParamType[QueueName]):
             self.fail(str(error), param, ctx)
 
 
-class Id(click.ParamType[MessageId]):
+class IdParam(click.ParamType[MessageId]):
     """A message's id."""
 
     name = "id"
@@ -42,7 +57,7 @@ class Id(click.ParamType[MessageId]):
             self.fail(str(error), param, ctx)
 
 
-class Lease(click.ParamType[int]):
+class LeaseParam(click.ParamType[int]):
     """An ETag as `recv` shows it, with or without its quotes."""
 
     name = "etag"
@@ -52,12 +67,12 @@ class Lease(click.ParamType[int]):
     ) -> int:
         match = _LEASE.fullmatch(str(value))
         if match is None or not int(match[1], 16):
-            self.fail(f"{value!r} is no lease; give the one that recv showed", param, ctx)
+            self.fail(f"{value!r} is not a lease; give the one that recv showed", param, ctx)
         return int(match[1], 16)
 
 
-class ContentType(click.ParamType[str]):
-    """What the server takes as the header."""
+class ContentTypeParam(click.ParamType[str]):
+    """A content type that the server accepts as the header."""
 
     name = "type"
 
@@ -69,7 +84,7 @@ class ContentType(click.ParamType[str]):
             text.isascii() and text.isprintable()
         ):
             self.fail(
-                f"{value!r} is no content type: it has 1 to {MAX_CONTENT_TYPE_BYTES} printable "
+                f"{value!r} is not a content type: give 1 to {MAX_CONTENT_TYPE_BYTES} printable "
                 "ASCII characters",
                 param,
                 ctx,

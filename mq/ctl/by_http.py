@@ -1,40 +1,30 @@
-"""The way over HTTP: the six endpoints, with the standard library alone."""
+"""The way over HTTP: the six endpoints, by the blocking client of `mq.client`."""
 
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import closing
-from http.client import HTTPException, HTTPResponse
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
-from mq.config import (
-    CHUNK_BYTES,
-    CTL_TIMEOUT_SECONDS,
-    MAX_FETCH_MESSAGES,
-    SMALL_BODY_BYTES,
-)
-from mq.connection import connection_to
-from mq.ctl.access import Counts, Message, Readable
-from mq.ctl.answers import (
-    counts_of,
-    header_of,
-    lines_of,
-    message_in,
-    message_of,
-    not_of_mq,
-    whole,
-)
-from mq.ctl.connect import Credentials, address_of, admin_url
-from mq.errors import CommandFailed, ExitCode
-from mq.names import MessageId, QueueName
-from mq.ndjson import MEDIA_TYPE
+from mq.client import operations
+from mq.client.blocking.exchange import Exchange
+from mq.client.errors import ClientError
+from mq.client.messages import counts_in, unexpected
+from mq.client.retries import ask
+from mq.client.wire import Operation, Request, ServerAnswer, query
+from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, SMALL_BODY_BYTES
+from mq.ctl.access import QueueCounts, Readable, ShownMessage
+from mq.ctl.answers import header_of, message_in, message_of
+from mq.ctl.connect import ClientCredentials, admin_url, failure_of, open_session
+from mq.lines.ndjson import MEDIA_TYPE, Line
+from mq.names import MessageId, QueueName, redriven_id
+
+T = TypeVar("T")
 
 _REDRIVE_SECONDS = 600.0
-"""How long a dead letter is hidden while it is published anew."""
-
-_EXIT_CODES = {404: ExitCode.NOT_FOUND, 503: ExitCode.TRY_AGAIN}
+"""How long a dead letter is hidden while it is published again."""
 
 
 class HttpAccess:
@@ -43,7 +33,7 @@ class HttpAccess:
     def __init__(
         self,
         url: str,
-        credentials: Credentials,
+        credentials: ClientCredentials,
         admin: str | None = None,
         flag: str = "--url",
     ) -> None:
@@ -53,35 +43,46 @@ class HttpAccess:
         self._credentials = credentials
         self._admin = admin
         self._flag = flag
-        address = address_of(self._url, credentials.cacert)
-        self._connection = connection_to(address, CTL_TIMEOUT_SECONDS)
-        self._last_answer: HTTPResponse | None = None
-        self._prefix = address.prefix
+        self._session = open_session(self._url, credentials)
+        self._message_under_way: Exchange | None = None
 
     def close(self) -> None:
-        self._connection.close()
+        self._close_message()
+        self._session.close()
 
-    def list_queues(self) -> list[Counts]:
-        url = admin_url(self._url, self._admin)
+    def _close_message(self) -> None:
+        """Forget the answer before, of which nothing more will be read."""
+        if self._message_under_way is not None:
+            self._message_under_way.close()
+
+    def list_queues(self) -> list[QueueCounts]:
+        url = admin_url(self._url, self._admin, self._credentials.cacert)
         with closing(HttpAccess(url, self._credentials, flag="--admin")) as admin:
-            answer = admin._ask("GET", "/queues")
-            try:
-                return [counts_of(document) for document in json.loads(whole(answer))]
-            except (ValueError, LookupError, TypeError):
-                not_of_mq("lists no queues")
+            return admin._list_queues()
 
-    def describe_queue(self, queue: QueueName) -> Counts:
-        answer = self._ask("GET", f"/{queue}")
-        try:
-            return counts_of(json.loads(whole(answer)))
-        except (ValueError, LookupError, TypeError):
-            not_of_mq("describes no queue")
+    def _list_queues(self) -> list[QueueCounts]:
+        with self._failures():
+            answer = self._ask(Request("GET", "/queues"))
+            try:
+                return [QueueCounts(*counts_in(document)) for document in json.loads(answer.body)]
+            except (ValueError, TypeError):
+                raise unexpected("lists no queues") from None
+
+    def describe_queue(self, queue: QueueName) -> QueueCounts:
+        return QueueCounts(*self._run(operations.count(self._session.context, queue)))
 
     def create_queue(self, queue: QueueName) -> bool:
-        return self._ask("PUT", f"/{queue}").status == 201
+        return self._run(operations.create_queue(self._session.context, queue))
+
+    def settings(self, queue: QueueName) -> dict[str, Any]:
+        return self._run(operations.read_settings(self._session.context, queue))
+
+    def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
+        self.settings(queue)  # PUT would make it
+        self._run(operations.create_queue(self._session.context, queue, changes))
 
     def delete_queue(self, queue: QueueName) -> None:
-        self._ask("DELETE", f"/{queue}")
+        self._run(operations.delete_queue(self._session.context, queue))
 
     def publish(
         self,
@@ -89,130 +90,129 @@ class HttpAccess:
         body: Readable,
         content_type: str | None,
         message_id: MessageId | None = None,
-        delay_seconds: float = 0.0,
+        delay_seconds: float | None = None,
     ) -> MessageId:
         first = body.read(SMALL_BODY_BYTES + 1)
         given = {"Content-Type": content_type, "X-Message-Id": message_id}
         headers = {name: value for name, value in given.items() if value is not None}
-        delay = f"?delay={delay_seconds:f}" if delay_seconds else ""
-        # An iterator is sent in chunks.
-        data = first if len(first) <= SMALL_BODY_BYTES else _chunks(first, body)
-        answer = self._ask("POST", f"/{queue}/messages{delay}", data, headers)
-        whole(answer)
-        return MessageId(header_of(answer, "X-Message-Id"))
+        target = f"/{queue}/messages{query(delay=delay_seconds)}"
+        is_small = len(first) <= SMALL_BODY_BYTES
+        request = Request("POST", target, first if is_small else b"", headers)
+        with self._opened(request, None if is_small else _chunks(first, body)) as exchange:
+            return MessageId(header_of(exchange.whole(), "X-Message-Id"))
 
     def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
-        headers = {"Content-Type": MEDIA_TYPE}
-        answer = self._ask("POST", f"/{queue}/messages?batch", lines, headers)
-        try:
-            return [MessageId(json.loads(line)["id"]) for line in whole(answer).splitlines()]
-        except (ValueError, LookupError, TypeError):
-            not_of_mq("has no ids")
+        return self._begin_batch(queue, lines)()
+
+    def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
+        from mq.lines.transfer import exported
+
+        return self._begin_batch(queue, b"".join(map(exported, lines)))
+
+    def _begin_batch(self, queue: QueueName, lines: bytes) -> Callable[[], list[MessageId]]:
+        target, headers = f"/{queue}/messages?batch", {"Content-Type": MEDIA_TYPE}
+        with self._failures():
+            exchange = self._session.begin(Request("POST", target, lines, headers))
+        return partial(self._end_batch, exchange)
+
+    def _end_batch(self, exchange: Exchange) -> list[MessageId]:
+        with self._failures(), exchange:
+            exchange.accepted()
+            answers = exchange.whole().body.splitlines()
+            try:
+                return [MessageId(json.loads(line)["id"]) for line in answers]
+            except (ValueError, LookupError, TypeError):
+                raise unexpected("has no ids") from None
 
     def receive(
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
-    ) -> Message | None:
-        asked = {"visibility": visibility_seconds, "wait": wait_seconds or None}
-        query = "&".join(f"{name}={value:f}" for name, value in asked.items() if value is not None)
-        self._be_patient(CTL_TIMEOUT_SECONDS + wait_seconds)
-        answer = self._ask("GET", f"/{queue}/messages?{query}")
-        if answer.status == 204:
-            return None
-        return message_of(answer)
+    ) -> ShownMessage | None:
+        asked = query(visibility=visibility_seconds, wait=wait_seconds or None)
+        return self._message(Request("GET", f"/{queue}/messages{asked}", wait_seconds=wait_seconds))
 
     def touch(
         self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
     ) -> str:
-        target = f"/{queue}/messages?id={message_id}&visibility={seconds:f}"
-        answer = self._ask("GET", target, headers={"If-Match": _etag(lease) or "*"})
-        # The answer carries the body, which nobody asked for here.
-        self._connection.close()
-        return header_of(answer, "X-Visible-At")
+        target = f"/{queue}/messages{query(id=message_id, visibility=seconds)}"
+        headers = _if_match(lease) or {"If-Match": "*"}
+        with self._failures():
+            # The answer has the body too, which is not needed here.
+            answer = self._ask(Request("GET", target, headers=headers, wants_body=False))
+            return header_of(answer, "X-Visible-At")
 
     def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
-        headers = {} if lease is None else {"If-Match": _etag(lease)}
-        self._ask("GET", f"/{queue}/messages?id={message_id}&visibility=0", headers=headers)
+        target = f"/{queue}/messages?id={message_id}&visibility=0"
+        with self._failures():
+            self._ask(Request("GET", target, headers=_if_match(lease)))
 
     def redrive(self, queue: QueueName, dead: QueueName) -> int:
-        """Each is published anew, with an id made of its old one: a second try after one that
+        """Each is published again, with an id made of its old one: a second try after one that
         broke off makes no second message."""
         self.describe_queue(queue)
         total = self.describe_queue(dead).ready
         moved = 0
-        with closing(HttpAccess(self._url, self._credentials)) as sender:
-            while moved < total and (found := self.receive(dead, _REDRIVE_SECONDS)) is not None:
-                origin = f"{dead}:{found.message_id}:{found.published_at}"
-                own_id = MessageId(str(uuid.uuid5(uuid.NAMESPACE_URL, origin)))
-                sender.publish(queue, found.body, found.content_type, own_id)
-                lease = None if found.lease is None else int(found.lease, 16)
-                self.remove(dead, MessageId(found.message_id), lease)
-                moved += 1
+        while moved < total and (found := self.receive(dead, _REDRIVE_SECONDS)) is not None:
+            with closing(found.body):
+                own_id = redriven_id(dead, found.message_id, found.published_at)
+                self.publish(queue, found.body, found.content_type, own_id)
+            lease = None if found.lease is None else int(found.lease, 16)
+            self.remove(dead, MessageId(found.message_id), lease)
+            moved += 1
         return moved
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
-        headers = {} if lease is None else {"If-Match": _etag(lease)}
-        self._ask("DELETE", f"/{queue}/messages/{message_id}", headers=headers)
+        target = f"/{queue}/messages/{message_id}"
+        with self._failures():
+            self._ask(Request("DELETE", target, headers=_if_match(lease)))
 
-    def peek(self, queue: QueueName, limit: int) -> Iterator[Message]:
+    def peek(self, queue: QueueName, limit: int) -> Iterator[ShownMessage]:
         shown, behind = 0, ""
         while shown < limit:
             most, shown_before = min(limit - shown, MAX_FETCH_MESSAGES), shown
-            answer = self._ask("GET", f"/{queue}/messages?peek&max={most}{behind}")
-            for line in lines_of(answer):
-                message = message_in(line)
-                yield message
-                shown, behind = shown + 1, f"&after={message.message_id}"
+            request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}")
+            with self._opened(request) as exchange:
+                for message in map(message_in, exchange.lines()):
+                    yield message
+                    shown, behind = shown + 1, f"&after={message.message_id}"
             if shown == shown_before:
                 break
 
-    def peek_at(self, queue: QueueName, message_id: MessageId) -> Message:
-        return message_of(self._ask("GET", f"/{queue}/messages?peek&id={message_id}"))
+    def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
+        message = self._message(Request("GET", f"/{queue}/messages?peek&id={message_id}"))
+        if message is None:
+            raise failure_of(unexpected("has no message"), self._url, self._flag)
+        return message
 
-    def _be_patient(self, seconds: float) -> None:
-        """On the connection that is there, or the next one."""
-        self._connection.timeout = seconds
-        if self._connection.sock is not None:
-            self._connection.sock.settimeout(seconds)
+    def _message(self, request: Request) -> ShownMessage | None:
+        """The message of an answer, whose body is still to be read, before the next one."""
+        self._close_message()
+        with self._failures():
+            exchange = self._message_under_way = self._session.begin(request)
+            return None if exchange.accepted().status == 204 else message_of(exchange)
 
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        body: bytes | Iterator[bytes] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> HTTPResponse:
-        """Send a request; returns the answer if it is a success. Raises CommandFailed."""
+    def _ask(self, request: Request) -> ServerAnswer:
+        return self._session.run(ask(self._session.context, request))
+
+    def _run(self, operation: Operation[T]) -> T:
+        with self._failures():
+            return self._session.run(operation)
+
+    @contextmanager
+    def _opened(
+        self, request: Request, chunks: Iterator[bytes] | None = None
+    ) -> Iterator[Exchange]:
+        """A request that was accepted, and its answer to be read."""
+        with self._failures(), self._session.begin(request, chunks) as exchange:
+            exchange.accepted()
+            yield exchange
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Errors of the client as CommandFailed."""
         try:
-            if self._last_answer is not None:
-                # The connection is free once that is read to its end.
-                self._last_answer.read()
-            try:
-                sent = {**self._credentials.headers, **(headers or {})}
-                self._connection.request(method, self._prefix + path, body, sent)
-            except (BrokenPipeError, ConnectionResetError):
-                # Perhaps it has answered before the end of the body, and closed.
-                pass
-            self._last_answer = answer = self._connection.getresponse()
-            if not 200 <= answer.status < 300:
-                self._refuse(answer)
-        except (OSError, HTTPException) as error:
-            raise CommandFailed(
-                ExitCode.UNAVAILABLE,
-                f"{self._url} does not answer: {_why(error)}; start mq there, name another "
-                f"{self._flag}, or work on the folders with --root",
-            ) from error
-        return answer
-
-    def _refuse(self, answer: HTTPResponse) -> NoReturn:
-        """Raise what the server says."""
-        try:
-            detail = str(json.loads(answer.read(CHUNK_BYTES))["detail"])
-        except (ValueError, LookupError, TypeError):
-            not_of_mq(f"is {answer.status} {answer.reason} without a reason")
-        if answer.status == 401:
-            detail += "; mqctl takes it from --token-file"
-        other = ExitCode.REFUSED if answer.status < 500 else ExitCode.UNAVAILABLE
-        raise CommandFailed(_EXIT_CODES.get(answer.status, other), detail)
+            yield
+        except ClientError as error:
+            raise failure_of(error, self._url, self._flag) from error
 
 
 def _chunks(first: bytes, rest: Readable) -> Iterator[bytes]:
@@ -222,9 +222,5 @@ def _chunks(first: bytes, rest: Readable) -> Iterator[bytes]:
         chunk = rest.read(CHUNK_BYTES)
 
 
-def _etag(lease: int | None) -> str:
-    return "" if lease is None else f'"{lease:016x}"'
-
-
-def _why(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error or type(error).__name__)
+def _if_match(lease: int | None) -> dict[str, str]:
+    return {} if lease is None else {"If-Match": f'"{lease:016x}"'}

@@ -1,58 +1,51 @@
-"""The way without a server: the store's own operations on the folders, beside whoever else works
-on them."""
+"""The way without a server: the store's own operations on the folders, beside other processes that
+work on them."""
 
 from __future__ import annotations
 
 import io
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
+from mq.commit.operation import unavailable
 from mq.config import (
-    BUSY_WAIT_SECONDS,
     CHUNK_BYTES,
     DEFAULT_CONTENT_TYPE,
-    OWN_ID_WAIT_SECONDS,
+    SECOND_NS,
     SMALL_BODY_BYTES,
     ServerConfig,
 )
-from mq.ctl.access import Counts, Message, Readable
-from mq.ctl.batches import publish_batch
-from mq.ctl.look import count_queue, count_queues, find_message, oldest_messages
+from mq.ctl.access import QueueCounts, Readable, ShownMessage
+from mq.ctl.inspect import count_queue, count_queues, find_message, oldest_messages
 from mq.ctl.runner import Runner
-from mq.errors import BodyTooLarge, StoreUnavailable
-from mq.lifecycle import Folder
+from mq.errors import BodyTooLarge
+from mq.lifecycle import Actor, Folder
+from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
-from mq.operation import Operation, unavailable
 from mq.spool.files import Files
 from mq.spool.folders import Spool
-from mq.spool.listing import list_queue
 from mq.spool.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.store import by_id, queues
-from mq.store.bodies import is_whole
+from mq.store.batch import Entry, publish_batch
 from mq.store.by_id import Guard
-from mq.store.lease import Received, set_aside_leased
+from mq.store.lease import Received
 from mq.store.own_id import publish_own
-from mq.store.publish import Draft, Published, check_publish, publish
+from mq.store.publish import Draft, check_publish, publish
 from mq.store.receive import receive
 from mq.store.redrive import redrive
 from mq.store.remove import remove, remove_leased
-from mq.store.workspace import Retry
-from mq.web.times import rfc3339
-
-T = TypeVar("T")
-
-_TRIES = 4
-"""How often an operation is run again after what it asked for was done."""
+from mq.store.settings import change_settings, settings_of
+from mq.times import rfc3339
+from mq.web.batch_lines import draft_of, parse_batch
 
 _DEFAULTS = ServerConfig()
-_NS = 1_000_000_000
 
 
 class RootAccess:
@@ -68,7 +61,7 @@ class RootAccess:
 
     @cached_property
     def _spool(self) -> Spool:
-        spool = visit_root(self._root, self._files)
+        spool = visit_root(self._root, self._files, Actor.SERVER)
         self._opened.callback(spool.close)
         return spool
 
@@ -78,11 +71,11 @@ class RootAccess:
         self._opened.callback(runner.close)
         return runner
 
-    def list_queues(self) -> list[Counts]:
+    def list_queues(self) -> list[QueueCounts]:
         with _disk_errors():
             return count_queues(self._spool)
 
-    def describe_queue(self, queue: QueueName) -> Counts:
+    def describe_queue(self, queue: QueueName) -> QueueCounts:
         with _disk_errors():
             return count_queue(self._spool, queue)
 
@@ -90,20 +83,18 @@ class RootAccess:
         """Makes the root too, where nothing is yet."""
         if _is_unused(self._root):
             open_root(self._root, _DEFAULTS.mode, self._files)[0].close()
-        for _ in range(_TRIES):
-            made = self._runner.run(queues.create_queue(self._runner.work, queue))
-            if not isinstance(made, Retry):
-                return made
-            self._finish_deletion(queue)
-        raise StoreUnavailable(f"queue {queue} is being deleted by somebody else; try again")
+        return self._runner.run(queues.create_queue(self._runner.work, queue))
+
+    def settings(self, queue: QueueName) -> dict[str, Any]:
+        with _disk_errors():
+            return dict(settings_of(self._spool, queue).document())
+
+    def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
+        self._runner.run(change_settings(self._runner.work, queue, changes))
 
     def delete_queue(self, queue: QueueName) -> None:
-        for _ in range(_TRIES):
-            retry = self._runner.run(queues.begin_deletion(self._runner.work, queue))
-            self._finish_deletion(queue)
-            if retry is None:
-                return
-        raise StoreUnavailable(f"queue {queue} is being deleted by somebody else; try again")
+        self._runner.run(queues.begin_deletion(self._runner.work, queue))
+        self._runner.call(finish_deletion, self._spool, queue)
 
     def publish(
         self,
@@ -111,9 +102,9 @@ class RootAccess:
         body: Readable,
         content_type: str | None,
         message_id: MessageId | None = None,
-        delay_seconds: float = 0.0,
+        delay_seconds: float | None = None,
     ) -> MessageId:
-        work, delay_ns = self._runner.work, int(delay_seconds * _NS)
+        work, delay_ns = self._runner.work, _ns(delay_seconds)
         self._runner.run(check_publish(work, queue))
         first = body.read(SMALL_BODY_BYTES + 1)
         if len(first) <= SMALL_BODY_BYTES:
@@ -131,21 +122,25 @@ class RootAccess:
             self._files.close(fd)
 
     def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
-        return publish_batch(self._runner, queue, lines)
+        return self._publish_entries(queue, parse_batch(lines, _DEFAULTS.max_body_bytes))
+
+    def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
+        """All of it is done in the end: there is no other process to do it meanwhile."""
+        numbered = enumerate(lines, 1)
+        entries = [Entry(number, draft_of(line)) for number, line in numbered]
+        return partial(self._publish_entries, queue, entries)
+
+    def _publish_entries(self, queue: QueueName, entries: Sequence[Entry]) -> list[MessageId]:
+        published = self._runner.run(publish_batch(self._runner.work, queue, entries))
+        return [each.message_id for each in published]
 
     def _publish(self, queue: QueueName, draft: Draft) -> MessageId:
         operation = publish if draft.message_id is None else publish_own
-        deadline = time.monotonic() + OWN_ID_WAIT_SECONDS
-        while time.monotonic() < deadline:
-            published = self._runner.run(operation(self._runner.work, queue, draft))
-            if isinstance(published, Published):
-                return published.message_id
-            time.sleep(0.005)
-        raise StoreUnavailable(f"message {draft.message_id} is just being published; try again")
+        return self._runner.run(operation(self._runner.work, queue, draft)).message_id
 
     def receive(
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
-    ) -> Message | None:
+    ) -> ShownMessage | None:
         deadline = time.monotonic() + wait_seconds
         while True:
             message = self._receive_now(queue, visibility_seconds)
@@ -154,86 +149,45 @@ class RootAccess:
                 return message
             self._runner.wait(left)
 
-    def _receive_now(self, queue: QueueName, visibility_seconds: float | None) -> Message | None:
-        seconds = _DEFAULTS.visibility_seconds if visibility_seconds is None else visibility_seconds
-        work = self._runner.work
-        for _ in range(_TRIES):
-            taken = self._runner.run(receive(work, queue, int(seconds * _NS)))
-            if taken is Retry.LIST:
-                self._list(queue)
-            elif not isinstance(taken, Received):
-                return None
-            elif taken.fd < 0 or self._is_whole(taken):
-                return _message(taken)
-            else:
-                taken.close(self._files)
-                self._runner.run(set_aside_leased(work, taken))
-        return None
+    def _receive_now(
+        self, queue: QueueName, visibility_seconds: float | None
+    ) -> ShownMessage | None:
+        taken = self._runner.run(receive(self._runner.work, queue, _ns(visibility_seconds)))
+        return None if taken is None else _message(taken)
 
     def touch(
         self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
     ) -> str:
         guard = Guard(frozenset(), is_any=True) if lease is None else Guard(frozenset({lease}))
-        work, visibility_ns = self._runner.work, int(seconds * _NS)
-        taken = self._until_free(
-            message_id, lambda: by_id.take(work, queue, message_id, visibility_ns, guard)
-        )
+        work, visibility_ns = self._runner.work, int(seconds * SECOND_NS)
+        taken = self._runner.run(by_id.take(work, queue, message_id, visibility_ns, guard))
         taken.close(self._files)
         return rfc3339(taken.visible_ns)
 
     def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         guard = None if lease is None else Guard(frozenset({lease}))
-        work = self._runner.work
-        self._until_free(message_id, lambda: by_id.release(work, queue, message_id, guard))
+        self._runner.run(by_id.release(self._runner.work, queue, message_id, guard))
 
     def redrive(self, queue: QueueName, dead: QueueName) -> int:
         moved = 0
         while batch := self._runner.run(redrive(self._runner.work, queue, dead)):
-            if isinstance(batch, Retry):
-                self._list(dead)
-            else:
-                moved += batch
+            moved += batch
         return moved
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         work = self._runner.work
         if lease is None:
             self._runner.run(remove(work, queue, message_id))
-            return
-        leases = frozenset({lease})
-        self._until_free(message_id, lambda: remove_leased(work, queue, message_id, leases))
+        else:
+            self._runner.run(remove_leased(work, queue, message_id, frozenset({lease})))
 
-    def _until_free(self, message_id: MessageId, make: Callable[[], Operation[T | Retry]]) -> T:
-        """Run an operation again while somebody else holds the message's lock."""
-        deadline = time.monotonic() + BUSY_WAIT_SECONDS
-        while isinstance(outcome := self._runner.run(make()), Retry):
-            if time.monotonic() > deadline:
-                raise StoreUnavailable(f"message {message_id} is held by somebody else; try again")
-            time.sleep(0.002)
-        return outcome
-
-    def peek(self, queue: QueueName, limit: int) -> Iterator[Message]:
+    def peek(self, queue: QueueName, limit: int) -> Iterator[ShownMessage]:
         with _disk_errors():
             yield from oldest_messages(self._spool, queue, limit)
 
-    def peek_at(self, queue: QueueName, message_id: MessageId) -> Message:
+    def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
         with _disk_errors():
             return find_message(self._spool, queue, message_id)
-
-    def _finish_deletion(self, queue: QueueName) -> None:
-        with _disk_errors():
-            finish_deletion(self._spool, queue)
-
-    def _list(self, queue: QueueName) -> None:
-        """Read the queue's index from its folder, as a server does."""
-        ready = self._runner.run(queues.begin_listing(self._runner.work, queue))
-        with _disk_errors():
-            listing = list_queue(self._spool, queue, ready.__contains__)
-        self._runner.run(queues.end_listing(ready, listing))
-
-    def _is_whole(self, received: Received) -> bool:
-        with _disk_errors():
-            return is_whole(self._files, received)
 
     def _upload(self, fd: int, first: bytes, rest: Readable, content_type: str | None) -> Draft:
         """Write and sync a large body. Raises BodyTooLarge."""
@@ -250,8 +204,12 @@ class RootAccess:
         return Draft(length, crc32, content_type, None, fd)
 
 
+def _ns(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * SECOND_NS)
+
+
 def _is_unused(root: Path) -> bool:
-    """Missing or empty. Whoever opens it says what else may be wrong with it."""
+    """Whether it is missing or empty. The code that opens it says what else may be wrong."""
     try:
         return not any(root.iterdir())
     except FileNotFoundError:
@@ -260,9 +218,9 @@ def _is_unused(root: Path) -> bool:
         return False
 
 
-def _message(received: Received) -> Message:
+def _message(received: Received) -> ShownMessage:
     body = io.FileIO(received.fd) if received.body is None else io.BytesIO(received.body)
-    return Message(
+    return ShownMessage(
         message_id=received.message_id,
         state="leased",
         lease=f"{received.lease:016x}",

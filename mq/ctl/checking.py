@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from mq.ctl.owner import become_owner
+from mq.command.stdout import printable
+from mq.ctl.run_as_owner import become_owner
 from mq.ctl.settings import Settings
-from mq.ctl.show import printable
 from mq.errors import CommandFailed, ExitCode
 from mq.fsck.check import Check, Treatment
 from mq.fsck.suspect import Finding
@@ -20,7 +20,7 @@ from mq.spool.files import Files
 
 _CLEAR_LINE = "\r\x1b[K"
 _SHOW_EVERY = 500
-"""So many names."""
+"""The number of names."""
 
 
 def check_and_print(root: Path, treat: Treatment, settings: Settings) -> int:

@@ -1,4 +1,4 @@
-"""The commands, defined once for both ways in."""
+"""The commands of mqctl, defined once for HTTP and for the folders."""
 
 from __future__ import annotations
 
@@ -12,34 +12,40 @@ from typing import BinaryIO
 import click
 
 from mq import __version__
-from mq.command import Seconds, exit_codes_text
+from mq.command.flags import Seconds, exit_codes_text
 from mq.config import (
     MAX_BATCH_BYTES,
     MAX_DELAY_SECONDS,
     MAX_VISIBILITY_SECONDS,
     MAX_WAIT_SECONDS,
 )
-from mq.ctl import show
-from mq.ctl.access import Counts
-from mq.ctl.arguments import ContentType, Id, Lease, Queue, Source
+from mq.ctl import display
+from mq.ctl.access import QueueCounts
+from mq.ctl.arguments import Commands, ContentTypeParam, IdParam, LeaseParam, QueueParam, Source
 from mq.ctl.leases import redrive, release, touch
+from mq.ctl.queue_settings import set_settings, settings_text
 from mq.ctl.settings import Settings, everywhere, opened, require_root, settings_of
 from mq.ctl.transfer import export_queue, import_queue
 from mq.errors import CTL_EXIT_CODES, BodyTooLarge, CommandFailed, ExitCode
 from mq.names import MessageId, QueueName
 
-_queue = click.argument("queue", type=Queue())
+_queue = click.argument("queue", type=QueueParam())
+_raw = click.option(
+    "--raw", is_flag=True, help="Write control characters of a body to a terminal too."
+)
 
 
-@click.group(name="mqctl", invoke_without_command=True, epilog=exit_codes_text(CTL_EXIT_CODES))
+@click.group(
+    name="mqctl", cls=Commands, invoke_without_command=True, epilog=exit_codes_text(CTL_EXIT_CODES)
+)
 @everywhere
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def mqctl(context: click.Context) -> None:
-    """Work with the queues of MQ: over HTTP, or with --root directly on the folders, beside
-    running servers or with none.
+    """Use the queues of MQ over HTTP, or with --root directly on the folders, beside running
+    servers or without any.
 
-    --url, --root and --json may stand before or behind the command.
+    You may give --url, --root and --json before or after the command.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help(), err=True)
@@ -47,14 +53,15 @@ def mqctl(context: click.Context) -> None:
 
 
 @mqctl.command()
-@click.option("--admin", envvar="MQ_ADMIN", show_envvar=True, metavar="HOST:PORT",
-              help="The server's admin listener, which knows all queues. [default: port 8081 of "
-              "the host in --url]")  # fmt: skip
+@click.option("--admin", envvar="MQCTL_ADMIN", show_envvar=True, metavar="HOST:PORT",
+              help="The server's admin listener, which knows all queues; may be a URL.  "
+              "[default: MQ_ADMIN, or with --url port 8081 of its host]")  # fmt: skip
 @everywhere
 @click.pass_context
 def ls(context: click.Context, admin: str | None) -> None:
     """List the queues and count their messages."""
-    settings = settings_of(context)._replace(admin=admin)
+    settings = settings_of(context)
+    settings = settings._replace(admin=admin or settings.admin)
     with opened(settings) as access:
         _print_counts(settings, access.list_queues())
 
@@ -64,10 +71,16 @@ def ls(context: click.Context, admin: str | None) -> None:
 @everywhere
 @click.pass_context
 def info(context: click.Context, queue: QueueName) -> None:
-    """Count a queue's messages by state."""
+    """Count a queue's messages by state, and show its settings."""
     settings = settings_of(context)
     with opened(settings) as access:
-        _print_counts(settings, [access.describe_queue(queue)])
+        counts, found = access.describe_queue(queue), access.settings(queue)
+    if settings.as_json:
+        click.echo(json.dumps(counts._asdict() | {"settings": found}))
+        return
+    click.echo(display.counts_table([counts]))
+    if found:
+        click.echo(settings_text(found))
 
 
 @mqctl.command()
@@ -75,12 +88,12 @@ def info(context: click.Context, queue: QueueName) -> None:
 @everywhere
 @click.pass_context
 def create(context: click.Context, queue: QueueName) -> None:
-    """Make a queue. With --root also the root, where nothing is yet."""
+    """Make a queue. With --root also make the root, if it is missing or empty."""
     settings = settings_of(context)
     with opened(settings) as access:
         created = access.create_queue(queue)
     text = f"{'created' if created else 'existed'} {queue}"
-    show.say(settings.as_json, {"queue": queue, "created": created}, text)
+    display.say(settings.as_json, {"queue": queue, "created": created}, text)
 
 
 @mqctl.command()
@@ -89,28 +102,29 @@ def create(context: click.Context, queue: QueueName) -> None:
 @everywhere
 @click.pass_context
 def rm(context: click.Context, queue: QueueName, yes: bool) -> None:
-    """Delete a queue. All its messages go with it, leased and delayed ones too."""
+    """Delete a queue with all its messages, including leased and delayed ones."""
     settings = settings_of(context)
     if not yes and not sys.stdin.isatty():
-        raise click.UsageError("rm asks before it deletes, and there is nobody to ask: give --yes")
+        raise click.UsageError("rm asks before it deletes, but there is no terminal: give --yes")
     with opened(settings) as access:
         if not yes:
             _ask(access.describe_queue(queue))
         access.delete_queue(queue)
-    show.say(settings.as_json, {"queue": queue, "deleted": True}, f"deleted {queue}")
+    display.say(settings.as_json, {"queue": queue, "deleted": True}, f"deleted {queue}")
 
 
 @mqctl.command()
 @_queue
 @click.argument("body", required=False)
 @click.option("-f", "--file", "file", type=click.File("rb"), help="Send this file; - is stdin.")
-@click.option("--content-type", type=ContentType(), help="What the body is, as text/plain.")
-@click.option("--id", "message_id", type=Id(),
-              help="Publish under this id, once however often it is sent.")  # fmt: skip
-@click.option("--delay", "delay_seconds", type=Seconds(0, MAX_DELAY_SECONDS), default=0.0,
-              help="Seconds for which the message is hidden.")  # fmt: skip
+@click.option("--content-type", type=ContentTypeParam(),
+              help="What the body is, for example text/plain.")  # fmt: skip
+@click.option("--id", "message_id", type=IdParam(),
+              help="Publish under this id, once however often you send it.")  # fmt: skip
+@click.option("--delay", "delay_seconds", type=Seconds(0, MAX_DELAY_SECONDS),
+              help="Seconds for which it is hidden.  [default: the queue's setting]")  # fmt: skip
 @click.option("--batch", "is_batch", is_flag=True,
-              help="Publish a line a message, as {\"body\": \"text\"}, all or none.")  # fmt: skip
+              help="Publish a message a line, as {\"body\": \"text\"}, all or none.")  # fmt: skip
 @everywhere
 @click.pass_context
 def send(
@@ -121,15 +135,18 @@ def send(
     file: BinaryIO | None,
     content_type: str | None,
     message_id: MessageId | None,
-    delay_seconds: float,
+    delay_seconds: float | None,
     is_batch: bool,
 ) -> None:
     """Publish a message: BODY, a file, or stdin. Prints its id."""
     settings = settings_of(context)
-    if is_batch and (content_type is not None or message_id is not None or delay_seconds):
-        raise click.UsageError("in a batch --content-type, --id and --delay stand in each line")
+    if is_batch and (content_type is not None or message_id or delay_seconds is not None):
+        raise click.UsageError(
+            "--content-type, --id and --delay do not go with --batch; give content_type, id and "
+            "delay in each line"
+        )
     if body is not None and file is not None:
-        raise click.UsageError("BODY and --file are two bodies; give one")
+        raise click.UsageError("BODY and --file are two bodies; give only one")
     source = io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
     with opened(settings) as access:
         if is_batch:
@@ -140,34 +157,38 @@ def send(
         else:
             ids = [access.publish(queue, Source(source), content_type, message_id, delay_seconds)]
     for sent in ids:
-        show.say(settings.as_json, {"queue": queue, "id": sent}, sent)
+        display.say(settings.as_json, {"queue": queue, "id": sent}, sent)
 
 
 @mqctl.command()
 @_queue
-@click.option("--visibility", "visibility_seconds", help="Seconds until it comes back unless it is "
-              "acknowledged.  [default: the server's, with --root 30]",
+@click.option("--visibility", "visibility_seconds", help="Seconds until the message returns unless "
+              "you acknowledge it.  [default: the server's, with --root 30]",
               type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True))  # fmt: skip
 @click.option("--wait", "wait_seconds", type=Seconds(0, MAX_WAIT_SECONDS), default=0.0,
               help="Seconds to wait for a message if there is none.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False, readable=False),
               help="Write the body to this file in place of stdout.")  # fmt: skip
+@_raw
 @everywhere
 @click.pass_context
 def recv(
     context: click.Context,
+    *,
     queue: QueueName,
     visibility_seconds: float | None,
     wait_seconds: float,
     output: Path | None,
+    raw: bool,
 ) -> None:
     """Receive the oldest message. Body on stdout, receipt (id, lease, count) on stderr.
 
-    It is hidden from others until its visibility timeout is over, or removed for good by `ack`.
+    The message is hidden from others until its visibility timeout is over. `ack` removes it for
+    good.
     """
     settings = settings_of(context)
-    put = show.write_document if settings.as_json else show.write_body
-    with show.output_to(output) as write, opened(settings) as access:
+    put = display.write_document if settings.as_json else display.write_body
+    with display.output_to(output, raw) as write, opened(settings) as access:
         message = access.receive(queue, visibility_seconds, wait_seconds)
         if message is None:
             context.exit(ExitCode.EMPTY)
@@ -176,21 +197,21 @@ def recv(
 
 @mqctl.command()
 @_queue
-@click.argument("ids", metavar="ID...", type=Id(), nargs=-1, required=True)
-@click.option("--lease", type=Lease(), help="Only under this lease, as recv showed it.")
+@click.argument("ids", metavar="ID...", type=IdParam(), nargs=-1, required=True)
+@click.option("--lease", type=LeaseParam(), help="Only under this lease, as recv showed it.")
 @everywhere
 @click.pass_context
 def ack(
     context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], lease: int | None
 ) -> None:
-    """Remove messages for good, whatever their state. One that cannot be removed ends it."""
+    """Remove messages for good, whatever their state. Stops at one that cannot be removed."""
     settings = settings_of(context)
     if lease is not None and len(ids) > 1:
-        raise click.UsageError("a lease is that of one message; give one ID with it")
+        raise click.UsageError("--lease belongs to one message; give exactly one ID with it")
     with opened(settings) as access:
         for message_id in ids:
             access.remove(queue, message_id, lease)
-            show.say(
+            display.say(
                 settings.as_json,
                 {"queue": queue, "id": message_id, "removed": True},
                 f"removed {message_id}",
@@ -199,27 +220,28 @@ def ack(
 
 @mqctl.command()
 @_queue
-@click.argument("message_id", metavar="[ID]", type=Id(), required=False)
+@click.argument("message_id", metavar="[ID]", type=IdParam(), required=False)
 @click.option("-n", "--max", "limit", type=click.IntRange(1), default=10, show_default=True,
-              help="How many messages to show at the most.")  # fmt: skip
+              help="How many messages to show at most.")  # fmt: skip
+@_raw
 @everywhere
 @click.pass_context
 def peek(
-    context: click.Context, queue: QueueName, message_id: MessageId | None, limit: int
+    context: click.Context, queue: QueueName, message_id: MessageId | None, limit: int, raw: bool
 ) -> None:
     """Look at messages and change nothing.
 
-    Without ID a line for each of the oldest ready ones; with ID the body of that one, in whatever
-    state, and its receipt on stderr.
+    Without ID, print a line for each of the oldest ready messages. With ID, print the body of that
+    message, whatever its state, and its receipt on stderr.
     """
     settings = settings_of(context)
-    with opened(settings) as access, show.output_to(None) as write:
+    with opened(settings) as access, display.output_to(None, raw) as write:
         if message_id is not None:
             messages = iter([access.peek_at(queue, message_id)])
-            put = show.write_document if settings.as_json else show.write_body
+            put = display.write_document if settings.as_json else display.write_body
         else:
             messages = access.peek(queue, limit)
-            put = show.write_document if settings.as_json else show.write_line
+            put = display.write_document if settings.as_json else display.write_line
         shown = 0
         for message in messages:
             put(message, write)
@@ -233,10 +255,10 @@ def peek(
 @everywhere
 @click.pass_context
 def fsck(context: click.Context, repair: bool) -> None:
-    """Check the folders, and mend them. With --root only.
+    """Check the folders, and mend them. Only with --root.
 
-    Safe beside running servers. One line for each finding, none if all is well; exits with 1 while
-    findings remain.
+    You may run it beside servers. It prints one line for each finding, nothing if all is well, and
+    exits with 1 while findings remain.
     """
     settings = settings_of(context)
     root = require_root(settings, "fsck")
@@ -247,6 +269,7 @@ def fsck(context: click.Context, repair: bool) -> None:
         context.exit(ExitCode.FINDINGS)
 
 
+mqctl.add_command(set_settings)
 mqctl.add_command(release)
 mqctl.add_command(touch)
 mqctl.add_command(redrive)
@@ -256,15 +279,15 @@ mqctl.add_command(export_queue)
 mqctl.add_command(import_queue)
 
 
-def _ask(counts: Counts) -> None:
+def _ask(counts: QueueCounts) -> None:
     total = counts.ready + counts.leased + counts.delayed
     if not click.confirm(f"Delete queue {counts.queue} with {total} messages?", err=True):
         raise CommandFailed(ExitCode.REFUSED, f"queue {counts.queue} was not deleted")
 
 
-def _print_counts(settings: Settings, queues: list[Counts]) -> None:
+def _print_counts(settings: Settings, queues: list[QueueCounts]) -> None:
     if settings.as_json:
         for counts in queues:
             click.echo(json.dumps(counts._asdict()))
     elif queues:
-        click.echo(show.counts_table(queues))
+        click.echo(display.counts_table(queues))

@@ -1,60 +1,50 @@
-"""Where a server is, and what it is shown."""
+"""Where a server is, which credentials it gets, and how `mqctl` reports what it answers."""
 
 from __future__ import annotations
 
-import re
+import logging
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from mq.config import DEFAULT_ADMIN
-from mq.connection import Address, parse_url
+import click
+
+from mq.client.blocking.session import Session
+from mq.client.connection import ServerAddress, parse_url, reason_of
+from mq.client.errors import ClientError, NoAnswer, UnexpectedAnswer
+from mq.client.problems import NO_TYPE
+from mq.client.token import Token
+from mq.config import CLIENT_TIMEOUT_SECONDS, DEFAULT_ADMIN
 from mq.errors import CommandFailed, ExitCode
 
 _UNIX = "unix:"
-_TOKEN = re.compile(r"[!-~]+")
-_MAX_TOKEN_FILE_BYTES = 8192
+
+_EXIT_CODES = {404: ExitCode.NOT_FOUND, 503: ExitCode.TRY_AGAIN}
 
 
-class Credentials(NamedTuple):
-    """What a server is shown, and by whom its certificate must be signed; None for the system's
-    own authorities."""
+class ClientCredentials(NamedTuple):
+    """What a server is shown, a token or a file that holds it, and by whom its certificate must be
+    signed; None for the system's own authorities."""
 
     token: str | None = None
+    token_file: Path | None = None
     cacert: Path | None = None
 
-    @property
-    def headers(self) -> dict[str, str]:
-        return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+
+def open_session(url: str, credentials: ClientCredentials) -> Session:
+    """Sends nothing yet, and each request only once: the person at the terminal sees the outcome.
+    Raises CommandFailed."""
+    address = _address_of(url, credentials.cacert)
+    token = _token_for(address, credentials)
+    _show_warnings()
+    return Session(address, token, CLIENT_TIMEOUT_SECONDS, retry_seconds=0.0)
 
 
-def read_token(path: Path) -> str:
-    """The one token of a file. Raises CommandFailed, which does not show what is in it."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MAX_TOKEN_FILE_BYTES).decode("ascii", "replace").strip()
-    except OSError as error:
-        raise CommandFailed(
-            ExitCode.USAGE, f"token file {path}: {error.strerror or error}"
-        ) from error
-    return check_token(text, f"token file {path}")
-
-
-def check_token(text: str, origin: str) -> str:
-    """Raises CommandFailed if it cannot stand in a header."""
-    if not _TOKEN.fullmatch(text):
-        raise CommandFailed(
-            ExitCode.USAGE, f"{origin}: there is not one token in it, of printable characters alone"
-        )
-    return text
-
-
-def address_of(url: str, cacert: Path | None) -> Address:
-    """Raises CommandFailed."""
+def _address_of(url: str, cacert: Path | None) -> ServerAddress:
     try:
         address = parse_url(url, None, cacert)
         if address.socket_path is not None and not address.socket_path.startswith("/"):
-            raise ValueError(f"{url!r} is no whole path of a socket; write it like unix:/PATH")
+            raise ValueError(f"{url!r} is not an absolute socket path; write it like unix:/PATH")
         return address
     except ValueError as error:
         raise CommandFailed(ExitCode.USAGE, str(error)) from None
@@ -64,13 +54,65 @@ def address_of(url: str, cacert: Path | None) -> Address:
         ) from error
 
 
-def admin_url(url: str, admin: str | None) -> str:
+def _token_for(address: ServerAddress, credentials: ClientCredentials) -> Token:
+    """No message shows what is in a file. The variables of `mq.client` are not those of `mqctl`."""
+    token, token_file, _ = credentials
+    try:
+        return Token(token if token_file is None else None, token_file, address, variables={})
+    except ValueError as error:
+        text = str(error) if token_file is not None else f"MQCTL_TOKEN: {error}"
+        raise CommandFailed(ExitCode.USAGE, text) from None
+    except OSError as error:
+        raise CommandFailed(
+            ExitCode.USAGE, f"token file {token_file}: {error.strerror or error}"
+        ) from error
+
+
+class _OnStderr(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"mqctl: {record.getMessage()}", err=True)
+
+
+def _show_warnings() -> None:
+    """What the client logs, as `mqctl` says it."""
+    log = logging.getLogger("mq.client")
+    if not log.handlers:
+        log.addHandler(_OnStderr(logging.WARNING))
+        log.propagate = False
+
+
+def admin_url(url: str, admin: str | None, cacert: Path | None) -> str:
     """The admin listener speaks TLS if the server does; beside a unix socket it is on this
-    machine."""
+    machine, and speaks TLS if there is a certificate to check it by. A URL says it all."""
+    if admin is not None and "://" in admin:
+        return admin
     if url.startswith(_UNIX):
-        return f"http://{admin or DEFAULT_ADMIN}"
+        return f"{'http' if cacert is None else 'https'}://{admin or DEFAULT_ADMIN}"
     parts = urlsplit(url)
     if admin is None:
         host = parts.hostname or ""
         admin = f"{f'[{host}]' if ':' in host else host}:{DEFAULT_ADMIN.port}"
     return f"{parts.scheme}://{admin}"
+
+
+def failure_of(error: ClientError, url: str, flag: str) -> CommandFailed:
+    """An error of the client as `mqctl` ends with it; `flag` is what chose `url`."""
+    problem, cause = error.problem, error.__cause__
+    if problem is not None and problem.type != NO_TYPE:
+        other = ExitCode.REFUSED if problem.status < 500 else ExitCode.UNAVAILABLE
+        hint = "; mqctl takes it from --token-file" if problem.status == 401 else ""
+        return CommandFailed(_EXIT_CODES.get(problem.status, other), problem.detail + hint)
+    if problem is not None:
+        text = f"the answer is {problem.status} {problem.title} without a reason: it is not from a "
+        text += f"server of MQ; name another {flag}"
+    elif isinstance(error, NoAnswer) and error.is_cut_off:
+        text = "the connection was closed within an answer of the server; what was asked for may "
+        text += "be done or not"
+    elif isinstance(cause, Exception):
+        text = f"{url} does not answer: {reason_of(cause)}; start mq there, name another {flag}, "
+        text += "or work on the folders with --root"
+    elif isinstance(error, UnexpectedAnswer):
+        text = f"{error.fact}; name another {flag}"
+    else:
+        text = str(error)
+    return CommandFailed(ExitCode.UNAVAILABLE, text)

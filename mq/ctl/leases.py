@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import click
 
-from mq.command import Seconds
+from mq.command.flags import Seconds
 from mq.config import MAX_VISIBILITY_SECONDS
-from mq.ctl import show
-from mq.ctl.arguments import Id, Lease, Queue
+from mq.ctl import display
+from mq.ctl.arguments import IdParam, LeaseParam, QueueParam
 from mq.ctl.settings import everywhere, opened, require_root, settings_of
 from mq.errors import ExitCode
 from mq.names import MessageId, QueueName, dead_letter_queue
 
 
 @click.command()
-@click.argument("queue", type=Queue())
-@click.argument("message_id", metavar="ID", type=Id())
+@click.argument("queue", type=QueueParam())
+@click.argument("message_id", metavar="ID", type=IdParam())
 @click.option("--visibility", "visibility_seconds", required=True,
               type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True),
-              help="Seconds from now until the message comes back.")  # fmt: skip
-@click.option("--lease", type=Lease(), help="Only this lease, as recv showed it; else any.")
+              help="Seconds from now until the message returns.")  # fmt: skip
+@click.option("--lease", type=LeaseParam(), help="Only this lease, as recv showed it; else any.")
 @everywhere
 @click.pass_context
 def touch(
@@ -34,13 +34,13 @@ def touch(
     with opened(settings) as access:
         visible_at = access.touch(queue, message_id, visibility_seconds, lease)
     document = {"queue": queue, "id": message_id, "visible_at": visible_at}
-    show.say(settings.as_json, document, visible_at)
+    display.say(settings.as_json, document, visible_at)
 
 
 @click.command()
-@click.argument("queue", type=Queue(), required=False)
-@click.argument("message_id", metavar="[ID]", type=Id(), required=False)
-@click.option("--lease", type=Lease(), help="Only under this lease, as recv showed it.")
+@click.argument("queue", type=QueueParam(), required=False)
+@click.argument("message_id", metavar="[ID]", type=IdParam(), required=False)
+@click.option("--lease", type=LeaseParam(), help="Only under this lease, as recv showed it.")
 @click.option("--group", help="In place of a message: the group of a Spark query, as its option "
               "says.")  # fmt: skip
 @click.option("--force", is_flag=True, help="With --group: give back sealed batches too, which the "
@@ -58,8 +58,8 @@ def release(
 ) -> None:
     """Give a message back to its queue at once, and end its lease or delay.
 
-    With --group, and --root only: give back what a Spark query has claimed and not read. For a
-    query that will not come back. One that still runs is fenced off: it fails.
+    With --group, and --root only: give back what a Spark query has claimed and not read. Use it for
+    a query that will not come back. A query that still runs is fenced off and fails.
     """
     if group is not None:
         if queue is not None or lease is not None:
@@ -72,7 +72,7 @@ def release(
     with opened(settings) as access:
         access.release(queue, message_id, lease)
     document = {"queue": queue, "id": message_id, "released": True}
-    show.say(settings.as_json, document, f"released {message_id}")
+    display.say(settings.as_json, document, f"released {message_id}")
 
 
 def _release_group(context: click.Context, group: str, force: bool) -> None:
@@ -82,24 +82,26 @@ def _release_group(context: click.Context, group: str, force: bool) -> None:
 
     with opened(settings):
         released = release_group(root, group, force)
-    show.say(settings.as_json, released._asdict(), str(released))
+    display.say(settings.as_json, released._asdict(), str(released))
 
 
 @click.command()
-@click.argument("queue", type=Queue())
+@click.argument("queue", type=QueueParam())
 @everywhere
 @click.pass_context
 def redrive(context: click.Context, queue: QueueName) -> None:
-    """Move the dead letters of QUEUE, those in QUEUE.dead, back to it.
+    """Move the dead letters of QUEUE back to it: those in QUEUE.dead, or in the queue that its
+    setting dead-letters names.
 
-    With --root each keeps its id and its place in the order. Over HTTP each is published anew.
+    With --root each keeps its id and its place in the order. Over HTTP each is published again.
     """
     settings = settings_of(context)
     dead = dead_letter_queue(queue)
     if dead is None:
         raise click.UsageError(f"name the queue itself: {queue.removesuffix('.dead')}")
     with opened(settings) as access:
+        dead = access.settings(queue).get("dead-letters", dead)
         moved = access.redrive(queue, dead)
-    show.say(settings.as_json, {"queue": queue, "redriven": moved}, f"moved {moved} messages")
+    display.say(settings.as_json, {"queue": queue, "redriven": moved}, f"moved {moved} messages")
     if not moved:
         context.exit(ExitCode.EMPTY)

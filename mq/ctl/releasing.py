@@ -9,10 +9,10 @@ from typing import NamedTuple
 from mq.errors import CommandFailed, ExitCode, StoreUnavailable
 from mq.lifecycle import Actor, Folder
 from mq.names import parse_queue_name
-from mq.spool.claims import Group
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
+from mq.spool.spark.claims import Group
 
 
 class Released(NamedTuple):

@@ -1,23 +1,19 @@
-"""Run the store's operations without a server: one at a time, each with a barrier of its own."""
+"""Run the store's operations without a server."""
 
 from __future__ import annotations
 
 import select
 import time
-from typing import TypeVar
 
-from mq.barrier import SyncBarrier, Unsynced
+from mq.commit.barrier import SyncBarrier
+from mq.commit.blocking import BlockingCommitter
 from mq.config import RELIST_WAITING_SECONDS, ServerConfig
-from mq.errors import StoreUnavailable
-from mq.operation import Operation, unavailable
+from mq.spool.file_system import measure_file_system
 from mq.spool.folders import Spool
-from mq.spool.root import measure_file_system
-from mq.store.workspace import Workspace
-
-T = TypeVar("T")
+from mq.store.context import Workspace
 
 
-class Runner:
+class Runner(BlockingCommitter):
     """One more process at work on a root; locks and renames decide its races with the others."""
 
     def __init__(self, spool: Spool) -> None:
@@ -29,12 +25,12 @@ class Runner:
             request_sweep=lambda: None,
             granularity_ns=file_system.stamp_granularity_ns,
         )
-        self._barrier = None if file_system.is_in_memory else SyncBarrier(spool)
+        barrier = None if file_system.is_in_memory else SyncBarrier(spool)
+        super().__init__(barrier, self.work.begin_round, self.work.end_calls)
 
     def close(self) -> None:
         self.work.ready.close()
-        if self._barrier is not None:
-            self._barrier.close()
+        super().close()
 
     def wait(self, seconds: float) -> None:
         """Until something happens in a folder, or it is time to look for what no events tell."""
@@ -43,33 +39,3 @@ class Runner:
             time.sleep(seconds)
         else:
             select.select([watch], [], [], seconds)
-
-    def run(self, operation: Operation[T]) -> T:
-        """Run an operation and make it durable. Raises what it raises, or StoreUnavailable."""
-        self.work.begin_batch()
-        try:
-            unsynced = next(operation)
-            while True:
-                unsynced = self._pass_barrier(operation, unsynced)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        except OSError as error:
-            raise unavailable(error) from error
-        finally:
-            self.work.end_calls()
-
-    def _pass_barrier(self, operation: Operation[T], unsynced: Unsynced) -> Unsynced:
-        """What the operation leaves unsynced at its next `yield`."""
-        self.work.end_calls()
-        try:
-            if self._barrier is not None:
-                self._barrier.make_durable([unsynced])
-        except OSError as error:
-            return operation.throw(
-                StoreUnavailable(
-                    f"the root could not be synced ({error.strerror}); the outcome is unknown; "
-                    "try again"
-                )
-            )
-        return next(operation)

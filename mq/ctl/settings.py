@@ -1,4 +1,4 @@
-"""The flags that every command has, wherever on the line they stand, and the way in they choose."""
+"""The flags that every command has, before or after its name, and the way in that they choose."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import click
 from click.core import ParameterSource
 
 from mq import errors
-from mq.command import FILE
+from mq.command.flags import FILE, HostPort
 from mq.config import DEFAULT_URL
 from mq.ctl.access import Access
 from mq.errors import CommandFailed, ExitCode, MQError
 
 if TYPE_CHECKING:
-    from mq.ctl.connect import Credentials
+    from mq.ctl.connect import ClientCredentials
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,12 +100,31 @@ def settings_of(context: click.Context) -> Settings:
         flags.get("as_json", False),
         both.get("token_file"),
         both.get("cacert"),
+        _admin_of_server(None if "url" in flags else os.environ.get("MQ_ADMIN"), url),
     )
+
+
+def _admin_of_server(listens: str | None, url: str | None) -> str | None:
+    """Where a server with MQ_ADMIN in its environment, which is ours too, listens; None if that
+    says nothing of the one that is asked."""
+    if listens is None:
+        return None
+    try:
+        address = HostPort().convert(listens, None, None)
+    except click.BadParameter:
+        return listens
+    if address is None:
+        return None
+    host = address.host
+    if host in ("0.0.0.0", "::"):
+        parts = urlsplit(DEFAULT_URL if url is None or url.startswith("unix:") else url)
+        host = parts.hostname or host
+    return f"{f'[{host}]' if ':' in host else host}:{address.port}"
 
 
 @contextmanager
 def opened(settings: Settings) -> Iterator[Access]:
-    """The way in. Errors of ours leave as CommandFailed."""
+    """Open the way in. MQ's errors become CommandFailed."""
     access: Access
     try:
         if settings.root is None:
@@ -112,9 +132,9 @@ def opened(settings: Settings) -> Iterator[Access]:
 
             access = HttpAccess(settings.url, _credentials(settings), settings.admin)
         else:
+            from mq.command.logs import configure_logs
             from mq.ctl.by_root import RootAccess
-            from mq.ctl.owner import become_owner
-            from mq.logs import configure_logs
+            from mq.ctl.run_as_owner import become_owner
 
             configure_logs("text", "mqctl")
             become_owner(settings.root)
@@ -129,15 +149,10 @@ def opened(settings: Settings) -> Iterator[Access]:
         raise CommandFailed(_EXIT_CODES[type(error)], str(error)) from error
 
 
-def _credentials(settings: Settings) -> Credentials:
-    from mq.ctl.connect import Credentials, check_token, read_token
+def _credentials(settings: Settings) -> ClientCredentials:
+    from mq.ctl.connect import ClientCredentials
 
-    token = None
-    if settings.token_file is not None:
-        token = read_token(settings.token_file)
-    elif "MQCTL_TOKEN" in os.environ:
-        token = check_token(os.environ["MQCTL_TOKEN"], "MQCTL_TOKEN")
-    return Credentials(token, settings.cacert)
+    return ClientCredentials(os.environ.get("MQCTL_TOKEN"), settings.token_file, settings.cacert)
 
 
 def require_root(settings: Settings, what: str) -> Path:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
+from collections.abc import Callable, Sequence
 from functools import partial
+from io import BufferedIOBase
 from typing import BinaryIO
 
 import click
 
 from mq.config import DEFAULT_CONTENT_TYPE
-from mq.ctl.access import Access, Message
-from mq.ctl.arguments import Queue
-from mq.ctl.settings import everywhere, opened, settings_of
+from mq.ctl import display
+from mq.ctl.access import Access, ShownMessage
+from mq.ctl.arguments import QueueParam
+from mq.ctl.settings import Settings, everywhere, opened, settings_of
 from mq.errors import CommandFailed, ExitCode, LeaseMismatch, MessageNotFound, MQError
+from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
-from mq.ndjson import Line
 
-_queue = click.argument("queue", type=Queue())
+_queue = click.argument("queue", type=QueueParam())
 
 
 @click.command(name="export")
@@ -34,8 +36,8 @@ def export_queue(context: click.Context, queue: QueueName, remove: bool, limit: 
 
     Without --remove they are copied, and nothing is changed.
     """
+    from mq.lines.transfer import TakenOut, flush, take_out
     from mq.spool.files import Files
-    from mq.transfer import Taken, flush, take_out
 
     output = sys.stdout.buffer
     with opened(settings_of(context)) as access:
@@ -44,11 +46,11 @@ def export_queue(context: click.Context, queue: QueueName, remove: bool, limit: 
             flush(output, Files())
             return
 
-        def take() -> Taken | None:
+        def take() -> TakenOut | None:
             message = access.receive(queue, None)
             if message is None:
                 return None
-            return Taken(_line_of(message), partial(_remove, access, queue, message))
+            return TakenOut(_line_of(message), partial(_remove, access, queue, message))
 
         moved = take_out(take, output, limit)
     if moved.kept:
@@ -64,23 +66,35 @@ def export_queue(context: click.Context, queue: QueueName, remove: bool, limit: 
 @click.argument("file", type=click.File("rb"), default="-")
 @everywhere
 @click.pass_context
-def import_queue(context: click.Context, queue: QueueName, file: BinaryIO) -> None:
+def import_queue(context: click.Context, queue: QueueName, file: BufferedIOBase) -> None:
     """Publish each line of FILE, or of stdin, as `export` writes them.
 
     A line with an id keeps it, so that importing a second time adds nothing.
     """
-    from mq.transfer import put_in
+    from mq.lines.transfer import put_in
 
     settings = settings_of(context)
-    with opened(settings) as access:
-        imported = put_in(file, partial(_publish, access, queue))
+    imported = 0
+    try:
+        with opened(settings) as access:
+            one, many = partial(_publish, access, queue), partial(_begin_batch, access, queue)
+            for so_far in put_in(file, one, many):
+                imported = so_far
+    except KeyboardInterrupt:
+        _say_imported(settings, queue, imported)
+        click.echo("interrupted; what was under way may be published too", err=True)
+        raise
+    _say_imported(settings, queue, imported)
+
+
+def _say_imported(settings: Settings, queue: QueueName, imported: int) -> None:
     document = {"queue": queue, "imported": imported}
-    click.echo(json.dumps(document) if settings.as_json else f"imported {imported} messages")
+    display.say(settings.as_json, document, f"imported {imported} messages")
 
 
 def _copy(access: Access, queue: QueueName, limit: int | None, output: BinaryIO) -> None:
     """Raises CommandFailed if not all could be copied."""
-    from mq.transfer import exported
+    from mq.lines.transfer import exported
 
     ready = access.describe_queue(queue).ready
     wanted = ready if limit is None else min(limit, ready)
@@ -106,7 +120,7 @@ def _copy(access: Access, queue: QueueName, limit: int | None, output: BinaryIO)
         )
 
 
-def _line_of(message: Message) -> Line:
+def _line_of(message: ShownMessage) -> Line:
     """Raises CommandFailed if the body ends early."""
     try:
         body = message.body.read()
@@ -116,13 +130,13 @@ def _line_of(message: Message) -> Line:
         raise CommandFailed(
             ExitCode.UNAVAILABLE,
             f"the body of message {message.message_id} ended after {len(body)} of "
-            f"{message.length} bytes; if it was received, it comes back when its lease ends",
+            f"{message.length} bytes; if it was received, it returns when its lease ends",
         )
     usual = message.content_type == DEFAULT_CONTENT_TYPE
     return Line(body, MessageId(message.message_id), None if usual else message.content_type)
 
 
-def _remove(access: Access, queue: QueueName, message: Message) -> bool:
+def _remove(access: Access, queue: QueueName, message: ShownMessage) -> bool:
     lease = None if message.lease is None else int(message.lease, 16)
     try:
         access.remove(queue, MessageId(message.message_id), lease)
@@ -144,3 +158,22 @@ def _publish(access: Access, queue: QueueName, line: Line) -> None:
     except MQError as error:
         error.args = (f"cannot be published: {error}",)
         raise
+
+
+def _begin_batch(access: Access, queue: QueueName, lines: Sequence[Line]) -> Callable[[], bool]:
+    """Send it off. The outcome, which comes before anything else, raises CommandFailed if it is
+    unknown whether the lines are published."""
+    return partial(_is_published, access.begin_batch(queue, lines))
+
+
+def _is_published(end: Callable[[], object]) -> bool:
+    """False if it was refused: nothing of it is published then."""
+    try:
+        end()
+    except CommandFailed as error:
+        if error.exit_code == ExitCode.UNAVAILABLE:
+            raise
+        return False
+    except MQError:
+        return False
+    return True

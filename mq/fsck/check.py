@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mq.config import FSCK_SETTLE_SECONDS
-from mq.fsck.suspect import SETTLING, Finding, Kind, Suspect
+from mq.fsck.suspect import SETTLING, Finding, FindingKind, Suspect
 from mq.fsck.tree import suspects_of_tree
 from mq.fsck.walk import Walk
 from mq.lifecycle import FIXED_FOLDERS, Actor
@@ -31,7 +31,7 @@ def mend(suspect: Suspect, detail: str) -> Finding | None:
     except OSError as error:
         return Finding(suspect.kind, suspect.path, f"{detail}; not repaired: {error.strerror}")
     if repair is None:
-        detail += "; not repaired: somebody else is at work on it"
+        detail += "; not repaired: another process is working on it"
     return Finding(suspect.kind, suspect.path, detail, repair)
 
 
@@ -57,9 +57,9 @@ class Check:
         self._sleep = sleep
 
     def run(self) -> Iterator[Finding]:
-        """What is wrong, once it was dealt with; what was mended is durable at the end.
+        """Yields what is wrong, after it was dealt with; repairs are durable at the end.
 
-        Raises StartRefused for what is no root, or one that somebody else owns; OSError.
+        Raises StartRefused if it is not a root, or one that another user owns; OSError.
         """
         repaired = False
         for finding in self._findings():
@@ -93,7 +93,7 @@ class Check:
                 yield finding
         if later:
             self._sleep(self._settle_seconds)
-        later.sort(key=lambda suspect: list(Kind).index(suspect.kind))
+        later.sort(key=lambda suspect: list(FindingKind).index(suspect.kind))
         for suspect in later:
             detail = _look(suspect)
             if detail is not None and (finding := self._treat(suspect, detail)) is not None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from mq.fsck.suspect import Kind, Place, move_to_corrupt
+from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
 from mq.spool.folders import DELETING_SUFFIX, Spool
-from mq.spool.message import Held, Lost, fails_its_seal, hold
+from mq.spool.message import Held, Lost, Opened, fails_its_seal, hold_in
 from mq.spool.queues import finish_deletion, has_queue
 from mq.spool.sets import BatchName, hold_set
 from mq.spool.sweep import Sweeper
@@ -20,8 +20,8 @@ class Damaged:
     """A message that fails its seal."""
 
     spool: Spool
-    place: Place
-    kind: Kind = Kind.DAMAGED
+    place: SuspectPlace
+    kind: FindingKind = FindingKind.DAMAGED
 
     @property
     def path(self) -> str:
@@ -31,10 +31,11 @@ class Damaged:
         """Without the lock, which a receiver would pass over: body and length never change."""
         files = self.spool.files
         try:
-            fd = files.open_message(self.spool.fd(self.place.folder), self.place.name)
+            at = self.spool.at(*self.place)
+            fd = files.open_message(at.fd, at.name)
         except FileNotFoundError:
             return None
-        with Held(files, self.place.name, fd, os.fstat(fd)) as opened:
+        with Opened(files, self.place.name, fd, os.fstat(fd)) as opened:
             if not fails_its_seal(opened, files):
                 return None
             size, seal = opened.status.st_size, opened.seal
@@ -57,10 +58,10 @@ class Leftover:
     """A whole message in `new` whose publisher died before it was delivered."""
 
     spool: Spool
-    place: Place
+    place: SuspectPlace
     queue: QueueName
     message_id: MessageId
-    kind: Kind = Kind.LEFTOVER
+    kind: FindingKind = FindingKind.LEFTOVER
 
     @property
     def path(self) -> str:
@@ -79,7 +80,7 @@ class Leftover:
             return None if fails_its_seal(held, self.spool.files) else "published, not delivered"
 
     def _is_duplicate(self) -> bool:
-        """That is a finding of its own."""
+        """Skipped here: it has a finding of its own."""
         in_queue = queue_path(self.queue, self.message_id)
         return self.spool.exists(Folder.QUEUES, in_queue) or self.spool.exists(
             Folder.DELAY, self.place.name
@@ -96,9 +97,9 @@ class Orphan:
     """A message in `new` or `delay` whose queue does not exist."""
 
     spool: Spool
-    place: Place
+    place: SuspectPlace
     queue: QueueName
-    kind: Kind = Kind.ORPHAN
+    kind: FindingKind = FindingKind.ORPHAN
 
     @property
     def path(self) -> str:
@@ -135,12 +136,12 @@ class Orphan:
 
 @dataclass(frozen=True)
 class Deletion:
-    """`remove/QUEUE:.deleting` that nobody is at work on. `inode` tells it from a later one."""
+    """`remove/QUEUE:.deleting` that no process is working on. `inode` tells it from a later one."""
 
     spool: Spool
     queue: QueueName
     inode: int
-    kind: Kind = Kind.DELETION
+    kind: FindingKind = FindingKind.DELETION
 
     @property
     def path(self) -> str:
@@ -164,13 +165,13 @@ class Deletion:
 
 
 @dataclass(frozen=True)
-class Batch:
+class AbandonedBatch:
     """The set of a batch whose publisher died: sealed, so it is published, or still open."""
 
     spool: Spool
-    place: Place
+    place: SuspectPlace
     batch: BatchName
-    kind: Kind = Kind.BATCH
+    kind: FindingKind = FindingKind.BATCH
 
     @property
     def path(self) -> str:
@@ -201,5 +202,5 @@ class Batch:
         return f"delivered {swept.delivered} messages to queue {self.batch.queue}"
 
 
-def _hold(spool: Spool, place: Place) -> Held | Lost:
-    return hold(spool.files, spool.fd(place.folder), place.name)
+def _hold(spool: Spool, place: SuspectPlace) -> Held | Lost:
+    return hold_in(spool, *place)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from mq.fsck.suspect import Kind, Place, move_to_corrupt
+from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from mq.spool.message import Held, Lost, hold, measure
+from mq.spool.message import Held, Lost, hold_in
+from mq.spool.seal import measure
 
 WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
 
@@ -23,17 +24,18 @@ class Likeness(Enum):
 
 @dataclass(frozen=True)
 class Duplicate:
-    """A crash between link and unlink leaves two names of one file, a copy or a restored backup two
-    files. `kept` is further on its way and stays, `other` goes aside.
+    """Two names for one message. A crash between link and unlink leaves two names of one file; a
+    copy or a restored backup leaves two files. `kept` is further on its way and stays, `other` is
+    set aside.
 
-    So what was removed does not come back. But a message with another body than the removed one was
+    So a removed message does not return. But a message with another body than the removed one was
     never removed: it stays, and the removed one makes room.
     """
 
     spool: Spool
-    other: Place
-    kept: Place
-    kind: Kind = Kind.DUPLICATE
+    other: SuspectPlace
+    kept: SuspectPlace
+    kind: FindingKind = FindingKind.DUPLICATE
 
     @property
     def path(self) -> str:
@@ -63,13 +65,14 @@ class Duplicate:
             return move_to_corrupt(self.spool, self.other)
 
     def _hold(self) -> Held | Lost:
-        return hold(self.spool.files, self.spool.fd(self.other.folder), self.other.name)
+        return hold_in(self.spool, *self.other)
 
     def _compare(self, held: Held) -> Likeness | None:
         """None unless both names are there at one instant: the first is looked at once more."""
         files = self.spool.files
         try:
-            fd = files.open_message(self.spool.fd(self.kept.folder), self.kept.name)
+            at = self.spool.at(*self.kept)
+            fd = files.open_message(at.fd, at.name)
         except FileNotFoundError:
             return None
         try:
@@ -90,7 +93,7 @@ class Duplicate:
         while True:
             name = f"{self.kept.name}~{number}"
             try:
-                self.spool.rename_in_remove(self.kept.name, name)
+                self.spool.rename_within(Folder.REMOVE, self.kept.name, name)
             except FileExistsError:
                 number += 1
             else:

@@ -7,25 +7,25 @@ import stat
 import time
 from dataclasses import dataclass
 
-from mq.fsck.suspect import Kind, Place, move_to_corrupt
+from mq.config import SECOND_NS
+from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from mq.spool.message import Lost, hold
+from mq.spool.message import Lost, hold_in
 
 FILE_NEEDS = stat.S_IRUSR | stat.S_IWUSR
 FOLDER_NEEDS = stat.S_IRWXU
-_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """What no process of ours makes. `inode` tells it from what comes after it."""
+    """A file that no process of MQ makes. `inode` tells it from what comes after it."""
 
     spool: Spool
-    place: Place
+    place: SuspectPlace
     inode: int
     why: str
-    kind: Kind = Kind.FOREIGN
+    kind: FindingKind = FindingKind.FOREIGN
 
     @property
     def path(self) -> str:
@@ -43,10 +43,10 @@ class WrongMode:
     """A file or folder that the root's owner cannot use; `needs` are the bits it must have."""
 
     spool: Spool
-    place: Place
+    place: SuspectPlace
     needs: int
     owner: int
-    kind: Kind = Kind.MODE
+    kind: FindingKind = FindingKind.MODE
 
     @property
     def path(self) -> str:
@@ -68,18 +68,19 @@ class WrongMode:
         if before.st_uid != self.owner:
             raise PermissionError(errno.EPERM, f"chown it to user {self.owner}, as root")
         mode = stat.S_IMODE(before.st_mode) | self.needs
-        self.spool.files.set_mode(self.spool.fd(self.place.folder), self.place.name, mode)
+        at = self.spool.at(*self.place)
+        self.spool.files.set_mode(at.fd, at.name, mode)
         if self.place.folder is Folder.DELAY and before.st_mtime_ns > before.st_ctime_ns:
             self._keep_stamp(before.st_mtime_ns)
         return f"mode {mode:04o}"
 
     def _keep_stamp(self, mtime_ns: int) -> None:
         """A change of mode sets ctime, and a stamp counts only if it is later than that."""
-        held = hold(self.spool.files, self.spool.fd(Folder.DELAY), self.place.name)
+        held = hold_in(self.spool, Folder.DELAY, self.place.name)
         if not isinstance(held, Lost):
             with held:
                 if held.status.st_mtime_ns == mtime_ns <= held.status.st_ctime_ns:
-                    self.spool.files.stamp(held.fd, time.time_ns() + _NS)
+                    self.spool.files.stamp(held.fd, time.time_ns() + SECOND_NS)
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,10 @@ class DeadUpload:
     lock while it lives."""
 
     spool: Spool
-    place: Place
+    place: SuspectPlace
     inode: int
     settle_ns: int
-    kind: Kind = Kind.UPLOAD
+    kind: FindingKind = FindingKind.UPLOAD
 
     @property
     def path(self) -> str:
@@ -105,21 +106,25 @@ class DeadUpload:
         # take this for a sweep that discards it.
         if 0 <= time.time_ns() - status.st_ctime_ns < self.settle_ns:
             return _DEAD_UPLOAD
-        held = hold(self.spool.files, self.spool.fd(self.place.folder), self.place.name)
+        held = hold_in(self.spool, *self.place)
         if isinstance(held, Lost):
             return None
         held.close()
         return _DEAD_UPLOAD
 
     def mend(self) -> str | None:
-        held = hold(self.spool.files, self.spool.fd(self.place.folder), self.place.name)
+        held = hold_in(self.spool, *self.place)
         if isinstance(held, Lost):
             return None
         with held:
             name = self.spool.move_aside(
                 self.place.folder, self.place.name, Folder.REMOVE, self.place.name
             )
-        return None if name is None else f"moved to {Place(Folder.REMOVE, name)}, for the reaper"
+        return (
+            None
+            if name is None
+            else f"moved to {SuspectPlace(Folder.REMOVE, name)}, for the reaper"
+        )
 
 
 _DEAD_UPLOAD = "a probe or an upload whose process died"

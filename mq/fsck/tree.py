@@ -11,18 +11,21 @@ from pathlib import Path
 
 from mq.errors import ExitCode, StartRefused
 from mq.fsck.strays import FOLDER_NEEDS
-from mq.fsck.suspect import Kind, Suspect
+from mq.fsck.suspect import FindingKind, Suspect
 from mq.lifecycle import FIXED_FOLDERS, Folder
 from mq.spool.files import Files
-from mq.spool.root import FORMAT, FORMAT_FILE, write_format
+from mq.spool.moves import FORMAT_FILE
+from mq.spool.root import FORMAT, write_format
 
 
 def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:
-    """Raises StartRefused for what is no root."""
+    """Raises StartRefused if it is not a root."""
     yield WrongFolderMode(root, files, "")
     present = [folder for folder in FIXED_FOLDERS if (root / folder).is_dir()]
     if not present and not (root / FORMAT_FILE).exists():
-        raise StartRefused(ExitCode.ROOT, f"{root} is no root of MQ: it has none of its folders")
+        raise StartRefused(
+            ExitCode.ROOT, f"{root} is not a root of MQ: it has none of the folders of one"
+        )
     for folder in FIXED_FOLDERS:
         yield MissingFolder(root, files, folder)
     for folder in (*FIXED_FOLDERS, Folder.CORRUPT, Folder.SPARK):
@@ -35,13 +38,13 @@ class MissingFolder:
     root: Path
     files: Files
     path: str
-    kind: Kind = Kind.MISSING
+    kind: FindingKind = FindingKind.MISSING
 
     def look(self) -> str | None:
         return None if os.path.lexists(self.root / self.path) else "the folder is not there"
 
     def mend(self) -> str | None:
-        self.files.make_folder(None, str(self.root / self.path), _mode(self.root))
+        self.files.make_folder(None, str(self.root / self.path), _mode(self.root) & 0o777)
         return "made"
 
 
@@ -50,7 +53,7 @@ class MissingFormat:
     root: Path
     files: Files
     path: str = FORMAT_FILE
-    kind: Kind = Kind.MISSING
+    kind: FindingKind = FindingKind.MISSING
 
     def look(self) -> str | None:
         return None if (self.root / FORMAT_FILE).exists() else "the file is not there"
@@ -67,7 +70,7 @@ class WrongFolderMode:
     root: Path
     files: Files
     path: str
-    kind: Kind = Kind.MODE
+    kind: FindingKind = FindingKind.MODE
 
     def look(self) -> str | None:
         try:

@@ -6,10 +6,12 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
-from mq.fsck.damage import Batch, Damaged, Deletion, Leftover, Orphan
+from mq.fsck.damage import AbandonedBatch, Damaged, Deletion, Leftover, Orphan
 from mq.fsck.duplicate import WAY, Duplicate
+from mq.fsck.implausible import Implausible
+from mq.fsck.settings import DamagedSettings
 from mq.fsck.strays import FILE_NEEDS, FOLDER_NEEDS, DeadUpload, Foreign, WrongMode
-from mq.fsck.suspect import Place, Suspect
+from mq.fsck.suspect import Suspect, SuspectPlace
 from mq.lifecycle import Folder
 from mq.names import (
     DEAD_SUFFIX,
@@ -22,6 +24,7 @@ from mq.spool.files import HIDDEN
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.queues import unfinished_deletions
 from mq.spool.sets import parse_batch_name
+from mq.spool.settings_file import SETTINGS_FILE
 
 _DELETED = ":."
 """In the name of a deleted queue's folder, as the reaper reads it."""
@@ -49,14 +52,17 @@ class Walk:
         """Raises OSError if a folder that its owner may read cannot be listed."""
         self._total = self._count()
         for queue in unfinished_deletions(self._spool):
-            inode = self._spool.inode(Folder.REMOVE, queue + DELETING_SUFFIX)
-            if inode is not None:
-                yield Deletion(self._spool, queue, inode)
+            place = SuspectPlace(Folder.REMOVE, queue + DELETING_SUFFIX)
+            status = self._spool.status(*place)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                yield Deletion(self._spool, queue, status.st_ino)
+            elif status is not None:
+                yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a folder")
         for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE):
             for name in self._spool.names(folder):
-                yield from self._in_flat_folder(Place(folder, name))
+                yield from self._in_flat_folder(SuspectPlace(folder, name))
         for name in self._spool.names(Folder.QUEUES):
-            yield from self._in_queues(Place(Folder.QUEUES, name))
+            yield from self._in_queues(SuspectPlace(Folder.QUEUES, name))
 
     def _count(self) -> int:
         """How many names there are, about; a folder that cannot be listed is a finding later."""
@@ -74,7 +80,7 @@ class Walk:
         self._done += 1
         self._progress(self._done, self._total)
 
-    def _in_flat_folder(self, place: Place) -> Iterator[Suspect]:
+    def _in_flat_folder(self, place: SuspectPlace) -> Iterator[Suspect]:
         self._tick()
         status = self._spool.status(*place)
         if status is None:
@@ -83,7 +89,7 @@ class Walk:
         if place.folder is Folder.REMOVE:
             yield from self._in_remove(place, status)
         elif stat.S_ISDIR(status.st_mode) and place.folder is Folder.NEW and batch is not None:
-            yield Batch(self._spool, place, batch)
+            yield AbandonedBatch(self._spool, place, batch)
         elif not stat.S_ISREG(status.st_mode):
             yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a message")
         elif place.name.startswith(HIDDEN):
@@ -96,7 +102,7 @@ class Walk:
             if place.folder is Folder.NEW:
                 yield Leftover(self._spool, place, *parsed)
 
-    def _in_remove(self, place: Place, status: os.stat_result) -> Iterator[Suspect]:
+    def _in_remove(self, place: SuspectPlace, status: os.stat_result) -> Iterator[Suspect]:
         """Whatever its name, the reaper unlinks it; only folders must be a deleted queue's."""
         if not stat.S_ISDIR(status.st_mode):
             yield from self._second_names(place, place.name)
@@ -105,7 +111,7 @@ class Walk:
         else:
             yield WrongMode(self._spool, place, FOLDER_NEEDS, self._owner)
 
-    def _in_queues(self, place: Place) -> Iterator[Suspect]:
+    def _in_queues(self, place: SuspectPlace) -> Iterator[Suspect]:
         self._tick()
         status = self._spool.status(*place)
         if status is None:
@@ -115,7 +121,7 @@ class Walk:
         elif not stat.S_ISDIR(status.st_mode):
             yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a queue")
         elif not is_queue_name(place.name):
-            yield Foreign(self._spool, place, status.st_ino, "a folder that is no queue")
+            yield Foreign(self._spool, place, status.st_ino, "a folder that is not a queue")
         else:
             yield WrongMode(self._spool, place, FOLDER_NEEDS, self._owner)
             yield from self._in_queue(QueueName(place.name))
@@ -123,14 +129,17 @@ class Walk:
     def _in_queue(self, queue: QueueName) -> Iterator[Suspect]:
         try:
             names = self._spool.names_in_queue(queue)
-        except (FileNotFoundError, PermissionError):
-            # Deleted meanwhile; or its mode is a finding.
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            # Deleted meanwhile; or its owner or mode is a finding.
             return
         for name in names:
             self._tick()
-            place = Place(Folder.QUEUES, f"{queue}/{name}")
+            place = SuspectPlace(Folder.QUEUES, f"{queue}/{name}")
             status = self._spool.status(*place)
             if status is None:
+                continue
+            if name == SETTINGS_FILE:
+                yield DamagedSettings(self._spool, queue)
                 continue
             if not stat.S_ISREG(status.st_mode):
                 yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a message")
@@ -143,18 +152,19 @@ class Walk:
                     alive = queue.removesuffix(DEAD_SUFFIX)
                     yield from self._second_names(place, f"{alive}:{name}")
 
-    def _message(self, place: Place, status: os.stat_result) -> Iterator[Suspect]:
+    def _message(self, place: SuspectPlace, status: os.stat_result) -> Iterator[Suspect]:
         if status.st_mode & FILE_NEEDS != FILE_NEEDS or status.st_uid != self._owner:
             yield WrongMode(self._spool, place, FILE_NEEDS, self._owner)
         yield Damaged(self._spool, place)
+        yield Implausible(self._spool, place)
         yield from self._second_names(place, place.message)
 
-    def _second_names(self, place: Place, message: str) -> Iterator[Suspect]:
+    def _second_names(self, place: SuspectPlace, message: str) -> Iterator[Suspect]:
         """If the message was seen in another folder too: the one further on its way stays. Queues
         come last and hold a message once, so only the other folders are remembered."""
         known = self._flat.get(message)
         if known is not None:
-            pair = (Place(known, message), place)
+            pair = (SuspectPlace(known, message), place)
             other, kept = sorted(pair, key=lambda each: WAY.index(each.folder))
             yield Duplicate(self._spool, other, kept)
         if place.folder is not Folder.QUEUES:

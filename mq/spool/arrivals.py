@@ -6,17 +6,13 @@ happens in between is seen twice, which does no harm.
 
 from __future__ import annotations
 
+import os
+import struct
+from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
 import inotify_simple
-
-_CAME = int(inotify_simple.flags.MOVED_TO | inotify_simple.flags.CREATE)
-_WENT = int(inotify_simple.flags.MOVED_FROM | inotify_simple.flags.DELETE)
-_CHANGED = int(inotify_simple.flags.ATTRIB)
-_FOLDER_WENT = int(inotify_simple.flags.DELETE_SELF | inotify_simple.flags.MOVE_SELF)
-_OVERFLOW = int(inotify_simple.flags.Q_OVERFLOW)
-_ONLY_FOLDERS = int(inotify_simple.flags.ONLYDIR | inotify_simple.flags.DONT_FOLLOW)
 
 
 class Change(Enum):
@@ -25,6 +21,37 @@ class Change(Enum):
     CHANGED = "its attributes changed"
     FOLDER_WENT = "the folder itself was moved or deleted"
     OVERFLOW = "events were lost: list every folder again"
+
+
+_CHANGES = {
+    int(inotify_simple.flags.MOVED_TO): Change.CAME,
+    int(inotify_simple.flags.CREATE): Change.CAME,
+    int(inotify_simple.flags.MOVED_FROM): Change.WENT,
+    int(inotify_simple.flags.DELETE): Change.WENT,
+    int(inotify_simple.flags.DELETE_SELF): Change.FOLDER_WENT,
+    int(inotify_simple.flags.MOVE_SELF): Change.FOLDER_WENT,
+    int(inotify_simple.flags.ATTRIB): Change.CHANGED,
+    int(inotify_simple.flags.Q_OVERFLOW): Change.OVERFLOW,
+}
+"""What the kernel says of a watched folder. It says one of these at a time."""
+
+_WATCH_ENDED = int(inotify_simple.flags.IGNORED)
+"""Comes behind the event that says why, under the same watch and no name."""
+
+_ATTRIBUTES = int(inotify_simple.flags.ATTRIB)
+_WATCHED = sum(_CHANGES) & ~_ATTRIBUTES & ~int(inotify_simple.flags.Q_OVERFLOW)
+_ONLY_FOLDERS = int(inotify_simple.flags.ONLYDIR | inotify_simple.flags.DONT_FOLLOW)
+_NOT_OF_A_FOLDER = ~int(inotify_simple.flags.ISDIR)
+
+_NO_WATCH = -1
+"""The watch of an overflow."""
+
+_EVENT = struct.Struct("iIII")
+"""struct inotify_event: watch, mask, cookie, length of the name that follows, with its padding."""
+
+_EVENT_BYTES = _EVENT.size
+_READ_BYTES = 64 * 1024
+_LARGEST_EVENT_BYTES = _EVENT_BYTES + 256
 
 
 class Arrival(NamedTuple):
@@ -44,7 +71,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._inotify = inotify_simple.INotify(nonblocking=True)
-        self._folders: dict[int, str] = {}
+        self._folders: dict[int, str] = {_NO_WATCH: ""}
         self._watches: dict[str, int] = {}
 
     def close(self) -> None:
@@ -56,7 +83,7 @@ class Watch:
     def add(self, folder: str, path: str, *, attributes: bool = False) -> None:
         """Watch the folder at `path` under the key `folder`, in place of an earlier one."""
         self.drop(folder)
-        mask = _CAME | _WENT | _FOLDER_WENT | _ONLY_FOLDERS | (_CHANGED if attributes else 0)
+        mask = _WATCHED | _ONLY_FOLDERS | (_ATTRIBUTES if attributes else 0)
         watch = self._inotify.add_watch(path, mask)
         self._folders[watch] = folder
         self._watches[folder] = watch
@@ -83,18 +110,45 @@ class Watch:
         arrivals = []
         delay_ms = int(gather_seconds * 1000) or None
         for watch, mask, _, name in self._inotify.read(int(timeout_seconds * 1000), delay_ms):
-            if mask & _OVERFLOW:
-                arrivals.append(Arrival("", "", Change.OVERFLOW))
+            change = _CHANGES.get(mask & _NOT_OF_A_FOLDER)
+            if change is None or watch not in self._folders:
                 continue
-            folder = self._folders.get(watch)
-            if folder is None:
-                continue
-            if mask & _CAME:
-                arrivals.append(Arrival(folder, name, Change.CAME))
-            elif mask & _WENT:
-                arrivals.append(Arrival(folder, name, Change.WENT))
-            elif mask & _FOLDER_WENT:
-                arrivals.append(Arrival(folder, "", Change.FOLDER_WENT))
-            elif mask & _CHANGED and name:
-                arrivals.append(Arrival(folder, name, Change.CHANGED))
+            if name or change is not Change.CHANGED:
+                arrivals.append(Arrival(self._folders[watch], name, change))
         return arrivals
+
+    def read_last(self) -> list[tuple[str, str, Change]]:
+        """The last event of each name since the previous call, as (folder, name, change); does not
+        wait.
+
+        A server reads its own moves here, two for each message: plain tuples and no call for each
+        event take half the time that `read` takes.
+        """
+        last: dict[tuple[int, bytes], int] = {}
+        unpack = _EVENT.unpack_from
+        for data in self._read_raw():
+            offset, end = 0, len(data)
+            while offset < end:
+                watch, mask, _, length = unpack(data, offset)
+                name_at = offset + _EVENT_BYTES
+                offset = name_at + length
+                if mask != _WATCH_ENDED:
+                    last[watch, data[name_at:offset]] = mask
+        folders, told = self._folders, []
+        for (watch, padded), mask in last.items():
+            change = _CHANGES.get(mask & _NOT_OF_A_FOLDER)
+            if change is not None and watch in folders:
+                name = padded.rstrip(b"\0").decode("utf-8", "surrogateescape")
+                told.append((folders[watch], name, change))
+        return told
+
+    def _read_raw(self) -> Iterator[bytes]:
+        """Whole events, as the kernel packs them, until there are no more."""
+        is_full = True
+        while is_full:
+            try:
+                data = os.read(self.fileno(), _READ_BYTES)
+            except BlockingIOError:
+                return
+            is_full = len(data) > _READ_BYTES - _LARGEST_EVENT_BYTES
+            yield data

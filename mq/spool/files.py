@@ -16,20 +16,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from mq.config import FOLDER_LOCK_SECONDS
 from mq.spool.libc import is_folder_of_btrfs, load_libc
 
 _RENAME_NOREPLACE = 1
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _MESSAGE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-_LACKS_RENAME_FLAGS = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
-_LACKS_UNNAMED_FILES = {errno.EISDIR, errno.EOPNOTSUPP, errno.ENOENT}
+LACKS_RENAME_FLAGS = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
+LACKS_UNNAMED_FILES = {errno.EISDIR, errno.EOPNOTSUPP, errno.ENOENT}
 
 _BYTE_LOCK = struct.Struct("hhqqi4x")
 """struct flock: type, whence, start, length, process."""
 
 HIDDEN = "."
-"""A name that begins so is no message: a probe, or an upload where there are no unnamed files."""
+"""Such a name does not belong to a message: a probe, or an upload without unnamed files."""
 
 
 class Files:
@@ -40,22 +39,22 @@ class Files:
     def __init__(self) -> None:
         self._libc, self.owners = load_libc(), {0, os.geteuid()}
         self.renames_without_replacing = True
-        self._has_unnamed_files = True
+        self.has_unnamed_files = True
         self._temporary_names: dict[int, tuple[int, str]] = {}
 
     # Names
 
     def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
-        """Move atomically; never replace. Raises FileExistsError if `target` is taken.
-        Without RENAME_NOREPLACE in the file system: link, then unlink. A crash between the two
-        leaves both names of one file; the next move between them, or fsck, takes one away."""
+        """Move atomically; never replace. Raises FileExistsError if `target` is taken. Without
+        RENAME_NOREPLACE: link, then unlink. A crash between the two leaves both names of one file;
+        the next move between them, or fsck, takes one away."""
         if self.renames_without_replacing:
             if not self._libc.renameat2(
                 source_fd, _name(source), target_fd, _name(target), _RENAME_NOREPLACE
             ):
                 return
             code = ctypes.get_errno()
-            if code not in _LACKS_RENAME_FLAGS:
+            if code not in LACKS_RENAME_FLAGS:
                 raise OSError(code, os.strerror(code), source, None, target)
             self.renames_without_replacing = False
         self._link_and_unlink(source_fd, source, target_fd, target)
@@ -64,28 +63,27 @@ class Files:
         try:
             self._link_name(source_fd, source, target_fd, target)
         except FileExistsError:
-            # A crash came between the two calls of a move between these names; finish it. Whoever
-            # is between them now holds the message's lock, or moves it to `remove` as we do.
+            # Both may be names of one file: a move between them stopped half-way. Finish it.
             if not _is_one_file(source_fd, source, target_fd, target):
                 raise
-            self.unlink(source_fd, source)
         except PermissionError:
             # A folder cannot be linked. A plain rename of one replaces only an empty folder.
             if not os.path.isdir(f"/proc/self/fd/{source_fd}/{source}"):
                 raise
-            self._rename_replacing(source_fd, source, target_fd, target)
-        else:
-            try:
-                self.unlink(source_fd, source)
-            except FileNotFoundError:
-                # Somebody else moved it in between: that move counts, so this name must not stay.
-                self.unlink(target_fd, target)
+            return self.replace(source_fd, source, target_fd, target)
+        try:
+            self.unlink(source_fd, source)
+        except FileNotFoundError:
+            # This call took it and its answer was lost, or another process moved it. The new
+            # name stays in either case: it may be the only one. A removal takes them all.
+            if os.stat(target, dir_fd=target_fd, follow_symlinks=False).st_nlink > 1:
                 raise
 
     def _link_name(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         os.link(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd, follow_symlinks=False)
 
-    def _rename_replacing(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+    def replace(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        """Move atomically, in place of what is called `target`. Not for messages."""
         os.rename(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd)
 
     def unlink(self, folder_fd: int, name: str) -> None:
@@ -114,13 +112,13 @@ class Files:
         Where there are no unnamed files it has a hidden name until `link` or `close`; after a
         crash a sweep removes it, because its lock is free.
         """
-        if self._has_unnamed_files:
+        if self.has_unnamed_files:
             try:
                 return os.open(".", os.O_TMPFILE | os.O_RDWR, mode, dir_fd=folder_fd)
             except OSError as error:
-                if error.errno not in _LACKS_UNNAMED_FILES:
+                if error.errno not in LACKS_UNNAMED_FILES:
                     raise
-                self._has_unnamed_files = False
+                self.has_unnamed_files = False
         name = f"{HIDDEN}{secrets.token_hex(8)}"
         fd = self.create(folder_fd, name, mode)
         self._temporary_names[fd] = (folder_fd, name)
@@ -137,8 +135,7 @@ class Files:
         return fd
 
     def create(self, folder_fd: int, name: str, mode: int) -> int:
-        """A new file to write, with its name from the start. Raises FileExistsError if `name` is
-        taken, also by a link that leads nowhere."""
+        """A new file to write, named from the start. Raises FileExistsError, also for a link."""
         return os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode, dir_fd=folder_fd)
 
     def link(self, fd: int, folder_fd: int, name: str) -> None:
@@ -186,8 +183,7 @@ class Files:
                 raise
 
     def replace_fd(self, new_fd: int, fd: int) -> None:
-        """Let `fd` mean what `new_fd` means, at one instant, so that no other thread ever finds
-        the number closed or reused."""
+        """Let `fd` mean what `new_fd` means, at one instant: no thread finds the number closed."""
         try:
             os.dup2(new_fd, fd, inheritable=False)
         finally:
@@ -215,9 +211,9 @@ class Files:
         os.setxattr(fd, name, value)
 
     def attribute(self, fd: int | str, name: str) -> bytes | None:
-        """An extended attribute of an open file or a path; None if it has none of that name."""
+        """An extended attribute of an open file or a path, never through a link; None without."""
         try:
-            return os.getxattr(fd, name)
+            return os.getxattr(fd, name, follow_symlinks=isinstance(fd, int))
         except OSError as error:
             if error.errno in (errno.ENODATA, errno.EOPNOTSUPP):
                 return None
@@ -231,7 +227,7 @@ class Files:
         return _is_free(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def lock_shared(self, fd: int) -> bool:
-        """Take the lock beside others who share it, unless somebody has it alone."""
+        """Take the lock together with others who share it, unless one holds it exclusively."""
         return _is_free(fcntl.flock, fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def unlock(self, fd: int) -> None:
@@ -249,17 +245,17 @@ class Files:
         return _is_free(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, byte)
 
     @contextmanager
-    def locked_folder(self, folder_fd: int, name: str) -> Iterator[int]:
+    def locked_folder(self, folder_fd: int, name: str, wait_seconds: float = 0.0) -> Iterator[int]:
         """Hold a folder's lock; yields the folder's descriptor.
 
-        Waits up to FOLDER_LOCK_SECONDS: its holder may be a stopped process. Raises TimeoutError.
+        Its holder may be a stopped process: raises BlockingIOError after `wait_seconds`.
         """
         fd = self.open_folder(folder_fd, name)
         try:
-            deadline = time.monotonic() + FOLDER_LOCK_SECONDS
+            deadline = time.monotonic() + wait_seconds
             while not self.lock(fd):
-                if time.monotonic() > deadline:
-                    raise TimeoutError(errno.ETIMEDOUT, "somebody else holds its lock", name)
+                if time.monotonic() >= deadline:
+                    raise BlockingIOError(errno.EWOULDBLOCK, "another process holds its lock", name)
                 time.sleep(0.001)
             yield fd
         finally:
@@ -280,7 +276,7 @@ class Files:
 
 
 def _is_free(take_lock: Callable[..., object], *arguments: object) -> bool:
-    """Whether a lock could be taken. Taken by somebody else is EAGAIN, or EACCES of fcntl(2)."""
+    """Whether a lock could be taken. EAGAIN, or EACCES of fcntl(2), means that it is held."""
     try:
         take_lock(*arguments)
     except (BlockingIOError, PermissionError):
@@ -296,5 +292,7 @@ def _is_one_file(folder_fd: int, name: str, other_fd: int, other: str) -> bool:
 
 
 def _name(text: str) -> bytes:
-    """As os.fsencode, which asks the type first."""
+    """As os.fsencode, which asks the type first. A NUL would end the name early."""
+    if "\0" in text:
+        raise ValueError("embedded null character")
     return text.encode("utf-8", "surrogateescape")

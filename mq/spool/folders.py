@@ -1,77 +1,161 @@
 """Spool: the open folders of one root, and the moves between them.
 
-A move is checked against `mq.lifecycle`, so what the map does not draw cannot happen.
+Each is opened for an actor. A move is checked against the table of `mq.lifecycle`, so what the map
+does not draw for that actor cannot happen.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
-from mq.lifecycle import FIXED_FOLDERS, Actor, Folder, allowed_moves
+from mq.lifecycle import FIXED_FOLDERS, Actor, Folder, MoveRefused
 from mq.names import QueueName
 from mq.spool.files import Files
+from mq.spool.moves import Moves, OpenFolder
+from mq.spool.open_queues import OpenQueue, OpenQueues
+
+_MADE_LATER = (Folder.CORRUPT, Folder.SPARK)
 
 DELETING_SUFFIX = ":.deleting"
 """`remove/QUEUE:.deleting` is the folder of a queue whose deletion is under way."""
 
 
+def sticky(mode: int) -> int:
+    """The mode of a folder with folders in it: with the sticky bit where other users may write, so
+    that they cannot rename those."""
+    return mode | stat.S_ISVTX if mode & (stat.S_IWGRP | stat.S_IWOTH) else mode
+
+
+def _log_left(name: str, why: str) -> None:
+    logging.getLogger(__name__).warning("file left where it is: %s: %s", name, why)
+
+
+class At(NamedTuple):
+    """A name in an open folder; `keeper` keeps `fd` open."""
+
+    fd: int
+    name: str
+    keeper: OpenQueue | None
+
+
 class Spool:
     """The folders of an existing root. `mq.spool.root` checks and makes one.
 
-    Only the fixed folders are held open; a queue is reached as `QUEUE/ID` relative to `queues`,
-    so a queue that another process deleted is seen as gone.
+    The fixed folders are held open. `QUEUE/ID` below `queues` is reached by the descriptor of the
+    queue's folder, the one that the queue's name leads to now (`mq.spool.open_queues`).
     """
 
-    def __init__(self, root: Path, files: Files, *others: Actor) -> None:
-        """For a server, and for whoever of `others` may do more."""
+    def __init__(self, root: Path, files: Files, actor: Actor) -> None:
+        """Every move through it is one of `actor`."""
         self.root = root
         self.files = files
+        self.moves = Moves(files, actor)
+        self._allowed = self.moves.allowed
+        self.report_left: Callable[[str, str], None] = _log_left
+        """Told the name of a file that had to be left or set aside, and why. A server puts its own
+        log here: what writes that takes long to import, which every Python of Spark would."""
         self.has_seals = True
-        self._allowed = allowed_moves(Actor.SERVER).union(*map(allowed_moves, others))
         self._fds = {
             folder: files.open_folder(None, str(root / folder)) for folder in FIXED_FOLDERS
         }
-        self.mode = os.stat(root).st_mode & 0o777
-        self.file_mode = self.mode & 0o666
+        self.queues = OpenQueues(files, self._fds[Folder.QUEUES])
+        # The root may be a folder made by others for MQ, open to all; what MQ made is not.
+        self._mode = os.stat(root).st_mode & os.fstat(self._fds[Folder.NEW]).st_mode & 0o777
+        self.mode = sticky(self._mode)
+        self.file_mode = self._mode & 0o666
 
     def close(self) -> None:
+        self.queues.close()
         while self._fds:
             self.files.close(self._fds.popitem()[1])
 
     def reopen(self) -> None:
-        """Open every folder anew after a failed sync; the descriptors keep their numbers."""
-        for folder, fd in list(self._fds.items()):
-            self.files.replace_fd(self.files.open_folder(None, str(self.root / folder)), fd)
+        """Open every folder again after a failed sync; the descriptors keep their numbers."""
+        self.queues.close()
+        for folder in FIXED_FOLDERS:
+            self._replace(folder, self.files.open_folder(None, str(self.root / folder)))
+        for folder in self._fds.keys() - set(FIXED_FOLDERS):
+            # One that was moved away is made when it is needed again, or refused then.
+            with suppress(FileNotFoundError, PermissionError):
+                self._replace(folder, self._open_own(str(self.root / folder)))
 
     def fd(self, folder: Folder) -> int:
-        """The folder's descriptor. `corrupt` is made and opened when first asked for."""
-        if folder not in self._fds:
+        """The folder's descriptor. `corrupt` and `spark` are made and opened when first asked for,
+        and again if they are not there any more."""
+        fd = self._fds.get(folder)
+        if fd is None or (folder in _MADE_LATER and not self._is_there(folder, fd)):
             path = str(self.root / folder)
             try:
-                self.files.make_folder(None, path, self.mode)
+                mode = self._mode if folder is Folder.CORRUPT else self.mode
+                self.files.make_folder(None, path, mode)
             except FileExistsError:
                 pass
-            self._fds[folder] = self._open_own(path)
+            self._replace(folder, self._open_own(path))
         return self._fds[folder]
 
+    def opened(self, folder: Folder) -> OpenFolder:
+        """As `fd`, with the folder's name in the table."""
+        return OpenFolder(folder, self.fd(folder))
+
+    def _replace(self, folder: Folder, fd: int) -> None:
+        """Others may use the number just now, so it stays."""
+        if folder in self._fds:
+            self.files.replace_fd(fd, self._fds[folder])
+        else:
+            self._fds[folder] = fd
+
+    def _is_there(self, folder: Folder, fd: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), os.lstat(self.root / folder))
+        except FileNotFoundError:
+            return False
+
     def _open_own(self, path: str) -> int:
-        fd = self.files.open_folder(None, path)
+        try:
+            fd = self.files.open_folder(None, path)
+        except NotADirectoryError:
+            raise PermissionError(errno.EPERM, f"{path} is a link or a file", path) from None
         if os.fstat(fd).st_uid in self.files.owners:
             return fd
         self.files.close(fd)
-        raise PermissionError(errno.EPERM, "the folder belongs to another user", path)
+        raise PermissionError(errno.EPERM, f"{path} belongs to another user", path)
+
+    def at(self, folder: Folder, name: str) -> At:
+        """Where a name is: the folder's descriptor and the bare name in it.
+
+        Raises FileNotFoundError if there is no such queue, NotADirectoryError if what has its name
+        is not a folder of MQ.
+        """
+        return At(*self._at(folder, name))
+
+    def _at(self, folder: Folder, name: str) -> tuple[int, str, OpenQueue | None]:
+        """As `at`, in a third of the time."""
+        if folder is Folder.QUEUES:
+            queue, slash, inside = name.partition("/")
+            if slash:
+                opened = self.queues.open(queue)
+                return opened.fd, inside, opened
+        return self.fd(folder), name, None
 
     def move(self, source: Folder, source_name: str, target: Folder, target_name: str) -> bool:
         """Rename from one folder to another; never replaces.
 
-        Returns False when the source, or the queue folder of the target, is not there: somebody
-        else was faster. Raises FileExistsError when the target's name is taken.
+        Returns False when the source, or the queue folder of the target, is not there: another
+        process was faster. Raises FileExistsError when the target's name is taken, MoveRefused if
+        the table does not give this move to the actor.
         """
-        assert (source, target) in self._allowed, f"no move from {source} to {target}"
+        if (source, target) not in self._allowed:  # as Moves.rename, in half the time
+            raise MoveRefused(self.moves.actor, source, target)
         try:
-            self.files.rename(self.fd(source), source_name, self.fd(target), target_name)
+            here, there = self._at(source, source_name), self._at(target, target_name)
+            self.files.rename(here[0], here[1], there[0], there[1])
         except FileNotFoundError:
             return False
         return True
@@ -101,7 +185,8 @@ class Spool:
 
     def status(self, folder: Folder, name: str) -> os.stat_result | None:
         try:
-            return os.stat(name, dir_fd=self.fd(folder), follow_symlinks=False)
+            fd, bare, _keeper = self._at(folder, name)
+            return os.stat(bare, dir_fd=fd, follow_symlinks=False)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -117,30 +202,37 @@ class Spool:
         return self._names(self._fds[folder], ".")
 
     def names_in_queue(self, queue: QueueName) -> list[str]:
-        """The names in a queue's folder. Raises FileNotFoundError if there is no such queue."""
-        return self._names(self._fds[Folder.QUEUES], queue)
+        """The names in a queue's folder. Raises what `at` raises."""
+        opened = self.queues.open(queue)
+        return self._names(opened.fd, ".")
 
     def names_below(self, folder: Folder, name: str) -> list[str]:
         """The names in a folder inside `folder`. Raises FileNotFoundError, NotADirectoryError."""
         return self._names(self.fd(folder), name)
 
     def _names(self, folder_fd: int, name: str) -> list[str]:
-        # Opened anew: two threads that list one descriptor share its position.
+        # Opened again: two threads that list one descriptor share its position.
         fd = self.files.open_folder(folder_fd, name)
         try:
             return os.listdir(fd)
         finally:
             self.files.close(fd)
 
-    def rename_folder(self, folder: Folder, source_name: str, target_name: str) -> None:
-        """Rename a set where it is, to seal it or to fence its owner off. No message moves.
+    def rename_within(self, folder: Folder, source_name: str, target_name: str) -> None:
+        """Give another name to something that stays in its folder: a set, to seal it or to fence
+        its owner off; the folder of a deleted queue, for the reaper; a removed message.
 
-        Raises FileExistsError, FileNotFoundError.
+        Raises FileExistsError, FileNotFoundError, MoveRefused.
         """
-        fd = self.fd(folder)
-        self.files.rename(fd, source_name, fd, target_name)
+        opened = self.opened(folder)
+        self.moves.rename(opened, source_name, opened, target_name)
 
-    def rename_in_remove(self, source_name: str, target_name: str) -> None:
-        """A deleted queue is handed to the reaper."""
-        remove = self._fds[Folder.REMOVE]
-        self.files.rename(remove, source_name, remove, target_name)
+    def link(self, fd: int, folder: Folder, name: str, source: Folder | None = None) -> None:
+        """Give an open file a name: a new one its first, or one in `source` another. Raises
+        FileExistsError, FileNotFoundError, MoveRefused."""
+        self.moves.require(source, folder)
+        self.files.link(fd, self.fd(folder), name)
+
+    def unlink(self, folder: Folder, name: str) -> None:
+        """Raises FileNotFoundError, MoveRefused."""
+        self.moves.unlink(self.opened(folder), name)

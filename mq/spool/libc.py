@@ -1,4 +1,5 @@
-"""System calls that Python lacks: renameat2(2), syncfs(2), statx(2). They release the GIL."""
+"""System calls that Python lacks: renameat2(2), syncfs(2), statx(2), getdents64(2). They release
+the GIL."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import ctypes
 import os
 import stat
 import struct
+from collections.abc import Iterator
 
 from mq.errors import ExitCode, StartRefused
 
@@ -18,6 +20,12 @@ _AT_SYMLINK_NOFOLLOW = 0x100
 _STATX_BTIME = 0x800
 _STATX = struct.Struct("I76xqI164x")
 """struct statx: which fields there are, the seconds and nanoseconds of the birth."""
+
+_DIRENT = struct.Struct("=16xHB")
+"""struct linux_dirent64 up to the name, which ends with a NUL: its length and the file's type."""
+
+_MOST_DIRENT_BYTES = _DIRENT.size + 256 + 8
+_FIRST_LISTING_BYTES = 64 * 1024
 
 
 def load_libc() -> ctypes.CDLL:
@@ -52,8 +60,8 @@ def is_folder_of_btrfs(libc: ctypes.CDLL, fd: int) -> bool:
 
 
 def birth_ns(path: str) -> int | None:
-    """When a file or folder was made, in ns since 1970; None if it is not there, or nobody kept
-    that."""
+    """When a file or folder was made, in ns since 1970; None if it is not there, or the file system
+    does not know."""
     status = ctypes.create_string_buffer(_STATX.size)
     try:
         failed = ctypes.CDLL(None).statx(
@@ -63,3 +71,42 @@ def birth_ns(path: str) -> int | None:
         return None
     fields, seconds, nanoseconds = _STATX.unpack(status.raw)
     return None if failed or not fields & _STATX_BTIME else seconds * 1_000_000_000 + nanoseconds
+
+
+def list_at_once(fd: int) -> Iterator[tuple[bytes, int]]:
+    """The entries of an open folder as of one moment, where readdir(3) lists piece by piece and can
+    miss a file that is renamed between two pieces: each name, and its type as DT_ in readdir(3).
+
+    The kernel holds the folder's lock over each getdents64(2), so no rename comes in between; if
+    the room for all entries was too small, all are listed again. A file system that gives them in
+    pieces nevertheless (NFS, FUSE) is listed piece by piece.
+    """
+    libc, size = ctypes.CDLL(None, use_errno=True), _FIRST_LISTING_BYTES
+    while True:
+        os.lseek(fd, 0, os.SEEK_SET)
+        pieces = [_read_entries(libc, fd, size)]
+        if len(pieces[0]) + _MOST_DIRENT_BYTES <= size:
+            break
+        size *= 4
+    while pieces[-1]:
+        pieces.append(_read_entries(libc, fd, size))
+    for piece in pieces:
+        yield from _entries_in(piece)
+
+
+def _read_entries(libc: ctypes.CDLL, fd: int, size: int) -> bytes:
+    buffer = ctypes.create_string_buffer(size)
+    length = libc.getdents64(fd, buffer, ctypes.c_size_t(size))
+    if length < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), "getdents64")
+    return ctypes.string_at(buffer, length)
+
+
+def _entries_in(piece: bytes) -> Iterator[tuple[bytes, int]]:
+    start = 0
+    while start < len(piece):
+        length, kind = _DIRENT.unpack_from(piece, start)
+        name = start + _DIRENT.size
+        yield piece[name : piece.index(0, name)], kind
+        start += length

@@ -1,11 +1,11 @@
 """How a queue begins and ends.
 
-Deleting takes three steps, each one a rename, so that a crash between any two can be finished by
-whoever comes next:
+Deleting takes three steps, each one a rename, so that any process can finish a deletion that a
+crash cut off:
 
     1. queues/Q          -> remove/Q:.deleting    from here on the queue is gone; made durable
     2. new/Q:*, delay/Q:* -> remove/      and batches, which are folders: new/.Q:* -> remove/Q:.UUID
-       remove/Q:* -> remove/Q:.deleting/  so that nobody finds an id of the old queue in there
+       remove/Q:* -> remove/Q:.deleting/  so that no id of the old queue is found in there
     3. remove/Q:.deleting -> remove/Q:.UUID       now the reaper may have it
 
 While `Q:.deleting` is there no queue Q is made, so a queue made again never sees old messages.
@@ -19,11 +19,13 @@ import uuid
 from contextlib import suppress
 from enum import Enum
 
+from mq.config import FOLDER_LOCK_SECONDS
 from mq.errors import InvalidName
 from mq.lifecycle import Folder
 from mq.names import QueueName, parse_queue_name
 from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import DELETING_SUFFIX, Spool
+from mq.spool.moves import OpenFolder
 
 
 class Made(Enum):
@@ -37,7 +39,8 @@ class Made(Enum):
 def make_queue(files: Files, queues_fd: int, queue: QueueName) -> Made:
     """Make the queue's folder, unless a deletion of that name is unfinished.
 
-    `queues_fd` is open at `ROOT/queues`. Not durable by itself: the caller syncs `queues`.
+    `queues_fd` is open at `ROOT/queues`. Not durable by itself: the caller syncs `queues`. Does not
+    wait: raises BlockingIOError while another process makes or deletes a queue.
     """
     if has_queue(queues_fd, queue):
         return Made.EXISTED
@@ -63,7 +66,8 @@ def has_queue(queues_fd: int, queue: str) -> bool:
 def begin_deletion(spool: Spool, queue: QueueName) -> bool:
     """Step 1. False if there is no such queue. The caller syncs `queues` and `remove`.
 
-    Raises FileExistsError while an earlier deletion of that name is unfinished.
+    Raises FileExistsError while an earlier deletion of that name is unfinished, BlockingIOError
+    while another process makes or deletes a queue.
     """
     with spool.files.locked_folder(spool.fd(Folder.QUEUES), "."):
         return spool.move(Folder.QUEUES, queue, Folder.REMOVE, queue + DELETING_SUFFIX)
@@ -71,6 +75,8 @@ def begin_deletion(spool: Spool, queue: QueueName) -> bool:
 
 def finish_deletion(spool: Spool, queue: QueueName) -> None:
     """Steps 2 and 3, from wherever they stopped; returns at once if there is nothing to finish.
+    For a worker: waits up to FOLDER_LOCK_SECONDS for another process that finishes it, and raises
+    BlockingIOError then.
 
     The lock of the `.deleting` folder keeps others, who may have finished it and made the queue
     again, from moving messages of the new one. A publisher that saw the queue shares that lock
@@ -78,7 +84,8 @@ def finish_deletion(spool: Spool, queue: QueueName) -> None:
     """
     deleting = queue + DELETING_SUFFIX
     try:
-        with spool.files.locked_folder(spool.fd(Folder.REMOVE), deleting) as fd:
+        remove = spool.fd(Folder.REMOVE)
+        with spool.files.locked_folder(remove, deleting, FOLDER_LOCK_SECONDS) as fd:
             if spool.inode(Folder.REMOVE, deleting) != spool.files.inode(fd):
                 return
             for folder in (Folder.NEW, Folder.DELAY):
@@ -89,16 +96,17 @@ def finish_deletion(spool: Spool, queue: QueueName) -> None:
                         spool.move(folder, name, Folder.REMOVE, f"{queue}:.{uuid.uuid4()}")
             for name in spool.names(Folder.REMOVE):
                 if name.startswith(f"{queue}:") and not name.startswith(f"{queue}:{HIDDEN}"):
-                    _move_into(spool, deleting, name)
-            spool.rename_in_remove(deleting, f"{queue}:.{uuid.uuid4()}")
+                    _move_into(spool, fd, name)
+            spool.rename_within(Folder.REMOVE, deleting, f"{queue}:.{uuid.uuid4()}")
     except FileNotFoundError:
         return
 
 
-def _move_into(spool: Spool, deleting: str, name: str) -> None:
+def _move_into(spool: Spool, deleting_fd: int, name: str) -> None:
     """A message that was removed goes along with its queue. The reaper may be faster."""
     with suppress(FileNotFoundError):
-        spool.rename_in_remove(name, f"{deleting}/{name}")
+        deleting = OpenFolder(Folder.REMOVE, deleting_fd)
+        spool.moves.rename(spool.opened(Folder.REMOVE), name, deleting, name)
 
 
 def unfinished_deletions(spool: Spool) -> list[QueueName]:

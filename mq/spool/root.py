@@ -4,46 +4,22 @@ format, writable. Refused otherwise with one line that names the folder and the 
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder
+from mq.spool.file_system import FileSystem, measure_file_system
 from mq.spool.files import HIDDEN, Files
-from mq.spool.folders import Spool
-from mq.spool.message import SEAL_ATTRIBUTE
+from mq.spool.folders import Spool, sticky
+from mq.spool.moves import FORMAT_FILE
 
-FORMAT_FILE = "format"
 FORMAT = "mq 1"
-"""What `root/format` says; a version that this one cannot read says another number."""
-
-_IN_MEMORY = {"tmpfs", "ramfs"}
-_ORDERED = {"ext4", "ext3", "xfs", "btrfs"}
-_NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "lustre", "nfs", "nfs4",
-            "ocfs2", "smb3", "virtiofs"}  # fmt: skip
-_OCTAL = re.compile(r"\\([0-7]{3})")
-"""How mountinfo writes a space, a tab, a line's end and a backslash."""
-
-_GRANULARITIES_NS = (1, 100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000)
-
-
-@dataclass(frozen=True, slots=True)
-class FileSystem:
-    """What the root's file system was found to do."""
-
-    kind: str
-    has_seals: bool
-    stamp_granularity_ns: int
-    is_in_memory: bool
-    is_network: bool
-    warnings: tuple[str, ...]
+"""What the file `format` says; a version that this one cannot read says another number."""
 
 
 def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
@@ -57,7 +33,7 @@ def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
         _make_tree(root, mode, files)
         if not (root / FORMAT_FILE).exists():
             write_format(root, files)
-        spool = _open_checked(root, files)
+        spool = _open_checked(root, files, Actor.SERVER)
         try:
             file_system = measure_file_system(spool)
             _send_probe(spool)
@@ -67,9 +43,9 @@ def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
     return spool, file_system
 
 
-def visit_root(root: Path, files: Files, *others: Actor) -> Spool:
-    """Open a root that is there, beside its servers. Nothing is made or written; a missing format
-    file is borne. Raises StartRefused."""
+def visit_root(root: Path, files: Files, actor: Actor) -> Spool:
+    """Open a root that is there, for `actor` and beside its servers. Nothing is made or written; a
+    missing format file is borne. Raises StartRefused."""
     root = Path(os.path.abspath(root))
     with _refusing(root):
         root = _resolve(root)
@@ -81,7 +57,7 @@ def visit_root(root: Path, files: Files, *others: Actor) -> Spool:
                     "and `mqctl create` do",
                 )
             _refuse_foreign_owner(root, folder)
-        return _open_checked(root, files, *others)
+        return _open_checked(root, files, actor)
 
 
 @contextmanager
@@ -96,15 +72,15 @@ def _refusing(root: Path) -> Iterator[None]:
         ) from error
 
 
-def _open_checked(root: Path, files: Files, *others: Actor) -> Spool:
+def _open_checked(root: Path, files: Files, actor: Actor) -> Spool:
     _refuse_unknown_format(root)
     _refuse_mixed_file_systems(root)
     files.owners.add(os.stat(root).st_uid)
-    return Spool(root, files, *others)
+    return Spool(root, files, actor)
 
 
 def _resolve(root: Path) -> Path:
-    """Where the root really is. No link leads there that somebody else may have planted."""
+    """Where the root really is, reached through no link that other users may have planted."""
     _refuse_planted_links(root)
     return Path(os.path.realpath(root))
 
@@ -141,6 +117,8 @@ def _make_tree(root: Path, mode: int, files: Files) -> None:
     for name in FIXED_FOLDERS:
         _make_folder(files, root / name, mode)
         _refuse_foreign_owner(root, root / name)
+    for folder in (root, root / Folder.NEW, root / Folder.QUEUES):
+        _keep_names_from_others(files, folder)
 
 
 def _make_folder(files: Files, folder: Path, mode: int) -> None:
@@ -151,10 +129,18 @@ def _make_folder(files: Files, folder: Path, mode: int) -> None:
             raise StartRefused(ExitCode.ROOT, f"{folder} is not a folder; move it away") from None
 
 
+def _keep_names_from_others(files: Files, folder: Path) -> None:
+    """Where others may write, the sticky bit keeps them from renaming the folders in it."""
+    mode = stat.S_IMODE(os.stat(folder).st_mode)
+    if sticky(mode) != mode:
+        files.set_mode(None, str(folder), sticky(mode))
+
+
 def _refuse_foreign_owner(root: Path, folder: Path) -> None:
-    """Before anything inside is asked for, which would only say that permission is denied."""
+    """Checked before anything inside is asked for, which would only say that permission is denied.
+    The user root is refused too: the owner of the root could lead it anywhere."""
     owner = os.stat(folder).st_uid
-    if os.geteuid() not in (0, owner):
+    if os.geteuid() != owner:
         raise StartRefused(
             ExitCode.OWNER,
             f"root {root}: {folder} belongs to user {owner}, this process is user "
@@ -165,7 +151,8 @@ def _refuse_foreign_owner(root: Path, folder: Path) -> None:
 def _refuse_unknown_format(root: Path) -> None:
     path = root / FORMAT_FILE
     try:
-        found = path.read_text(errors="replace").strip()[:80]
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as file:
+            found = file.read(80).strip()
     except FileNotFoundError:
         return
     if found != FORMAT:
@@ -207,34 +194,6 @@ def _refuse_mixed_file_systems(root: Path) -> None:
         )
 
 
-def measure_file_system(spool: Spool) -> FileSystem:
-    """Find out what the root's file system does, with a file that never has a name; the spool then
-    knows whether it has seals."""
-    files = spool.files
-    kind = file_system_kind(spool.root)
-    fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
-    try:
-        spool.has_seals = _can_seal(files, fd)
-        granularity_ns = _stamp_granularity_ns(files, fd)
-    finally:
-        files.close(fd)
-    warnings = []
-    if not spool.has_seals:
-        warnings.append(
-            f"{kind} has no user extended attributes: no seals, receive counts or dead letters"
-        )
-    if kind in _IN_MEMORY:
-        warnings.append(f"{kind} keeps nothing over a power cut: syncs are skipped")
-    elif kind not in _ORDERED or not _has_journal(spool.root, kind):
-        warnings.append(
-            f"{kind} is not known to keep renames in order over a power cut "
-            "(ext4 with a journal, xfs and btrfs are)"
-        )
-    in_memory = kind in _IN_MEMORY
-    is_network = kind in _NETWORK or kind.startswith("fuse")
-    return FileSystem(kind, spool.has_seals, granularity_ns, in_memory, is_network, tuple(warnings))
-
-
 def _send_probe(spool: Spool) -> None:
     """Send an empty hidden file the whole way to `remove`, where the reaper takes it."""
     files = spool.files
@@ -242,57 +201,8 @@ def _send_probe(spool: Spool) -> None:
     fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
     try:
         files.lock(fd)  # another server's sweep takes a hidden file for an upload
-        files.link(fd, spool.fd(Folder.NEW), name)
+        spool.link(fd, Folder.NEW, name)
         for source, target in pairwise(FIXED_FOLDERS):
-            files.rename(spool.fd(source), name, spool.fd(target), name)
+            spool.moves.rename(spool.opened(source), name, spool.opened(target), name)
     finally:
         files.close(fd)
-
-
-def _can_seal(files: Files, fd: int) -> bool:
-    try:
-        files.set_attribute(fd, SEAL_ATTRIBUTE, bytes(32))
-    except OSError as error:
-        if error.errno != errno.EOPNOTSUPP:
-            raise
-        return False
-    return True
-
-
-def _stamp_granularity_ns(files: Files, fd: int) -> int:
-    """The step in which the file system keeps times: it cuts off, so the loss tells."""
-    second = 1_700_000_001
-    odd = second * 1_000_000_000 + 987_654_321
-    files.stamp(fd, odd)
-    lost_ns = odd - os.fstat(fd).st_mtime_ns
-    return next((g for g in _GRANULARITIES_NS if lost_ns < g), _GRANULARITIES_NS[-1])
-
-
-def file_system_kind(path: Path) -> str:
-    """The type of the file system that holds `path`, from /proc/self/mountinfo (proc(5))."""
-    return _mount_of(path)[0]
-
-
-def _has_journal(path: Path, kind: str) -> bool:
-    """Whether an ext file system has a journal (sysfs-fs-ext4); the others always log."""
-    if not kind.startswith("ext"):
-        return True
-    device = os.path.basename(os.path.realpath(_mount_of(path)[1]))
-    try:
-        return Path(f"/sys/fs/ext4/{device}/journal_task").read_text().strip() != "<none>"
-    except OSError:
-        return True
-
-
-def _mount_of(path: Path) -> tuple[str, str]:
-    """Type and source of the innermost mount above `path`; of two on one point the later."""
-    real = os.path.realpath(path)
-    found, longest = ("unknown file system", ""), -1
-    with open("/proc/self/mountinfo", errors="surrogateescape") as mounts:
-        for line in mounts:
-            before, _, after = line.partition(" - ")
-            point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), before.split(" ")[4])
-            if longest <= len(point) and (real + "/").startswith(point.rstrip("/") + "/"):
-                kind, source = after.split()[:2]
-                found, longest = (kind, source), len(point)
-    return found

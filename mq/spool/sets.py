@@ -8,17 +8,17 @@
     roll forward  SEALED/QUEUE:ID -> queues/QUEUE/ID, or delay/QUEUE:ID; then the folder goes
 
 Two barriers, because names are one ordered log and data is not: with one alone a power cut could
-keep the seal and tear a member, and nobody could take the others back. What is only renamed has no
-new data; there the second barrier is enough, as it covers every earlier change of names.
+keep the seal and tear a member, and the others could not be taken back. What is only renamed has no
+new data; there the second barrier is enough, because it covers every earlier change of names.
 
-A crash leaves an open set, which nobody was told of and which is given up, or a sealed one, which
-whoever finds it rolls forward, from wherever that stopped. A set whose lock is held has a living
-owner and is nobody else's business. A member of a sealed set that fails its seal was damaged after
+A crash leaves an open set, of which no client was told and which is given up, or a sealed one,
+which the process that finds it rolls forward, from wherever that stopped. A set whose lock is held
+has a living owner and is left alone. A member of a sealed set that fails its seal was damaged after
 that: it costs itself alone.
 
 Sets live in any folder of the root, at any depth; members may lie in folders of a set, as
 `PART/QUEUE:ID`. Every name is given from FOLDER on, never from the set's own descriptor: so a set
-that somebody else renamed, to fence its owner off, takes no more members.
+that another process renamed, to fence its owner off, takes no more members.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ from mq.names import (
 )
 from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
-from mq.spool.message import Lost, is_stamped_ahead
+from mq.spool.message import Lost
+from mq.spool.seal import is_stamped_ahead
+from mq.spool.second_names import finish_move
 
 OPEN_SUFFIX = ".open"
 
@@ -52,10 +54,12 @@ Place = Callable[[os.stat_result, QueueName, MessageId], tuple[Folder, str]]
 @dataclass
 class Rolled:
     """What rolling forward did: the messages that are ready in their queues now, and the members
-    that had to stay, each with the reason."""
+    that had to stay, each with the reason. Those of them that an error of the disk kept are in
+    `errors` too: their place may be free."""
 
     ready: list[tuple[QueueName, MessageId]] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, OSError] = field(default_factory=dict)
 
 
 def make_set(spool: Spool, folder: Folder, name: str) -> int | Lost:
@@ -96,13 +100,13 @@ def seal_set(spool: Spool, folder: Folder, name: str, sealed: str) -> None:
 
     Raises FileExistsError if there is a set `sealed`, FileNotFoundError if the open one is gone.
     """
-    spool.rename_folder(folder, name, sealed)
+    spool.rename_within(folder, name, sealed)
 
 
 def members(spool: Spool, folder: Folder, name: str) -> list[str]:
     """The names of a set's members, sorted, from the set's folder on: `QUEUE:ID`, `PART/QUEUE:ID`.
 
-    What is no message's name is left out. Raises FileNotFoundError if there is no such set.
+    What is not a message's name is left out. Raises FileNotFoundError if there is no such set.
     """
     found = []
     for entry in spool.names_below(folder, name):
@@ -151,6 +155,8 @@ def roll_forward(spool: Spool, folder: Folder, name: str, place: Place) -> Rolle
             continue
         target, target_name = place(status, *parsed)
         try:
+            if finish_move(spool, folder, f"{name}/{member}", status):
+                continue
             # `delay` takes every name; what lies there without a queue would lie there for ever.
             has_place = target is Folder.QUEUES or spool.exists(Folder.QUEUES, parsed[0])
             if not has_place or not spool.move(folder, f"{name}/{member}", target, target_name):
@@ -161,6 +167,7 @@ def roll_forward(spool: Spool, folder: Folder, name: str, place: Place) -> Rolle
             rolled.left[member] = f"{target} has another message of that id"
         except OSError as error:
             rolled.left[member] = error.strerror or str(error)
+            rolled.errors[member] = error
     if not rolled.left:
         remove_empty_set(spool, folder, name)
     return rolled

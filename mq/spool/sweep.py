@@ -1,7 +1,7 @@
 """The sweep: finish what a crash left behind.
 
 A publisher holds its message's lock from before the name exists until delivery. So a file in
-`new` whose lock is free is a crash's leftover, and one that is held is nobody else's business.
+`new` whose lock is free was left by a crash, and one that is held is in use and left alone.
 """
 
 from __future__ import annotations
@@ -11,21 +11,16 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mq.command.logs import Once
+from mq.errors import MQError
 from mq.lifecycle import Folder
-from mq.logs import Once
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
 from mq.spool.files import HIDDEN
 from mq.spool.folders import DELETING_SUFFIX, Spool
-from mq.spool.message import (
-    FAULTS_OF_ONE_MESSAGE,
-    Held,
-    Lost,
-    fails_its_seal,
-    hold,
-    is_stamped_ahead,
-    set_aside,
-)
+from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, fails_its_seal, hold, set_aside
 from mq.spool.queues import finish_deletion, unfinished_deletions
+from mq.spool.seal import is_stamped_ahead
+from mq.spool.second_names import finish_move
 from mq.spool.sets import (
     BatchName,
     by_stamp,
@@ -35,7 +30,7 @@ from mq.spool.sets import (
     parse_batch_name,
     roll_forward,
 )
-from mq.spool.transactions import sweep_transactions
+from mq.spool.spark.transactions import sweep_transactions
 
 
 class Swept(NamedTuple):
@@ -56,6 +51,8 @@ class Sweeper:
         self._report = Once(report)
         self.was_hindered = False
         """Whether the disk kept the last sweep from something: worth another one soon."""
+        self._whole: dict[str, tuple[int, int]] = {}
+        self._was_whole: dict[str, tuple[int, int]] = {}
 
     def sweep(self) -> Swept:
         """Finish deletions and batches, Spark's too, deliver leftovers of `new`, set damaged ones
@@ -66,6 +63,7 @@ class Sweeper:
         swept. Raises OSError if a folder cannot be listed.
         """
         self.was_hindered = False
+        self._was_whole, self._whole = self._whole, {}
         deletions = sum(self._finish_deletion(q) for q in unfinished_deletions(self._spool))
         total = Swept(deletions=deletions)
         for name in self._spool.names(Folder.NEW):
@@ -82,11 +80,7 @@ class Sweeper:
         """What the tasks of Spark jobs have staged; returns how many messages were delivered."""
         if not (self._spool.root / Folder.SPARK).is_dir():
             return 0
-        try:
-            return sweep_transactions(self._spool, time.time_ns())
-        except OSError as error:
-            self._report(str(Folder.SPARK), error.strerror or str(error))
-            return 0
+        return sweep_transactions(self._spool, time.time_ns(), self._fail)
 
     def deliver(self, name: str) -> bool | None:
         """One name of `new`: True if delivered, False if set aside, None if left."""
@@ -117,7 +111,7 @@ class Sweeper:
                 self._leave(name, held.value)
             return None
         with held:
-            if fails_its_seal(held, self._spool.files):
+            if self._is_damaged(name, held):
                 set_aside(self._spool, Folder.NEW, held)
                 return False
             try:
@@ -130,9 +124,19 @@ class Sweeper:
             self._leave(name, f"there is no queue {parsed[0]}")
         return None
 
+    def _is_damaged(self, name: str, held: Held) -> bool:
+        """Reads the whole body, but not of a file that the sweep before had to leave as it is."""
+        version = held.status.st_ino, held.status.st_ctime_ns
+        if self._was_whole.get(name) != version and fails_its_seal(held, self._spool.files):
+            return True
+        self._whole[name] = version
+        return False
+
     def _move_on(self, held: Held, queue: QueueName, message_id: MessageId) -> bool:
         """To its queue; if it was published with a delay that is not over, to `delay`."""
         move, name = self._spool.move, held.name
+        if finish_move(self._spool, Folder.NEW, name, held.status):
+            return True
         if not is_stamped_ahead(held.status, time.time_ns()):
             return move(Folder.NEW, name, Folder.QUEUES, queue_path(queue, message_id))
         has_queue = self._spool.exists(Folder.QUEUES, queue)
@@ -171,7 +175,7 @@ class Sweeper:
         if isinstance(held, Lost):
             return False
         with held:
-            if not fails_its_seal(held, self._spool.files):
+            if not self._is_damaged(path, held):
                 return False
             name = path.rpartition("/")[2]
             self._spool.move_aside(Folder.NEW, path, Folder.CORRUPT, name)
@@ -182,7 +186,7 @@ class Sweeper:
         held = self._hold(name)
         if not isinstance(held, Lost):
             with held:
-                self._spool.files.unlink(self._spool.fd(Folder.NEW), name)
+                self._spool.unlink(Folder.NEW, name)
 
     def _hold(self, name: str) -> Held | Lost:
         return hold(self._spool.files, self._spool.fd(Folder.NEW), name)
@@ -190,6 +194,9 @@ class Sweeper:
     def _leave(self, name: str, why: str) -> None:
         self._report(os.path.join(Folder.NEW, name), why)
 
-    def _fail(self, path: str, error: OSError) -> None:
+    def _fail(self, path: str, error: OSError | MQError) -> None:
+        if isinstance(error, MQError):
+            self._report(path, str(error))
+            return
         self._report(path, error.strerror or str(error))
         self.was_hindered |= error.errno not in FAULTS_OF_ONE_MESSAGE

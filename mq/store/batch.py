@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 import structlog
 
-from mq.barrier import Unsynced
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import InWorker, Operation
 from mq.config import FEW_UNSYNCED
-from mq.errors import IdTaken, StoreUnavailable
+from mq.errors import IdTaken, MQError, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, file_name
-from mq.operation import Operation
+from mq.names import MessageId, Position, QueueName, file_name
+from mq.spool.finder import Finder
+from mq.spool.folders import Spool
 from mq.spool.message import Lost
 from mq.spool.sets import (
     Rolled,
@@ -29,9 +31,10 @@ from mq.spool.sets import (
     roll_forward,
     seal_set,
 )
-from mq.store.own_id import lock_ids, open_twin
+from mq.store.context import Workspace, no_queue
+from mq.store.own_id import finder_for, lock_ids, open_twin
+from mq.store.patience import with_own_id
 from mq.store.publish import Draft, Published, check_publish, seal
-from mq.store.workspace import Retry, Workspace, no_queue
 
 log = structlog.get_logger(__name__)
 
@@ -45,15 +48,58 @@ class Entry(NamedTuple):
     draft: Draft
 
 
-def take_ids(
+def publish_batch(
     work: Workspace, queue: QueueName, entries: Sequence[Entry]
-) -> Operation[list[MessageId] | Retry]:
-    """An id for each message: its producer's own, or a new one; these increase. Raises what
-    `check_publish` raises."""
-    retry = yield from check_publish(work, queue, len(entries))
-    if retry is not None:
-        return retry
-    return [draft.message_id or work.ids.next() for _, draft in entries]
+) -> Operation[list[Published]]:
+    """Publish all of it or nothing, in that order. On return it survives a power cut. Waits
+    OWN_ID_WAIT_SECONDS for whoever is just publishing one of the ids. Raises QueueNotFound,
+    StoreUnavailable, and IdTaken, which names the line."""
+    positions = yield from take_positions(work, queue, entries)
+    batch = yield from _fill(work, queue, entries, positions)
+    try:
+        if not all(published.is_duplicate for published in batch.published):
+            yield from seal_batch(work, batch)
+            yield from _deliver(work, batch)
+        return batch.published
+    finally:
+        batch.close()
+
+
+def take_positions(
+    work: Workspace, queue: QueueName, entries: Sequence[Entry]
+) -> Operation[list[Position]]:
+    """An id for each message, its producer's own or a new one, and its place in the order, which is
+    that of the lines. Raises what `check_publish` raises."""
+    yield from check_publish(work, queue, len(entries))
+    return [work.ids.next_position(draft.message_id) for _, draft in entries]
+
+
+def _fill(
+    work: Workspace, queue: QueueName, entries: Sequence[Entry], positions: Sequence[Position]
+) -> Operation[Batch]:
+    """A batch that is whole and durable, not sealed yet."""
+    patience = with_own_id(None)
+    while True:
+        batch = Batch(work, queue)
+        is_filled = False
+        try:
+            is_filled = yield InWorker(batch.fill, entries, positions)
+        finally:
+            if not is_filled:
+                batch.close()
+        if is_filled:
+            return batch
+        yield patience.pause()
+
+
+def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
+    """Roll the sealed batch forward, and let the index know what is ready."""
+    rolled: Rolled = yield InWorker(batch.deliver)
+    for queue, message_id in rolled.ready:
+        work.ready.add(queue, message_id, batch.times.get(message_id))
+    if rolled.left:
+        batch.close()  # a sweep passes over what somebody holds
+        work.request_sweep()
 
 
 class Batch:
@@ -64,38 +110,41 @@ class Batch:
         self.queue = queue
         self.name = new_batch_name(queue)
         self.published: list[Published] = []
+        self.times: dict[MessageId, int] = {}
         self.is_sealed = False
         self._work = work
         self._spool = work.spool
         self._fd = self._ids_fd = _NO_FD
         self._seen: dict[MessageId, Draft] = {}
+        self._finder: Finder | None = None
 
-    def fill(self, entries: Sequence[Entry], ids: Sequence[MessageId]) -> Retry | None:
+    def fill(self, entries: Sequence[Entry], positions: Sequence[Position]) -> bool:
         """Write every message into the open set; the data of all is durable on return.
 
-        What is published already stands in `published` as a duplicate. Retry.WAIT if somebody is
-        just publishing one of the ids. Raises IdTaken, which names the line, and OSError.
+        What is published already is in `published` as a duplicate. False if somebody is just
+        publishing one of the ids. Raises IdTaken, which names the line, and OSError.
         """
         own = [draft.message_id for _, draft in entries if draft.message_id is not None]
         if own:
             ids_fd = lock_ids(self._spool, self.queue, own)
             if ids_fd is None:
-                return Retry.WAIT
+                return False
             self._ids_fd = ids_fd
+            self._finder = finder_for(self._work, self.queue)
         self._make()
         is_small = len(entries) <= FEW_UNSYNCED
-        for (line, draft), message_id in zip(entries, ids, strict=True):
+        for (line, draft), position in zip(entries, positions, strict=True):
             try:
-                published = self._add_once(draft, message_id, is_small)
+                published = self._add_once(draft, position, is_small)
             except IdTaken as error:
                 raise IdTaken(f"line {line}: {error}") from None
-            if isinstance(published, Retry):
-                return published
+            if isinstance(published, Lost):
+                return False
             self.published.append(published)
         if not is_small:
             # On a descriptor that is older than the data: it is told of every error since.
             self._spool.files.sync_file_system(self._fd)
-        return None
+        return True
 
     def _make(self) -> None:
         fd: int | Lost = Lost.BUSY
@@ -104,18 +153,20 @@ class Batch:
             fd = make_set(self._spool, Folder.NEW, self.name.open)
         self._fd = fd
 
-    def _add_once(self, draft: Draft, message_id: MessageId, is_synced: bool) -> Published | Retry:
+    def _add_once(self, draft: Draft, position: Position, is_synced: bool) -> Published | Lost:
         if draft.message_id is None:
-            return self._add(draft, message_id, is_synced)
+            return self._add(draft, position, is_synced)
+        message_id = position.message_id
         first = self._seen.setdefault(message_id, draft)
         if first is not draft:
             if (first.length, first.crc32) == (draft.length, draft.crc32):
                 return Published(message_id, is_duplicate=True)
             raise IdTaken(f"the batch has another body under {message_id} before this one")
-        twin = open_twin(self._work, self.queue, draft)
+        assert self._finder is not None, "the ids are locked first"
+        twin = open_twin(self._work, self._finder, self.queue, draft)
         if twin is None:
-            return self._add(draft, message_id, is_synced)
-        if isinstance(twin, Retry):
+            return self._add(draft, position, is_synced)
+        if isinstance(twin, Lost):
             return twin
         try:
             if is_synced:
@@ -124,21 +175,24 @@ class Batch:
             self._spool.files.close(twin)
         return Published(message_id, is_duplicate=True)
 
-    def _add(self, draft: Draft, message_id: MessageId, is_synced: bool) -> Published:
+    def _add(self, draft: Draft, position: Position, is_synced: bool) -> Published:
         assert draft.body is not None
+        message_id, published_ns = position
         files, new = self._spool.files, self._spool.fd(Folder.NEW)
         fd = files.open_unnamed(new, self._spool.file_mode)
         try:
-            files.write(fd, draft.body)
-            visible_ns = seal(self._work, fd, draft)
-            files.link(fd, new, f"{self.name.open}/{file_name(self.queue, message_id)}")
+            with self._work.floor.writing(draft.length):
+                files.write(fd, draft.body)
+            visible_ns = seal(self._work, self.queue, fd, draft, published_ns)
+            name = f"{self.name.open}/{file_name(self.queue, message_id)}"
+            self._spool.link(fd, Folder.NEW, name)
             if is_synced:
                 files.sync(fd)
         except FileNotFoundError:
-            # Its queue was deleted, and the open set with it.
-            raise no_queue(self.queue) from None
+            raise _vanished(self._spool, self.queue) from None
         finally:
             files.close(fd)
+        self.times[message_id] = published_ns
         return Published(message_id, visible_ns)
 
     def deliver(self) -> Rolled:
@@ -148,7 +202,11 @@ class Batch:
         try:
             rolled = roll_forward(spool, Folder.NEW, name, by_stamp(self._work.clock_ns()))
         except FileNotFoundError:
-            raise no_queue(self.queue) from None
+            if not spool.exists(Folder.QUEUES, self.queue):
+                raise no_queue(self.queue) from None
+            # A sealed set is only ever rolled forward: somebody else did, to whom its lock does not
+            # reach. Or its queue was deleted after the seal, and made again.
+            return Rolled()
         except OSError as error:
             rolled = Rolled(left={name: str(error)})
         if rolled.left:
@@ -184,14 +242,13 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     try:
         seal_set(work.spool, Folder.NEW, name.open, name.sealed)
     except FileNotFoundError:
-        # Its queue was deleted and made again, and the open set went with it.
-        raise no_queue(queue) from None
+        raise _vanished(work.spool, queue) from None
     batch.is_sealed = True
     work.undelivered[queue] += added
     try:
         yield Unsynced((), (Folder.NEW,))
     except StoreUnavailable:
-        work.spool.rename_folder(Folder.NEW, name.sealed, name.open)
+        work.spool.rename_within(Folder.NEW, name.sealed, name.open)
         batch.is_sealed = False
         raise
     else:
@@ -200,9 +257,12 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
         work.undelivered[queue] -= added
 
 
-def enter(work: Workspace, rolled: Rolled) -> Operation[None]:
-    """Let the index know what is ready."""
-    for queue, message_id in rolled.ready:
-        work.ready.add(queue, message_id)
-    return
-    yield
+def _vanished(spool: Spool, queue: QueueName) -> MQError:
+    """What to tell of an open set that is gone, and nothing of it was published: it went with its
+    queue, which may be there again; or a sweep gave it up, to which its lock does not reach."""
+    if not spool.exists(Folder.QUEUES, queue):
+        return no_queue(queue)
+    return StoreUnavailable(
+        f"the batch for queue {queue} was taken away while it was written, and nothing of it was "
+        "published; try again. If that happens often, the locks of one machine do not reach another"
+    )

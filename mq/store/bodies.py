@@ -8,33 +8,41 @@ import fcntl
 import io
 import os
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import aiofiles.threadpool
 
+from mq.commit.operation import unavailable
 from mq.config import CHUNK_BYTES
-from mq.operation import unavailable
 from mq.spool.files import Files
-from mq.spool.message import measure_twice
+from mq.store.free_space import Floor
 from mq.store.lease import Received
-from mq.store.peek import Peeked
+from mq.store.peek import PeekedMessage
 from mq.store.publish import Draft
 
 T = TypeVar("T")
 
+Abandoned = Callable[[T], None] | None
+"""What takes a result that nobody waits for any more."""
+
+
+_NO_FD = -1
+
 
 class _Stream:
-    """A file that workers read or write. It is not closed under a call that is still running:
-    the kernel would give the descriptor's number to another file."""
+    """A file that workers read or write. It is closed when no call uses it any more, whoever gave
+    up waiting for that call: the kernel would give the descriptor's number to another file."""
 
-    def __init__(self, files: Files, fd: int, workers: Executor) -> None:
+    def __init__(
+        self, files: Files, fd: int, workers: Executor, floor: Floor | None = None
+    ) -> None:
         self._files = files
         self._fd = fd
         self._workers = workers
-        self._file = aiofiles.threadpool.wrap(_BodyFile(files, fd), executor=workers)
+        self._file = aiofiles.threadpool.wrap(_BodyFile(files, fd, floor), executor=workers)
         self._running: asyncio.Future[Any] | None = None
 
     async def __aenter__(self) -> Self:
@@ -47,8 +55,16 @@ class _Stream:
         trace: TracebackType | None,
     ) -> None:
         if self._running is not None and not self._running.done():
-            await asyncio.wait({self._running})
-        self._files.close(self._fd)
+            self._running.add_done_callback(self._close)
+        else:
+            self._close(self._running)
+
+    def _close(self, last: asyncio.Future[Any] | None) -> None:
+        if last is not None and not last.cancelled():
+            last.exception()  # whoever waited for it may be gone
+        if self._fd != _NO_FD:
+            self._files.close(self._fd)
+            self._fd = _NO_FD
 
     async def _run(self, call: Awaitable[T]) -> T:
         running = asyncio.ensure_future(call)
@@ -57,10 +73,11 @@ class _Stream:
 
 
 class Upload(_Stream):
-    """A body on its way into an unnamed file. Closing it without publishing leaves nothing."""
+    """A body on its way into an unnamed file, as far as `floor` lets it. Closing it without
+    publishing leaves nothing."""
 
-    def __init__(self, files: Files, fd: int, workers: Executor) -> None:
-        super().__init__(files, fd, workers)
+    def __init__(self, files: Files, fd: int, workers: Executor, floor: Floor) -> None:
+        super().__init__(files, fd, workers, floor)
         self._crc32 = 0
         self.length = 0
 
@@ -71,10 +88,12 @@ class Upload(_Stream):
         await self._run(self._file.write(chunk))
 
     async def finish(self, content_type: str | None) -> Draft:
-        """Sync the body, before it joins a batch. Raises StoreUnavailable."""
+        """Sync the body, before it joins a round. From here on the descriptor is the draft's, and
+        whoever publishes that closes it. Raises StoreUnavailable."""
         loop = asyncio.get_running_loop()
         await self._run(loop.run_in_executor(self._workers, self._files.sync, self._fd))
-        return Draft(self.length, self._crc32, content_type, None, self._fd)
+        fd, self._fd = self._fd, _NO_FD
+        return Draft(self.length, self._crc32, content_type, None, fd)
 
     async def read_whole(self, use: Callable[[bytes], T]) -> T:
         """Read what was written back into memory and hand it to `use`, in a worker. Raises what
@@ -111,47 +130,61 @@ class Download(_Stream):
             yield chunk
 
 
-def find_damaged(files: Files, received: Sequence[Received]) -> list[Received]:
-    """Those whose open body fails its seal. Reads all of each; blocking, for a worker."""
-    return [each for each in received if not is_whole(files, each)]
+async def in_worker(
+    workers: Executor,
+    function: Callable[..., T],
+    *arguments: object,
+    abandoned: Abandoned[T] = None,
+) -> T:
+    """Run blocking file work. Raises StoreUnavailable where it raises OSError.
 
-
-def is_whole(files: Files, received: Received) -> bool:
-    """Whether the open body passes its seal. Reads all of it; blocking, for a worker."""
-    return received.crc32 is None or measure_twice(files, received.fd) == (
-        received.length,
-        received.crc32,
-    )
-
-
-async def in_worker(workers: Executor, function: Callable[..., T], *arguments: object) -> T:
-    """Run blocking file work. Raises StoreUnavailable where it raises OSError."""
+    With `abandoned` it runs also if the caller is cancelled meanwhile, and its result then goes
+    there.
+    """
+    running = asyncio.get_running_loop().run_in_executor(workers, function, *arguments)
     try:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(workers, function, *arguments)
+        return await (running if abandoned is None else asyncio.shield(running))
     except OSError as error:
         raise unavailable(error) from error
+    except asyncio.CancelledError:
+        if abandoned is not None:
+            running.add_done_callback(lambda done: _hand_over(done, abandoned))
+        raise
 
 
-def read_whole(files: Files, message: Received | Peeked) -> bytes:
-    """The body in memory; closes the message. Blocking, for a worker."""
-    if message.body is not None:
-        return message.body
+def _hand_over(done: asyncio.Future[T], abandoned: Callable[[T], None]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        abandoned(done.result())
+
+
+def read_all(
+    files: Files, messages: Sequence[Received | PeekedMessage], use: Callable[[Iterable[bytes]], T]
+) -> T:
+    """Hand the bodies to `use`, one by one; closes the messages, whatever goes wrong with one.
+    Blocking, for a worker."""
     try:
-        return files.read(message.fd, message.length)
+        return use(_read_whole(files, each) for each in messages)
     finally:
-        message.close(files)
+        for each in messages:
+            each.close(files)
+
+
+def _read_whole(files: Files, message: Received | PeekedMessage) -> bytes:
+    return files.read(message.fd, message.length) if message.body is None else message.body
 
 
 class _BodyFile(io.FileIO):
-    """A large body as a file object. Every read and write passes `Files`."""
+    """A large body as a file object. Every read and write passes `Files`, each write `floor`."""
 
-    def __init__(self, files: Files, fd: int) -> None:
+    def __init__(self, files: Files, fd: int, floor: Floor | None) -> None:
         super().__init__(fd, "r+b" if _is_writable(fd) else "rb", closefd=False)
         self._files = files
+        self._floor = floor
 
     def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
-        self._files.write(self.fileno(), data)
+        assert self._floor is not None
+        with self._floor.writing(len(data)):
+            self._files.write(self.fileno(), data)
         return len(data)
 
     def read(self, size: int | None = -1) -> bytes:

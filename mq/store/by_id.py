@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mq.barrier import Unsynced
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import Operation
 from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
-from mq.operation import Operation
-from mq.spool.message import NO_LEASE, Held, Lost, hold
+from mq.spool.message import Held, Lost, hold_in
+from mq.spool.seal import NO_LEASE
+from mq.store import rules
+from mq.store.context import Workspace, no_message
+from mq.store.expiry import expire_held
 from mq.store.lease import Place, Received, begin_lease, keep_lease, place_in, take_held
+from mq.store.patience import with_message
+from mq.store.receive import check_bodies
 from mq.store.release import end_lease, give_back
-from mq.store.workspace import Retry, Workspace, no_message
 
 _ORDER = (Folder.DELAY, Folder.QUEUES) * 3
 """Leased messages are the common case. Round again: redeliveries and receives of other servers may
@@ -33,26 +38,47 @@ def take(
     work: Workspace,
     queue: QueueName,
     message_id: MessageId,
-    visibility_ns: int,
+    visibility_ns: int | None,
     guard: Guard | None,
-) -> Operation[Received | Retry]:
+) -> Operation[Received]:
     """Take a message for `visibility_ns` from now. Without a guard a new lease begins; with one the
     current lease and the count are kept.
 
-    On return it survives a power cut. A crash before that leaves the message under its earlier
-    lease, or in `delay` until one of the two stamps is due. Returns Retry.WAIT if somebody else
-    holds the lock, or the barrier outlasted the lease. Raises QueueNotFound, MessageNotFound,
+    On return it survives a power cut, and the body passes its seal. A crash before that leaves the
+    message under its earlier lease, or in `delay` until one of the two stamps is due. Waits
+    BUSY_WAIT_SECONDS while somebody else holds the lock. Raises QueueNotFound, MessageNotFound,
     LeaseMismatch, StoreUnavailable.
     """
+    patience = with_message(message_id)
+    while True:
+        received = yield from _take(work, queue, message_id, visibility_ns, guard)
+        checked = yield from check_bodies(work, [received] if received is not None else [])
+        if checked:
+            return checked[0]
+        yield patience.pause()
+
+
+def _take(
+    work: Workspace,
+    queue: QueueName,
+    message_id: MessageId,
+    visibility_ns: int | None,
+    guard: Guard | None,
+) -> Operation[Received | None]:
+    """None if somebody else holds the lock, or the barrier outlasted the lease."""
     found = _find(work, queue, message_id, guard)
-    if isinstance(found, Retry):
-        return found
+    if found is None:
+        return None
     place, held = found
+    if visibility_ns is None:
+        visibility_ns = rules.visibility_ns(work, queue)
+    if place.folder is Folder.QUEUES and expire_held(work, queue, message_id, held):
+        raise no_message(queue, message_id)
     received = take_held(
         work, place, held, visibility_ns, begin_lease if guard is None else keep_lease
     )
     if isinstance(received, Lost):
-        return Retry.WAIT
+        return None
     if place.folder is Folder.QUEUES:
         _forget(work, queue, message_id)
         unsynced = Unsynced((), (Folder.DELAY, f"{Folder.QUEUES}/{queue}"))
@@ -66,53 +92,63 @@ def take(
         raise
     if received.visible_ns <= work.clock_ns():
         received.close(work.files)
-        return Retry.WAIT
+        return None
     work.counts.received += not received.is_prolonged
     return received.without_idle_file(work.files)
 
 
 def release(
     work: Workspace, queue: QueueName, message_id: MessageId, guard: Guard | None
-) -> Operation[Retry | None]:
+) -> Operation[None]:
     """End a message's lease or delay and put it into its queue, or into the dead letters, at once.
 
-    Not durable by itself: undone by a crash, the message comes back when its stamp is due. Returns
-    Retry.WAIT if somebody else holds the lock. Raises QueueNotFound, MessageNotFound,
+    Not durable by itself: undone by a crash, the message comes back when its stamp is due. Waits
+    BUSY_WAIT_SECONDS while somebody else holds the lock. Raises QueueNotFound, MessageNotFound,
     LeaseMismatch, StoreUnavailable.
     """
+    patience = with_message(message_id)
+    while not _release(work, queue, message_id, guard):
+        yield patience.pause()
+
+
+def _release(work: Workspace, queue: QueueName, message_id: MessageId, guard: Guard | None) -> bool:
     found = _find(work, queue, message_id, guard)
-    if isinstance(found, Retry):
-        return found
+    if found is None:
+        return False
     place, held = found
     with held:
         if place.folder is Folder.QUEUES:
             end_lease(work, held)
-            return None
-        return None if give_back(work, place, held) else Retry.WAIT
-    yield
+            return True
+        try:
+            return give_back(work, place, held)
+        except BlockingIOError:
+            return False  # somebody else makes a queue, and the dead letters have none yet
 
 
 def _find(
     work: Workspace, queue: QueueName, message_id: MessageId, guard: Guard | None
-) -> tuple[Place, Held] | Retry:
+) -> tuple[Place, Held] | None:
+    """None if somebody else holds the lock, or the message is on its way to its queue."""
     work.require_queue(queue)
     for folder in _ORDER:
         place = place_in(folder, queue, message_id)
-        held = hold(work.files, work.spool.fd(folder), place.name)
+        if folder is Folder.QUEUES:
+            work.hold_queue(queue)
+        held = hold_in(work.spool, folder, place.name)
         if held is Lost.BUSY:
-            return Retry.WAIT
+            return None
         if isinstance(held, Lost):
             continue
         if guard is not None and not guard.admits(held.lease):
             held.close()
             raise LeaseMismatch(
-                f"message {message_id} of queue {queue} is not under that lease: it ran out and "
-                "somebody else received the message, or it was released; drop your work on it"
+                f"message {message_id} of queue {queue} does not have that lease: the lease ran "
+                "out and another receiver has the message, or it was released; drop your work on it"
             )
         return place, held
     if work.spool.exists(Folder.NEW, file_name(queue, message_id)):
-        # Published, and on its way to its queue.
-        return Retry.WAIT
+        return None
     raise no_message(queue, message_id)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,22 +12,19 @@ import structlog
 from mq.config import SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
-from mq.operation import Operation
 from mq.spool.files import Files
-from mq.spool.message import (
+from mq.spool.message import Held, Lost, hold, read_body, set_aside
+from mq.spool.seal import (
+    MAX_RECEIVE_COUNT,
     NO_LEASE,
-    Held,
-    Lost,
     Seal,
     due_ns,
-    hold,
     measure,
+    measure_twice,
     new_lease,
-    read_body,
     round_up,
-    set_aside,
 )
-from mq.store.workspace import Workspace
+from mq.store.context import Workspace
 
 log = structlog.get_logger(__name__)
 
@@ -91,7 +88,8 @@ def place_in(folder: Folder, queue: QueueName, message_id: MessageId) -> Place:
 
 def begin_lease(seal: Seal) -> Seal:
     """One more receive."""
-    return Seal(seal.length, seal.crc32, seal.published_ns, seal.receive_count + 1, new_lease())
+    count = min(seal.receive_count + 1, MAX_RECEIVE_COUNT)
+    return Seal(seal.length, seal.crc32, seal.published_ns, count, new_lease())
 
 
 def keep_lease(seal: Seal) -> Seal:
@@ -135,7 +133,7 @@ def _lease(
     if (is_small and body is None) or (held.seal is not None and held.seal.length != length):
         _set_aside(work, place.folder, held)
         return Lost.GONE
-    seal = held.seal or _adopt(work, held, body)
+    seal = held.seal or _adopt(work, held, body, place.message_id)
     is_prolonged = advance is keep_lease
     was_delayed = place.folder is Folder.DELAY
     before = Before(held.lease, due_ns(held.status, 0)) if was_delayed else None
@@ -179,10 +177,10 @@ def _stamp_and_move(work: Workspace, place: Place, held: Held, visible_ns: int) 
     return work.spool.move(Folder.QUEUES, place.name, Folder.DELAY, target)
 
 
-def _adopt(work: Workspace, held: Held, body: bytes | None) -> Seal:
+def _adopt(work: Workspace, held: Held, body: bytes | None, message_id: MessageId) -> Seal:
     """A seal for a file that came without one, by a person's `mv` or from an older server."""
     crc32 = zlib.crc32(body) if body is not None else measure(work.files, held.fd)[1]
-    return Seal(held.status.st_size, crc32, held.status.st_mtime_ns, 0, NO_LEASE)
+    return Seal(held.status.st_size, crc32, held.published_ns(message_id), 0, NO_LEASE)
 
 
 def _set_aside(work: Workspace, folder: Folder, held: Held) -> None:
@@ -191,14 +189,24 @@ def _set_aside(work: Workspace, folder: Folder, held: Held) -> None:
     log.error("damaged message set aside", name=f"{folder}/{held.name}")
 
 
-def set_aside_leased(work: Workspace, received: Received) -> Operation[None]:
-    """A large body turned out damaged after its lease began: move it to `corrupt`."""
-    held = hold(
-        work.files, work.spool.fd(Folder.DELAY), file_name(received.queue, received.message_id)
+def find_damaged(files: Files, received: Sequence[Received]) -> list[Received]:
+    """Those whose open body fails its seal. Reads all of each; blocking, for a worker."""
+    return [each for each in received if not is_whole(files, each)]
+
+
+def is_whole(files: Files, received: Received) -> bool:
+    """Whether the open body passes its seal. Reads all of it; blocking, for a worker."""
+    return received.crc32 is None or measure_twice(files, received.fd) == (
+        received.length,
+        received.crc32,
     )
+
+
+def set_aside_leased(work: Workspace, received: Received) -> None:
+    """A large body turned out damaged after its lease began: move it to `corrupt`."""
+    name = file_name(received.queue, received.message_id)
+    held = hold(work.files, work.spool.fd(Folder.DELAY), name)
     if not isinstance(held, Lost):
         with held:
             if held.lease == received.lease:
                 _set_aside(work, Folder.DELAY, held)
-    return
-    yield

@@ -13,50 +13,65 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 
-from mq.barrier import Unsynced
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import Operation
 from mq.errors import IdTaken
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, file_name
-from mq.operation import Operation
-from mq.spool.find import find
+from mq.names import MessageId, QueueName, dead_letter_queue, file_name
+from mq.spool.finder import Finder
 from mq.spool.folders import Spool
 from mq.spool.libc import birth_ns
-from mq.spool.message import SEAL_ATTRIBUTE, Held, Lost, Seal, fails_its_seal, measure
-from mq.spool.root import FORMAT_FILE
+from mq.spool.message import Held, Lost, fails_its_seal, seal_at
+from mq.spool.moves import FORMAT_FILE
+from mq.spool.seal import measure
 from mq.spool.sets import hold_set
+from mq.store.context import Workspace
+from mq.store.patience import with_own_id
 from mq.store.publish import Draft, Published, publish
-from mq.store.workspace import Retry, Workspace
 
 _NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 
 _OUTLIVES_ITS_QUEUE = (f"{Folder.SPARK}/", f"{Folder.REMOVE}/")
 
+_ON_THE_WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY)
+
 _LOCK_BYTES = 7
 """So many bytes of a hash number the bytes that are locked: none lies beyond what off_t counts."""
 
 
-def publish_own(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | Retry]:
+def publish_own(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published]:
     """Put a message into its queue unless it was published before, under that id.
 
-    On return it is as durable as any, also if another process published it. Retry.WAIT if somebody
-    is just publishing that id. Raises IdTaken if the one that is there has another body, and what
-    `publish` raises.
+    On return it is as durable as any, also if another process published it. Waits
+    OWN_ID_WAIT_SECONDS for whoever is just publishing that id. Raises IdTaken if the one that is
+    there has another body, and what `publish` raises.
     """
+    patience = with_own_id(draft.message_id)
+    while (published := (yield from _publish(work, queue, draft))) is None:
+        yield patience.pause()
+    return published
+
+
+def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | None]:
+    """None if somebody is just publishing that id."""
     assert draft.message_id is not None
     work.hold_queue(queue)
     lock = lock_ids(work.spool, queue, [draft.message_id])
     if lock is None:
-        return Retry.WAIT
+        return None
     try:
         known = yield from _adopt(work, queue, draft)
         if known is not None:
-            return known
+            return known if isinstance(known, Published) else None
         published = yield from publish(work, queue, draft)
         name = file_name(queue, draft.message_id)
         if work.spool.exists(Folder.NEW, name) and _has_twin(work, queue, draft.message_id):
             # It was put there, by a person's mv for example, after the look: ours goes.
             work.spool.move_aside(Folder.NEW, name, Folder.REMOVE, name)
-            return (yield from _adopt(work, queue, draft)) or published
+            known = yield from _adopt(work, queue, draft)
+            if isinstance(known, Lost):
+                return None
+            return known or published
         return published
     finally:
         work.files.close(lock)
@@ -77,17 +92,24 @@ def lock_ids(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> int | 
     return fd if are_locked else None
 
 
-def open_twin(work: Workspace, queue: QueueName, draft: Draft) -> int | Retry | None:
+def finder_for(work: Workspace, queue: QueueName) -> Finder:
+    """Whoever makes it holds the locks of the ids that are looked for."""
+    places = (dead_letter_queue(queue), work.settings.of(queue).dead_letters)
+    return Finder(work.spool, work.done, queue, filter(None, places))
+
+
+def open_twin(work: Workspace, finder: Finder, queue: QueueName, draft: Draft) -> int | Lost | None:
     """Open the message of the draft's id that is there already, if its body is the same.
 
     None if there is none; a damaged one in `new`, which nobody would be given, is set aside and
-    counts for none. Retry.WAIT if its publisher is still at work. Raises IdTaken.
+    counts for none. Lost.BUSY if its publisher is still at work. Raises IdTaken.
     """
     assert draft.message_id is not None
     spool = work.spool
-    for path in _find(work, queue, draft.message_id):
+    for path in _find(work, finder, queue, draft.message_id):
         fd = _open(spool, path)
         if fd is None:
+            _make_room(work, path, file_name(queue, draft.message_id))
             continue
         try:
             is_twin = _is_twin(spool, path, fd, draft)
@@ -97,16 +119,16 @@ def open_twin(work: Workspace, queue: QueueName, draft: Draft) -> int | Retry | 
         if is_twin is True:
             return fd
         spool.files.close(fd)
-        if isinstance(is_twin, Retry):
+        if isinstance(is_twin, Lost):
             return is_twin
     return None
 
 
-def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | Retry | None]:
+def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | Lost | None]:
     """Answer for the message that is there already, if there is one. It may be a crash's leftover,
     whose data nobody has synced: it is durable on return."""
-    twin = open_twin(work, queue, draft)
-    if twin is None or isinstance(twin, Retry):
+    twin = open_twin(work, finder_for(work, queue), queue, draft)
+    if twin is None or isinstance(twin, Lost):
         return twin
     assert draft.message_id is not None
     try:
@@ -119,12 +141,20 @@ def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publish
 
 
 def _has_twin(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
+    """Whether another file of ours has the id."""
     ours = f"{Folder.NEW}/{file_name(queue, message_id)}"
-    return any(path != ours for path in _find(work, queue, message_id))
+    for path in _find(work, finder_for(work, queue), queue, message_id):
+        fd = None if path == ours else _open(work.spool, path)
+        if fd is not None:
+            work.files.close(fd)
+            return True
+    return False
 
 
-def _find(work: Workspace, queue: QueueName, message_id: MessageId) -> Iterator[str]:
-    for path in find(work.spool, work.done, queue, message_id):
+def _find(
+    work: Workspace, finder: Finder, queue: QueueName, message_id: MessageId
+) -> Iterator[str]:
+    for path in finder.find(message_id):
         if not _is_of_an_older_queue(work.spool, queue, path):
             yield path
 
@@ -138,35 +168,52 @@ def _is_of_an_older_queue(spool: Spool, queue: QueueName, path: str) -> bool:
     if made_ns is None:
         return False
     try:
-        whole = f"{spool.root}/{path}"
-        seal = Seal.unpack(spool.files.attribute(whole, SEAL_ATTRIBUTE))
-        published_ns = os.stat(whole).st_mtime_ns if seal is None else seal.published_ns
+        folder, _, name = path.partition("/")
+        seal = seal_at(spool, Folder(folder), name)
+        if seal is not None:
+            return seal.published_ns < made_ns
+        status = spool.status(Folder(folder), name)
     except OSError as error:
         if error.errno in _NO_MESSAGE:
             return False
         raise
-    return published_ns < made_ns
+    return status is not None and status.st_mtime_ns < made_ns
 
 
 def _open(spool: Spool, path: str) -> int | None:
-    """None if it is gone from there, or is no file."""
+    """None if it is gone from there, or is no message: no file, or another user's."""
+    folder, _, name = path.partition("/")
     try:
-        fd = spool.files.open_message(spool.fd(Folder.NEW), f"../{path}")
+        at = spool.at(Folder(folder), name)
+        fd = spool.files.open_message(at.fd, at.name)
     except OSError as error:
         if error.errno in _NO_MESSAGE:
             return None
         raise
     status = os.fstat(fd)
-    if stat.S_ISREG(status.st_mode) and status.st_nlink:
+    is_ours = status.st_uid in spool.files.owners
+    if stat.S_ISREG(status.st_mode) and status.st_nlink and is_ours:
         return fd
     spool.files.close(fd)
     return None
 
 
-def _is_twin(spool: Spool, path: str, fd: int, draft: Draft) -> bool | Retry:
+def _make_room(work: Workspace, path: str, flat: str) -> None:
+    """What another user has put where the message will pass goes to `corrupt`: it would keep the
+    message from its queue for ever."""
+    folder, _, name = path.partition("/")
+    if folder not in _ON_THE_WAY or name.replace("/", ":") != flat:
+        return
+    found = work.spool.status(Folder(folder), name)
+    if found is not None and found.st_uid not in work.files.owners:
+        work.report(path, Lost.FOREIGN.value)
+        work.spool.move_aside(Folder(folder), name, Folder.CORRUPT, flat)
+
+
+def _is_twin(spool: Spool, path: str, fd: int, draft: Draft) -> bool | Lost:
     folder, _, name = path.partition("/")
     if folder == Folder.NEW and not _is_left_over(spool, name, fd):
-        return Retry.WAIT
+        return Lost.BUSY
     with_seal = Held(spool.files, name, fd, os.fstat(fd))
     if folder == Folder.NEW and fails_its_seal(with_seal, spool.files):
         spool.move_aside(Folder.NEW, name, Folder.CORRUPT, name.rpartition("/")[2])
@@ -180,7 +227,7 @@ def _is_twin(spool: Spool, path: str, fd: int, draft: Draft) -> bool | Retry:
         return True
     raise IdTaken(
         f"message {draft.message_id} was published with another body ({found[0]} bytes, this one "
-        f"has {draft.length}); send this one under an id of its own"
+        f"has {draft.length}); send this one under another id"
     )
 
 

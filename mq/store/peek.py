@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import stat
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mq.config import SMALL_BODY_BYTES
+from mq.commit.operation import InWorker, Operation
+from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
-from mq.operation import Operation
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.listing import place_of
-from mq.spool.message import NO_LEASE, Held, due_ns, measure
-from mq.store.workspace import Retry, Workspace, no_message
+from mq.spool.message import Opened, look_at
+from mq.spool.seal import NO_LEASE, due_ns, measure, state_in
+from mq.store.answer_memory import Share
+from mq.store.context import Workspace, no_message
+from mq.store.indexing import MAX_LISTINGS, listing
 
 _PLACES = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES, Folder.DELAY)
 """A receive and a redelivery may pass between two looks."""
 
-_NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
-
 
 @dataclass(frozen=True, slots=True)
-class Peeked:
+class PeekedMessage:
     """A message as it lies there: its body in memory, or `fd`, open at it, for the caller to close.
 
     `state` is ready, leased or delayed. Times in ns since 1970; `visible_ns` is None for a ready
@@ -50,15 +48,49 @@ class Peeked:
             files.close(self.fd)
 
 
-def find_oldest(
+def peek(
+    work: Workspace,
+    queue: QueueName,
+    limit: int,
+    after: MessageId | None = None,
+    share: Share | None = None,
+) -> Operation[list[PeekedMessage]]:
+    """Look at the oldest ready messages, up to `limit` and what `share` has memory for; at least
+    one if there is one. With `after` only at those behind that one. They are the caller's to close.
+    Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
+    listings = 0
+    while listings < MAX_LISTINGS:
+        work.ready.drain()
+        ids = _find_oldest(work, queue, limit, after)
+        if ids is None:
+            listings += 1
+            yield listing(work, queue)
+            continue
+        found: list[PeekedMessage] = yield InWorker(peek_up_to, work.spool, queue, ids, share)
+        if found or not ids:
+            return found
+        _drop_gone(work, queue, ids)
+    return []
+
+
+def peek_at(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[PeekedMessage]:
+    """Look at a message: ready, leased or delayed. It is the caller's to close. Raises
+    QueueNotFound, MessageNotFound, StoreUnavailable."""
+    work.require_queue(queue)
+    found: PeekedMessage | None = yield InWorker(peek_anywhere, work.spool, queue, message_id)
+    if found is None:
+        raise no_message(queue, message_id)
+    return found
+
+
+def _find_oldest(
     work: Workspace, queue: QueueName, limit: int, after: MessageId | None
-) -> Operation[list[MessageId] | Retry]:
-    """The first `limit` of a queue, or of those behind `after`, as its index knows them. Raises
-    QueueNotFound, MessageNotFound."""
-    work.ready.drain()
+) -> list[MessageId] | None:
+    """The first `limit` of a queue, or of those behind `after`, as its index knows them; None if it
+    must be listed first. Raises QueueNotFound, MessageNotFound."""
     ready = work.loaded_index(queue)
     if ready is None:
-        return Retry.LIST
+        return None
     if after is None:
         ids = ready.oldest(limit)
     else:
@@ -66,22 +98,19 @@ def find_oldest(
         if place is None:
             raise no_message(queue, after)
         ids = ready.behind(place, limit)
-    return ids if ids or not work.may_have_changed(queue, ready) else Retry.LIST
-    yield
+    return ids if ids or not work.may_have_changed(queue, ready) else None
 
 
-def drop_gone(work: Workspace, queue: QueueName, ids: Iterable[MessageId]) -> Operation[None]:
+def _drop_gone(work: Workspace, queue: QueueName, ids: Iterable[MessageId]) -> None:
     """Take out of the index what a peek did not find."""
     ready = work.ready.get(queue)
     if ready is not None:
         for message_id in ids:
             if not work.spool.exists(Folder.QUEUES, queue_path(queue, message_id)):
                 ready.discard(message_id)
-    return
-    yield
 
 
-def peek_ready(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> Iterator[Peeked]:
+def peek_ready(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> Iterator[PeekedMessage]:
     """Those of `ids` that are ready. One that cannot be read is passed over. Blocking."""
     for message_id in ids:
         try:
@@ -93,22 +122,24 @@ def peek_ready(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> Iter
 
 
 def peek_up_to(
-    spool: Spool, queue: QueueName, ids: Iterable[MessageId], max_bytes: int
-) -> list[Peeked]:
-    """Those of `ids` that are ready, while their bodies have `max_bytes` together; at least one.
-    Blocking, for a worker."""
-    peeked: list[Peeked] = []
-    room = max_bytes
+    spool: Spool, queue: QueueName, ids: Sequence[MessageId], share: Share | None
+) -> list[PeekedMessage]:
+    """Those of `ids` that are ready, while there is memory for their bodies, up to MAX_FETCH_BYTES;
+    at least one. Blocking, for a worker."""
+    peeked: list[PeekedMessage] = []
+    room = 0 if len(ids) == 1 else MAX_FETCH_BYTES if share is None else share.room_bytes()
     for message in peek_ready(spool, queue, ids):
         room -= message.length
         if peeked and room < 0:
             message.close(spool.files)
             break
         peeked.append(message)
+    if share is not None:
+        share.hold_bodies(sum(each.length for each in peeked))
     return peeked
 
 
-def peek_at(spool: Spool, queue: QueueName, message_id: MessageId) -> Peeked | None:
+def peek_anywhere(spool: Spool, queue: QueueName, message_id: MessageId) -> PeekedMessage | None:
     """That message: ready, leased or delayed; None if it is in no such place. Blocking: a large
     body is read to its end. Raises OSError."""
     for folder in _PLACES:
@@ -118,58 +149,40 @@ def peek_at(spool: Spool, queue: QueueName, message_id: MessageId) -> Peeked | N
     return None
 
 
-def _peek(spool: Spool, folder: Folder, queue: QueueName, message_id: MessageId) -> Peeked | None:
-    """None if it is not there, or is no file."""
+def _peek(
+    spool: Spool, folder: Folder, queue: QueueName, message_id: MessageId
+) -> PeekedMessage | None:
+    """None if it is not there, or is no message: no file, or another user's."""
     name = (queue_path if folder is Folder.QUEUES else file_name)(queue, message_id)
-    held = _open(spool, folder, name)
-    if held is None:
+    opened = look_at(spool, folder, name)
+    if opened is None:
         return None
     keeps_open = False
     try:
-        peeked = _describe(spool.files, folder, message_id, held)
+        peeked = _describe(spool.files, folder, message_id, opened)
         keeps_open = peeked.fd >= 0
         return peeked
     finally:
         if not keeps_open:
-            held.close()
+            opened.close()
 
 
-def _open(spool: Spool, folder: Folder, name: str) -> Held | None:
-    """Open, but not locked: nothing here needs the lock, and a receiver would pass it over."""
-    try:
-        fd = spool.files.open_to_look(spool.fd(folder), name)
-    except OSError as error:
-        if error.errno in _NO_MESSAGE:
-            return None
-        raise
-    held = None
-    try:
-        status = os.fstat(fd)
-        if stat.S_ISREG(status.st_mode):
-            held = Held(spool.files, name, fd, status)
-        return held
-    finally:
-        if held is None:
-            spool.files.close(fd)
-
-
-def _describe(files: Files, folder: Folder, message_id: MessageId, held: Held) -> Peeked:
-    seal, length = held.seal, held.status.st_size
-    is_leased = seal is None or seal.lease != NO_LEASE
-    has_lease = is_leased and (seal is not None or folder is Folder.DELAY)
-    content_type = held.content_type()
-    body = files.read(held.fd, SMALL_BODY_BYTES) if length <= SMALL_BODY_BYTES else None
-    found = measure(files, held.fd) if body is None else (len(body), zlib.crc32(body))
-    return Peeked(
+def _describe(files: Files, folder: Folder, message_id: MessageId, opened: Opened) -> PeekedMessage:
+    seal, length = opened.seal, opened.status.st_size
+    has_lease = folder is Folder.DELAY if seal is None else seal.lease != NO_LEASE
+    content_type = opened.content_type()
+    body = files.read(opened.fd, SMALL_BODY_BYTES) if length <= SMALL_BODY_BYTES else None
+    found = measure(files, opened.fd) if body is None else (len(body), zlib.crc32(body))
+    return PeekedMessage(
         message_id=message_id,
-        state="ready" if folder is Folder.QUEUES else "leased" if is_leased else "delayed",
+        state=state_in(folder, seal),
         length=length,
         content_type=content_type,
-        lease=held.lease if has_lease else None,
+        lease=opened.lease if has_lease else None,
         receive_count=None if seal is None else seal.receive_count,
-        published_ns=held.status.st_mtime_ns if seal is None else seal.published_ns,
-        visible_ns=due_ns(held.status, 0) if folder is Folder.DELAY else None,
-        is_damaged=seal is not None and found != (seal.length, seal.crc32),
+        published_ns=opened.published_ns(message_id),
+        visible_ns=due_ns(opened.status, 0) if folder is Folder.DELAY else None,
+        is_damaged=not opened.matches(*found),
         body=body,
-        fd=held.fd if body is None else -1,
+        fd=opened.fd if body is None else -1,
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from mq.barrier import Unsynced
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import Operation
 from mq.lifecycle import Folder
-from mq.operation import Operation
 from mq.spool.files import HIDDEN
-from mq.store.workspace import Workspace
+from mq.store.context import Workspace
 
 
 def probe(work: Workspace) -> Operation[None]:
@@ -20,10 +20,10 @@ def probe(work: Workspace) -> Operation[None]:
     try:
         files.write(fd, name.encode())
         files.lock(fd)
-        files.link(fd, new, name)
+        work.spool.link(fd, Folder.NEW, name)
         try:
             yield Unsynced((fd,), (Folder.NEW,))
         finally:
-            files.unlink(new, name)
+            work.spool.unlink(Folder.NEW, name)
     finally:
         files.close(fd)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import structlog
 
-from mq.barrier import Unsynced
-from mq.config import DEFAULT_CONTENT_TYPE
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, file_name, queue_path
-from mq.operation import Operation
-from mq.spool.message import NO_LEASE, SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal, round_up
-from mq.store.workspace import Retry, Workspace, no_queue
+from mq.names import MessageId, Position, QueueName, file_name, queue_path
+from mq.spool.seal import NO_LEASE, Seal, round_up, seal_new
+from mq.store.context import Workspace, no_queue
+from mq.store.indexing import find_space
+from mq.store.rules import delay_ns
 
 log = structlog.get_logger(__name__)
 
@@ -22,11 +24,11 @@ log = structlog.get_logger(__name__)
 @dataclass(slots=True)
 class Draft:
     """A message to publish: its body of `length` bytes with that CRC-32, in memory or in `fd`, an
-    unnamed file that is written and synced and stays the caller's to close. Nobody changes it; a
-    frozen one takes three times as long to make.
+    unnamed file that is written and synced, and open until it is published or refused. Nobody
+    changes it; a frozen one takes three times as long to make.
 
     `message_id` is the producer's own id, None for a new one; `delay_ns` is how long the message
-    is hidden from its publication on.
+    is hidden from its publication on, None if the queue says.
     """
 
     length: int
@@ -35,7 +37,7 @@ class Draft:
     body: bytes | None = None
     fd: int = -1
     message_id: MessageId | None = None
-    delay_ns: int = 0
+    delay_ns: int | None = None
 
 
 class Published(NamedTuple):
@@ -47,19 +49,18 @@ class Published(NamedTuple):
     is_duplicate: bool = False
 
 
-def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | Retry]:
+def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published]:
     """Put a message at the end of its queue, or into `delay`; under the producer's own id only
     within `mq.store.own_id`.
 
     On return it survives a power cut. A crash before the link leaves nothing; after it, a whole
     file in `new` that a sweep delivers, or one that fails its seal. A failed sync takes the name
-    back. Retry.LIST if the limit of the queue cannot be compared yet. Raises QueueNotFound,
-    StoreUnavailable.
+    back. Raises QueueNotFound, StoreUnavailable.
     """
     work.hold_queue(queue)
-    work.require_room()
+    work.require_room(draft.length if draft.body is not None else 0)
     if not work.has_space(queue):
-        return Retry.LIST
+        yield from find_space(work, queue)
     files, new = work.files, work.spool.fd(Folder.NEW)
     fd = files.open_unnamed(new, work.spool.file_mode) if draft.body is not None else draft.fd
     is_late = False
@@ -67,65 +68,61 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
     try:
         if draft.body is not None:
             files.write(fd, draft.body)
-        message_id = draft.message_id or work.ids.next()
-        visible_ns = seal(work, fd, draft)
+        message_id, published_ns = work.ids.next_position(draft.message_id)
+        visible_ns = seal(work, queue, fd, draft, published_ns)
         if not work.spool.has_seals:
             # Nothing would tell a torn body later: it is durable before it has a name.
             files.sync(fd)
         # Held until delivery, so that no sweep takes the file for a crash's leftover.
         files.lock(fd)
         name = file_name(queue, message_id)
-        files.link(fd, new, name)
+        work.spool.link(fd, Folder.NEW, name)
         try:
             yield Unsynced((fd,), (Folder.NEW,))
         except StoreUnavailable:
-            files.unlink(new, name)
+            work.spool.unlink(Folder.NEW, name)
             raise
         work.counts.published += 1
-        is_late = not _deliver(work, queue, message_id, visible_ns)
+        is_late = not _deliver(work, queue, Position(message_id, published_ns), visible_ns)
         return Published(message_id, visible_ns)
     finally:
         work.undelivered[queue] -= 1
         if draft.body is not None:
             files.close(fd)
         else:
-            files.unlock(fd)
+            with suppress(OSError):  # else it ends when the file is closed, just after this
+                files.unlock(fd)
         if is_late:
             # Not before the lock is free: a sweep passes over what somebody holds.
             work.request_sweep()
 
 
-def check_publish(work: Workspace, queue: QueueName, messages: int = 1) -> Operation[Retry | None]:
-    """Whether a publish would be taken now; asked before a body is read. Retry.LIST as above.
-    Raises QueueNotFound, StoreUnavailable."""
+def check_publish(
+    work: Workspace, queue: QueueName, messages: int = 1, length: int = 0
+) -> Operation[None]:
+    """Whether a publish of so many messages, and bytes, would be taken now; asked before a body is
+    read. Raises QueueNotFound, StoreUnavailable."""
     work.require_queue(queue)
-    work.require_room()
-    return None if work.has_space(queue, messages) else Retry.LIST
-    yield
+    work.floor.require(length)
+    if not work.has_space(queue, messages):
+        yield from find_space(work, queue, messages)
 
 
-def seal(work: Workspace, fd: int, draft: Draft) -> int | None:
-    """Write what a file must say before it has a name; returns when a delayed one is due.
-
-    The stamp comes last: the link sets ctime, so an mtime after that tells whoever finds the file
-    in `new` until when it is hidden.
-    """
+def seal(work: Workspace, queue: QueueName, fd: int, draft: Draft, published_ns: int) -> int | None:
+    """Write what a file must say before it has a name; returns when a delayed one is due."""
+    attributes, visible_ns = None, None
     if work.spool.has_seals:
-        attributes = Seal(draft.length, draft.crc32, work.clock_ns(), 0, NO_LEASE)
-        work.files.set_attribute(fd, SEAL_ATTRIBUTE, attributes.pack())
-        if draft.content_type not in (None, DEFAULT_CONTENT_TYPE):
-            work.files.set_attribute(fd, TYPE_ATTRIBUTE, draft.content_type.encode("latin-1"))
-    if not draft.delay_ns:
-        return None
-    visible_ns = round_up(work.clock_ns() + draft.delay_ns, work.granularity_ns)
-    work.files.stamp(fd, visible_ns)
+        attributes = Seal(draft.length, draft.crc32, published_ns, 0, NO_LEASE)
+    hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
+    if hidden_ns:
+        visible_ns = round_up(work.clock_ns() + hidden_ns, work.granularity_ns)
+    seal_new(work.files, fd, attributes, draft.content_type, visible_ns)
     return visible_ns
 
 
-def _deliver(
-    work: Workspace, queue: QueueName, message_id: MessageId, visible_ns: int | None
-) -> bool:
+def _deliver(work: Workspace, queue: QueueName, position: Position, visible_ns: int | None) -> bool:
     """The message is durable in `new`. False if it cannot go on now: a sweep delivers it."""
+    message_id, published_ns = position
     name = file_name(queue, message_id)
     target, target_name = Folder.QUEUES, queue_path(queue, message_id)
     if visible_ns is not None and visible_ns > work.clock_ns():
@@ -137,8 +134,8 @@ def _deliver(
         return False
     if not moved:
         if work.spool.move(Folder.NEW, name, Folder.REMOVE, name):
-            # The queue was deleted since the batch began, and so is the message.
+            # The queue was deleted since the round began, and so is the message.
             raise no_queue(queue)
     elif target is Folder.QUEUES:
-        work.ready.add(queue, message_id)
+        work.ready.add(queue, message_id, published_ns)
     return True

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
-from mq.barrier import Unsynced
+import structlog
+
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import InWorker, Operation
+from mq.config import SECOND_NS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.operation import Operation
-from mq.ready import ReadyQueue
 from mq.spool import queues
 from mq.spool.folders import Spool
-from mq.spool.listing import Listing
-from mq.spool.message import NO_LEASE, SEAL_ATTRIBUTE, Seal
-from mq.store.workspace import Retry, Workspace, no_queue
+from mq.spool.message import seal_at
+from mq.spool.queue_settings import QueueSettings
+from mq.spool.seal import State, state_in
+from mq.store.context import Workspace, no_queue
+from mq.store.indexing import load_index
+from mq.store.patience import Patience, with_queues
+from mq.store.settings import NO_CHANGES, change_settings, check_changes, settings_of
+
+log = structlog.get_logger(__name__)
+
+_DELETIONS = 4
+"""How many deletions of its name are finished before a queue is made or deleted."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +44,36 @@ class QueueInfo:
     leased: int
     delayed: int
     oldest_age_seconds: float | None
+    settings: QueueSettings
 
 
-def create_queue(work: Workspace, queue: QueueName) -> Operation[bool | Retry]:
-    """Make a queue; True if it is new. On return it survives a power cut, also one that another
-    server made a moment ago. Raises StoreUnavailable."""
-    made = queues.make_queue(work.files, work.spool.fd(Folder.QUEUES), queue)
-    if made is queues.Made.BEING_DELETED:
-        return Retry.FINISH_DELETION
+def create_queue(
+    work: Workspace, queue: QueueName, changes: Mapping[str, str] = NO_CHANGES
+) -> Operation[bool]:
+    """Make a queue, and change some of its settings; True if it is new. After a crash it may be
+    there without them. Raises InvalidRequest before anything is made, StoreUnavailable."""
+    check_changes(queue, changes)
+    is_new = yield from _make_queue(work, queue)
+    if changes:
+        yield from change_settings(work, queue, changes)
+    return is_new
+
+
+def _make_queue(work: Workspace, queue: QueueName) -> Operation[bool]:
+    """True if it is new. On return it survives a power cut, also one that another
+    server made a moment ago. Waits while somebody else makes or deletes one. Raises
+    StoreUnavailable."""
+    patience = with_queues(queue)
+    make = partial(queues.make_queue, work.files, work.spool.fd(Folder.QUEUES), queue)
+    for _ in range(_DELETIONS + 1):
+        made = yield from _when_unlocked(patience, make)
+        if made is not queues.Made.BEING_DELETED:
+            return (yield from _make_durable(work, queue, made))
+        yield InWorker(queues.finish_deletion, work.spool, queue)
+    raise _being_deleted(queue)
+
+
+def _make_durable(work: Workspace, queue: QueueName, made: queues.Made) -> Operation[bool]:
     work.forget_queue(queue)
     if made is queues.Made.EXISTED:
         _refuse_foreign(work, queue)
@@ -53,72 +92,71 @@ def _refuse_foreign(work: Workspace, queue: QueueName) -> None:
         work.require_queue(queue)
     except QueueNotFound:
         raise StoreUnavailable(
-            f"something that is no queue of this server has the name {queue} in the folder "
-            f"{Folder.QUEUES}; remove it, or try again"
+            f"what has the name {queue} in the folder {Folder.QUEUES} is not a queue of this "
+            "server; remove it, or try again"
         ) from None
 
 
-def begin_deletion(work: Workspace, queue: QueueName) -> Operation[Retry | None]:
-    """The first step of a deletion (`mq.spool.queues`), durable; the others follow in a worker.
-    Raises QueueNotFound, StoreUnavailable."""
+def delete_queue(work: Workspace, queue: QueueName) -> Operation[None]:
+    """Delete a queue and all its messages, leased and delayed ones too.
+
+    On return it never comes back. A crash in between is finished by the next sweep of any server.
+    Waits while somebody else makes or deletes one. Raises QueueNotFound, StoreUnavailable.
+    """
+    yield from begin_deletion(work, queue)
+    try:
+        yield InWorker(queues.finish_deletion, work.spool, queue)
+    except (OSError, StoreUnavailable) as error:
+        log.warning("deletion is left to a sweep", queue=queue, error=str(error))
+
+
+def begin_deletion(work: Workspace, queue: QueueName) -> Operation[None]:
+    """The first step of a deletion (`mq.spool.queues`), durable on return."""
+    patience = with_queues(queue)
+    begin = partial(_begin_deletion, work, queue)
+    for _ in range(_DELETIONS + 1):
+        if (yield from _when_unlocked(patience, begin)):
+            yield Unsynced((), (Folder.QUEUES, Folder.REMOVE))
+            return
+        yield InWorker(queues.finish_deletion, work.spool, queue)
+    raise _being_deleted(queue)
+
+
+def _begin_deletion(work: Workspace, queue: QueueName) -> bool:
+    """False while an earlier deletion of that name is unfinished."""
     work.forget_queue(queue)
     work.require_queue(queue)
     try:
         if not queues.begin_deletion(work.spool, queue):
             raise no_queue(queue)
     except FileExistsError:
-        return Retry.FINISH_DELETION
+        return False
     work.forget_queue(queue)
     work.ready.forget(queue)
-    yield Unsynced((), (Folder.QUEUES, Folder.REMOVE))
-    return None
+    return True
 
 
-def check_queue(work: Workspace, queue: QueueName) -> Operation[None]:
-    """Whether there is such a queue. Raises QueueNotFound."""
-    work.require_queue(queue)
-    return
-    yield
+def _when_unlocked(patience: Patience, step: Callable[[], T]) -> Operation[T]:
+    while True:
+        try:
+            return step()
+        except BlockingIOError:
+            yield patience.pause()
 
 
-def needs_listing(work: Workspace, queue: QueueName) -> Operation[bool]:
-    """Whether a listing could tell the queue's index something new. Raises QueueNotFound."""
-    ready = work.loaded_index(queue)
-    return ready is None or work.may_have_changed(queue, ready)
-    yield
+def _being_deleted(queue: QueueName) -> StoreUnavailable:
+    return StoreUnavailable(f"queue {queue} is being deleted by another process; try again")
 
 
-def drain_events(work: Workspace) -> Operation[None]:
-    """Take in what others did in the folders."""
+def describe_queue(work: Workspace, queue: QueueName) -> Operation[QueueInfo]:
+    """Count a queue's messages. Raises QueueNotFound, StoreUnavailable."""
     work.ready.drain()
-    return
-    yield
-
-
-def begin_listing(work: Workspace, queue: QueueName) -> Operation[ReadyQueue]:
-    """Watch the queue's folder; a worker lists it next. Raises QueueNotFound."""
-    if work.loaded_index(queue) is None:
-        work.ready.forget(queue)
-    return work.ready.begin_listing(queue)
-    yield
-
-
-def end_listing(ready: ReadyQueue, listing: Listing | None) -> Operation[None]:
-    """Take in what the worker found; None if it failed."""
-    ready.end_listing(listing)
-    return
-    yield
-
-
-def count_ready(work: Workspace, queue: QueueName) -> Operation[tuple[int, int | None] | Retry]:
-    """How many messages are ready, and the publication time of the oldest in ns since 1970.
-    Raises QueueNotFound."""
-    work.ready.drain()
-    ready = work.loaded_index(queue)
-    if ready is None:
-        return Retry.LIST
-    return len(ready), ready.oldest_ns()
-    yield
+    ready = yield from load_index(work, queue)
+    count, oldest_ns = len(ready), ready.oldest_ns()
+    leased, delayed = yield InWorker(count_waiting, work.spool, queue)
+    settings = yield InWorker(settings_of, work.spool, queue)
+    age = None if oldest_ns is None else max(time.time_ns() - oldest_ns, 0) / SECOND_NS
+    return QueueInfo(queue, count, leased, delayed, age, settings)
 
 
 def count_waiting(spool: Spool, queue: QueueName) -> tuple[int, int]:
@@ -134,7 +172,7 @@ def count_waiting(spool: Spool, queue: QueueName) -> tuple[int, int]:
 def is_leased(spool: Spool, name: str) -> bool | None:
     """Whether a message in `delay` is leased, else it is delayed; None if it is gone."""
     try:
-        seal = Seal.unpack(spool.files.attribute(spool.path(Folder.DELAY, name), SEAL_ATTRIBUTE))
+        seal = seal_at(spool, Folder.DELAY, name)
     except OSError:
         return None
-    return seal is None or seal.lease != NO_LEASE
+    return state_in(Folder.DELAY, seal) is State.LEASED

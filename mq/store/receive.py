@@ -2,81 +2,155 @@
 
 from __future__ import annotations
 
+import random
 from typing import NamedTuple
 
 import structlog
 
-from mq.barrier import Unsynced
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import InWorker, Operation, Pause
 from mq.config import MAX_FETCH_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
-from mq.operation import Operation
-from mq.ready import ReadyQueue
-from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Lost, hold
-from mq.store.lease import Place, Received, begin_lease, take_held
-from mq.store.workspace import Retry, Workspace
+from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Lost, hold_in
+from mq.store.answer_memory import Share
+from mq.store.context import Workspace
+from mq.store.expiry import expire_some
+from mq.store.index import ReadyQueue
+from mq.store.indexing import MAX_LISTINGS, listing
+from mq.store.lease import (
+    Place,
+    Received,
+    begin_lease,
+    find_damaged,
+    set_aside_leased,
+    take_held,
+)
+from mq.store.release import put_back
+from mq.store.rules import visibility_ns
 
 log = structlog.get_logger(__name__)
 
-_MAX_EXPIRED = 10
-"""After so many barriers that outlasted the lease a fetch ends empty: its visibility is too short
-for this disk."""
+_MAX_LATE = 10
+"""After so many leases that ended before the message could be given out a fetch ends empty: its
+visibility is too short for this disk."""
+
+_PEER_WAIT_SECONDS = 0.004
 
 
 class Ask(NamedTuple):
-    """What a fetch asks for: up to `limit` messages, each for `visibility_ns`; the oldest `leave`
-    are for those who asked before."""
+    """What a fetch asks for: up to `limit` messages, each hidden for `visibility_ns` (None: for as
+    long as the queue or the server says). The oldest `leave` are for those who asked before.
+    `share` says how many bytes of bodies there is memory for."""
 
-    visibility_ns: int
+    visibility_ns: int | None = None
     limit: int = 1
     leave: int = 0
+    share: Share | None = None
 
 
 def receive(
-    work: Workspace, queue: QueueName, visibility_ns: int
-) -> Operation[Received | Retry | None]:
+    work: Workspace, queue: QueueName, visibility_ns: int | None = None
+) -> Operation[Received | None]:
     """Take the oldest message that nobody else takes; None if there is none. See
     `receive_some`."""
     taken = yield from receive_some(work, queue, Ask(visibility_ns))
-    if isinstance(taken, Retry):
-        return None if taken is Retry.WAIT else taken
-    return taken[0] if taken else None
+    return taken[0] if isinstance(taken, list) and taken else None
 
 
-def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Received] | Retry]:
-    """Take the oldest messages that nobody else takes, as far as MAX_FETCH_BYTES of bodies, but at
-    least one. Empty if there is none; Retry.WAIT if others hold all there are.
+def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Received] | Lost]:
+    """Take the oldest messages that nobody else takes, as far as MAX_FETCH_BYTES of bodies, or what
+    the share of the memory holds, but at least one. Empty if there is none; Lost.BUSY if others
+    hold all there are.
 
-    On return the leases survive a power cut. A crash before that leaves each message in its queue,
-    or in `delay` until its stamp is due. A lost race takes the next message; a damaged one goes to
-    `corrupt` and the next is taken. Raises QueueNotFound, StoreUnavailable.
+    On return the leases survive a power cut, and the bodies pass their seals. A crash before that
+    leaves each message in its queue, or in `delay` until its stamp is due. A lost race takes the
+    next message; a damaged one goes to `corrupt` and the next is taken. Raises QueueNotFound,
+    StoreUnavailable.
     """
-    ready = work.loaded_index(queue)
-    if ready is None:
-        return Retry.LIST
-    unsynced = Unsynced((), (Folder.DELAY, f"{Folder.QUEUES}/{queue}"))
-    was_busy = False
-    for _ in range(_MAX_EXPIRED):
-        taken, was_busy = _take_some(work, queue, ready, ask)
-        if not taken:
+    if work.config.peers:
+        yield from _hold_back(work, queue)
+    listings = late = 0
+    while late < _MAX_LATE:
+        work.hold_queue(queue)
+        settings = work.settings.of(queue)
+        if settings.paused:
+            return []
+        ready = work.loaded_index(queue)
+        if ready is not None:
+            if expire_some(work, queue, ready, settings):
+                yield Pause(0.0)
+                continue
+            taken, was_busy = _take_some(work, queue, ready, ask)
+            if taken:
+                try:
+                    yield Unsynced((), (Folder.DELAY, f"{Folder.QUEUES}/{queue}"))
+                except BaseException:
+                    _close(work, taken)
+                    raise
+                now_ns = work.clock_ns()
+                if not taken[0].visible_ns > now_ns < taken[-1].visible_ns:
+                    taken = _drop_late(work, taken)
+                work.counts.received += len(taken)
+                if taken and (len(taken) > 1 or taken[0].body is None):
+                    taken = yield from check_bodies(work, taken)
+                if taken:
+                    return taken
+                late += 1
+                continue
+            if work.ready.get(queue) is ready and not work.may_have_changed(queue, ready):
+                return Lost.BUSY if was_busy else []
+        if listings == MAX_LISTINGS:
             break
+        listings += 1
+        yield listing(work, queue)
+    return []
+
+
+def _hold_back(work: Workspace, queue: QueueName) -> Operation[None]:
+    """Beside other servers, wait a little when few messages are left: less contention."""
+    ready = work.ready.get(queue)
+    if ready is not None and len(ready) <= work.config.peers:
+        yield Pause(random.uniform(0, _PEER_WAIT_SECONDS))
+
+
+def _drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
+    """Those whose lease still runs: after a barrier that outlasted it somebody else may have the
+    message by now."""
+    now_ns = work.clock_ns()
+    if all(each.visible_ns > now_ns for each in taken):
+        return taken
+    _close(work, [each for each in taken if each.visible_ns <= now_ns])
+    return [each for each in taken if each.visible_ns > now_ns]
+
+
+def check_bodies(work: Workspace, taken: list[Received]) -> Operation[list[Received]]:
+    """Check large bodies before anybody gets their first byte; returns those messages that are
+    whole and still under their lease. A damaged one goes to `corrupt`."""
+    large = [each for each in taken if each.body is None]
+    if not large:
+        return taken
+    good = taken
+    try:
+        damaged = yield InWorker(find_damaged, work.files, large)
+        good = [each for each in taken if each not in damaged]
+        for each in damaged:
+            each.close(work.files)
+        for each in damaged:
+            set_aside_leased(work, each)
+    except BaseException:
+        _give_back(work, good)
+        raise
+    return _drop_late(work, good)
+
+
+def _give_back(work: Workspace, taken: list[Received]) -> None:
+    for each in taken:
+        each.close(work.files)
         try:
-            yield unsynced
-        except BaseException:
-            _close(work, taken)
-            raise
-        now_ns = work.clock_ns()
-        if taken[-1].visible_ns > now_ns and taken[0].visible_ns > now_ns:
-            work.counts.received += len(taken)
-            return taken
-        # The barrier outlasted leases: somebody else may have those messages by now.
-        _close(work, [each for each in taken if each.visible_ns <= now_ns])
-        if in_time := [each for each in taken if each.visible_ns > now_ns]:
-            work.counts.received += len(in_time)
-            return in_time
-    if work.ready.get(queue) is not ready or work.may_have_changed(queue, ready):
-        return Retry.LIST
-    return Retry.WAIT if was_busy else []
+            put_back(work, each)
+        except OSError as error:
+            log.warning("release failed", error=str(error))
 
 
 def _take_some(
@@ -89,16 +163,20 @@ def _take_some(
     """
     taken: list[Received] = []
     passed: list[MessageId] = []
-    room, was_busy = MAX_FETCH_BYTES, False
+    room: int | None = None
+    was_busy = False
+    hidden_ns = visibility_ns(work, queue) if ask.visibility_ns is None else ask.visibility_ns
     try:
         while len(taken) < ask.limit:
             message_id = _next(work, ready, ask.leave)
             if message_id is None:
                 break
-            outcome = _take(work, queue, message_id, ask.visibility_ns, room if taken else None)
+            if taken and room is None:
+                room = _room_bytes(ask) - taken[0].length
+            outcome = _take(work, queue, message_id, hidden_ns, room)
             if isinstance(outcome, Received):
                 taken.append(outcome)
-                room -= outcome.length
+                room = None if room is None else room - outcome.length
                 continue
             if outcome is Lost.GONE:
                 # Somebody else takes messages too, and what more they took waits to be read.
@@ -113,10 +191,17 @@ def _take_some(
             raise
         log.error("fetch ended early", queue=queue, error=str(error))
     finally:
+        if ask.share is not None:
+            ask.share.hold_bodies(sum(each.length for each in taken))
         # They are still there, for all that the index can know.
         for message_id in passed:
             work.ready.restore(queue, message_id)
     return taken, was_busy
+
+
+def _room_bytes(ask: Ask) -> int:
+    """Asked for the second message: the first is given out whatever memory there is."""
+    return MAX_FETCH_BYTES if ask.share is None else ask.share.room_bytes()
 
 
 def _next(work: Workspace, ready: ReadyQueue, leave: int) -> MessageId | None:
@@ -135,7 +220,7 @@ def _take(
     this message alone is returned. A failure leaves the message as it was."""
     place = Place(Folder.QUEUES, queue, message_id, queue_path(queue, message_id))
     try:
-        held = hold(work.files, work.spool.fd(Folder.QUEUES), place.name)
+        held = hold_in(work.spool, Folder.QUEUES, place.name)
         if not isinstance(held, Lost):
             if room is not None and held.status.st_size > room:
                 held.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from mq.lifecycle import Folder
-from mq.operation import Operation
-from mq.spool.message import NO_LEASE, Held, Lost, Seal, hold, redeliver, round_up
+from mq.spool.message import Held, Lost, hold
+from mq.spool.redelivery import redeliver
+from mq.spool.seal import NO_LEASE, Seal, round_up
+from mq.store.context import Workspace
 from mq.store.lease import Place, Received, place_in
-from mq.store.workspace import Workspace
+from mq.store.rules import dead_letter_rule
 
 
 def end_lease(work: Workspace, held: Held) -> None:
@@ -28,7 +30,7 @@ def give_back(work: Workspace, place: Place, held: Held) -> bool:
     return _move(work, place, held, before)
 
 
-def put_back(work: Workspace, received: Received) -> Operation[bool]:
+def put_back(work: Workspace, received: Received) -> bool:
     """Give a message back whose receiver never got it: at once, and its receive not counted. One
     that was taken out of turn is under its earlier lease or delay again; a lease that was only
     prolonged stays so.
@@ -56,8 +58,6 @@ def put_back(work: Workspace, received: Received) -> Operation[bool]:
             work.files.stamp(held.fd, before.due_ns)
             return True
         return _move(work, place, held, current)
-    return False
-    yield
 
 
 def _move(work: Workspace, place: Place, held: Held, before: Seal | None) -> bool:
@@ -65,13 +65,8 @@ def _move(work: Workspace, place: Place, held: Held, before: Seal | None) -> boo
     spool = work.spool
     went = None
     try:
-        went = redeliver(
-            work.files,
-            held,
-            spool.fd(Folder.DELAY),
-            spool.fd(Folder.QUEUES),
-            work.config.max_receives,
-        )
+        delay, rule = spool.opened(Folder.DELAY), dead_letter_rule(work, place.queue)
+        went = redeliver(spool.moves, held, delay, spool.queues, rule)
     finally:
         if went is None and before is not None and before != held.seal:
             held.write_seal(before)

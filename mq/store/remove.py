@@ -3,76 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from mq.barrier import Unsynced
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import Operation, Together
 from mq.errors import LeaseMismatch, MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
-from mq.operation import Operation
-from mq.spool.message import Lost, hold
-from mq.store.together import together
-from mq.store.workspace import Retry, Workspace, no_message
+from mq.spool.finder import sealed_batches
+from mq.spool.message import Lost, hold_in
+from mq.spool.second_names import other_queue
+from mq.store.context import Workspace, no_message
+from mq.store.patience import Patience, with_message
 
 _ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.QUEUES)
 """Leased messages are the common case. Then the way a message goes, and round again: redeliveries
 and receives of other servers may pass between two looks."""
 
+_ORDER_UNDER_LEASE = (*_ORDER, Folder.REMOVE)
+
 _ALREADY_REMOVED = Unsynced((), (Folder.REMOVE,))
 
 
-def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[Retry | None]:
+def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[None]:
     """Remove a message wherever it is, also if it is removed already.
 
     On return it never comes back, not after a power cut either. Takes no lock: the rename decides
     every race. Raises QueueNotFound, MessageNotFound, StoreUnavailable.
     """
     work.require_queue(queue)
+    target = file_name(queue, message_id)
     for source, name in _places(queue, message_id):
-        if work.spool.move_aside(source, name, Folder.REMOVE, file_name(queue, message_id)):
+        if source is Folder.QUEUES:
+            work.hold_queue(queue)
+        if work.spool.move_aside(source, name, Folder.REMOVE, target):
             _forget(work, source, queue, message_id)
             _remove_other_names(work, queue, message_id)
             yield _unsynced(source, queue)
             work.counts.removed += 1
-            return None
-    if not work.spool.exists(Folder.REMOVE, file_name(queue, message_id)):
+            return
+    if not work.spool.exists(Folder.REMOVE, target):
         raise no_message(queue, message_id)
     # The rename may be another request's or server's, and not durable yet.
     yield _ALREADY_REMOVED
-    return None
 
 
 def remove_leased(
     work: Workspace, queue: QueueName, message_id: MessageId, leases: frozenset[int]
-) -> Operation[Retry | None]:
-    """Remove a message if its current lease is one of `leases`; compared and moved under its lock.
+) -> Operation[None]:
+    """Remove a message if its current lease is one of `leases`; compared and moved under its lock,
+    for which it waits BUSY_WAIT_SECONDS. Raises LeaseMismatch and what `remove` raises."""
+    patience: Patience | None = None
+    while (source := _move_leased(work, queue, message_id, leases)) is Lost.BUSY:
+        patience = patience or with_message(message_id)
+        yield patience.pause()
+    if isinstance(source, Lost):
+        raise no_message(queue, message_id)
+    _forget(work, source, queue, message_id)
+    _remove_other_names(work, queue, message_id)
+    yield _unsynced(source, queue)
+    work.counts.removed += source is not Folder.REMOVE
 
-    Returns Retry.WAIT if somebody else holds the lock. Raises LeaseMismatch and what `remove`
-    raises.
-    """
+
+def _move_leased(
+    work: Workspace, queue: QueueName, message_id: MessageId, leases: frozenset[int]
+) -> Folder | Lost:
+    """The folder that the message was moved out of, `remove` if it was there already."""
     work.require_queue(queue)
     target = file_name(queue, message_id)
-    for source, name in (*_places(queue, message_id), (Folder.REMOVE, target)):
-        held = hold(work.files, work.spool.fd(source), name)
+    for source, name in _places(queue, message_id, _ORDER_UNDER_LEASE):
+        if source is Folder.QUEUES:
+            work.hold_queue(queue)
+        held = hold_in(work.spool, source, name)
         if held is Lost.BUSY:
-            return Retry.WAIT
+            return Lost.BUSY
         if isinstance(held, Lost):
             continue
         with held:
             if held.lease not in leases:
                 raise LeaseMismatch(
-                    f"message {message_id} of queue {queue} is not under that lease: it ran out "
-                    "and somebody else received the message; do not remove it"
+                    f"message {message_id} of queue {queue} does not have that lease: the lease "
+                    "ran out and another receiver has the message; do not remove it"
                 )
-            moved = source is Folder.REMOVE or work.spool.move_aside(
+            if source is Folder.REMOVE or work.spool.move_aside(
                 source, name, Folder.REMOVE, target
-            )
-        if moved:
-            _forget(work, source, queue, message_id)
-            _remove_other_names(work, queue, message_id)
-            yield _unsynced(source, queue)
-            work.counts.removed += source is not Folder.REMOVE
-            return None
-    raise no_message(queue, message_id)
+            ):
+                return source
+    return Lost.GONE
 
 
 def remove_many(
@@ -80,27 +97,47 @@ def remove_many(
     queue: QueueName,
     ids: Sequence[MessageId],
     leases: frozenset[int] | None,
-) -> Operation[list[Retry | MQError | None]]:
-    """Remove several messages, each as above; what is wrong with one is its outcome. Raises
-    QueueNotFound, StoreUnavailable."""
+) -> Operation[list[MQError | None]]:
+    """Remove several messages under one barrier; what is wrong with each, None for those that are
+    removed. Raises QueueNotFound, StoreUnavailable."""
     work.require_queue(queue)
     if leases is None:
-        removals: list[Operation[Retry | None]] = [remove(work, queue, each) for each in ids]
+        removals = [remove(work, queue, each) for each in ids]
     else:
         removals = [remove_leased(work, queue, each, leases) for each in ids]
-    return (yield from together(removals))
+    outcomes: list[Any] = yield Together(removals)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, MQError):
+            raise outcome
+    return outcomes
 
 
-def _places(queue: QueueName, message_id: MessageId) -> Iterator[tuple[Folder, str]]:
+def _places(
+    queue: QueueName, message_id: MessageId, order: Sequence[Folder] = _ORDER
+) -> Iterator[tuple[Folder, str]]:
     flat, below = file_name(queue, message_id), queue_path(queue, message_id)
-    return ((folder, below if folder is Folder.QUEUES else flat) for folder in _ORDER)
+    return ((folder, below if folder is Folder.QUEUES else flat) for folder in order)
 
 
 def _remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId) -> None:
-    """Where a move is a link and an unlink, a crash between the two leaves both names."""
-    if not work.files.renames_without_replacing:
-        for source, name in _places(queue, message_id):
-            work.spool.move_aside(source, name, Folder.REMOVE, file_name(queue, message_id))
+    """Where a move is a link and an unlink, what comes between the two leaves both names: of this
+    queue, of its dead letters, or in a batch."""
+    spool, target = work.spool, file_name(queue, message_id)
+    if work.files.renames_without_replacing:
+        return
+    for source, name in _places(queue, message_id):
+        spool.move_aside(source, name, Folder.REMOVE, target)
+    removed = spool.status(Folder.REMOVE, target)
+    if removed is None or removed.st_nlink == 1:
+        return
+    others = [*_places(other_queue(queue), message_id)]
+    # A dead letter's first name may be of any queue whose settings name this one.
+    suffix = f":{message_id}"
+    others += ((Folder.DELAY, each) for each in spool.names(Folder.DELAY) if each.endswith(suffix))
+    others += ((Folder.NEW, f"{batch}/{target}") for batch in sealed_batches(spool, queue))
+    for source, name in others:
+        if spool.inode(source, name) == removed.st_ino:
+            spool.move_aside(source, name, Folder.REMOVE, target)
 
 
 def _forget(work: Workspace, source: Folder, queue: QueueName, message_id: MessageId) -> None:

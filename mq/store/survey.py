@@ -8,17 +8,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from mq.barrier import Unsynced
-from mq.config import SURVEY_PAUSE_FACTOR
+from mq.config import SECOND_NS, SURVEY_PAUSE_FACTOR
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name, parse_file_name, time_of_key
-from mq.operation import Operation
 from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
 from mq.spool.listing import list_queue
-from mq.spool.message import due_ns, is_due
+from mq.spool.seal import due_ns, is_due
+from mq.store.context import Workspace
 from mq.store.queues import is_leased
-from mq.store.workspace import Workspace
 
 
 class Ready(NamedTuple):
@@ -48,7 +46,7 @@ class QueueSurvey(NamedTuple):
 
     def age_seconds(self, time_ns: int) -> float | None:
         """Since the oldest ready message was published; None if none is ready."""
-        return None if self.oldest_ns is None else max(time_ns - self.oldest_ns, 0) / 1_000_000_000
+        return None if self.oldest_ns is None else max(time_ns - self.oldest_ns, 0) / SECOND_NS
 
 
 class Survey(NamedTuple):
@@ -61,7 +59,7 @@ class Survey(NamedTuple):
     mover_lag_ns: int
 
 
-def known_ready(work: Workspace) -> Operation[dict[QueueName, Ready]]:
+def known_ready(work: Workspace) -> dict[QueueName, Ready]:
     """What the indices know: no folder is listed for them."""
     work.ready.drain()
     known: dict[QueueName, Ready] = {}
@@ -70,7 +68,6 @@ def known_ready(work: Workspace) -> Operation[dict[QueueName, Ready]]:
         if index is not None and index.is_loaded:
             known[queue] = Ready(len(index), index.oldest_ns())
     return known
-    yield Unsynced((), ())
 
 
 class Surveyor:

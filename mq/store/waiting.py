@@ -15,7 +15,7 @@ from mq.errors import StoreUnavailable
 from mq.names import QueueName
 
 
-class Line:
+class QueueWaiters:
     """Those who wait for one queue. Who is woken steps out to fetch, and back to the same place if
     somebody else was faster. `called` are those who have not noticed yet."""
 
@@ -28,12 +28,15 @@ class Line:
         self.spare = 0
 
     def wake(self, count: int) -> None:
-        """Wake the first `count`. Those who are fetching just now look again."""
-        woken, self.parked = self.parked[:count], self.parked[count:]
-        for waiter in woken:
-            waiter.resume(True)
-        fetching = self.members - len(self.parked) - len(woken)
-        self.spare = min(self.spare + count - len(woken), fetching)
+        """Wake the first `count` who can be woken: somebody may have left and still stand here,
+        because its task has not run since. Those who are fetching just now look again."""
+        at = woken = 0
+        while woken < count and at < len(self.parked):
+            woken += self.parked[at].resume(True)
+            at += 1
+        del self.parked[:at]
+        fetching = self.members - len(self.parked) - woken
+        self.spare = min(self.spare + count - woken, fetching)
 
 
 class Waiter:
@@ -41,7 +44,7 @@ class Waiter:
 
     __slots__ = ("_future", "_line", "_loop", "has_turn", "number")
 
-    def __init__(self, line: Line, number: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, line: QueueWaiters, number: int, loop: asyncio.AbstractEventLoop) -> None:
         self._line = line
         self._loop = loop
         self._future: asyncio.Future[bool] | None = None
@@ -75,11 +78,14 @@ class Waiter:
             return 0
         return bisect_left(self._line.parked, self) + self._line.called
 
-    def resume(self, is_turn: bool) -> None:
-        if self._future is not None and not self._future.done():
-            self.has_turn = is_turn
-            self._line.called += is_turn
-            self._future.set_result(is_turn)
+    def resume(self, is_turn: bool) -> bool:
+        """False if it has been resumed before, or was cancelled."""
+        if self._future is None or self._future.done():
+            return False
+        self.has_turn = is_turn
+        self._line.called += is_turn
+        self._future.set_result(is_turn)
+        return True
 
     def _time_out(self) -> None:
         # Out of the line at once: a message that comes now wakes the next.
@@ -93,14 +99,14 @@ class Waiter:
             del parked[at]
 
 
-class Waiting:
+class Waiters:
     """All lines. `begin` and `end` are called when the first comes and when the last is gone."""
 
     def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._begin = begin
         self._end = end
-        self._lines: dict[QueueName, Line] = {}
+        self._lines: dict[QueueName, QueueWaiters] = {}
         self._members = 0
         self._next_number = 0
         self.is_stopped = False
@@ -123,7 +129,7 @@ class Waiting:
         StoreUnavailable if MAX_WAITING_REQUESTS wait already."""
         if self._members >= MAX_WAITING_REQUESTS:
             raise StoreUnavailable("too many requests wait for messages; try again later")
-        line = self._lines.setdefault(queue, Line())
+        line = self._lines.setdefault(queue, QueueWaiters())
         waiter = Waiter(line, self._next_number, self._loop)
         self._next_number += 1
         line.members += 1

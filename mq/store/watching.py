@@ -6,15 +6,14 @@ Nothing runs while nobody waits, and nothing but a slow timer while nothing happ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
-from mq.commit import Committer
-from mq.config import RELIST_WAITING_SECONDS
+from mq.commit.committer import Committer
+from mq.config import MAX_WAITING_REQUESTS, RELIST_WAITING_SECONDS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import QueueName
-from mq.store.queues import drain_events, needs_listing
-from mq.store.waiting import Waiting
-from mq.store.workspace import Workspace
+from mq.store.context import Workspace
+from mq.store.indexing import relist
+from mq.store.waiting import Waiters
 
 _UNAVAILABLE_PAUSE_SECONDS = 0.1
 
@@ -22,21 +21,16 @@ _UNAVAILABLE_PAUSE_SECONDS = 0.1
 class Watching:
     """Owns `waiting`, which learns from it of every message that comes to a queue."""
 
-    def __init__(
-        self,
-        work: Workspace,
-        committer: Committer,
-        list_queue: Callable[[QueueName], Awaitable[None]],
-    ) -> None:
+    def __init__(self, work: Workspace, committer: Committer) -> None:
         self._work = work
         self._committer = committer
-        self._list_queue = list_queue
         self._loop = asyncio.get_running_loop()
         self._fd = -1 if work.ready.watch is None else work.ready.watch.fileno()
         self._draining: asyncio.Task[None] | None = None
         self._relisting: asyncio.Task[None] | None = None
-        self.waiting = Waiting(self._begin, self._end)
+        self.waiting = Waiters(self._begin, self._end)
         work.ready.came = self.waiting.came
+        work.settings.changed = lambda queue: self.waiting.came(queue, MAX_WAITING_REQUESTS)
 
     async def close(self) -> None:
         """Let go whoever waits; on return nothing runs."""
@@ -68,7 +62,7 @@ class Watching:
 
     async def _drain(self) -> None:
         try:
-            await self._committer.run(drain_events(self._work))
+            await self._committer.call(self._work.ready.drain)
         except StoreUnavailable:
             await asyncio.sleep(_UNAVAILABLE_PAUSE_SECONDS)
         finally:
@@ -79,13 +73,14 @@ class Watching:
         while True:
             await asyncio.sleep(RELIST_WAITING_SECONDS)
             for queue in self.waiting.queues():
+                # Those who wait for the end of a pause learn of it here.
+                await self._committer.call(self._work.settings.of, queue)
                 if not self._work.sees_all_events(queue):
                     await self._look_at(queue)
 
     async def _look_at(self, queue: QueueName) -> None:
         try:
-            if await self._committer.run(needs_listing(self._work, queue)):
-                await self._list_queue(queue)
+            await self._committer.run(relist(self._work, queue))
         except QueueNotFound:
             self.waiting.wake_all(queue)
         except StoreUnavailable:

@@ -10,8 +10,17 @@ from time import time
 
 from aiohttp import HttpVersion11, web
 
-OUR_HEADERS = {"Cache-Control": "no-store", "Server": "mq"}
-"""Every answer has them."""
+OUR_HEADERS = {
+    "Cache-Control": "no-store",
+    "Server": "mq",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+}
+"""Every answer has them. A producer chooses what a body is, so a browser must neither guess that
+nor run what is in it as if it came from us."""
+
+AS_FILE = {"Content-Disposition": "attachment"}
+"""What bears bodies of messages is kept by a browser, not shown."""
 
 
 class Answer:
@@ -43,10 +52,17 @@ class Answer:
             await self._prepare_unusual(request)
             return
         self.keep_alive = True
-        await request.writer.write_eof(self._head() + self._body)
+        data, self._body = self._head() + self._body, b""  # the connection keeps its last answer
+        await request.writer.write_eof(data)
 
     async def write_eof(self) -> None:
         """It is written."""
+
+    def to_bytes(self, is_last: bool) -> bytes:
+        """As it goes to a client of HTTP/1.1. Raises ValueError as `prepare` does."""
+        if is_last:
+            self._headers = {**self._headers, "Connection": "close"}
+        return self._head() + self._body
 
     def _head(self) -> bytes:
         lines = "".join([f"{name}: {value}\r\n" for name, value in self._headers.items()])
@@ -56,11 +72,16 @@ class Answer:
             lines += f"Content-Length: {len(self._body)}\r\n"
         return f"{_first_lines(self.status, int(time()))}{lines}\r\n".encode()
 
-    async def _prepare_unusual(self, request: web.BaseRequest) -> None:
+    def as_response(self) -> web.Response:
         headers = {**self._headers, **OUR_HEADERS}
         response = web.Response(status=self.status, headers=headers, body=self._body)
         if self.keep_alive is False:
             response.force_close()
+        return response
+
+    async def _prepare_unusual(self, request: web.BaseRequest) -> None:
+        response = self.as_response()
+        self._body = b""
         await response.prepare(request)
         await response.write_eof()
         self.keep_alive = response.keep_alive

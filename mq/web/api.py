@@ -7,10 +7,12 @@ from time import perf_counter
 
 from aiohttp import web
 
+from mq.config import DEFAULT_ALLOWED_HOSTS
 from mq.errors import BodyUnreadable, MQError
 from mq.names import parse_queue_name
 from mq.store.store import Store
 from mq.web.answers import OUR_HEADERS, Response
+from mq.web.browsers import Doors
 from mq.web.durations import Durations
 from mq.web.parameters import Target, read_parameters
 from mq.web.problems import (
@@ -21,21 +23,27 @@ from mq.web.problems import (
     problem_response,
 )
 from mq.web.routes import Found, find
+from mq.web.shortcut import ShortConnection
 from mq.web.tokens import Tokens
 
 
 def make_api(
-    store: Store, tokens: Tokens | None = None, durations: Durations | None = None
+    store: Store,
+    tokens: Tokens | None = None,
+    durations: Durations | None = None,
+    doors: Doors | None = None,
 ) -> Callable[[web.BaseRequest], Awaitable[Response]]:
     """The handler for `mq.web.connection.HttpServer`. Without `tokens` everybody may do
-    everything; `durations` takes how long each request took."""
+    everything; `durations` takes how long each request took; `doors` knows the server's names."""
     durations = durations or Durations()
+    doors = doors or Doors(DEFAULT_ALLOWED_HOSTS)
 
     async def handle(request: web.BaseRequest) -> Response:
         started = perf_counter()
         found = find(_path_of(request))
         try:
-            response = await _answer(store, tokens, request, found)
+            _raise_what_was_handed_over(request)
+            response = await _answer(store, tokens, doors, request, found)
         except MQError as error:
             response = error_response(error)
             if isinstance(error, BodyUnreadable):
@@ -50,6 +58,15 @@ def make_api(
         return response
 
     return handle
+
+
+def _raise_what_was_handed_over(request: web.BaseRequest) -> None:
+    """The quick way came to an error, which is worded here."""
+    connection = request.protocol
+    assert isinstance(connection, ShortConnection)
+    error = connection.take_over(BaseException)
+    if error is not None:
+        raise error
 
 
 def _complete(request: web.BaseRequest, response: Response) -> None:
@@ -72,9 +89,15 @@ def _path_of(request: web.BaseRequest) -> str:
 
 
 async def _answer(
-    store: Store, tokens: Tokens | None, request: web.BaseRequest, found: Found | None
+    store: Store,
+    tokens: Tokens | None,
+    doors: Doors,
+    request: web.BaseRequest,
+    found: Found | None,
 ) -> Response:
-    # First of all: whoever brings no token is not even told what there is.
+    doors.check(request)
+    doors.check_target(request)
+    # Before anything is looked at: a request without a token learns nothing about what exists.
     token = None if tokens is None else tokens.authenticate(request)
     if found is None:
         return problem_response(
@@ -84,9 +107,8 @@ async def _answer(
     route = found.resource.get(request.method)
     if route is None:
         allowed = ", ".join(found.resource)
-        return problem_response(
-            METHOD_NOT_ALLOWED, f"this path takes {allowed}", {"Allow": allowed}
-        )
+        detail = f"this path takes {allowed}" + found.hint(request.method)
+        return problem_response(METHOD_NOT_ALLOWED, detail, {"Allow": allowed})
     parameters = read_parameters(found.query, route.parameters)
     if token is not None:
         token.require(route.scope_with(parameters), queue)

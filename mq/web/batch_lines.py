@@ -5,13 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from mq.config import MAX_BATCH_LINES
+from mq.config import MAX_BATCH_LINES, SECOND_NS
 from mq.errors import BodyTooLarge, InvalidBatch, InvalidRequest
-from mq.ndjson import Line, parse_line
+from mq.lines.ndjson import Line, parse_line
 from mq.store.batch import Entry
 from mq.store.publish import Draft
-
-_NS = 1_000_000_000
 
 
 def parse_batch(text: bytes, max_body_bytes: int) -> list[Entry]:
@@ -34,7 +32,7 @@ def parse_batch(text: bytes, max_body_bytes: int) -> list[Entry]:
             raise BodyTooLarge(
                 f"line {number}: the body has more than {max_body_bytes} bytes (--max-body)"
             )
-        entries.append(Entry(number, _draft(line)))
+        entries.append(Entry(number, draft_of(line)))
     if not entries:
         raise InvalidBatch("the batch is empty; give at least one line")
     return entries
@@ -52,12 +50,12 @@ def _lines(text: bytes) -> Iterator[tuple[int, bytes]]:
         start = end + 1
 
 
-def _draft(line: Line) -> Draft:
+def draft_of(line: Line) -> Draft:
     return Draft(
         len(line.body),
         zlib.crc32(line.body),
         line.content_type,
         line.body,
         message_id=line.message_id,
-        delay_ns=int(line.delay_seconds * _NS),
+        delay_ns=None if line.delay_seconds is None else int(line.delay_seconds * SECOND_NS),
     )

@@ -14,14 +14,14 @@ from mq.errors import (
     InvalidRequest,
     UnsupportedMediaType,
 )
-from mq.ndjson import MEDIA_TYPE
+from mq.lines.ndjson import MEDIA_TYPE
 from mq.store.publish import Published
 from mq.store.store import Store
+from mq.times import rfc3339
 from mq.web.answers import Answer
 from mq.web.batch_lines import parse_batch
 from mq.web.bodies import Limit, read_large_body, read_small_body
 from mq.web.parameters import Target, read_content_type, refuse_together
-from mq.web.times import rfc3339
 
 _LIMIT = Limit(MAX_BATCH_BYTES, "of a batch")
 

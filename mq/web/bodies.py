@@ -14,7 +14,6 @@ from mq.errors import (
     BodyTooLarge,
     BodyUnreadable,
     ExpectationFailed,
-    InvalidRequest,
     RequestTimeout,
 )
 from mq.names import QueueName
@@ -41,7 +40,6 @@ async def read_small_body(
     `100 Continue` never sends it. Raises BodyTooLarge, BodyUnreadable, QueueNotFound,
     StoreUnavailable, ExpectationFailed.
     """
-    _check_coding(request)
     declared = request.content_length
     _check_length(declared or 0, limit)
     if declared is None or declared > SMALL_BODY_BYTES or "Expect" in request.headers:
@@ -72,7 +70,7 @@ async def _send_continue(store: Store, request: web.BaseRequest, queue: QueueNam
     expectation = request.headers.get("Expect", "100-continue")
     if expectation.lower() != "100-continue":
         raise ExpectationFailed(f"header Expect {expectation!r}: only 100-continue is known")
-    await store.check_publish(queue)
+    await store.check_publish(queue, request.content_length or 0)
     if "Expect" in request.headers and request.version >= (1, 1) and request.transport is not None:
         request.transport.write(_CONTINUE)
 
@@ -85,7 +83,10 @@ async def _read(request: web.BaseRequest, length: int) -> bytes | bytearray:
         if content.is_eof():
             # All of it is here, as it is of nearly every small message.
             return await content.readany()
-        return await _gather(content, length, connection.body_timeout_seconds)
+        body = await _gather(content, length, connection.body_timeout_seconds)
+        if (broken := content.exception()) is not None:
+            raise broken
+        return body
     except TimeoutError:
         connection.close_at_once()
         raise RequestTimeout(
@@ -115,12 +116,6 @@ async def _gather(content: StreamReader, length: int, timeout_seconds: float) ->
             body = bytearray(body)
         body += piece
     return body
-
-
-def _check_coding(request: web.BaseRequest) -> None:
-    coding = request.headers.get("Transfer-Encoding")
-    if coding is not None and coding.strip().lower() != "chunked":
-        raise InvalidRequest(f"header Transfer-Encoding {coding!r}: only chunked is read")
 
 
 def _check_length(length: int, limit: Limit) -> None:

@@ -4,107 +4,237 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from email.utils import formatdate
-from typing import Any, NamedTuple, cast
+from http import HTTPStatus
+from typing import Any, NamedTuple, Protocol, cast
 
 import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import _ErrInfo
 
-from mq.config import FIRST_REQUEST_SECONDS, KEEPALIVE_SECONDS, REFUSED_SECONDS
-from mq.errors import StoreUnavailable
-from mq.web.answers import OUR_HEADERS, Response
+from mq.config import MAX_HEAD_BYTES
+from mq.web.answers import OUR_HEADERS
+from mq.web.framing import Framing
 from mq.web.problems import (
     BAD_HTTP,
     DEFECT,
     REQUEST_TIMEOUT,
-    error_response,
+    ProblemType,
     problem_document,
     problem_response,
 )
+from mq.web.unread import Unread, unread_bytes
 
 log = structlog.get_logger(__name__)
 
 
-def _late_head_answer() -> bytes:
-    """Made by hand: there is no request to answer."""
-    document = problem_document(
-        REQUEST_TIMEOUT, "the request's head was not there in time (--header-timeout)"
-    )
-    body = json.dumps(document).encode() + b"\n"
+def raw_answer(problem: ProblemType, detail: str, headers: Mapping[str, str] = {}) -> bytes:
+    """An answer where there is no request to answer; the connection is closed after it."""
+    body = json.dumps(problem_document(problem, detail)).encode() + b"\n"
     head = (
-        "HTTP/1.1 408 Request Timeout",
+        f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}",
         "Content-Type: application/problem+json",
         f"Content-Length: {len(body)}",
         f"Date: {formatdate(usegmt=True)}",
-        "Cache-Control: no-store",
-        "Server: mq",
+        *(f"{name}: {value}" for name, value in {**headers, **OUR_HEADERS}.items()),
         "Connection: close",
     )
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
-RequestHandler = Callable[[web.BaseRequest], Awaitable[Response]]
-
-
 class Limits(NamedTuple):
     """What clients may take: connections at once (0 for any number), seconds for a request's head,
-    seconds between two pieces of its body."""
+    seconds between two pieces of its body, and of the answer."""
 
     max_connections: int = 0
     header_timeout_seconds: float = 30.0
     body_timeout_seconds: float = 60.0
 
 
+class Door(Protocol):
+    """What a connection asks of its server."""
+
+    is_draining: bool
+
+    def admit(self) -> bool: ...
+
+    def refusal(self) -> bytes: ...
+
+    def begin_request(self, connection: Connection) -> None: ...
+
+    def end_request(self, connection: Connection) -> None: ...
+
+
 class Connection(web.RequestHandler):
-    """One client's connection. `when_lost` is called when it ends, if somebody wants to know;
-    `is_refused` is one too many."""
+    """One client's connection. `when_lost`, if set, is called when the client has closed the
+    connection or its own direction."""
 
     __slots__ = (
+        "_door",
+        "_framing",
         "_has_begun_head",
         "_head_timer",
         "_header_timeout_seconds",
+        "_is_broken",
+        "_is_half_closed",
+        "_was_upgraded",
         "body_timeout_seconds",
-        "is_refused",
+        "is_admitted",
+        "line",
+        "unread",
         "when_lost",
     )
 
     def __init__(self, *arguments: Any, limits: Limits, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
+        self._door = cast("Door", self._manager)
         self.when_lost: Callable[[], object] | None = None
-        self.is_refused = False
+        self.is_admitted = False
+        self._is_half_closed = False
         self.body_timeout_seconds = limits.body_timeout_seconds
         self._header_timeout_seconds = limits.header_timeout_seconds
         self._head_timer: asyncio.TimerHandle | None = None
         self._has_begun_head = False
-
-    def refuse(self) -> None:
-        """Answer its first request 503, and close it."""
-        self.is_refused = True
-        self._header_timeout_seconds = min(self._header_timeout_seconds, REFUSED_SECONDS)
+        self._framing = Framing()
+        self._is_broken = False
+        self._was_upgraded = False
+        # aiohttp forgets its transport when it closes it, even if an answer is still in there.
+        self.line: asyncio.Transport | None = None
+        self.unread = Unread()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        line = cast(asyncio.Transport, transport)
+        if not self.is_admitted and not self._door.admit():
+            # Unheard and at once: waiting for its request would keep a descriptor for it.
+            self._manager = None
+            self._force_close = True
+            line.write(self._door.refusal())
+            line.close()
+            return
+        self.line = line
         super().connection_made(transport)
         self._await_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:
+        if self.line is None:
+            return  # it was never taken
         super().connection_lost(exc)
+        self.line = None
         self._stop_head_timer()
         if self.when_lost is not None:
             self.when_lost()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_broken:
+            return
+        framing, number = self._framing, self._request_count
+        position, was_plain = framing.position(), framing.is_plain
+        # Nothing is woken before `_deliver`.
+        waiter, self._waiter = self._waiter, None
         super().data_received(data)
-        if self._messages or self._current_request is not None:
+        self._waiter = waiter
+        messages = self._messages
+        number = min(self._request_count - number, len(messages))
+        if number and isinstance(messages[-1][0], _ErrInfo):
+            self._break(messages[-1][0].message)
+        elif self._was_upgraded or self._upgraded:
+            # What follows is parsed elsewhere; the limits of single lines hold there too.
+            self._was_upgraded = True
+        elif number != 1 or not (
+            was_plain and len(data) <= MAX_HEAD_BYTES and messages[-1][1].is_eof()
+        ):
+            self._count_framing(len(data), position, number)
+        self._deliver(number)
+        if self._messages or self._is_answering:
             if self._head_timer is not None:
                 self._stop_head_timer()
         else:
             self._has_begun_head = True
             self._await_head()
-        if self._messages and isinstance(self._messages[-1][0], _ErrInfo):
-            self._break_bodies(self._messages[-1][0].message)
+
+    @property
+    def _is_held_back(self) -> bool:
+        """Whether the parser may have bytes that it has not looked at."""
+        return self._reading_paused or self._buffer_paused
+
+    @property
+    def _is_answering(self) -> bool:
+        return self._current_request is not None
+
+    @property
+    def _unanswered(self) -> Iterable[Any]:
+        """How many requests have come and are not being answered yet."""
+        return self._messages
+
+    def _deliver(self, number: int) -> None:
+        """Let aiohttp answer this many requests, which have just come."""
+        self._wake()
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if self._messages and waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _count_framing(self, length: int, position: int, number: int) -> None:
+        came = [self._messages[-place] for place in range(number, 0, -1)]
+        wrong = self._framing.count(length, position, cast(Any, came), self._is_held_back)
+        if wrong is None:
+            return
+        for _ in came:
+            self._messages.pop()
+        # Even if it is whole by now: its handler cannot have come to its end.
+        self._framing.break_body(web.RequestPayloadError(wrong))
+        self._break(wrong)
+        error = _ErrInfo(HTTPStatus.BAD_REQUEST, BadHttpMessage(wrong), wrong)
+        self._messages.append((error, EMPTY_PAYLOAD))
+
+    def _break(self, reason: str) -> None:
+        """What came is not HTTP. Nothing after it is looked at, and the body under way ends:
+        aiohttp only queues a 400 behind the request, whose handler would wait for the rest for
+        ever."""
+        self._is_broken = True
+        self._break_bodies(reason)
+        self._lingering_time = 0.0
+
+    def _break_bodies(self, reason: str) -> None:
+        bodies = [body for _, body in self._unanswered]
+        if self._current_request is not None:
+            bodies.append(self._current_request.content)
+        for body in bodies:
+            # Never feed_eof: a broken body would pass for a whole one.
+            if not body.is_eof():
+                body.set_exception(web.RequestPayloadError(reason))
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends no more. What it has sent whole is answered first, except over TLS,
+        where the event loop closes both directions at once."""
+        if self.when_lost is not None:
+            self.when_lost()
+        is_idle = self._waiter is not None and not self._waiter.done() and not self._is_answering
+        if (
+            is_idle
+            or self._request_count == 0
+            or self.line is None
+            or self.line.get_extra_info("sslcontext")
+        ):
+            return False
+        self._is_half_closed = True
+        self._break("the client closed the connection before its end")
+        if not any(True for _ in self._unanswered):
+            self._close_after_answer()
+        return True
+
+    def _close_after_answer(self) -> None:
+        """No request can follow the one under way."""
+        self.close()
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no request can follow the one under way."""
+        return self._is_half_closed and not any(True for _ in self._unanswered)
 
     def _await_head(self) -> None:
         """From the first byte of a head on the client has so long for all of it; for the first one
@@ -123,7 +253,8 @@ class Connection(web.RequestHandler):
     def _cut_off_head(self) -> None:
         """Say why, unless the client has said nothing either."""
         if self._has_begun_head and self.transport is not None:
-            self.transport.write(_late_head_answer())
+            detail = "the request's head was not there in time (--header-timeout)"
+            self.transport.write(raw_answer(REQUEST_TIMEOUT, detail))
         self._stop_head_timer()
         self.force_close()
 
@@ -131,17 +262,13 @@ class Connection(web.RequestHandler):
         """After the answer, and not wait for the rest of the body first."""
         self._lingering_time = 0.0
 
-    def _break_bodies(self, reason: str) -> None:
-        """What came is no HTTP: end the body under way. aiohttp only queues a 400 behind the
-        request, whose handler would wait for the rest for ever."""
-        bodies = [body for _, body in self._messages]
-        if self._current_request is not None:
-            bodies.append(self._current_request.content)
-        for body in bodies:
-            # Never feed_eof: a broken body would pass for a whole one.
-            if not body.is_eof():
-                body.set_exception(web.RequestPayloadError(reason))
-        self._lingering_time = 0.0
+    @property
+    def expects_request(self) -> bool:
+        """Whether a request is about to come: the first one, one whose head has begun to come, or
+        one that lies in the socket."""
+        if self._request_count == 0 or self._has_begun_head:
+            return True
+        return self.line is not None and unread_bytes(self.line) > 0
 
     def handle_error(
         self,
@@ -164,104 +291,3 @@ class Connection(web.RequestHandler):
         response.headers.update(OUR_HEADERS)
         response.force_close()
         return response
-
-
-class HttpServer(web.Server):
-    """Makes a Connection of each client that comes.
-
-    Bodies are kept as they are sent: `Content-Encoding` is not undone.
-    """
-
-    def __init__(self, handler: RequestHandler, limits: Limits | None = None) -> None:
-        # aiohttp asks an answer for nothing that `Answer` has not.
-        super().__init__(cast(Any, self._handle))
-        self._handler = handler
-        self._limits = limits or Limits()
-        self._accepted = 0
-        self._event_loop = asyncio.get_running_loop()
-        self._busy: set[web.RequestHandler] = set()
-        self._is_draining = False
-        self._may_be_drained = asyncio.Event()
-
-    async def _handle(self, request: web.BaseRequest) -> Response:
-        connection = request.protocol
-        assert isinstance(connection, Connection)
-        if connection.is_refused:
-            return self._refuse()
-        self._busy.add(connection)
-        try:
-            response = await self._handler(request)
-        finally:
-            self._busy.discard(connection)
-            self._may_be_drained.set()
-        if self._is_draining:
-            response.force_close()
-        return response
-
-    def _refuse(self) -> web.Response:
-        response = error_response(
-            StoreUnavailable(
-                f"there are {self._limits.max_connections} connections already "
-                "(--max-connections); try again later, or keep connections for several requests"
-            )
-        )
-        response.headers.update(OUR_HEADERS)
-        response.force_close()
-        return response
-
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        assert isinstance(handler, Connection)
-        if 0 < self._limits.max_connections <= self._accepted:
-            handler.refuse()
-        self._accepted += not handler.is_refused
-
-    def connection_lost(
-        self, handler: web.RequestHandler, exc: BaseException | None = None
-    ) -> None:
-        assert isinstance(handler, Connection)
-        self._accepted -= not handler.is_refused
-        super().connection_lost(handler, exc)
-        self._may_be_drained.set()
-
-    async def drain(self, timeout_seconds: float) -> None:
-        """Close idle connections at once, and each other one when its request is answered.
-
-        One that has just come is about to send its first request, which nobody can tell it to send
-        again; it has FIRST_REQUEST_SECONDS for that. A body that is still being sent is read to its
-        end; aiohttp's own way to stop would read no more of it and wait for the rest in vain.
-        """
-        self._is_draining = True
-        await asyncio.sleep(0)  # what was accepted already has its connection by then
-        for connection in self.connections:
-            if connection not in self._busy and not _is_fresh(connection):
-                connection.close()
-        await self._wait_until_answered(self._is_anybody_fresh, FIRST_REQUEST_SECONDS)
-        await self._wait_until_answered(lambda: bool(self._busy), timeout_seconds)
-
-    def _is_anybody_fresh(self) -> bool:
-        return any(_is_fresh(connection) for connection in self.connections)
-
-    async def _wait_until_answered(
-        self, is_waited_for: Callable[[], bool], timeout_seconds: float
-    ) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_seconds):
-                while is_waited_for():
-                    self._may_be_drained.clear()
-                    await self._may_be_drained.wait()
-
-    def __call__(self) -> web.RequestHandler:
-        return Connection(
-            self,
-            loop=self._event_loop,
-            limits=self._limits,
-            access_log=None,
-            auto_decompress=False,
-            keepalive_timeout=KEEPALIVE_SECONDS,
-        )
-
-
-def _is_fresh(connection: web.RequestHandler) -> bool:
-    """Whether not even its first request has come."""
-    return connection._request_count == 0

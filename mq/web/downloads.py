@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from aiohttp import web
 
-from mq.config import MAX_FETCH_BYTES
-from mq.ndjson import MEDIA_TYPE, LongLine, write_line
+from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
+from mq.lines.ndjson import MEDIA_TYPE, LongLine, write_line
+from mq.store.answer_memory import Share
 from mq.store.lease import Received
-from mq.store.peek import Peeked
+from mq.store.peek import PeekedMessage
 from mq.store.store import Store
-from mq.web.answers import OUR_HEADERS, Answer, Response
+from mq.web.answers import AS_FILE, OUR_HEADERS, Answer, Response
 
-Message = Received | Peeked
+Message = Received | PeekedMessage
 
 
 async def answer_body(
@@ -22,9 +23,14 @@ async def answer_body(
     """The body as it is. Raises OSError if the client goes away before its end, or it cannot be
     read."""
     if message.body is not None:
-        return Answer(200, headers, message.body)
+        return answer_small_body(message.body, headers)
     async with store.open_download(message) as download:
-        return await _stream(request, headers, message.length, download.chunks())
+        return await _stream(request, {**headers, **AS_FILE}, message.length, download.chunks())
+
+
+def answer_small_body(body: bytes, headers: Mapping[str, str]) -> Answer:
+    """The body of a message that is in memory."""
+    return Answer(200, {**headers, **AS_FILE}, body)
 
 
 async def answer_lines(
@@ -32,18 +38,63 @@ async def answer_lines(
     request: web.BaseRequest,
     messages: Sequence[Message],
     fields: Sequence[Mapping[str, object]],
+    share: Share,
 ) -> Response:
-    """A line a message, with its `fields`. Raises OSError as `answer_body` does."""
-    headers = {"Content-Type": MEDIA_TYPE}
-    if len(messages) == 1 and messages[0].length > MAX_FETCH_BYTES:
-        line = LongLine(fields[0], messages[0].length)
+    """A line a message, with its `fields`. Raises OSError as `answer_body` does.
+
+    What the client has not read yet is held in `share`.
+    """
+    headers = {"Content-Type": MEDIA_TYPE, **AS_FILE}
+    length = sum(each.length for each in messages)
+    if len(messages) == 1 and length > SMALL_BODY_BYTES and not share.covers(length):
+        line = LongLine(fields[0], length)
         async with store.open_download(messages[0]) as download:
             chunks = line.chunks(download.chunks())
             return await _stream(request, headers, line.length, chunks)
-    body = await store.read_bodies(
-        messages, lambda bodies: b"".join(map(write_line, fields, bodies))
-    )
-    return Answer(200, headers, body)
+    pieces = await store.read_bodies(messages, lambda bodies: _write_lines(fields, bodies))
+    length = sum(map(len, pieces))
+    if length <= SMALL_BODY_BYTES:
+        return Answer(200, headers, b"".join(pieces))
+    # Small bodies stay with their messages until the end.
+    kept = sum(len(each.body) for each in messages if each.body is not None)
+    return await _stream(request, headers, length, _let_go(pieces, kept, share))
+
+
+def _write_lines(fields: Sequence[Mapping[str, object]], bodies: Iterable[bytes]) -> list[bytes]:
+    """In pieces of about CHUNK_BYTES."""
+    pieces: list[bytes] = []
+    lines: list[bytes] = []
+    length = 0
+    for known, body in zip(fields, bodies, strict=True):
+        lines.append(write_line(known, body))
+        length += len(lines[-1])
+        if length >= CHUNK_BYTES:
+            pieces.append(b"".join(lines))
+            lines.clear()
+            length = 0
+    pieces.append(b"".join(lines))
+    return pieces
+
+
+async def _let_go(pieces: list[bytes], kept: int, share: Share) -> AsyncIterator[bytes]:
+    """Each piece when the one before it has gone to the client."""
+    left = sum(map(len, pieces))
+    pieces.reverse()
+    while pieces:
+        share.hold(kept + left)
+        piece = pieces.pop()
+        left -= len(piece)
+        for start in range(0, len(piece), CHUNK_BYTES):
+            yield piece[start : start + CHUNK_BYTES]
+
+
+async def send_now(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
+    """Write it, and let it be the last of its connection; what has been written is left alone."""
+    response = answer.as_response() if isinstance(answer, Answer) else answer
+    response.force_close()
+    await response.prepare(request)
+    await response.write_eof()
+    return response
 
 
 async def _stream(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mq.histogram import SECONDS, Histogram
+from mq.metrics.histogram import SECONDS, Histogram
 from mq.web.routes import Found
 
 OTHER = "other"
-"""Stands for every path and method that is none of ours: whatever clients send, the number of
+"""The label of every path and method that is not MQ's: whatever clients send, the number of
 series is bounded."""
 
 

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
-from aiohttp import web
+from multidict import CIMultiDictProxy
 
 from mq.config import MAX_CONTENT_TYPE_BYTES
 from mq.errors import InvalidRequest
+from mq.lines.ndjson import is_content_type
 from mq.names import MessageId, QueueName, parse_message_id
-from mq.ndjson import is_content_type
 from mq.store.by_id import Guard
 
 _EMPTY_ELEMENTS = " \t,"
-"""Stand for nothing in a list (RFC 9110, section 5.6.1)."""
+"""Empty elements of a list, which are ignored (RFC 9110, section 5.6.1)."""
 
 _ENTITY_TAG = re.compile(r'(W/)?"([^"]*)"[ \t]*(?:,[ \t,]*|$)')
 _LEASE = re.compile(r"[0-9a-f]{16}")
 _SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 _COUNT = re.compile(r"[0-9]{1,9}")
+
+
+class Head(Protocol):
+    """What a request says of itself: a `web.BaseRequest`, or less."""
+
+    @property
+    def headers(self) -> CIMultiDictProxy[str]: ...
+
+    @property
+    def transport(self) -> asyncio.Transport | None: ...
 
 
 class Target(NamedTuple):
@@ -45,7 +56,7 @@ def read_parameters(query: str, known: frozenset[str] | None) -> dict[str, str]:
             takes = ", ".join(sorted(known)) or "none"
             raise InvalidRequest(f"unknown parameter {name!r}; this endpoint takes {takes}")
         if name in found:
-            raise InvalidRequest(f"parameter {name!r} stands twice; give it once")
+            raise InvalidRequest(f"parameter {name!r} is given twice; give it once")
         found[name] = value
     return found
 
@@ -96,7 +107,7 @@ def refuse_together(parameters: dict[str, str], name: str, *others: str) -> None
             raise InvalidRequest(f"parameters {name!r} and {other!r} do not go together; drop one")
 
 
-def read_guard(request: web.BaseRequest) -> Guard | None:
+def read_guard(request: Head) -> Guard | None:
     """If-Match as a condition on the current lease; None without the header."""
     if "If-Match" not in request.headers:
         return None
@@ -104,10 +115,10 @@ def read_guard(request: web.BaseRequest) -> Guard | None:
     return Guard(frozenset(), is_any=True) if leases is None else Guard(leases)
 
 
-def read_leases(request: web.BaseRequest) -> frozenset[int] | None:
+def read_leases(request: Head) -> frozenset[int] | None:
     """The leases in If-Match (RFC 9110, section 13.1.1); None if any will do.
 
-    A tag that is no lease of ours, or a weak one, matches nothing.
+    A tag that is not a lease of MQ, or a weak one, matches nothing.
     """
     values = request.headers.getall("If-Match", [])
     text = ",".join(values)
@@ -127,13 +138,13 @@ def read_leases(request: web.BaseRequest) -> frozenset[int] | None:
     )
 
 
-def read_own_id(request: web.BaseRequest) -> MessageId | None:
+def read_own_id(request: Head) -> MessageId | None:
     """The producer's own id; None if it gave none. Raises InvalidName, InvalidRequest."""
     value = _read_once(request, "X-Message-Id")
     return None if value is None else parse_message_id(value)
 
 
-def read_content_type(request: web.BaseRequest) -> str | None:
+def read_content_type(request: Head) -> str | None:
     """The producer's type, kept as it is; None if it gave none. Raises InvalidRequest."""
     value = _read_once(request, "Content-Type")
     if value is not None and not is_content_type(value):
@@ -143,11 +154,11 @@ def read_content_type(request: web.BaseRequest) -> str | None:
     return value or None
 
 
-def _read_once(request: web.BaseRequest, name: str) -> str | None:
+def _read_once(request: Head, name: str) -> str | None:
     """A header without the space around it; None if it is not there."""
     values = request.headers.getall(name, None)
     if not values:
         return None
     if len(values) > 1:
-        raise InvalidRequest(f"header {name} stands twice; give it once")
+        raise InvalidRequest(f"header {name} is given twice; give it once")
     return values[0].strip()

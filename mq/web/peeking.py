@@ -6,15 +6,21 @@ from aiohttp import web
 
 from mq.config import DEFAULT_CONTENT_TYPE, MAX_FETCH_MESSAGES
 from mq.names import parse_message_id
-from mq.store.peek import Peeked
+from mq.store.answer_memory import Share
+from mq.store.peek import PeekedMessage
 from mq.store.store import Store
+from mq.times import rfc3339
 from mq.web.answers import Answer, Response
 from mq.web.downloads import answer_body, answer_lines
 from mq.web.parameters import Target, read_count, refuse_together
-from mq.web.times import rfc3339
 
 
 async def peek(store: Store, request: web.BaseRequest, target: Target) -> Response:
+    with store.answer_memory.share() as share:
+        return await _peek(store, request, target, share)
+
+
+async def _peek(store: Store, request: web.BaseRequest, target: Target, share: Share) -> Response:
     parameters = target.parameters
     refuse_together(parameters, "peek", "wait", "visibility")
     refuse_together(parameters, "id", "max", "after")
@@ -24,15 +30,16 @@ async def peek(store: Store, request: web.BaseRequest, target: Target) -> Respon
         found = [await store.peek_at(target.queue, message_id)]
     else:
         after = parse_message_id(parameters["after"]) if "after" in parameters else None
-        found = await store.peek(target.queue, limit or 1, after)
+        found = await store.peek(target.queue, limit or 1, after, share)
     if not found:
         return Answer(204)
     if limit is not None:
-        return await answer_lines(store, request, found, [_fields(each) for each in found])
+        fields = [_fields(each) for each in found]
+        return await answer_lines(store, request, found, fields, share)
     return await answer_body(store, request, found[0], _headers(found[0]))
 
 
-def _headers(peeked: Peeked) -> dict[str, str]:
+def _headers(peeked: PeekedMessage) -> dict[str, str]:
     headers = {
         "X-Message-Id": peeked.message_id,
         "Content-Type": peeked.content_type or DEFAULT_CONTENT_TYPE,
@@ -48,7 +55,7 @@ def _headers(peeked: Peeked) -> dict[str, str]:
     return headers
 
 
-def _fields(peeked: Peeked) -> dict[str, object]:
+def _fields(peeked: PeekedMessage) -> dict[str, object]:
     return {
         "id": peeked.message_id,
         "content_type": peeked.content_type,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import select
+import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from aiohttp import web
 
+from mq.config import RESET_SECONDS
 from mq.web.connection import Connection
+from mq.web.unread import has_closed, is_reset, unacknowledged_bytes
 
 T = TypeVar("T")
 
-_GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
+_LOOK_SECONDS = 0.005
 
 
 async def unless_client_leaves(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T | None:
@@ -36,17 +38,24 @@ async def unless_client_leaves(request: web.BaseRequest, work: Coroutine[Any, An
         connection.when_lost = None
 
 
-def is_client_gone(request: web.BaseRequest) -> bool:
-    """Whether the client has closed its connection, as far as this machine knows.
+def has_client_closed(request: web.BaseRequest) -> bool:
+    """Whether the client has closed its connection, or at least its own direction of it."""
+    line = request.transport
+    return line is None or line.is_closing() or has_closed(line)
 
-    One poll(2): the event loop may not have come to the socket's end yet.
+
+async def takes_answer(request: web.BaseRequest) -> bool:
+    """Whether a client that has closed its own direction takes the answer that was just written.
+
+    One that is gone looks the same until something is sent to it. Its system then refuses that; any
+    other acknowledges it.
     """
-    transport = request.transport
-    if transport is None or transport.is_closing():
-        return True
-    socket = transport.get_extra_info("socket")
-    if socket is None:
-        return False
-    poll = select.poll()
-    poll.register(socket, select.POLLRDHUP)
-    return any(events & _GONE for _, events in poll.poll(0))
+    end = time.monotonic() + RESET_SECONDS
+    while time.monotonic() < end:
+        line = request.transport
+        if line is None or is_reset(line):
+            return False
+        if not line.get_write_buffer_size() and not unacknowledged_bytes(line):
+            return True
+        await asyncio.sleep(_LOOK_SECONDS)
+    return True

@@ -16,42 +16,45 @@ from mq import errors
 TYPE_PREFIX = "urn:mq:problem:"
 
 
-class Problem(NamedTuple):
+class ProblemType(NamedTuple):
     status: int
     slug: str
     title: str
 
 
-BAD_HTTP = Problem(400, "bad-http", "The request is not HTTP as this server reads it")
-UNKNOWN_PATH = Problem(404, "unknown-path", "There is nothing at this path")
-REQUEST_TIMEOUT = Problem(408, "request-timeout", "The request came too slowly")
-METHOD_NOT_ALLOWED = Problem(405, "method-not-allowed", "This path does not take this method")
-DEFECT = Problem(500, "defect", "The server has a defect")
+BAD_HTTP = ProblemType(400, "bad-http", "The server cannot read the request as HTTP")
+UNKNOWN_PATH = ProblemType(404, "unknown-path", "There is nothing at this path")
+REQUEST_TIMEOUT = ProblemType(408, "request-timeout", "The request came too slowly")
+METHOD_NOT_ALLOWED = ProblemType(405, "method-not-allowed", "This path does not take this method")
+READ_ONLY = ProblemType(403, "read-only", "This listener only shows")
+DEFECT = ProblemType(500, "defect", "The server has a defect")
 
-PROBLEMS: Mapping[type[errors.MQError], Problem] = {
-    errors.InvalidName: Problem(400, "invalid-name", "Not a name of a queue or message"),
-    errors.InvalidRequest: Problem(400, "invalid-request", "A parameter or header is wrong"),
-    errors.InvalidBatch: Problem(400, "invalid-batch", "A line of the batch is wrong"),
+PROBLEMS: Mapping[type[errors.MQError], ProblemType] = {
+    errors.InvalidName: ProblemType(400, "invalid-name", "Not a valid queue name or message id"),
+    errors.InvalidRequest: ProblemType(400, "invalid-request", "A parameter or header is wrong"),
+    errors.InvalidBatch: ProblemType(400, "invalid-batch", "A line of the batch is wrong"),
     errors.RequestTimeout: REQUEST_TIMEOUT,
-    errors.BodyUnreadable: Problem(400, "body-unreadable", "The body did not arrive whole"),
-    errors.Unauthorized: Problem(401, "unauthorized", "A token is needed"),
-    errors.Forbidden: Problem(403, "forbidden", "The token is not for this"),
-    errors.QueueNotFound: Problem(404, "queue-not-found", "There is no such queue"),
-    errors.MessageNotFound: Problem(404, "message-not-found", "There is no such message"),
-    errors.IdTaken: Problem(409, "id-taken", "That id stands for another body"),
-    errors.LeaseMismatch: Problem(412, "lease-mismatch", "That lease is not the current one"),
-    errors.BodyTooLarge: Problem(413, "body-too-large", "The body is over the limit"),
-    errors.UnsupportedMediaType: Problem(
-        415, "unsupported-media-type", "The body is of another type than is asked for"
+    errors.BodyUnreadable: ProblemType(400, "body-unreadable", "The body did not arrive whole"),
+    errors.Unauthorized: ProblemType(401, "unauthorized", "A token is needed"),
+    errors.Forbidden: ProblemType(403, "forbidden", "The token does not allow this"),
+    errors.ForeignPage: ProblemType(403, "foreign-page", "A web page of another site sent this"),
+    errors.QueueNotFound: ProblemType(404, "queue-not-found", "There is no such queue"),
+    errors.MessageNotFound: ProblemType(404, "message-not-found", "There is no such message"),
+    errors.IdTaken: ProblemType(409, "id-taken", "That id was used for another body"),
+    errors.LeaseMismatch: ProblemType(412, "lease-mismatch", "That lease is not the current one"),
+    errors.BodyTooLarge: ProblemType(413, "body-too-large", "The body is over the limit"),
+    errors.UnsupportedMediaType: ProblemType(
+        415, "unsupported-media-type", "The body needs another media type"
     ),
-    errors.ExpectationFailed: Problem(
-        417, "expectation-failed", "Only 100-continue can be expected"
+    errors.ExpectationFailed: ProblemType(
+        417, "expectation-failed", "Expect can only be 100-continue"
     ),
-    errors.StoreUnavailable: Problem(503, "unavailable", "The store cannot do this now"),
+    errors.UnknownHost: ProblemType(421, "unknown-host", "This server does not have that name"),
+    errors.StoreUnavailable: ProblemType(503, "unavailable", "The store cannot do this now"),
 }
 
 
-def problem_document(problem: Problem, detail: str) -> dict[str, object]:
+def problem_document(problem: ProblemType, detail: str) -> dict[str, object]:
     return {
         "type": TYPE_PREFIX + problem.slug,
         "title": problem.title,
@@ -61,7 +64,7 @@ def problem_document(problem: Problem, detail: str) -> dict[str, object]:
 
 
 def problem_response(
-    problem: Problem, detail: str, headers: Mapping[str, str] | None = None
+    problem: ProblemType, detail: str, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     return web.Response(
         status=problem.status,
@@ -72,7 +75,7 @@ def problem_response(
 
 
 def error_response(error: errors.MQError) -> web.Response:
-    """What a client is told of an error of ours."""
+    """The answer for one of MQ's errors."""
     headers = {}
     if isinstance(error, errors.StoreUnavailable):
         headers["Retry-After"] = str(error.retry_after_seconds)

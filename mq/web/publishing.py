@@ -7,17 +7,17 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from mq.config import MAX_DELAY_SECONDS, SMALL_BODY_BYTES
-from mq.store.publish import Draft
+from mq.config import MAX_DELAY_SECONDS, SECOND_NS, SMALL_BODY_BYTES
+from mq.names import QueueName
+from mq.store.publish import Draft, Published
 from mq.store.store import Store
+from mq.times import rfc3339
 from mq.web.answers import Answer
 from mq.web.batches import publish_batch
 from mq.web.bodies import Limit, read_large_body, read_small_body
 from mq.web.parameters import Target, read_content_type, read_flag, read_own_id, read_seconds
-from mq.web.times import rfc3339
 
 PARAMETERS = frozenset({"batch", "delay"})
-_NS = 1_000_000_000
 
 
 async def publish(store: Store, request: web.BaseRequest, target: Target) -> Answer:
@@ -25,7 +25,8 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
         return await publish_batch(store, request, target)
     content_type = read_content_type(request)
     message_id = read_own_id(request)
-    delay_ns = int((read_seconds(target.parameters, "delay", MAX_DELAY_SECONDS) or 0) * _NS)
+    delay = read_seconds(target.parameters, "delay", MAX_DELAY_SECONDS)
+    delay_ns = None if delay is None else int(delay * SECOND_NS)
     limit = Limit(store.max_body_bytes, "--max-body")
     body = await read_small_body(store, request, target.queue, limit)
     if len(body) <= SMALL_BODY_BYTES:
@@ -38,9 +39,14 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
             whole = await upload.finish(content_type)
             draft = replace(whole, message_id=message_id, delay_ns=delay_ns)
             published = await store.publish(target.queue, draft)
+    return answer_published(target.queue, published)
+
+
+def answer_published(queue: QueueName, published: Published) -> Answer:
+    """What a producer is told of its message."""
     headers = {
         "X-Message-Id": published.message_id,
-        "Location": f"/{target.queue}/messages/{published.message_id}",
+        "Location": f"/{queue}/messages/{published.message_id}",
     }
     if published.visible_ns is not None:
         headers["X-Visible-At"] = rfc3339(published.visible_ns)

@@ -11,7 +11,7 @@ from mq.web.parameters import Target
 
 
 async def create_queue(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
-    if await store.create_queue(target.queue):
+    if await store.create_queue(target.queue, target.parameters):
         return web.Response(status=201, headers={"Location": f"/{target.queue}"})
     return web.Response(status=200)
 
@@ -24,6 +24,7 @@ async def describe_queue(store: Store, request: web.BaseRequest, target: Target)
         "leased": info.leased,
         "delayed": info.delayed,
         "oldest_age_seconds": info.oldest_age_seconds,
+        "settings": info.settings.document(),
     }
     return web.Response(body=json.dumps(document).encode() + b"\n", content_type="application/json")
 

@@ -15,10 +15,12 @@ from mq.config import (
 )
 from mq.errors import InvalidRequest
 from mq.names import parse_message_id
+from mq.store.answer_memory import Share
 from mq.store.lease import Received
 from mq.store.store import Store
+from mq.times import rfc3339
 from mq.web.answers import Answer, Response
-from mq.web.downloads import answer_body, answer_lines
+from mq.web.downloads import answer_body, answer_lines, send_now
 from mq.web.parameters import (
     Target,
     read_count,
@@ -28,8 +30,8 @@ from mq.web.parameters import (
     refuse_together,
 )
 from mq.web.peeking import peek
-from mq.web.presence import is_client_gone, unless_client_leaves
-from mq.web.times import rfc3339
+from mq.web.presence import has_client_closed, takes_answer, unless_client_leaves
+from mq.web.shortcut import ShortConnection
 
 PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek", "after"})
 
@@ -37,7 +39,9 @@ PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek", "after"})
 async def receive(store: Store, request: web.BaseRequest, target: Target) -> Response:
     parameters = target.parameters
     if not parameters:
-        received = await store.receive(target.queue, store.visibility_seconds)
+        connection = request.protocol
+        assert isinstance(connection, ShortConnection)
+        received = connection.take_over(Received) or await store.receive(target.queue, None)
         return await _answer(store, request, received)
     if read_flag(parameters, "peek"):
         return await peek(store, request, target)
@@ -50,13 +54,12 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
     visibility = read_seconds(
         parameters, "visibility", MAX_VISIBILITY_SECONDS, is_zero_allowed=False
     )
-    fetch = store.receive_many(
-        target.queue, limit or 1, visibility or store.visibility_seconds, wait
-    )
-    found = (await unless_client_leaves(request, fetch) if wait else await fetch) or []
-    if limit is None:
-        return await _answer(store, request, found[0] if found else None)
-    return await _answer_many(store, request, found)
+    with store.answer_memory.share() as share:
+        fetch = store.receive_many(target.queue, limit or 1, visibility, wait, share)
+        found = (await unless_client_leaves(request, fetch) if wait else await fetch) or []
+        if limit is None:
+            return await _answer(store, request, found[0] if found else None)
+        return await _answer_many(store, request, found, share)
 
 
 async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target) -> Response:
@@ -68,8 +71,6 @@ async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target)
     if visibility == 0:
         await store.release_by_id(target.queue, message_id, guard)
         return Answer(204)
-    if visibility is None:
-        visibility = store.visibility_seconds
     return await _answer(
         store, request, await store.take(target.queue, message_id, visibility, guard)
     )
@@ -78,38 +79,40 @@ async def _receive_by_id(store: Store, request: web.BaseRequest, target: Target)
 async def _answer(store: Store, request: web.BaseRequest, received: Received | None) -> Response:
     if received is None:
         return Answer(204)
-    if is_client_gone(request):
-        return await _put_back(store, [received])
     try:
-        return await answer_body(store, request, received, _headers(received))
+        answer = await answer_body(store, request, received, headers_of(received))
+        return await _see_off(request, answer)
     except (OSError, asyncio.CancelledError):
         await store.release(received)
         raise
 
 
 async def _answer_many(
-    store: Store, request: web.BaseRequest, found: Sequence[Received]
+    store: Store, request: web.BaseRequest, found: Sequence[Received], share: Share
 ) -> Response:
     if not found:
         return Answer(204)
-    if is_client_gone(request):
-        return await _put_back(store, found)
     try:
-        return await answer_lines(store, request, found, [_fields(each) for each in found])
+        answer = await answer_lines(store, request, found, [_fields(each) for each in found], share)
+        return await _see_off(request, answer)
     except BaseException:
         for received in found:
             await store.release(received)
         raise
 
 
-async def _put_back(store: Store, found: Sequence[Received]) -> Answer:
-    for received in found:
-        store.close_received(received)
-        await store.release(received)
-    return Answer(204)
+async def _see_off(request: web.BaseRequest, answer: Response) -> Response:
+    """The answer, which a client that has closed its own direction gets here. Raises
+    ConnectionError if that client is gone."""
+    if has_client_closed(request):
+        answer = await send_now(request, answer)
+        if not await takes_answer(request):
+            raise ConnectionResetError("the client is gone")
+    return answer
 
 
-def _headers(received: Received) -> dict[str, str]:
+def headers_of(received: Received) -> dict[str, str]:
+    """What a receiver is told of its message, beside the body."""
     headers = {
         "X-Message-Id": received.message_id,
         "Content-Type": received.content_type or DEFAULT_CONTENT_TYPE,

@@ -8,8 +8,8 @@ from aiohttp import web
 
 from mq.config import MAX_REMOVALS
 from mq.errors import InvalidRequest, MQError
+from mq.lines.ndjson import MEDIA_TYPE
 from mq.names import MessageId, parse_message_id
-from mq.ndjson import MEDIA_TYPE
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.parameters import Target, read_leases

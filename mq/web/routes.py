@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from mq.spool.queue_settings import SETTINGS
 from mq.store.store import Store
 from mq.web import publishing, queues, receiving, removing
 from mq.web.answers import Response
@@ -40,7 +41,7 @@ Resource = Mapping[str, Route]
 QUEUE: Resource = {
     "GET": Route(queues.describe_queue, Scope.READ),
     "HEAD": Route(queues.describe_queue, Scope.READ),
-    "PUT": Route(queues.create_queue, Scope.ADMIN, parameters=None),
+    "PUT": Route(queues.create_queue, Scope.ADMIN, frozenset(SETTINGS)),
     "DELETE": Route(queues.delete_queue, Scope.ADMIN),
 }
 MESSAGES: Resource = {
@@ -58,7 +59,7 @@ RESOURCES: Mapping[str, Resource] = {
 
 
 class Found(NamedTuple):
-    """A path of ours, below which of RESOURCES: names still unchecked, the query still unread."""
+    """A known path and which of RESOURCES it is below: names still unchecked, the query unread."""
 
     path: str
     queue: str
@@ -68,6 +69,18 @@ class Found(NamedTuple):
     @property
     def resource(self) -> Resource:
         return RESOURCES[self.path]
+
+    def hint(self, method: str) -> str:
+        """For the end of a sentence: where that method does what was probably meant."""
+        if method in self.resource:
+            return ""
+        if method == "POST":
+            return f"; messages are published by POST to /{self.queue}/messages"
+        if self.path == "/{queue}/messages/{id}" and method == "GET":
+            return f"; a message is received by GET of /{self.queue}/messages?id={self.message_id}"
+        if self.path == "/{queue}/messages" and method in ("PUT", "DELETE"):
+            return f"; queues are made and deleted by PUT and DELETE of /{self.queue}"
+        return ""
 
 
 def find(raw_path: str) -> Found | None:
@@ -89,3 +102,11 @@ def find(raw_path: str) -> Found | None:
         case ["", queue]:
             return Found("/{queue}", queue, "", query)
     return None
+
+
+def is_look(method: str, found: Found) -> bool:
+    """Whether a request changes nothing, whatever its query turns out to be."""
+    if method not in ("GET", "HEAD"):
+        return False
+    names = {part.partition("=")[0] for part in found.query.split("&")}
+    return found.path == "/{queue}" or (found.path == "/{queue}/messages" and "peek" in names)

@@ -10,13 +10,11 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 import pytest
 
-from mq.spool.files import Files
-from mq.spool.root import open_root
-from tests.conftest import Process
+from tests.support.figures import PrintFigures
+from tests.support.lone_root import make_root
+from tests.support.processes import Process
 
 _MEMORY = Path("/dev/shm")
-
-PrintFigures = Callable[[str, str], None]
 
 _FIGURES = "figures: "
 
@@ -69,7 +67,7 @@ def _keeps_attributes(folder: Path) -> bool:
 def start_mover(root: Path, processes: list[Process]) -> Callable[..., Process]:
     """`start_mover("--delay=1")` starts `mq-mover` on a root, which is made; it ends with the
     test."""
-    open_root(root, 0o700, Files())[0].close()
+    make_root(root)
 
     def start(*flags: str) -> Process:
         folders = (f"--source={root / 'delay'}", f"--destination={root / 'queues'}")

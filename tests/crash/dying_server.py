@@ -8,28 +8,24 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from mq.cli import main
-from mq.store import upkeep
-from tests.faults import CHANGES, SYNCS, WatchedFiles
+from mq.daemon.cli import main
+from mq.store import maintenance
+from tests.support.faults import CHANGES, SYNCS, CountedFiles
 
 
-class DyingFiles(WatchedFiles):
+class DyingFiles(CountedFiles):
     """Counts from the first open set on."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._calls_left = int(os.environ["DIE_AT"])
-        self._is_counting = False
+        super().__init__(CHANGES | SYNCS, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
     def _watched(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        self._is_counting |= name == "make_folder" and str(arguments[1]).endswith(".open")
-        if self._is_counting and name in CHANGES | SYNCS:
-            if self._calls_left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            self._calls_left -= 1
+        is_batch = name == "make_folder" and str(arguments[1]).endswith(".open")
+        if is_batch and self.calls_left is None:
+            self.calls_left = int(os.environ["DIE_AT"])
         return super()._watched(name, call, *arguments)
 
 
 if __name__ == "__main__":
-    vars(upkeep)["Files"] = DyingFiles
+    vars(maintenance)["Files"] = DyingFiles
     main()

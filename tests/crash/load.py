@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from tests.conftest import Server
+from tests.support.processes import Server
 
 
-class Answer(NamedTuple):
+class LoadAnswer(NamedTuple):
     """Header names are in lower case."""
 
     status: int
@@ -26,14 +26,16 @@ class ServerGone(Exception):
     """The connection ended before the answer: the outcome is unknown."""
 
 
-class Client:
+class LoadClient:
     """One connection, kept alive over requests."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
-    async def request(self, method: str, target: str, body: bytes = b"", **headers: str) -> Answer:
+    async def request(
+        self, method: str, target: str, body: bytes = b"", **headers: str
+    ) -> LoadAnswer:
         """Send a request and read its answer. Raises ServerGone."""
         lines = [f"{method} {target} HTTP/1.1", "Host: mq", f"Content-Length: {len(body)}"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
@@ -47,20 +49,20 @@ class Client:
         self._writer.write(data)
         await self._writer.drain()
 
-    async def _answer(self) -> Answer:
+    async def _answer(self) -> LoadAnswer:
         head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         status_line, *lines = head[:-4].split("\r\n")
         headers = {name.lower(): value for name, _, value in (n.partition(": ") for n in lines)}
         body = await self._reader.readexactly(int(headers.get("content-length", 0)))
-        return Answer(int(status_line.split()[1]), headers, body)
+        return LoadAnswer(int(status_line.split()[1]), headers, body)
 
-    async def publish(self, body: bytes, queue: str = "orders") -> Answer:
+    async def publish(self, body: bytes, queue: str = "orders") -> LoadAnswer:
         return await self.request("POST", f"/{queue}/messages", body)
 
-    async def fetch(self, queue: str = "orders") -> Answer:
+    async def fetch(self, queue: str = "orders") -> LoadAnswer:
         return await self.request("GET", f"/{queue}/messages")
 
-    async def remove(self, message_id: str, queue: str = "orders") -> Answer:
+    async def remove(self, message_id: str, queue: str = "orders") -> LoadAnswer:
         return await self.request("DELETE", f"/{queue}/messages/{message_id}")
 
     def close(self) -> None:
@@ -68,18 +70,18 @@ class Client:
 
 
 @asynccontextmanager
-async def client_of(server: Server) -> AsyncIterator[Client]:
+async def client_of(server: Server) -> AsyncIterator[LoadClient]:
     async with client_at(server.port) as client:
         yield client
 
 
 @asynccontextmanager
-async def client_at(port: int) -> AsyncIterator[Client]:
+async def client_at(port: int) -> AsyncIterator[LoadClient]:
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
     except ConnectionError as error:
         raise ServerGone from error
-    client = Client(reader, writer)
+    client = LoadClient(reader, writer)
     try:
         yield client
     finally:
@@ -87,7 +89,7 @@ async def client_at(port: int) -> AsyncIterator[Client]:
 
 
 async def put_load_on(
-    server: Server, count: int, work: Callable[[Client, int], Awaitable[None]]
+    server: Server, count: int, work: Callable[[LoadClient, int], Awaitable[None]]
 ) -> None:
     """Let `count` clients do `work` at once, each until it returns or the server is gone."""
 
@@ -106,7 +108,7 @@ async def create_queue(server: Server, queue: str = "orders") -> None:
         assert (await client.request("PUT", f"/{queue}")).status in (200, 201)
 
 
-async def drain(server: Server, queue: str = "orders") -> list[Answer]:
+async def drain(server: Server, queue: str = "orders") -> list[LoadAnswer]:
     """Fetch until there is nothing to fetch, one at a time."""
     fetched = []
     async with client_of(server) as client:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.faults import CHANGES, SYNCS, MortalFiles
+from tests.support.faults import CHANGES, SYNCS, MortalFiles
 
 Undo = Callable[[], object]
 
@@ -73,6 +73,14 @@ class Disk:
 
     def undo_rename(self, source_fd: int, source: str, target_fd: int, target: str) -> Undo:
         return partial(os.rename, _path(target_fd, target), _path(source_fd, source))
+
+    def undo_replace(self, source_fd: int, source: str, target_fd: int, target: str) -> Undo:
+        back = self.undo_rename(source_fd, source, target_fd, target)
+        try:
+            replaced = self.undo_unlink(target_fd, target)
+        except FileNotFoundError:
+            return back
+        return lambda: (back(), replaced())
 
     def undo_create(self, folder_fd: int, name: str, _: int) -> Undo:
         return partial(os.unlink, _path(folder_fd, name))

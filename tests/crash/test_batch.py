@@ -9,10 +9,11 @@ from collections.abc import Callable
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from mq.commit.barrier import SyncBarrier
+from mq.commit.blocking import BlockingCommitter
 from mq.config import ServerConfig
 from mq.lifecycle import Folder
 from mq.names import MessageId
@@ -21,34 +22,17 @@ from mq.spool.folders import Spool
 from mq.spool.queues import begin_deletion, finish_deletion, make_queue
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
-from mq.store.batch import Batch, Entry, seal_batch, take_ids
-from mq.store.workspace import Workspace
-from tests.conftest import Process, Server, wait_until
-from tests.faults import CHANGES, SYNCS, WatchedFiles
-from tests.fsck import Fsck
-from tests.messages import names_in
-from tests.stores import ORDERS, batch_of, draft_of
+from mq.store.batch import Entry, publish_batch
+from mq.store.context import Workspace
+from tests.support.faults import CHANGES, SYNCS, CountedFiles
+from tests.support.fsck import Fsck
+from tests.support.messages import names_in
+from tests.support.processes import Process, Server, wait_until
+from tests.support.stores import ORDERS, batch_of, draft_of
 
 ANSWERED, DIED = 0, 9
 LINES = 6
 """More than are synced one by one, and one of them is delayed."""
-
-
-class DyingFiles(WatchedFiles):
-    """Ends the process before its call of a given number; `meanwhile` happens first."""
-
-    def __init__(self, calls: int, meanwhile: Callable[[], object]) -> None:
-        super().__init__()
-        self._calls_left = calls
-        self._meanwhile = meanwhile
-
-    def _watched(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        if name in CHANGES | SYNCS:
-            if self._calls_left == 0:
-                self._meanwhile()
-                os._exit(DIED)
-            self._calls_left -= 1
-        return super()._watched(name, call, *arguments)
 
 
 def _open(root: Path) -> Spool:
@@ -68,33 +52,24 @@ def _publish_and_die(
     root: Path, entries: list[Entry], calls: int, meanwhile: Callable[[], object] = lambda: None
 ) -> int:
     """In a process of its own, as a server does it; returns how that ended."""
+
+    def die() -> None:
+        meanwhile()
+        os._exit(DIED)
+
     pid = os.fork()
     if pid == 0:
         try:
             work = Workspace(_open(root), ServerConfig(root=root), lambda: None)
-            work.files = work.spool.files = DyingFiles(calls, meanwhile)
-            work.begin_batch()
-            ids: Any = _run(work, take_ids(work, ORDERS, entries))
-            batch = Batch(work, ORDERS)
-            batch.fill(entries, ids)
-            _run(work, seal_batch(work, batch))
-            batch.deliver()
+            files = work.files = work.spool.files = CountedFiles(CHANGES | SYNCS, die)
+            files.calls_left = calls
+            barrier = SyncBarrier(work.spool)
+            committer = BlockingCommitter(barrier, work.begin_round, work.end_calls)
+            committer.run(publish_batch(work, ORDERS, entries))
             os._exit(ANSWERED)
         finally:
             os._exit(99)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def _run(work: Workspace, operation: Any) -> Any:
-    """With a barrier at each `yield`."""
-    while True:
-        try:
-            next(operation)
-        except StopIteration as stop:
-            work.end_calls()
-            return stop.value
-        work.end_calls()
-        work.files.sync(work.spool.fd(Folder.NEW))
 
 
 def _bodies(root: Path) -> list[bytes]:

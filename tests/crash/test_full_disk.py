@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Server, wait_until
-from tests.contract.conftest import Answer, Wire
-from tests.messages import names_in
+from tests.support.messages import names_in
+from tests.support.processes import Server, wait_until
+from tests.support.wire import Wire, WireAnswer, chunked, request_bytes
 
 StartServer = Callable[..., Server]
 
@@ -51,7 +51,7 @@ def _fill(disk: Path) -> Path:
     return filler
 
 
-def _assert_unavailable(answer: Answer) -> None:
+def _assert_unavailable(answer: WireAnswer) -> None:
     assert answer.status == 503
     assert answer.headers["content-type"] == "application/problem+json"
     assert int(answer.headers["retry-after"]) >= 1
@@ -99,6 +99,77 @@ def test_floor_refuses_publish_before_the_disk_is_full(
     assert wire.remove("orders", message_id).status == 202
     filler.unlink()
     wait_until(lambda: wire.request("POST", "/orders/messages", b"body").status == 201)
+
+
+def _free(disk: Path) -> int:
+    status = os.statvfs(disk)
+    return status.f_bavail * status.f_frsize
+
+
+FLOOR = 8 << 20
+SLACK = 1 << 18
+"""Folders, inodes and the blocks that tell where blocks are; a body is counted by its length."""
+
+
+@pytest.mark.parametrize("clients", [1, 12])
+@pytest.mark.parametrize("target", ["/orders/messages", "/orders/messages?batch"])
+def test_unfinished_bodies_stay_above_the_floor(
+    open_wire: Callable[..., Wire], small_disk: Path, clients: int, target: str
+) -> None:
+    """None says how long it is going to be, and none comes to its end."""
+    wire = open_wire(f"--min-free={FLOOR}")
+    uploads = [Wire(wire.socket.getpeername()[1]) for _ in range(clients)]
+    head = request_bytes(
+        "POST", target, transfer_encoding="chunked", content_type="application/x-ndjson"
+    )
+    for each in uploads:
+        each.send(head)
+
+    refused: set[Wire] = set()
+    for _ in range(200):
+        for each in set(uploads) - refused:
+            try:
+                each.send(chunked(bytes(1 << 17), 1 << 17, end=b""))
+            except OSError:
+                refused.add(each)
+            assert _free(small_disk) >= FLOOR - SLACK
+
+    if clients == 1 and "batch" not in target:
+        _assert_unavailable(uploads[0].answer())
+    for each in uploads:
+        each.close()
+    wait_until(lambda: wire.request("POST", "/orders/messages", b"body").status == 201)
+
+
+def test_a_body_that_is_too_long_for_the_disk_is_refused_before_it_is_sent(
+    open_wire: Callable[..., Wire],
+) -> None:
+    wire = open_wire(f"--min-free={FLOOR}")
+
+    wire.send(request_bytes("POST", "/orders/messages", content_length=str(20 << 20)))
+
+    refusal = wire.answer()
+    _assert_unavailable(refusal)
+    assert "--min-free" in refusal.json()["detail"]
+
+
+def test_many_small_bodies_at_once_stay_above_the_floor(
+    open_wire: Callable[..., Wire], small_disk: Path
+) -> None:
+    """More of them than there is room for come into one batch."""
+    wire = open_wire(f"--min-free={FLOOR}")
+    others = [Wire(wire.socket.getpeername()[1]) for _ in range(64)]
+    request = request_bytes("POST", "/orders/messages", bytes(60_000))
+    statuses: list[int] = []
+    for _ in range(6):
+        for each in others:
+            each.send(request)
+        statuses += [each.answer().status for each in others]
+        assert _free(small_disk) >= FLOOR - 4 * SLACK
+
+    assert set(statuses) == {201, 503}
+    for each in others:
+        each.close()
 
 
 def test_default_floor_counts_inodes_too(open_wire: Callable[..., Wire], small_disk: Path) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.message import Seal
-from tests.conftest import Process, Server, wait_until
-from tests.crash.load import Answer, Client, client_of, create_queue, drain, put_load_on
-from tests.messages import names_in, seal_of, write_message
-from tests.stores import eventually
+from mq.spool.seal import Seal
+from tests.crash.load import LoadAnswer, LoadClient, client_of, create_queue, drain, put_load_on
+from tests.support.messages import names_in, seal_of, write_message
+from tests.support.processes import Process, Server, wait_until
+from tests.support.stores import eventually
 
 StartServer = Callable[..., Server]
 
@@ -34,7 +34,7 @@ async def test_message_answered_201_survives_the_kill_whole(
     sent: set[bytes] = set()
     published: dict[str, bytes] = {}
 
-    async def work(client: Client, number: int) -> None:
+    async def work(client: LoadClient, number: int) -> None:
         for count in range(1_000_000):
             body = _body(number, count)
             sent.add(body)
@@ -65,11 +65,11 @@ async def test_message_answered_202_never_comes_back_after_the_kill(
     asked_to_remove: set[str] = set()
     removed: set[str] = set()
 
-    async def publish(client: Client, number: int) -> None:
+    async def publish(client: LoadClient, number: int) -> None:
         for count in range(50):
             published.add((await client.publish(_body(number, count))).message_id)
 
-    async def consume(client: Client, _: int) -> None:
+    async def consume(client: LoadClient, _: int) -> None:
         while (answer := await client.fetch()).status == 200:
             asked_to_remove.add(answer.message_id)
             assert (await client.remove(answer.message_id)).status == 202
@@ -112,7 +112,7 @@ async def test_server_killed_again_and_again_loses_nothing(
     await create_queue(server)
     published: set[str] = set()
 
-    async def work(client: Client, number: int) -> None:
+    async def work(client: LoadClient, number: int) -> None:
         target = len(published) + 40
         for count in range(1_000_000):
             published.add((await client.publish(_body(number, count))).message_id)
@@ -161,7 +161,7 @@ def _leave_in_new(root: Path) -> None:
         write_message(root / "aside", content, seal=seal).rename(root / "new" / name)
 
 
-def _assert_swept(root: Path, fetched: list[Answer]) -> None:
+def _assert_swept(root: Path, fetched: list[LoadAnswer]) -> None:
     assert {answer.message_id for answer in fetched} == {"1-small", "2-large"}
     assert names_in(root / "corrupt") == ["orders:3-torn", "orders:4-changed"]
     assert names_in(root / "new") == ["gone:5-no-queue"]

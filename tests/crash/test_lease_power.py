@@ -16,8 +16,8 @@ from mq.store.by_id import Guard
 from mq.store.lease import Received
 from mq.store.store import Store
 from tests.crash.cuts.disks import WAYS, CutDisk
-from tests.messages import SECOND_NS, read_seal
-from tests.stores import ORDERS, publish, receive, store_on
+from tests.support.messages import SECOND_NS, read_seal
+from tests.support.stores import ORDERS, publish, receive, store_on
 
 HOST_MEGABYTES = 2000
 FIRST_SECONDS, THEN_SECONDS = 100.0, 5000.0

@@ -16,18 +16,19 @@ from pathlib import Path
 
 import pytest
 
-from mq.errors import LeaseMismatch, MessageNotFound
+from mq.commit.operation import Operation
+from mq.errors import LeaseMismatch, MessageNotFound, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.operation import Operation
-from mq.spool.message import Held, due_ns, hold, is_due, redeliver
+from mq.spool.message import Held, hold
+from mq.spool.redelivery import redeliver
+from mq.spool.seal import due_ns, is_due
 from mq.store.by_id import Guard, release, take
 from mq.store.lease import Received
 from mq.store.remove import remove_leased
-from mq.store.workspace import Retry
-from tests.crash.test_removal_races import HOUR_NS, LEASE, Arena, Redelivered
-from tests.faults import OldFiles, WatchedFiles
-from tests.messages import read_seal
-from tests.stores import ORDERS
+from tests.crash.arena import HOUR_NS, LEASE, Arena, Redelivered
+from tests.support.faults import OldFiles, WatchedFiles
+from tests.support.messages import read_seal
+from tests.support.stores import ORDERS
 
 REACHED = 5_000
 """On each kind of file system: so many times both sides were at work on the message at once."""
@@ -35,7 +36,7 @@ REACHED = 5_000
 MOST_RACES = 60_000
 GUARD = Guard(frozenset({LEASE}))
 
-Answered = Callable[[], Operation[Received | Retry | None]]
+Answered = Callable[[], Operation[Received | None]]
 
 
 class LeaseArena(Arena):
@@ -49,13 +50,14 @@ class LeaseArena(Arena):
         """The holder's side; returns the answer's status."""
         while True:
             try:
-                outcome = self.remover.run(operation())
+                self.remover.run(operation())
+                return "200"
+            except StoreUnavailable:
+                continue
             except MessageNotFound:
                 return "404"
             except LeaseMismatch:
                 return "412"
-            if outcome is not Retry.WAIT:
-                return "200"
 
     def heartbeat(self) -> str:
         return self.hold_on(lambda: take(self.remover.work, ORDERS, self.id, HOUR_NS, GUARD))
@@ -70,15 +72,15 @@ class LeaseArena(Arena):
     def redeliver(self) -> Redelivered:
         """As the mover does it: what is not due stays."""
         spool = self.other.spool
-        delay, queues = spool.fd(Folder.DELAY), spool.fd(Folder.QUEUES)
-        held = hold(spool.files, delay, self.leased.name)
+        delay = spool.opened(Folder.DELAY)
+        held = hold(spool.files, delay.fd, self.leased.name)
         if not isinstance(held, Held):
             return Redelivered()
         with held:
             if not is_due(due_ns(held.status, 0), time.time_ns()):
                 return Redelivered()
             began_ns = time.perf_counter_ns()
-            moved_to = redeliver(spool.files, held, delay, queues)
+            moved_to = redeliver(spool.moves, held, delay, spool.queues)
             return Redelivered(began_ns, time.perf_counter_ns()) if moved_to else Redelivered()
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from mq.barrier import SyncBarrier, Unsynced
+from mq.commit.barrier import SyncBarrier, Unsynced
 from mq.spool.files import Files
 from tests.crash.enumeration.interference import Interference
+from tests.crash.enumeration.interplay import failing_sync
 from tests.crash.enumeration.publishing import publish_few, publish_large
 from tests.crash.enumeration.recorder import PLAIN
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.sight import Sight
-from tests.crash.enumeration.together import failing_sync
 
 FAILING = Row("a sync fails", failing_sync)
 WRITING = [

@@ -13,8 +13,8 @@ import pytest
 from mq.config import MoverConfig
 from mq.spool.files import Files
 from mq_mover.mover import Mover
-from tests.conftest import Process, wait_until
-from tests.messages import names_in, stamp, write_message
+from tests.support.messages import names_in, stamp, write_message
+from tests.support.processes import Process, wait_until
 
 FLOOD = 100_000
 SOME = 3000

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Process, wait_until
-from tests.messages import names_in, stamp, write_message
+from tests.support.messages import names_in, stamp, write_message
+from tests.support.processes import Process, wait_until
 
 StartMover = Callable[..., Process]
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.conftest import Process, Server, wait_until
-from tests.crash.load import Client, ServerGone, client_at, create_queue
-from tests.messages import names_in
+from tests.crash.load import LoadClient, ServerGone, client_at, create_queue
+from tests.support.messages import names_in
+from tests.support.processes import Process, Server, wait_until
 
 SERVERS = 3
 PRODUCERS = CONSUMERS = 16
@@ -34,7 +34,7 @@ class Receipt(NamedTuple):
     visible_at: float
 
 
-class Log:
+class PeerLog:
     """What the clients saw."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Log:
         return self.published <= self.removed.keys() | self.perhaps_removed
 
 
-async def _with_clients(port: int, work: Callable[[Client], Awaitable[bool]]) -> None:
+async def _with_clients(port: int, work: Callable[[LoadClient], Awaitable[bool]]) -> None:
     """Do `work` again with a new connection whenever the server is gone, until it says True."""
     is_done = False
     while not is_done:
@@ -58,10 +58,10 @@ async def _with_clients(port: int, work: Callable[[Client], Awaitable[bool]]) ->
             await asyncio.sleep(0.05)
 
 
-async def _produce(port: int, log: Log, count: int) -> None:
+async def _produce(port: int, log: PeerLog, count: int) -> None:
     left = count
 
-    async def work(client: Client) -> bool:
+    async def work(client: LoadClient) -> bool:
         nonlocal left
         while left > 0:
             left -= 1  # not sent again: a publish without an answer may have happened
@@ -74,8 +74,8 @@ async def _produce(port: int, log: Log, count: int) -> None:
     await _with_clients(port, work)
 
 
-async def _consume(port: int, log: Log, is_last: asyncio.Event) -> None:
-    async def work(client: Client) -> bool:
+async def _consume(port: int, log: PeerLog, is_last: asyncio.Event) -> None:
+    async def work(client: LoadClient) -> bool:
         while not (is_last.is_set() and log.is_done()):
             began = time.time()
             answer = await client.request("GET", "/orders/messages?wait=0.5")
@@ -130,7 +130,7 @@ async def test_servers_killed_at_random_lose_nothing_and_give_nothing_twice(
     folders = f"--source={root}/delay", f"--destination={root}/queues"
     processes.append(Process("mq_mover", *folders, log=root.with_name("mover.log")))
     await create_queue(servers[0])
-    log, is_last, is_over = Log(), asyncio.Event(), asyncio.Event()
+    log, is_last, is_over = PeerLog(), asyncio.Event(), asyncio.Event()
 
     killing = asyncio.create_task(_kill_at_random(servers, start, is_over))
     consuming = [asyncio.create_task(_consume(port, log, is_last)) for _ in range(CONSUMERS)]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.conftest import PrintFigures
 from tests.crash.enumeration.rows import ROWS, Row
 from tests.crash.enumeration.runs import HEAD, LONG, SHORT, Enumerated, enumerate_row
+from tests.support.figures import PrintFigures
 
 MOST_SHOWN = 3
 

@@ -9,44 +9,41 @@ import zlib
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from mq.commit.operation import Operation
 from mq.config import ServerConfig
-from mq.errors import QueueNotFound
+from mq.errors import MessageNotFound, QueueNotFound
 from mq.lifecycle import Folder
+from mq.names import MessageId
 from mq.spool.files import Files
 from mq.spool.folders import Spool
+from mq.spool.open_queues import OpenQueues
 from mq.spool.queues import begin_deletion, finish_deletion, make_queue
 from mq.spool.root import open_root
+from mq.spool.seal import NO_LEASE
 from mq.spool.sweep import Sweeper
+from mq.store.by_id import take
+from mq.store.context import Workspace
+from mq.store.maintenance import open_store
 from mq.store.publish import Draft, publish
-from mq.store.upkeep import open_store
-from mq.store.workspace import Workspace
-from tests.faults import WatchedFiles
-from tests.messages import names_in
-from tests.stores import ORDERS, store_on
-from tests.stores import publish as publish_through
+from mq.store.remove import remove, remove_leased
+from tests.support.faults import WATCHED, CountedFiles, WatchedFiles
+from tests.support.messages import names_in, seal_of, write_message
+from tests.support.stores import ORDERS, store_on
+from tests.support.stores import publish as publish_through
 
 UNDISTURBED, FINISHED, WAITING = 0, 1, 2
 """How the publisher's process ends: nothing happened to it, the deletion was over before its next
 call, or the deletion could not be finished yet."""
 
 
-class InterruptedFiles(WatchedFiles):
-    """Lets something else happen before the call of a given number."""
-
-    def __init__(self, call_number: int, happens: Callable[[], None]) -> None:
-        super().__init__()
-        self._calls_left = call_number
-        self._happens = happens
-
-    def _watched(self, name: str, call: Any, *arguments: Any) -> Any:
-        if self._calls_left == 0:
-            self._happens()
-        self._calls_left -= 1
-        return super()._watched(name, call, *arguments)
+def _interrupted(call_number: int, happens: Callable[[], None]) -> CountedFiles:
+    """Something else happens before the call of that number."""
+    files = CountedFiles(WATCHED, happens)
+    files.calls_left = call_number
+    return files
 
 
 def _open(root: Path) -> Spool:
@@ -58,7 +55,7 @@ def _begin_to_delete(root: Path) -> int:
         begin_deletion(spool, ORDERS)
         try:
             finish_deletion(spool, ORDERS)
-        except TimeoutError:
+        except BlockingIOError:
             return WAITING
     return FINISHED
 
@@ -76,8 +73,9 @@ def _publish_and_be_killed(root: Path, interrupted_at: int) -> int:
 
         try:
             work = Workspace(_open(root), ServerConfig(root=root), lambda: None)
-            work.begin_batch()
-            work.files = work.spool.files = InterruptedFiles(interrupted_at, delete)
+            work.begin_round()
+            files = work.files = work.spool.files = _interrupted(interrupted_at, delete)
+            work.spool.queues = OpenQueues(files, work.spool.fd(Folder.QUEUES))
             with suppress(QueueNotFound):
                 next(publish(work, ORDERS, Draft(3, zlib.crc32(b"old"), None, b"old")))
             os._exit(ended)
@@ -89,7 +87,7 @@ def _publish_and_be_killed(root: Path, interrupted_at: int) -> int:
 def test_queue_made_again_never_sees_what_a_killed_publisher_linked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mq.spool.files.FOLDER_LOCK_SECONDS", 0)
+    monkeypatch.setattr("mq.spool.queues.FOLDER_LOCK_SECONDS", 0)
     ends: list[int] = []
     while UNDISTURBED not in ends:
         root = tmp_path / str(len(ends))
@@ -105,6 +103,53 @@ def test_queue_made_again_never_sees_what_a_killed_publisher_linked(
         waiting = names_in(root / "new") + names_in(root / "queues" / "orders")
         assert len(waiting) == (ends[-1] == UNDISTURBED)
     assert set(ends) == {FINISHED, WAITING, UNDISTURBED}
+
+
+@pytest.mark.parametrize("operation", ["take", "remove", "remove under a lease"])
+def test_queue_made_again_never_sees_what_was_taken_out_of_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """A message of the old queue lies neither in `delay` nor, where a publish under its id would
+    find it, in `remove`."""
+    monkeypatch.setattr("mq.spool.queues.FOLDER_LOCK_SECONDS", 0)
+    message_id = MessageId("own")
+    ends: list[int] = []
+    while UNDISTURBED not in ends:
+        root, end = tmp_path / f"{len(ends)}", UNDISTURBED
+        with closing(_open(root)) as spool:
+            make_queue(spool.files, spool.fd(Folder.QUEUES), ORDERS)
+            write_message(root / "queues" / "orders" / message_id, b"old", seal=seal_of(b"old"))
+
+            def delete(root: Path = root) -> None:
+                nonlocal end
+                end = _begin_to_delete(root)
+
+            work = Workspace(spool, ServerConfig(root=root), lambda: None)
+            work.begin_round()
+            files = _interrupted(len(ends), delete)
+            work.files = spool.files = files
+            spool.queues = OpenQueues(files, spool.fd(Folder.QUEUES))
+            with suppress(QueueNotFound, MessageNotFound):
+                next(_take_out(operation, work, message_id), None)
+            files.calls_left = None
+            ends.append(end)
+            work.end_calls()
+            work.ready.close()
+            Sweeper(spool, lambda *_: None).sweep()
+            make_queue(spool.files, spool.fd(Folder.QUEUES), ORDERS)
+
+        if end != UNDISTURBED:
+            assert names_in(root / "queues" / "orders") == names_in(root / "delay") == []
+            assert "orders:own" not in names_in(root / "remove")
+    assert set(ends) == {FINISHED, WAITING, UNDISTURBED}
+
+
+def _take_out(operation: str, work: Workspace, message_id: MessageId) -> Operation[object]:
+    if operation == "take":
+        return take(work, ORDERS, message_id, 1_000_000_000, None)
+    if operation == "remove":
+        return remove(work, ORDERS, message_id)
+    return remove_leased(work, ORDERS, message_id, frozenset({NO_LEASE}))
 
 
 async def test_deletion_behind_a_stopped_publisher_is_answered_and_finished_later(

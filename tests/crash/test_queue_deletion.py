@@ -8,11 +8,12 @@ import itertools
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import pytest
 
-from mq.barrier import SyncBarrier
+from mq.commit.barrier import SyncBarrier
+from mq.commit.blocking import BlockingCommitter
 from mq.config import ReaperConfig, ServerConfig
 from mq.errors import QueueNotFound
 from mq.names import QueueName
@@ -21,14 +22,14 @@ from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.queues import finish_deletion, unfinished_deletions
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
-from mq.store.queues import begin_deletion
+from mq.store.context import Workspace
+from mq.store.maintenance import open_store
+from mq.store.queues import delete_queue
 from mq.store.store import Store
-from mq.store.upkeep import open_store
-from mq.store.workspace import Workspace
 from mq_reaper.reaper import Reaper
-from tests.faults import SYNCS, WatchedFiles
-from tests.messages import names_in, seal_of, write_message
-from tests.stores import ORDERS, drain, publish, store_on
+from tests.support.faults import SYNCS, WATCHED, CountedFiles, WatchedFiles
+from tests.support.messages import names_in, seal_of, write_message
+from tests.support.stores import ORDERS, drain, publish, store_on
 
 QUEUES = ["orders", "orders.dead", "orders-2", "a", "a.b"]
 STATES = ["ready", "leased", "delayed", "just published"]
@@ -41,20 +42,13 @@ class Killed(BaseException):
     """No handler in the code catches it."""
 
 
-class KillableFiles(WatchedFiles):
-    """Like those of a killed process: after `calls_left` calls nothing is done any more. Closing
-    is left: the kernel does that."""
+def _make_killable() -> CountedFiles:
+    """Those of a process that is killed anywhere. Closing is left: the kernel does that."""
+    return CountedFiles(WATCHED - {"close"}, _kill)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls_left: int | None = None
 
-    def _watched(self, name: str, call: Any, *arguments: Any) -> Any:
-        if name != "close" and self.calls_left is not None:
-            if self.calls_left == 0:
-                raise Killed
-            self.calls_left -= 1
-        return super()._watched(name, call, *arguments)
+def _kill() -> NoReturn:
+    raise Killed
 
 
 def _fill(root: Path) -> None:
@@ -91,17 +85,13 @@ def _open(root: Path, files: Files) -> Spool:
 def _is_killed(root: Path, queue: QueueName, calls: int) -> bool:
     """Delete, every file call as a server does it, with a kill after so many of them; False if
     that is after the last."""
-    files = KillableFiles()
+    files = _make_killable()
     with closing(_open(root, files)) as spool, closing(SyncBarrier(spool)) as barrier:
         work = Workspace(spool, ServerConfig(root=root), lambda: None)
         files.calls_left = calls
         with closing(work.ready):
             try:
-                operation = begin_deletion(work, queue)
-                barrier.make_durable([next(operation)])
-                with suppress(StopIteration):
-                    next(operation)
-                finish_deletion(spool, queue)
+                BlockingCommitter(barrier).run(delete_queue(work, queue))
             except Killed:
                 return True
     return False
@@ -207,7 +197,7 @@ def test_who_finishes_a_deletion_may_be_killed_too(disk: Path) -> None:
     for calls, root in _roots(disk):
         _fill(root)
         (root / "queues" / "orders").rename(root / "remove" / f"orders{DELETING_SUFFIX}")
-        files = KillableFiles()
+        files = _make_killable()
         with closing(_open(root, files)) as spool:
             files.calls_left = calls
             try:

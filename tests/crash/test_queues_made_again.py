@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.conftest import Process, Server
-from tests.crash.load import Answer, Client, client_of, create_queue
-from tests.messages import names_in
+from tests.crash.load import LoadAnswer, LoadClient, client_of, create_queue
+from tests.support.messages import names_in
+from tests.support.processes import Process, Server
 
 MADE_AGAIN = 60
 MOST_SECONDS = 8
@@ -31,7 +31,7 @@ class Span(NamedTuple):
     ended: float
 
 
-class Log:
+class RemakingLog:
     """What the clients saw. Bodies are unique."""
 
     def __init__(self) -> None:
@@ -41,7 +41,9 @@ class Log:
         self.deleted: list[Span] = []
         self.statuses: Counter[str] = Counter()
 
-    async def request(self, answering: Awaitable[Answer], *allowed: int) -> tuple[Span, Answer]:
+    async def request(
+        self, answering: Awaitable[LoadAnswer], *allowed: int
+    ) -> tuple[Span, LoadAnswer]:
         """Wait for an answer, which must be one of `allowed`, or 503 with Retry-After."""
         began = time.perf_counter()
         answer = await answering
@@ -75,15 +77,15 @@ class Log:
         ]
 
 
-class Load:
+class RemakingLoad:
     """Clients of one server, each until `stop` is set."""
 
-    def __init__(self, log: Log, stop: asyncio.Event, number: int) -> None:
+    def __init__(self, log: RemakingLog, stop: asyncio.Event, number: int) -> None:
         self._log = log
         self._stop = stop
         self._number = number
 
-    async def publish(self, client: Client, queue: str) -> None:
+    async def publish(self, client: LoadClient, queue: str) -> None:
         for count in itertools.count():
             if self._stop.is_set():
                 return
@@ -95,7 +97,7 @@ class Load:
             if answer.status == 404:
                 await asyncio.sleep(0.001)
 
-    async def receive(self, client: Client, queue: str) -> None:
+    async def receive(self, client: LoadClient, queue: str) -> None:
         """Two of three messages are removed; the others are left to the mover."""
         gone = [404] if queue == "orders" else []
         while not self._stop.is_set():
@@ -107,7 +109,7 @@ class Load:
             if random.random() < 2 / 3:
                 await self._log.request(client.remove(answer.message_id, queue), 202, *gone)
 
-    async def delete_and_make(self, client: Client, _: str) -> None:
+    async def delete_and_make(self, client: LoadClient, _: str) -> None:
         deadline = time.monotonic() + MOST_SECONDS
         while len(self._log.made) < MADE_AGAIN and time.monotonic() < deadline:
             span, answer = await self._log.request(client.request("DELETE", "/orders"), 200, 404)
@@ -140,11 +142,11 @@ async def test_queue_deleted_and_made_again_under_load_never_sees_an_old_message
 ) -> None:
     for queue in ("orders", "other"):
         await create_queue(servers[0], queue)
-    log, stop = Log(), asyncio.Event()
+    log, stop = RemakingLog(), asyncio.Event()
 
     async with AsyncExitStack() as clients, asyncio.TaskGroup() as tasks:
         for number, server in enumerate(servers):
-            load = Load(log, stop, number)
+            load = RemakingLoad(log, stop, number)
             for work, queue in [
                 *itertools.product((load.publish, load.receive), ("orders", "orders", "other")),
                 (load.delete_and_make, "orders"),
@@ -163,7 +165,7 @@ async def test_queue_deleted_and_made_again_under_load_never_sees_an_old_message
     assert "Traceback" not in "".join(server.log() for server in servers)
 
 
-async def _receive_rest(server: Server, log: Log) -> None:
+async def _receive_rest(server: Server, log: RemakingLog) -> None:
     """Everything that is left in both queues, leased messages too."""
     deadline = time.monotonic() + 3 * VISIBILITY_SECONDS
     async with client_of(server) as client:

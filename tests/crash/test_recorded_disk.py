@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.enumeration.disk import Disk
+from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.rows import ROWS, Row
 from tests.crash.enumeration.runs import play
@@ -23,7 +23,7 @@ class Recorded:
     def __init__(self, root: Path) -> None:
         for name in ("one", "two"):
             (root / name).mkdir(parents=True)
-        self.disk = Disk(root)
+        self.disk = RecordedDisk(root)
         self.files = RecordedFiles(self.disk)
         self.one = self.files.open_folder(None, str(root / "one"))
         self.two = self.files.open_folder(None, str(root / "two"))
@@ -56,9 +56,10 @@ def recorded(tmp_path: Path) -> Iterator[Recorded]:
 def test_recorder_knows_what_is_in_the_folder(quick_folder: Path, row: Row) -> None:
     scene = play(quick_folder / "run", row, 0)
 
-    assert last_state_of(Disk(scene.root)).folders == last_state_of(scene.disk).folders
+    assert last_state_of(RecordedDisk(scene.root)).folders == last_state_of(scene.disk).folders
     assert [
-        (file.paths, file.data, file.attributes) for file in last_state_of(Disk(scene.root)).files
+        (file.paths, file.data, file.attributes)
+        for file in last_state_of(RecordedDisk(scene.root)).files
     ] == [(file.paths, file.data, file.attributes) for file in last_state_of(scene.disk).files]
 
 
@@ -134,7 +135,7 @@ def test_sync_after_one_that_failed_makes_nothing_durable(recorded: Recorded) ->
 
 
 def test_queue_without_a_server_can_be_recorded_too(tmp_path: Path) -> None:
-    disk = Disk(tmp_path)
+    disk = RecordedDisk(tmp_path)
     with Queue(tmp_path, files=RecordedFiles(disk)) as queue:
         published = queue.publish(b"body")
         lost = [

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Process, Server, wait_until
-from tests.crash.load import Client, client_of, create_queue, drain, put_load_on
-from tests.messages import names_in
+from tests.crash.load import LoadClient, client_of, create_queue, drain, put_load_on
+from tests.support.messages import names_in
+from tests.support.processes import Process, Server, wait_until
 
 StartServer = Callable[..., Server]
 
@@ -26,7 +26,7 @@ def servers(start_server: StartServer, root: Path) -> list[Server]:
 async def _publish(server: Server, count: int, clients: int = 16) -> set[str]:
     ids: set[str] = set()
 
-    async def work(client: Client, _: int) -> None:
+    async def work(client: LoadClient, _: int) -> None:
         for _ in range(count // clients):
             answer = await client.publish(b"body")
             assert answer.status == 201
@@ -56,7 +56,7 @@ async def test_10_000_fetches_by_64_clients_of_two_servers_give_each_message_onc
     fetched: Counter[str] = Counter()
     statuses: Counter[int] = Counter()
 
-    async def work(client: Client, _: int) -> None:
+    async def work(client: LoadClient, _: int) -> None:
         while fetched.total() < len(published):
             answer = await client.fetch()
             statuses[answer.status] += 1
@@ -77,11 +77,11 @@ async def test_published_fetched_and_removed_at_once_each_message_is_done_once(
     published: set[str] = set()
     removed: Counter[str] = Counter()
 
-    async def produce(client: Client, _: int) -> None:
+    async def produce(client: LoadClient, _: int) -> None:
         for _ in range(60):
             published.add((await client.publish(os.urandom(200))).message_id)
 
-    async def consume(client: Client, _: int) -> None:
+    async def consume(client: LoadClient, _: int) -> None:
         while removed.total() < 2 * 4 * 60:
             answer = await client.fetch()
             assert answer.status in (200, 204)
@@ -106,7 +106,7 @@ async def test_stopped_server_blocks_only_the_messages_it_holds(
     published = await _publish(other, 400)
     by_stopped: list[str] = []
 
-    async def work(client: Client, _: int) -> None:
+    async def work(client: LoadClient, _: int) -> None:
         while (answer := await client.fetch()).status == 200:
             by_stopped.append(answer.message_id)
             if len(by_stopped) == 50:
@@ -137,7 +137,7 @@ async def test_other_server_takes_over_what_a_killed_one_left(
     await create_queue(killed)
     published: set[str] = set()
 
-    async def work(client: Client, _: int) -> None:
+    async def work(client: LoadClient, _: int) -> None:
         for _ in range(1_000_000):
             published.add((await client.publish(b"body")).message_id)
             if len(published) == 200:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Server, wait_until
-from tests.contract.conftest import Answer, Wire
 from tests.crash.faults.service import RELIEF_SECONDS
-from tests.crash.load import Client, client_of, create_queue, put_load_on
-from tests.messages import names_in
+from tests.crash.load import LoadClient, client_of, create_queue, put_load_on
+from tests.support.messages import names_in
+from tests.support.processes import Server, wait_until
+from tests.support.wire import Wire, WireAnswer
 
 StartServer = Callable[..., Server]
 
@@ -128,7 +128,7 @@ def _consume(wire: Wire) -> set[str]:
     return {message_id}
 
 
-def _assert_refused(answer: Answer) -> None:
+def _assert_refused(answer: WireAnswer) -> None:
     assert answer.status == 503
     assert int(answer.headers["retry-after"]) >= 1
 
@@ -152,7 +152,7 @@ class _Load:
         self.refused: Counter[int] = Counter()
         self.ends = asyncio.Event()
 
-    async def work(self, client: Client, number: int) -> None:
+    async def work(self, client: LoadClient, number: int) -> None:
         """Publish, receive, remove. Refusals are counted for each client."""
         while not self.ends.is_set():
             published = await client.publish(os.urandom(100))

@@ -14,13 +14,14 @@ import pytest
 
 from mq.config import MoverConfig
 from mq.errors import QueueNotFound, StoreUnavailable
+from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.files import Files
 from mq.store.store import Store
 from mq_mover.mover import Mover
-from tests.faults import SYNCS, SuspiciousFiles
-from tests.messages import names_in, seal_of, write_message
-from tests.stores import (
+from tests.support.faults import SYNCS, SuspiciousFiles
+from tests.support.messages import names_in, seal_of, write_message
+from tests.support.stores import (
     LONG_SECONDS,
     ORDERS,
     body_of,
@@ -68,6 +69,25 @@ async def _mend_disk(store: Store, files: SuspiciousFiles) -> None:
         return False
 
     await eventually(is_back)
+
+
+@pytest.mark.parametrize("folder", [Folder.CORRUPT, Folder.SPARK])
+async def test_a_store_comes_back_though_a_person_moved_a_folder_away(
+    disk: Path, files: SuspiciousFiles, store: Store, folder: Folder
+) -> None:
+    """One that was made when it was needed, and is made again."""
+    spool = store.condition._work.spool
+    spool.fd(folder)
+    (disk / folder).rename(disk / "elsewhere")
+
+    _break_disk(files)
+    await _refused(publish(store, b"body"))
+    await _mend_disk(store, files)
+
+    await publish(store, b"body")
+    assert (await receive(store)).body == b"body"
+    spool.fd(folder)
+    assert (disk / folder).is_dir()
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])

@@ -27,13 +27,15 @@ NEEDED = {
     "mq.store.batch.Batch.fill: lock_byte": "publish an own id in a batch",
     "mq.store.batch.seal_batch: lock_shared": "seal while deleting",
     "mq.store.by_id._find: lock": "prolong late",
-    "mq.store.own_id.publish_own: lock_byte": "publish an own id twice",
-    "mq.store.own_id.publish_own: lock_shared": "delete while publishing an own id",
+    "mq.store.own_id._publish: lock_byte": "publish an own id twice",
+    "mq.store.own_id._publish: lock_shared": "delete while publishing an own id",
     "mq.store.publish.publish: lock": "sweep while publishing",
     "mq.store.publish.publish: lock_shared": "delete while publishing",
     "mq.store.receive._take: lock": "two receivers",
+    "mq.store.receive.receive_some: lock_shared": "receive while deleting",
     "mq.store.release.put_back: lock": "put back late",
-    "mq.store.remove.remove_leased: lock": "remove late",
+    "mq.store.remove.remove: lock_shared": "remove while deleting",
+    "mq.store.remove._move_leased: lock": "remove late",
     "mq_mover.mover.Mover._try_move: lock": "two movers",
     f"{UPLOAD}: lock": "sweep while uploading",
 }
@@ -49,12 +51,19 @@ REDUNDANT = {
 """Functions whose lock nothing needs, and why it is there."""
 
 NOT_RUN_HERE = {
-    "mq.store.redrive._move": "dead letters sent back by hand: tests/contract/test_ctl_leases.py",
+    "mq.store.answer_memory.": "holds memory, of no file",
+    "mq.web.downloads._let_go": "holds memory, of no file",
+    "mq.store.redrive.": "dead letters sent back by hand: tests/ctl/test_leases.py",
     "mq.store.probe.probe": "if a sweep discards the probe it fails, and is asked again",
-    "mq.spool.staging.": "Spark's sink: tests/spark",
-    "mq.spool.transactions.": "Spark's sink: tests/spark",
-    "mq.spool.claim": "Spark's claims: tests/spark",
-    "mq.fsck.": "tests/unit/test_fsck_races.py",
+    "mq.spool.settings_file.": "settings of a queue: tests/spool/test_settings_file.py",
+    "mq.store.expiry.": "messages that expire: tests/store/test_expiry.py",
+    "mq.spool.spark.staging.": "Spark's sink: tests/spark",
+    "mq.spool.spark.transactions.": "Spark's sink: tests/spark",
+    "mq.spool.spark.jobs.": "Spark's sink: tests/spark",
+    "mq.spool.spark.claim": "Spark's claims: tests/spark",
+    "mq.spool.locks.": "whether locks work at all: tests/spool/test_locks.py",
+    "mq.fsck.": "tests/fsck/test_races.py",
+    "pyspark_mq.by_url.": "Spark over HTTP: tests/spark/by_url",
     "vsqs.": "the queue without a server has its own tests",
 }
 """Functions that lock, or beginnings of their names, and where their locks are tested."""

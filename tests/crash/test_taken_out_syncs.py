@@ -20,16 +20,16 @@ MOST_RUNS = 24
 EACH_FOLDER = "a rename is durable with either folder; both are synced so as not to rest on that"
 
 REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
-    "mq.barrier.SyncBarrier._sync_each: a queue's folder": (
+    "mq.commit.barrier.SyncBarrier._sync_each: a queue's folder": (
         EACH_FOLDER,
-        ("mq.barrier.SyncBarrier._sync_each: delay",),
+        ("mq.commit.barrier.SyncBarrier._sync_each: delay",),
     ),
-    "mq.barrier.SyncBarrier._sync_each: delay": (
+    "mq.commit.barrier.SyncBarrier._sync_each: delay": (
         EACH_FOLDER,
-        ("mq.barrier.SyncBarrier._sync_each: a queue's folder",),
+        ("mq.commit.barrier.SyncBarrier._sync_each: a queue's folder",),
     ),
-    "mq.store.by_id.take: a queue's folder": (EACH_FOLDER, ("mq.store.by_id.take: delay",)),
-    "mq.store.by_id.take: delay": (EACH_FOLDER, ("mq.store.by_id.take: a queue's folder",)),
+    "mq.store.by_id._take: a queue's folder": (EACH_FOLDER, ("mq.store.by_id._take: delay",)),
+    "mq.store.by_id._take: delay": (EACH_FOLDER, ("mq.store.by_id._take: a queue's folder",)),
     "mq.store.queues.begin_deletion: queues": (
         EACH_FOLDER,
         ("mq.store.queues.begin_deletion: remove",),
@@ -77,20 +77,23 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
 """Why nothing breaks without it, and what else must be taken out so that something does."""
 
 NOT_RUN_HERE = {
-    "mq.commit.GroupCommitter._commit": "calls the barrier, whose syncs are taken out one by one",
-    "mq.commit.GroupCommitter._reopen": "finds out whether the disk works again; promises nothing",
-    "mq.store.together.together": "yields what its operations yield",
+    "mq.commit.group.GroupCommitter._pass_barrier": "calls the barrier, whose syncs are taken out",
+    "mq.commit.blocking.": "runs the same operations over the same barrier",
+    "mq.commit.group.GroupCommitter._reopen": "finds out whether the disk works; promises nothing",
     "mq.store.remove._unsynced": "says what `remove` and `remove_leased` yield",
     "mq.ctl.": "runs the same operations over the same barrier",
     "mq.fsck.": "repairs by hand, and is run again",
     "mq.store.probe.probe": "what it writes is nobody's",
     "mq.store.batch.Batch._add_once": "as `own_id._adopt` does",
-    "mq.store.redrive.redrive": "dead letters sent back by hand: tests/contract/test_ctl_leases.py",
-    "mq.transfer.flush": "writes a file of a person's",
-    "mq.store.survey.known_ready": "syncs nothing",
-    "mq.spool.staging.": "Spark's sink: tests/spark",
-    "mq.spool.transactions.": "Spark's sink: tests/spark",
-    "mq.spool.claim": "Spark's claims: tests/spark",
+    "mq.store.redrive.redrive": "dead letters sent back by hand: tests/ctl/test_leases.py",
+    "mq.lines.transfer.flush": "writes a file of a person's",
+    "mq.store.settings.change_settings": "settings of a queue: tests/store/test_settings.py",
+    "mq.spool.settings_file.": "settings of a queue: tests/spool/test_settings_file.py",
+    "pyspark_mq.pipeline.lake": "the lake, no root: tests/spark/pipeline",
+    "mq.spool.spark.staging.": "Spark's sink: tests/spark",
+    "mq.spool.spark.transactions.": "Spark's sink: tests/spark",
+    "mq.spool.spark.claim": "Spark's claims: tests/spark",
+    "pyspark_mq.by_url.": "Spark over HTTP: tests/spark/by_url",
     "vsqs.": "the queue without a server has its own tests",
 }
 """Functions that sync, or beginnings of their names, that no row comes by."""

@@ -12,7 +12,7 @@ import pytest
 
 from mq.spool.files import Files
 from tests.crash.faults.kernel import SHORT_WRITE, Fault, Kernel
-from tests.vsqs import names_in
+from tests.support.vsqs import names_in
 from vsqs.queue import Queue, QueueFullException
 
 SHORT = [Fault(code, lasts) for code in (errno.EIO, errno.ENOSPC) for lasts in (False, True)]
@@ -24,7 +24,7 @@ LONG = [
 FAULTS = [*SHORT, *(pytest.param(fault, marks=pytest.mark.crash_long) for fault in LONG)]
 
 
-class Ledger:
+class VsqsFaultLedger:
     """What was sent, and what a queue promised of it."""
 
     def __init__(self, folder: Path, files: Files) -> None:
@@ -74,12 +74,12 @@ class Ledger:
         assert len(on_disk) == len([n for n in names_in(self.folder) if not n.endswith(".new")])
 
 
-OPERATIONS: dict[str, Callable[[Ledger], None]] = {
-    "publish": Ledger.publish,
-    "receive": Ledger.receive,
-    "requeue": Ledger.requeue,
-    "delete": Ledger.delete,
-    "open": Ledger.open,
+OPERATIONS: dict[str, Callable[[VsqsFaultLedger], None]] = {
+    "publish": VsqsFaultLedger.publish,
+    "receive": VsqsFaultLedger.receive,
+    "requeue": VsqsFaultLedger.requeue,
+    "delete": VsqsFaultLedger.delete,
+    "open": VsqsFaultLedger.open,
 }
 
 
@@ -101,7 +101,7 @@ def test_no_short_write_breaks_a_promise(disk: Path, monkeypatch: pytest.MonkeyP
 
 def _sweep(disk: Path, monkeypatch: pytest.MonkeyPatch, name: str, fault: Fault) -> None:
     kernel = Kernel(monkeypatch)
-    ledger = Ledger(disk, kernel.beneath(Files()))
+    ledger = VsqsFaultLedger(disk, kernel.beneath(Files()))
     for _ in range(3):
         ledger.publish()
     before = open_descriptors()

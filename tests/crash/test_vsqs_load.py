@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.conftest import wait_until
 from tests.crash.vsqs_worker import read_log
-from tests.vsqs import names_in
+from tests.support.processes import wait_until
+from tests.support.vsqs import names_in
 from vsqs.queue import Queue
 
 FOR_EVER = 100_000.0
 """Seconds: no message comes back in this test."""
 
 
-class Size(NamedTuple):
+class LoadSize(NamedTuple):
     """How large a test is."""
 
     publishers: int
@@ -35,8 +35,8 @@ class Size(NamedTuple):
 
 
 LONG_MARKS = [pytest.mark.crash_long, pytest.mark.timeout(900)]
-SHORT = Size(8, 8, 1600, 20)
-LONG = Size(8, 8, 20_000, 200)
+SHORT = LoadSize(8, 8, 1600, 20)
+LONG = LoadSize(8, 8, 20_000, 200)
 SIZES = [SHORT, pytest.param(LONG, marks=LONG_MARKS)]
 
 
@@ -109,7 +109,7 @@ def crowd(tmp_path: Path) -> Iterator[Crowd]:
     started.end()
 
 
-def kill_at_random(crowd: Crowd, size: Size) -> None:
+def kill_at_random(crowd: Crowd, size: LoadSize) -> None:
     """Spread over the time that the crowd has work."""
     for kill in range(size.kills):
         crowd.wait_for("published", size.messages * kill // size.kills)
@@ -119,7 +119,7 @@ def kill_at_random(crowd: Crowd, size: Size) -> None:
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_nothing_is_lost_and_nothing_comes_twice_within_its_timeout(
-    crowd: Crowd, size: Size
+    crowd: Crowd, size: LoadSize
 ) -> None:
     for number in range(size.publishers):
         crowd.start("publish", number, size.messages, 0)
@@ -143,7 +143,7 @@ def test_nothing_is_lost_and_nothing_comes_twice_within_its_timeout(
 
 
 def test_what_killed_consumers_held_comes_back(crowd: Crowd) -> None:
-    size = Size(4, 4, 600, 12)
+    size = LoadSize(4, 4, 600, 12)
     for number in range(size.publishers):
         crowd.start("publish", number, size.messages // size.publishers, 0)
     for _ in range(size.consumers):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.crash.power import Disk, PowerFiles
-from tests.vsqs import names_in
+from tests.support.vsqs import names_in
 from vsqs.names import Name, parse_name
 from vsqs.queue import Queue
 
@@ -19,7 +19,7 @@ KEPT = (0.0, 0.3, 0.6, 1.0)
 """Which part of the changes since the last sync a cut leaves."""
 
 
-class WithoutSync(PowerFiles):
+class VsqsWithoutSync(PowerFiles):
     """Leaves out the sync of that number."""
 
     def __init__(self, disk: Disk, left_out: int) -> None:
@@ -35,7 +35,7 @@ class WithoutSync(PowerFiles):
         return super()._watched(name, call, *arguments)
 
 
-class Promises:
+class VsqsPromises:
     """What returned, and whether a folder keeps it."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Promises:
         return found
 
 
-class Cut(NamedTuple):
+class VsqsCut(NamedTuple):
     """Where the power went, which promises that broke, and whether the day was over."""
 
     calls: int
@@ -100,7 +100,7 @@ class Cut(NamedTuple):
     is_over: bool
 
 
-CutAt = Callable[[int, float, int], Cut]
+CutAt = Callable[[int, float, int], VsqsCut]
 
 
 @pytest.fixture
@@ -108,27 +108,27 @@ def cut_at(tmp_path: Path) -> Iterator[CutAt]:
     """Runs a queue's day until so many changes are made, and cuts the power."""
     disks: list[Disk] = []
 
-    def run(calls: int, kept: float, left_out: int) -> Cut:
+    def run(calls: int, kept: float, left_out: int) -> VsqsCut:
         place = tmp_path / str(len(disks))
         place.mkdir()
         disk = Disk(place / "graveyard")
         disks.append(disk)
-        files = WithoutSync(disk, left_out)
+        files = VsqsWithoutSync(disk, left_out)
         files.calls_left = calls
-        promises = Promises()
+        promises = VsqsPromises()
         is_over = False
         with suppress(OSError):
             promises.work(place / "queue", files)
             is_over = True
         disk.cut(kept)
-        return Cut(calls, kept, promises.broken(place / "queue"), is_over)
+        return VsqsCut(calls, kept, promises.broken(place / "queue"), is_over)
 
     yield run
     for disk in disks:
         disk.close()
 
 
-def cuts_of_a_day(cut_at: CutAt, left_out: int = 0) -> Iterator[Cut]:
+def cuts_of_a_day(cut_at: CutAt, left_out: int = 0) -> Iterator[VsqsCut]:
     calls, is_over = 0, False
     while not is_over:
         for kept in KEPT:
@@ -155,7 +155,7 @@ def test_each_sync_is_needed(cut_at: CutAt, left_out: int) -> None:
 def test_there_are_no_other_syncs(tmp_path: Path) -> None:
     files = PowerFiles(Disk(tmp_path / "graveyard"))
 
-    Promises().work(tmp_path / "queue", files)
+    VsqsPromises().work(tmp_path / "queue", files)
 
     assert files.calls["sync"] == 12
 

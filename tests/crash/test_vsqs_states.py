@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.crash.conftest import PrintFigures
-from tests.crash.enumeration.disk import Disk, Said
+from tests.crash.enumeration.disk import RecordedDisk, Said
 from tests.crash.enumeration.recorder import MODERN, OLD, Abilities, RecordedFiles
 from tests.crash.enumeration.restart import lay_out
-from tests.crash.enumeration.states import State, states_of
-from tests.vsqs import Clock
+from tests.crash.enumeration.states import DiskState, states_of
+from tests.support.figures import PrintFigures
+from tests.support.vsqs import Clock
 from vsqs.queue import Queue
 
 LONG_SECONDS, SHORT_SECONDS = 1e6, 0.001
@@ -31,7 +31,7 @@ HEAD = f"{'vsqs':<20}{'runs':>6}{'states':>8}{'restarts':>10}"
 FILE_SYSTEMS = {"modern": MODERN, "old": OLD}
 
 
-class Ledger:
+class VsqsLedger:
     """What callers asked for, and what returned to them."""
 
     def __init__(self) -> None:
@@ -58,15 +58,15 @@ class Ledger:
         self.deleted.add(message_id)
 
 
-Fact = Callable[[Ledger], None]
+Fact = Callable[[VsqsLedger], None]
 
 
 class Play:
     """Two processes on one queue, and what chance lets them do."""
 
     def __init__(self, root: Path, abilities: Abilities, number: int) -> None:
-        self.disk = Disk(root)
-        self._known = Ledger()
+        self.disk = RecordedDisk(root)
+        self._known = VsqsLedger()
         self._chance = random.Random(number)
         self._clock = Clock()
         queues = [
@@ -106,16 +106,18 @@ class Play:
             self._say(lambda ledger: ledger.has_deleted(message_id))
 
 
-class Opened(NamedTuple):
+class OpenedQueue(NamedTuple):
     """What a process finds that opens the queue after the cut: ready messages, and all."""
 
-    disk: Disk
+    disk: RecordedDisk
     ready: dict[str, bytes]
     there: dict[str, bytes]
     left: list[str]
 
 
-def open_again(state: State, root: Path, abilities: Abilities, later_seconds: float) -> Opened:
+def open_again(
+    state: DiskState, root: Path, abilities: Abilities, later_seconds: float
+) -> OpenedQueue:
     """And sweep, and receive all: at that time, and so much later, when all leases are over."""
     disk = lay_out(state, root)
     for new in (root / "queue").glob("*.new"):
@@ -126,7 +128,7 @@ def open_again(state: State, root: Path, abilities: Abilities, later_seconds: fl
         clock.go(later_seconds)
         there = ready | dict(_received(queue))
     left = [path.name for path in (root / "queue").iterdir() if path.suffix == ".new"]
-    return Opened(disk, ready, there, left)
+    return OpenedQueue(disk, ready, there, left)
 
 
 def _received(queue: Queue) -> Iterator[tuple[str, bytes]]:
@@ -140,7 +142,7 @@ def _received(queue: Queue) -> Iterator[tuple[str, bytes]]:
         yield message_id, body
 
 
-def broken(ledger: Ledger, opened: Opened) -> list[str]:
+def broken(ledger: VsqsLedger, opened: OpenedQueue) -> list[str]:
     """The promises that do not hold."""
     lost = [f"lost: {each}" for each in ledger.published.items() - opened.there.items()]
     back = [f"back: {each}" for each in ledger.deleted & opened.there.keys()]
@@ -155,10 +157,10 @@ class Enumeration:
     def __init__(self, folder: Path, abilities: Abilities) -> None:
         self._folder = folder
         self._abilities = abilities
-        self._opened: dict[tuple[State, float], Opened] = {}
+        self._opened: dict[tuple[DiskState, float], OpenedQueue] = {}
         self.runs = 0
-        self.states: set[State] = set()
-        self.restarts: set[State] = set()
+        self.states: set[DiskState] = set()
+        self.restarts: set[DiskState] = set()
 
     def run(self, least: int) -> None:
         while len(self.states) < least:
@@ -168,8 +170,8 @@ class Enumeration:
             self._check(Play(root, self._abilities, self.runs).disk)
             self.runs += 1
 
-    def _check(self, disk: Disk) -> None:
-        ledger, told = Ledger(), 0
+    def _check(self, disk: RecordedDisk) -> None:
+        ledger, told = VsqsLedger(), 0
         for number, state in states_of(disk):
             for event in disk.events[told:number]:
                 if isinstance(event, Said):
@@ -186,7 +188,7 @@ class Enumeration:
                     again = again._replace(ready={})
                     assert broken(ledger, again) == [], (self.runs, number, state, cut)
 
-    def _open(self, state: State, later_seconds: float) -> Opened:
+    def _open(self, state: DiskState, later_seconds: float) -> OpenedQueue:
         if (state, later_seconds) not in self._opened:
             opened = open_again(state, self._folder / "state", self._abilities, later_seconds)
             self._opened[state, later_seconds] = opened

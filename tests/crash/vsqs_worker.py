@@ -22,7 +22,7 @@ from vsqs.queue import Queue
 Arrivals = list[Arrival]
 
 
-class Log:
+class WorkerLog:
     """Lines that a kill does not tear."""
 
     def __init__(self, path: str) -> None:
@@ -37,7 +37,7 @@ def read_log(path: Path) -> list[list[str]]:
 
 
 def publish(
-    folder: str, log: Log, name: str, count: int, clock_seconds: int, *, pause_seconds: float
+    folder: str, log: WorkerLog, name: str, count: int, clock_seconds: int, *, pause_seconds: float
 ) -> None:
     """Go on behind what the log has; a body is `NAME-NUMBER`."""
     ahead_ns = clock_seconds * 1_000_000_000
@@ -62,7 +62,7 @@ def lose_events() -> None:
     Watch.read = lose  # type: ignore[assignment, method-assign]
 
 
-def consume(folder: str, log: Log, visibility_seconds: float) -> None:
+def consume(folder: str, log: WorkerLog, visibility_seconds: float) -> None:
     queue = Queue(folder)
     while True:
         message_id, body = queue.receive(visibility_seconds)
@@ -76,11 +76,11 @@ def consume(folder: str, log: Log, visibility_seconds: float) -> None:
 if __name__ == "__main__":
     action, where, log_path, *arguments = sys.argv[1:]
     if action == "consume":
-        consume(where, Log(log_path), float(arguments[0]))
+        consume(where, WorkerLog(log_path), float(arguments[0]))
     else:
         pause_seconds = 0.0
         if action == "publish_seldom":
             lose_events()
             pause_seconds = 0.1
         name, count, clock_seconds = arguments[0], int(arguments[1]), int(arguments[2])
-        publish(where, Log(log_path), name, count, clock_seconds, pause_seconds=pause_seconds)
+        publish(where, WorkerLog(log_path), name, count, clock_seconds, pause_seconds=pause_seconds)

@@ -1,8 +1,8 @@
 """What the deployment tests start from: a small Debian with this machine's Python, and our wheels;
 a docker of their own, with the image built.
 
-No registry of images can be reached, so the base image is made here, under the name that the
-Dockerfile asks for.
+No registry of images can be reached, so the base image is made here, and the Dockerfile is told
+its name in place of the digest.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import LoopMount
 from tests.deploy.docker import Docker
+from tests.deploy.images import BASE_IMAGE, copy_tracked_files, make_wheels
 from tests.deploy.running import require, run
-from tests.tidy.sources import REPOSITORY
+from tests.support.mounts import LoopMount
 
 SCRATCH_MEGABYTES = 12_000
 """At the most. A Debian and the image take one thousand, Spark's image four more."""
 
-BASE_IMAGE = "python:3.13-slim"
 SUITE_FILE = Path("/etc/os-release")
 LIBRARIES = ["libssl3", "libffi8", "libsqlite3-0", "zlib1g", "libbz2-1.0", "liblzma5"]
 """What the standard library's extensions of a Python from elsewhere need."""
@@ -99,13 +98,6 @@ def wheels(scratch: Path, debootstrap: subprocess.Popen[bytes]) -> Path:
     return make_wheels(scratch / "wheels", "")
 
 
-def make_wheels(folder: Path, extras: str) -> Path:
-    """As docs/operations.md says."""
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", folder,
-        f"{REPOSITORY}{extras}")  # fmt: skip
-    return folder
-
-
 @pytest.fixture(scope="session")
 def docker(debian: Path, wheels: Path, scratch: Path) -> Iterator[Docker]:
     """With the image built, by the Dockerfile as it is, from a context with wheels."""
@@ -120,15 +112,8 @@ def docker(debian: Path, wheels: Path, scratch: Path) -> Iterator[Docker]:
         archive.unlink()
         copy_tracked_files(docker.context)
         shutil.copytree(wheels, docker.context / "wheels")
-        docker("build", "--quiet", "--tag", "mq", docker.context)
+        docker("build", "--quiet", "--build-arg", f"PYTHON={BASE_IMAGE}", "--tag", "mq",
+               docker.context)  # fmt: skip
         yield docker
     finally:
         docker.stop()
-
-
-def copy_tracked_files(target: Path) -> None:
-    """What a clone would have, with changes that are not committed yet."""
-    listed = run("git", "-c", "safe.directory=*", "-C", REPOSITORY, "ls-files", "-z")
-    for name in filter(None, listed.split("\0")):
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / name, target / name)

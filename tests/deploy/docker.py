@@ -6,13 +6,18 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.conftest import wait_until
 from tests.deploy.running import run
+from tests.support.processes import wait_until
 
 PROJECT = "mqtest"
 
-EAGER = "services: {mq: {healthcheck: {interval: 1s}}}\n"
-"""The mover and the reaper start when the server is healthy; no test waits ten seconds for it."""
+EAGER = """\
+services:
+  mq: {healthcheck: {interval: 1s}}
+  prometheus: {image: prom/prometheus}
+"""
+"""The mover and the reaper start when the server is healthy; no test waits ten seconds for it. The
+image of Prometheus is one of the tests' own, which has no digest."""
 
 
 class Docker:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import wait_until
 from tests.deploy.docker import Docker
 from tests.deploy.running import require
+from tests.support.processes import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 """Debian is fetched and made an image before the first test."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import wait_until
-from tests.deploy.conftest import make_wheels
 from tests.deploy.docker import Docker
+from tests.deploy.images import BASE_IMAGE, make_wheels
+from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.crash_long, pytest.mark.timeout(1800)]
 
@@ -24,7 +24,8 @@ MESSAGES = 50
 def archive(docker: Docker) -> Iterator[Docker]:
     """The stack with the archive."""
     make_wheels(docker.context / "wheels", "[spark]")
-    docker.compose("--profile", "archive", "build", "archive")
+    docker.compose("--profile", "archive", "build", "--build-arg", f"PYTHON={BASE_IMAGE}",
+                   "archive")  # fmt: skip
     docker.compose("--profile", "archive", "up", "--detach", "--no-build")
     docker.wait_for_server(URL)
     yield docker

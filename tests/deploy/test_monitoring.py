@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.tidy.sources import REPOSITORY, read_table
+from tests.support.sources import REPOSITORY, read_table
 
 PROMETHEUS = REPOSITORY / "deploy" / "prometheus"
 DASHBOARD: dict[str, Any] = json.loads((REPOSITORY / "deploy" / "grafana" / "mq.json").read_text())

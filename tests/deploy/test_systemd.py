@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import wait_until
-from tests.deploy.conftest import copy_tracked_files
+from tests.deploy.images import copy_tracked_files
 from tests.deploy.running import require, run
-from tests.tidy.sources import REPOSITORY
+from tests.support.processes import wait_until
+from tests.support.sources import REPOSITORY
 
 pytestmark = pytest.mark.timeout(600)
 """Debian is fetched, installed and booted before the first test."""
@@ -29,8 +29,13 @@ MOST_EXPOSURE = 1.5
 
 DOCUMENT = (REPOSITORY / "docs" / "operations.md").read_text()
 INSTALL = DOCUMENT.partition("<!-- systemd -->\n```sh\n")[2].partition("```")[0]
-FROM_WHEELS = "--quiet --no-index --find-links /wheels mq-server"
-"""In place of the folder: the machine has no network."""
+FROM_WHEELS = {
+    "install --require-hashes -r requirements-build.lock":
+        "install --quiet --no-index --find-links /wheels --require-hashes",
+    "install --no-deps --no-build-isolation .":
+        "install --quiet --no-index --find-links /wheels --no-deps mq-server",
+}  # fmt: skip
+"""In place of an index and of the folder: the machine has no network."""
 
 FAST_WATCHDOG = "[Service]\nWatchdogSec=2\nTimeoutAbortSec=1\n"
 
@@ -102,8 +107,10 @@ def machine(
     drop_in.write_text(FAST_WATCHDOG)
     machine = Machine(tree, tmp_path_factory.mktemp("log") / "boot.log")
     try:
-        install = INSTALL.replace("install .", f"install {FROM_WHEELS}")
-        assert install != INSTALL
+        install = INSTALL
+        for words, others in FROM_WHEELS.items():
+            assert words in install
+            install = install.replace(words, others)
         machine.run("sh", "-ec", f"cd /clone\n{install}")
         yield machine
     finally:
@@ -144,6 +151,15 @@ def test_services_have_few_rights(service: str) -> None:
 
     assert found is not None
     assert float(found[1]) <= MOST_EXPOSURE
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_services_take_no_more_than_their_share(service: str) -> None:
+    """Of the machine's memory and processes, whoever sends what."""
+    text = (UNITS / service).read_text()
+
+    assert re.search(r"^MemoryMax=[0-9]+[MG]$", text, re.MULTILINE)
+    assert re.search(r"^TasksMax=[0-9]+$", text, re.MULTILINE)
 
 
 # In a machine that boots
@@ -200,7 +216,7 @@ def test_restart_behind_the_socket_loses_no_request(machine: Machine) -> None:
     for _ in range(3):
         seen = len(answers)
         machine.run("systemctl", "restart", "mq.service")
-        wait_until(lambda seen=seen: len(answers) > seen + 3, 30)  # type: ignore[misc]
+        wait_until(lambda: len(answers) > seen + 3, 30)
     done.set()
     publisher.join(60)
 

@@ -8,7 +8,7 @@ import random
 import threading
 from collections.abc import Callable
 
-from tests.conftest import Server
+from tests.support.processes import Server
 
 PAUSE_SECONDS = 0.03
 
@@ -18,6 +18,7 @@ class Clients:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self.url = server.url
         self._stopping = threading.Event()
         self._paused = threading.Event()
         self.published: list[bytes] = []

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mq.config import ServerConfig
-from mq.names import MessageId, MessageIds, QueueName
-from mq.spool.files import Files
-from mq.spool.root import open_root
-from tests.messages import seal_of, write_message
+from tests.support.lone_root import Root
+from tests.support.packages import IS_SPARK_INSTALLED
 
 IN_MEMORY = Path("/dev/shm")
 
-IS_INSTALLED = importlib.util.find_spec("pyspark") is not None
-
 # test_installed.py says so, and why.
-collect_ignore_glob = [] if IS_INSTALLED else ["test_[!i]*.py"]
+collect_ignore_glob = [] if IS_SPARK_INSTALLED else ["test_[!i]*.py"]
 
 
 TIMEOUT_SECONDS = 400
@@ -33,8 +26,9 @@ TIMEOUT_SECONDS = 400
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of this folder's tests, those that say nothing else."""
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS), append=True)
+        is_ours = item.path.is_relative_to(Path(__file__).parent)
+        if is_ours and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
 @pytest.fixture(scope="session")
@@ -66,41 +60,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait(30)
-
-
-class Root:
-    """A root without a server, into which tests put messages as a server would leave them."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._ids = MessageIds(time.time_ns)
-        open_root(path, ServerConfig().mode, Files())[0].close()
-
-    def make(self, *queues: str) -> None:
-        for queue in queues:
-            (self.path / "queues" / queue).mkdir(exist_ok=True)
-
-    def put(self, queue: str, *bodies: bytes, folder: str = "queues", **seal: int) -> list[str]:
-        """Messages that are ready, or in another folder; returns their ids."""
-        self.make(queue)
-        return [self._put(QueueName(queue), body, folder, seal) for body in bodies]
-
-    def _put(self, queue: QueueName, body: bytes, folder: str, seal: dict[str, int]) -> MessageId:
-        message_id = self._ids.next()
-        name = f"{queue}/{message_id}" if folder == "queues" else f"{queue}:{message_id}"
-        sealed = seal_of(body, **{"published_ns": time.time_ns()} | seal)
-        write_message(self.path / folder / name, body, seal=sealed)
-        return message_id
-
-    def names(self, folder: str) -> list[str]:
-        """Every file below a folder, relative to it."""
-        top = self.path / folder
-        return sorted(
-            str(Path(parent, name).relative_to(top))
-            for parent, _, names in os.walk(top)
-            for name in names
-            if not name.startswith(".")
-        )
 
 
 @pytest.fixture

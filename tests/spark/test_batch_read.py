@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from mq.errors import QueueNotFound
+from mq.lifecycle import Actor
 from mq.spool.files import Files
 from mq.spool.root import visit_root
 from pyspark_mq.balance import balance
 from pyspark_mq.batch_read import BatchReader, Places, find_messages
 from pyspark_mq.columns import DamagedMessage
 from pyspark_mq.options import BATCH_READ, parse_options
-from tests.spark.conftest import Root
+from tests.support.lone_root import Root
 
 
 def options_of(root: Root, **given: str) -> Any:
@@ -196,7 +197,7 @@ def test_a_listing_finds_a_message_once_while_it_moves(lone_root: Root) -> None:
     [message_id] = lone_root.put("orders", b"one")
     queued = lone_root.path / "queues/orders" / message_id
     (lone_root.path / "delay" / f"orders:{message_id}").hardlink_to(queued)
-    spool = visit_root(lone_root.path, Files())
+    spool = visit_root(lone_root.path, Files(), Actor.SERVER)
 
     found = find_messages(spool, options_of(lone_root, states="ready,leased,delayed"))
     spool.close()

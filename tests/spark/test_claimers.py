@@ -14,16 +14,16 @@ from mq.errors import ClaimError
 from mq.spool.files import Files
 from pyspark_mq.driver import SIDE_BY_SIDE_FROM, Driver
 from pyspark_mq.options import STREAM_READ, parse_options
-from tests.conftest import wait_until
-from tests.faults import WatchedFiles
-from tests.spark.conftest import Root
+from tests.support.faults import WatchedFiles
+from tests.support.lone_root import Root
+from tests.support.processes import wait_until
 
 BODIES = [b"%05d" % number for number in range(SIDE_BY_SIDE_FROM + 500)]
 NTH = 100
 """Which rename of a message something happens at: in the middle of a chunk."""
 
 
-class HookedFiles(Files):
+class ClaimingFiles(Files):
     """Files that note which process renames a message, and do something before and after."""
 
     def __init__(self, notes: Path) -> None:
@@ -58,10 +58,10 @@ class HookedFiles(Files):
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HookedFiles:
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClaimingFiles:
     """On a machine with three processors."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
-    return HookedFiles(tmp_path / "notes")
+    return ClaimingFiles(tmp_path / "notes")
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def assert_all_in_batch_1(root: Root) -> None:
 
 
 def test_several_processes_claim_each_message_once_in_even_parts(
-    lone_root: Root, files: HookedFiles, start: Callable[..., Driver]
+    lone_root: Root, files: ClaimingFiles, start: Callable[..., Driver]
 ) -> None:
     lone_root.put("orders", *BODIES)
     files.driver_waits_for = "\n"
@@ -109,7 +109,7 @@ def test_several_processes_claim_each_message_once_in_even_parts(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_what_a_helper_had_in_hand_when_it_was_killed_is_claimed_by_the_driver(
-    lone_root: Root, files: HookedFiles, start: Callable[..., Driver], when: str
+    lone_root: Root, files: ClaimingFiles, start: Callable[..., Driver], when: str
 ) -> None:
     lone_root.put("orders", *BODIES)
 
@@ -128,7 +128,7 @@ def test_what_a_helper_had_in_hand_when_it_was_killed_is_claimed_by_the_driver(
 
 def test_without_another_process_the_driver_claims_alone(
     lone_root: Root,
-    files: HookedFiles,
+    files: ClaimingFiles,
     start: Callable[..., Driver],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -146,7 +146,7 @@ def test_without_another_process_the_driver_claims_alone(
 
 
 def test_an_error_of_the_disk_fails_the_batch_and_loses_nothing(
-    lone_root: Root, files: HookedFiles, start: Callable[..., Driver]
+    lone_root: Root, files: ClaimingFiles, start: Callable[..., Driver]
 ) -> None:
     *_, unlucky = lone_root.put("orders", *BODIES)
 
@@ -165,7 +165,7 @@ def test_an_error_of_the_disk_fails_the_batch_and_loses_nothing(
 
 
 def test_a_driver_fenced_off_in_a_large_claim_fails_and_its_helpers_take_no_more(
-    lone_root: Root, files: HookedFiles, start: Callable[..., Driver]
+    lone_root: Root, files: ClaimingFiles, start: Callable[..., Driver]
 ) -> None:
     lone_root.put("orders", *BODIES)
     newer: list[Driver] = []
@@ -186,7 +186,7 @@ def test_a_driver_fenced_off_in_a_large_claim_fails_and_its_helpers_take_no_more
 
 
 def test_what_a_driver_took_while_it_was_fenced_off_is_given_back_too(
-    lone_root: Root, files: HookedFiles, start: Callable[..., Driver]
+    lone_root: Root, files: ClaimingFiles, start: Callable[..., Driver]
 ) -> None:
     """Its rename had found the folder, and was done when the new driver had listed that."""
     ids = lone_root.put("orders", b"one", b"two")
@@ -210,7 +210,7 @@ def test_what_a_driver_took_while_it_was_fenced_off_is_given_back_too(
 
 
 def test_a_driver_killed_in_a_large_claim_leaves_all_to_the_next_one_though_helpers_outlive_it(
-    lone_root: Root, files: HookedFiles, start: Callable[..., Driver]
+    lone_root: Root, files: ClaimingFiles, start: Callable[..., Driver]
 ) -> None:
     lone_root.put("orders", *BODIES)
     alive, living = os.pipe()

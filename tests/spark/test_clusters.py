@@ -15,14 +15,15 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from mq.lifecycle import Actor
 from mq.spool.files import Files
 from mq.spool.root import visit_root
-from mq.spool.transactions import sweep_transactions
+from mq.spool.spark.transactions import sweep_transactions
 from pyspark_mq.environment import find_settings
-from tests.conftest import wait_until
 from tests.spark.cluster.application import ROWS, STRAGGLER
-from tests.spark.conftest import Root
-from tests.tidy.sources import REPOSITORY
+from tests.support.lone_root import Root
+from tests.support.processes import wait_until
+from tests.support.sources import REPOSITORY
 
 pytestmark = [pytest.mark.crash_long, pytest.mark.timeout(900)]
 
@@ -135,7 +136,7 @@ def test_tasks_that_run_twice_and_executors_that_are_killed_write_each_message_o
 
 def sweep_after_two_days(root: Path) -> None:
     """A loser that sealed its set after the commit leaves it for a day."""
-    spool = visit_root(root, Files())
+    spool = visit_root(root, Files(), Actor.SERVER)
     sweep_transactions(spool, time.time_ns() + 2 * 86_400 * 10**9)
     spool.close()
 

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mq.config import CLIENT_RETRY_SECONDS
+from pyspark_mq.by_url.addresses import LEASE_SECONDS
 from pyspark_mq.columns import SCHEMA
 from pyspark_mq.options import (
     BATCH_READ,
@@ -19,12 +21,13 @@ from pyspark_mq.options import (
     parse_options,
 )
 from pyspark_mq.rows import COLUMNS
-from tests.spark.conftest import Root
-from tests.tidy.sources import REPOSITORY, read_table
+from tests.support.lone_root import Root
+from tests.support.sources import REPOSITORY, read_table
 
 DOCUMENT = "docs/spark.md"
 KINDS = {
     "all": [BATCH_READ, STREAM_READ, BATCH_WRITE, STREAM_WRITE],
+    "streams and writes": [STREAM_READ, BATCH_WRITE, STREAM_WRITE],
     "reads": [BATCH_READ, STREAM_READ],
     "batch read": [BATCH_READ],
     "stream read": [STREAM_READ],
@@ -50,6 +53,8 @@ def test_a_default_is_that_of_the_code() -> None:
     assert (listed["mode"], defaults.is_failfast) == ("permissive", False)
     assert (listed["takeover"], defaults.takes_over) == ("false", False)
     assert listed["maxMessagesPerTrigger"] == f"{defaults.max_messages}"
+    assert float(listed["visibilitySeconds"]) == LEASE_SECONDS
+    assert float(listed["retrySeconds"]) == CLIENT_RETRY_SECONDS
     assert (listed["maxBytesPerTrigger"], defaults.max_bytes) == ("no limit", None)
 
 
@@ -58,7 +63,9 @@ def test_every_column_is_listed() -> None:
     text = (REPOSITORY / DOCUMENT).read_text()
 
     assert read == {(field.name, field.dataType.simpleString()) for field in SCHEMA.fields}
-    assert all(f"\n| `{name}` |" in text[text.index("Written;") :] for name in COLUMNS)
+    assert all(
+        f"\n| `{name}` |" in text[text.index("Columns that you write") :] for name in COLUMNS
+    )
     assert all(f"`{state}`" in text for state in STATES)
 
 

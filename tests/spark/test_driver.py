@@ -11,7 +11,7 @@ import pytest
 
 from mq.errors import ClaimError, QueueNotFound
 from pyspark_mq.driver import SIDE_BY_SIDE_FROM, Driver
-from tests.spark.conftest import Root
+from tests.support.lone_root import Root
 
 
 def sealed_bodies(root: Root, batch: int) -> list[bytes]:

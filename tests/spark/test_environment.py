@@ -14,7 +14,7 @@ import pyspark_mq
 from mq.errors import StartRefused
 from pyspark_mq import environment
 from pyspark_mq.environment import find_settings, java_version, why_not_found
-from tests.tidy.sources import REPOSITORY
+from tests.support.sources import REPOSITORY
 
 READS_A_QUEUE = """
 import sys
@@ -176,5 +176,35 @@ def test_an_executor_loads_no_http() -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=REPOSITORY
     )
 
-    unwanted = {"aiohttp", "uvloop", "aiofiles", "mq.commit", "mq.ready", "mq.store", "mq.web"}
+    unwanted = {"aiohttp", "uvloop", "aiofiles", "mq.commit", "mq.store", "mq.web",
+                "mq.client", "http.client"}  # fmt: skip
     assert set(done.stdout.split()) & unwanted == set()
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ModuleNotFoundError("no", name="pyspark"), "mq needs pyspark, which is not installed"),
+        (ModuleNotFoundError("no", name="pyarrow"), "mq needs pyarrow, which is not installed"),
+        (ModuleNotFoundError("no", name="pyspark.sql.datasource"), "this PySpark is too old"),
+        (ImportError("no ReadLimit", name="pyspark.sql.streaming.datasource"), "is too old"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_way_to_install_it(error: ImportError, text: str) -> None:
+    why = pyspark_mq.why_not_importable(error)
+
+    assert text in why
+    assert why.endswith("pip install 'mq-server[spark]'")
+
+
+def test_without_spark_the_first_use_says_what_to_install(no_java: dict[str, str]) -> None:
+    code = "import sys; sys.modules['pyspark'] = None; import pyspark_mq; pyspark_mq.prepare()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False, capture_output=True, text=True, cwd=REPOSITORY, env=no_java,
+    )  # fmt: skip
+
+    assert done.stderr.splitlines()[-1] == (
+        f"ImportError: mq needs pyspark, which is not installed for {sys.executable}: "
+        "pip install 'mq-server[spark]'"
+    )

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.options import (
     BATCH_READ,
     BATCH_WRITE,
+    BY_URL_ALONE,
     READ,
     STREAM_READ,
     STREAM_WRITE,
@@ -103,3 +105,52 @@ def test_a_pattern_matches_queues_but_dead_letters_only_when_asked_for(
     existing = ["returns", "orders.fr", "orders", "orders.dead", "orders.de"]
 
     assert match_queues(patterns, existing) == matched
+
+
+URL = {"url": "http://one:8080, http://two:8080", "queue": "orders", "staging": "/srv/staging"}
+
+
+def test_by_url_each_direction_has_a_root_of_its_own_below_the_staging() -> None:
+    read, write = parse_options(URL, STREAM_READ), parse_options(URL, BATCH_WRITE)
+
+    assert (read.root, write.root) == (Path("/srv/staging/in"), Path("/srv/staging/out"))
+    assert read.addresses == Addresses(("http://one:8080", "http://two:8080"))
+
+
+def test_by_url_a_look_needs_no_staging_and_everything_else_does() -> None:
+    without = {name: value for name, value in URL.items() if name != "staging"}
+
+    assert parse_options(without, BATCH_READ).addresses is not None
+    for kind in (STREAM_READ, BATCH_WRITE, STREAM_WRITE):
+        with pytest.raises(BadOption, match="option staging: missing"):
+            parse_options(without, kind)
+
+
+@pytest.mark.parametrize(
+    ("given", "detail"),
+    [
+        ({"root": "/srv/mq"}, "options root and url: give one of them"),
+        ({"url": " , "}, "option url: empty"),
+        ({"queue": "order*"}, "option queue: with url name each queue"),
+        ({"queue": ""}, "option queue: with url name each queue"),
+        ({"staging": "here"}, "option staging: 'here' is not an absolute path"),
+        ({"visibilitySeconds": "0"}, "option visibilitySeconds: '0' is not a number of seconds"),
+        ({"retrySeconds": "long"}, "option retrySeconds: 'long' is not a number of seconds"),
+    ],
+)
+def test_by_url_a_bad_value_is_named(given: dict[str, str], detail: str) -> None:
+    with pytest.raises(BadOption, match=detail):
+        parse_options(URL | given, STREAM_READ)
+
+
+def test_by_url_other_states_than_ready_are_refused() -> None:
+    without = {name: value for name, value in URL.items() if name != "staging"}
+
+    with pytest.raises(BadOption, match=r"option states: .*QUEUE\.dead"):
+        parse_options(without | {"states": "dead"}, BATCH_READ)
+
+
+@pytest.mark.parametrize("name", sorted(BY_URL_ALONE))
+def test_an_option_of_a_url_is_refused_with_a_root(name: str) -> None:
+    with pytest.raises(BadOption, match=f"option {name}: it belongs to the option url"):
+        parse_options(ROOT | {name: "1"}, READ)

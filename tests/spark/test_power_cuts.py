@@ -19,14 +19,15 @@ from mq.names import QueueName
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
-from mq.spool.staging import Attempt, Draft
+from mq.spool.spark.jobs import is_committed
+from mq.spool.spark.staging import Attempt, StagedMessage
+from mq.spool.spark.transactions import commit
 from mq.spool.sweep import Sweeper
-from mq.spool.transactions import commit, is_committed
 from pyspark_mq.driver import Driver
 from pyspark_mq.options import STREAM_READ, parse_options
 from tests.crash.power import Disk, PowerFiles
-from tests.messages import read_seal, seal_of
-from tests.spark.conftest import Root
+from tests.support.lone_root import Root
+from tests.support.messages import read_seal, seal_of
 
 ORDERS = QueueName("orders")
 MOST_CALLS = 400
@@ -111,7 +112,7 @@ def test_a_source_reads_each_message_once_over_a_power_cut(root: Path, kept: flo
     assert cuts > 20
 
 
-class Batch:
+class SparkBatch:
     """One batch of a sink, as the tasks and the driver of one try do it."""
 
     def __init__(self) -> None:
@@ -130,7 +131,7 @@ class Batch:
         for name, bodies in (("0-1", (b"one", b"two")), ("1-2", (b"three",)), ("1-3", (b"three",))):
             attempt = Attempt(spool, "query", 3, f"{name}-{id(self)}")
             for body in bodies:
-                attempt.add(Draft(ORDERS, body))
+                attempt.add(StagedMessage(ORDERS, body))
             attempt.seal()
         return [f"0-1-{id(self)}", f"1-2-{id(self)}"]
 
@@ -140,11 +141,11 @@ class Batch:
 def test_a_sink_writes_each_message_once_over_a_power_cut(
     root: Path, kept: float, comes_first: str
 ) -> None:
-    batch = Batch()
+    batch = SparkBatch()
 
     def work(at: Path, files: Files) -> None:
         nonlocal batch
-        batch = Batch()
+        batch = SparkBatch()
         batch.write(at, files)
 
     cuts = 0
@@ -152,7 +153,7 @@ def test_a_sink_writes_each_message_once_over_a_power_cut(
         if comes_first == "a server's sweep":
             sweep(at)
         if not batch.is_answered:
-            Batch().write(at, Files())
+            SparkBatch().write(at, Files())
         ready = list((at / "queues/orders").iterdir())
         assert sorted(path.read_bytes() for path in ready) == [b"one", b"three", b"two"]
         assert all(
@@ -164,6 +165,6 @@ def test_a_sink_writes_each_message_once_over_a_power_cut(
 
 
 def sweep(root: Path) -> None:
-    spool = visit_root(root, Files())
+    spool = visit_root(root, Files(), Actor.SERVER)
     Sweeper(spool, lambda *_: None).sweep()
     spool.close()

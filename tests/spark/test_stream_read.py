@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from mq.lifecycle import Actor
-from mq.spool.claims import Group, Owner
 from mq.spool.files import Files
 from mq.spool.root import visit_root
+from mq.spool.spark.claims import Group, Owner
 from pyspark_mq.driver import Driver
-from tests.spark.conftest import Root
+from tests.support.lone_root import Root
 
 
-class Lake:
+class ReadLake:
     """A query from the queue `orders` to Parquet, run as often as one likes."""
 
     def __init__(self, spark: Any, root: Root, folder: Path) -> None:
@@ -45,15 +45,15 @@ class Lake:
 
 
 @pytest.fixture
-def lake(spark: Any, lone_root: Root, tmp_path: Path) -> Lake:
-    return Lake(spark, lone_root, tmp_path)
+def lake(spark: Any, lone_root: Root, tmp_path: Path) -> ReadLake:
+    return ReadLake(spark, lone_root, tmp_path)
 
 
 def numbered(count: int) -> list[bytes]:
     return [b"%03d" % number for number in range(count)]
 
 
-def test_each_message_is_in_the_lake_once_over_several_runs(lake: Lake) -> None:
+def test_each_message_is_in_the_lake_once_over_several_runs(lake: ReadLake) -> None:
     lake.root.put("orders", *numbered(5))
     lake.run()
     lake.root.put("orders", b"later")
@@ -64,7 +64,7 @@ def test_each_message_is_in_the_lake_once_over_several_runs(lake: Lake) -> None:
     assert lake.root.names("queues") == []
 
 
-def test_a_limit_makes_several_batches(lake: Lake) -> None:
+def test_a_limit_makes_several_batches(lake: ReadLake) -> None:
     lake.root.put("orders", *numbered(5))
 
     query = lake.run(maxMessagesPerTrigger="2")
@@ -72,7 +72,7 @@ def test_a_limit_makes_several_batches(lake: Lake) -> None:
     assert [batch["numInputRows"] for batch in query.recentProgress] == [2, 2, 1]
 
 
-def test_progress_shows_how_many_messages_wait(lake: Lake) -> None:
+def test_progress_shows_how_many_messages_wait(lake: ReadLake) -> None:
     lake.root.put("orders", *numbered(5))
 
     query = lake.run(maxMessagesPerTrigger="3")
@@ -81,7 +81,9 @@ def test_progress_shows_how_many_messages_wait(lake: Lake) -> None:
     assert [offset["waiting"] for offset in reported] == [2, 0]
 
 
-def test_a_deleted_checkpoint_is_an_error_until_it_takes_over(lake: Lake, tmp_path: Path) -> None:
+def test_a_deleted_checkpoint_is_an_error_until_it_takes_over(
+    lake: ReadLake, tmp_path: Path
+) -> None:
     lake.root.put("orders", b"one")
     lake.run()
     lake.root.put("orders", b"two")
@@ -98,7 +100,7 @@ def test_a_deleted_checkpoint_is_an_error_until_it_takes_over(lake: Lake, tmp_pa
 
 
 def test_a_checkpoint_deleted_before_its_first_batch_was_done_is_an_error_too(
-    lake: Lake, tmp_path: Path, start_driver: Callable[..., Driver]
+    lake: ReadLake, tmp_path: Path, start_driver: Callable[..., Driver]
 ) -> None:
     """Here the driver cannot tell, so a task does: only that knows the query."""
     lake.root.put("orders", b"one")
@@ -114,7 +116,7 @@ def test_a_checkpoint_deleted_before_its_first_batch_was_done_is_an_error_too(
     assert lake.bodies() == [b"one"]
 
 
-def test_a_damaged_message_has_no_value_and_is_kept_aside(lake: Lake) -> None:
+def test_a_damaged_message_has_no_value_and_is_kept_aside(lake: ReadLake) -> None:
     damaged, _ = lake.root.put("orders", b"one", b"two")
     (lake.root.path / "queues/orders" / damaged).write_bytes(b"0ne")
 
@@ -125,7 +127,7 @@ def test_a_damaged_message_has_no_value_and_is_kept_aside(lake: Lake) -> None:
     assert (lake.root.path / "corrupt" / f"orders:{damaged}").read_bytes() == b"0ne"
 
 
-def test_a_damaged_message_fails_the_query_in_failfast(lake: Lake) -> None:
+def test_a_damaged_message_fails_the_query_in_failfast(lake: ReadLake) -> None:
     [damaged] = lake.root.put("orders", b"one")
     (lake.root.path / "queues/orders" / damaged).write_bytes(b"0ne")
 
@@ -136,7 +138,7 @@ def test_a_damaged_message_fails_the_query_in_failfast(lake: Lake) -> None:
     assert (lake.root.path / "corrupt" / f"orders:{damaged}").exists()
 
 
-def test_messages_can_be_archived_instead_of_removed(lake: Lake) -> None:
+def test_messages_can_be_archived_instead_of_removed(lake: ReadLake) -> None:
     lake.root.put("orders", b"one")
 
     lake.run(commit="archive")
@@ -146,7 +148,7 @@ def test_messages_can_be_archived_instead_of_removed(lake: Lake) -> None:
     assert lake.root.names("remove") == []
 
 
-def test_an_option_that_a_stream_has_not_is_named(lake: Lake) -> None:
+def test_an_option_that_a_stream_has_not_is_named(lake: ReadLake) -> None:
     with pytest.raises(Exception, match="option states: not for this kind") as caught:
         lake.run(states="ready")
 
@@ -154,6 +156,6 @@ def test_an_option_that_a_stream_has_not_is_named(lake: Lake) -> None:
     assert "UnboundLocalError" not in str(caught.value)
 
 
-def test_a_queue_that_does_not_exist_fails_the_query(lake: Lake) -> None:
+def test_a_queue_that_does_not_exist_fails_the_query(lake: ReadLake) -> None:
     with pytest.raises(Exception, match="there is no queue refunds"):
         lake.run(queue="refunds")

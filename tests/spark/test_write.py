@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
-from tests.messages import read_seal
-from tests.spark.conftest import Root
+from tests.support.lone_root import Root
+from tests.support.messages import read_seal
 
 
 def bodies(root: Root, queue: str = "orders") -> list[bytes]:

@@ -12,22 +12,24 @@ import pytest
 from click.testing import CliRunner
 
 from mq import config
-from mq.cli import mq
 from mq.config import MoverConfig, ReaperConfig, ServerConfig
+from mq.daemon.cli import mq
 from mq.errors import EXIT_CODES
 from mq.lifecycle import MOVES
-from mq.spool.message import Seal
+from mq.spool.seal import Seal
 from mq.web import problems
-from mq.web.problems import PROBLEMS, TYPE_PREFIX, Problem
+from mq.web.problems import PROBLEMS, TYPE_PREFIX, ProblemType
 from mq.web.routes import RESOURCES
 from mq_mover.cli import mq_mover
 from mq_reaper.cli import mq_reaper
-from tests.tidy.sources import REPOSITORY, read_table
+from tests.support.sources import REPOSITORY, read_table
 
 COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper}
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/client.md",
              "docs/lifecycle.md",
-             "docs/mqctl.md", "docs/operations.md", "docs/protocol.md", "docs/reliability.md",
+             "docs/mqctl.md", "docs/operations.md", "docs/performance.md",
+             "docs/pipeline.md", "docs/protocol.md",
+             "docs/reliability.md",
              "docs/spark.md", "docs/vsqs.md",
              "SECURITY.md"]  # fmt: skip
 COMPUTED_DEFAULTS = {"--min-free": "16 MiB, or 1 % of a smaller file system"}
@@ -57,6 +59,8 @@ def default_of(option: click.Option) -> str:
         return "off"
     if option.default is None:
         return COMPUTED_DEFAULTS.get(option.opts[0], "none")
+    if isinstance(option.default, tuple):
+        return ",".join(option.default)
     return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
 
 
@@ -130,7 +134,7 @@ def test_protocol_lists_every_problem_with_its_status_and_title() -> None:
         (kind, int(status), title)
         for kind, status, title, _ in read_table("docs/protocol.md", "## Problems")
     }
-    others = [value for value in vars(problems).values() if isinstance(value, Problem)]
+    others = [value for value in vars(problems).values() if isinstance(value, ProblemType)]
 
     assert listed == {
         (TYPE_PREFIX + problem.slug, problem.status, problem.title)

@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 
 import pytest
 
-from tests.tidy.sources import PACKAGES, REPOSITORY, imports_of, module_name, package_files
+from tests.support.sources import (
+    PACKAGES,
+    REPOSITORY,
+    imports_of,
+    module_name,
+    package_files,
+    parse,
+)
 
 LEVELS = {
     "mq": 0,
-    "mq.command": 0,
+    "mq.command.*": 0,
     "mq.config": 0,
-    "mq.connection": 0,
     "mq.errors": 0,
-    "mq.exposition": 0,
-    "mq.histogram": 0,
     "mq.lifecycle": 0,
-    "mq.logs": 0,
+    "mq.metrics.*": 0,
     "mq.names": 0,
-    "mq.ndjson": 0,
+    "mq.times": 0,
     "mq.spool.*": 1,
-    "mq.transfer": 1,
-    "mq.barrier": 2,
-    "mq.commit": 2,
-    "mq.operation": 2,
+    "mq.lines.*": 1,
+    "mq.commit.*": 2,
     "mq.fsck.*": 2,
-    "mq.ready": 2,
     "mq.store.*": 3,
     "mq.client.*": 4,
     "mq.web.*": 4,
-    "mq.__main__": 5,
-    "mq.cli": 5,
-    "mq.credentials": 5,
-    "mq.ctl.*": 5,
-    "mq.listeners": 5,
-    "mq.notify": 5,
-    "mq.server": 5,
-    "mq.standalone": 5,
+    "mq.admin.*": 5,
+    "mq.__main__": 6,
+    "mq.ctl.*": 6,
+    "mq.daemon.*": 6,
 }
 """A module may import from its own level and from those below."""
 
@@ -48,7 +46,8 @@ HIGHEST_FOR_PROCESSES = 1
 HTTP_MODULES = {"aiohttp", "uvloop", "aiofiles"}
 HIGHEST_WITHOUT_HTTP = 2
 
-IMPORTS = {module_name(path): imports_of(path) for path in package_files()}
+PATHS = {module_name(path): path for path in package_files()}
+IMPORTS = {module: imports_of(path) for module, path in PATHS.items()}
 OURS = {
     module: {name for name in imported if name.partition(".")[0] in PACKAGES}
     for module, imported in IMPORTS.items()
@@ -113,22 +112,41 @@ def test_what_handles_files_knows_no_http() -> None:
     assert knowing == set()
 
 
+OPENS_FILES = {"os", "pathlib", "io", "shutil", "tempfile", "aiofiles"}
+
+
+@pytest.mark.parametrize("module", [name for name in server_modules() if name.startswith("mq.web")])
+def test_the_http_layer_knows_no_paths(module: str) -> None:
+    called = {
+        node.func.id
+        for node in ast.walk(parse(PATHS[module]))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+
+    assert {name.partition(".")[0] for name in IMPORTS[module]} & OPENS_FILES == set()
+    assert "mq.spool.files" not in IMPORTS[module]
+    assert "open" not in called
+
+
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
         ("mq", HTTP_MODULES | {"asyncio", "structlog", "click", "mq.config"}),
         ("mq.spool.folders", HTTP_MODULES | {"asyncio", "click", "mq.store", "mq.web"}),
         # structlog loads asyncio.
-        ("mq_mover.mover", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
-        ("mq_reaper.reaper", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
-        ("mq_mover.cli", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
-        ("mq_reaper.cli", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
+        ("mq_mover.mover", HTTP_MODULES | {"mq.commit", "mq.store", "mq.web"}),
+        ("mq_reaper.reaper", HTTP_MODULES | {"mq.commit", "mq.store", "mq.web"}),
+        ("mq_mover.cli", HTTP_MODULES | {"mq.commit", "mq.store", "mq.web"}),
+        ("mq_reaper.cli", HTTP_MODULES | {"mq.commit", "mq.store", "mq.web"}),
         ("vsqs.queue", HTTP_MODULES | {"asyncio", "structlog", "click"}),
         ("vsqs.cli", HTTP_MODULES | {"asyncio", "structlog", "mq.commit", "mq.store", "mq.web"}),
-        ("mq.cli", HTTP_MODULES),
+        ("mq.daemon.cli", HTTP_MODULES),
         ("mq.client", HTTP_MODULES | {"asyncio", "structlog", "click", "mq.store", "mq.web"}),
         # What a mover must not load, an executor must not either.
-        ("mq.spool.root", HTTP_MODULES | {"mq.commit", "mq.ready", "mq.store", "mq.web"}),
+        ("mq.spool.root", HTTP_MODULES | {"mq.commit", "mq.store", "mq.web"}),
+        # Each Python that Spark starts loads these.
+        ("mq.spool.spark.claims", HTTP_MODULES | {"asyncio", "structlog", "click"}),
+        ("mq.spool.spark.transactions", HTTP_MODULES | {"asyncio", "structlog", "click"}),
     ],
 )
 def test_importing_a_module_loads_no_more_than_it_needs(module: str, unwanted: set[str]) -> None:

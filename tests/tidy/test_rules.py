@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.tidy.sources import REPOSITORY, all_files, package_files, parse
+from tests.support.sources import REPOSITORY, all_files, package_files, parse
 
-NAMES_THAT_SAY_NOTHING = {"utils", "helpers", "core", "base", "manager", "constants"}
+NAMES_THAT_SAY_NOTHING = {
+    "utils", "helpers", "core", "base", "manager", "constants", "condition", "workspace", "upkeep",
+    "room", "done", "find", "look", "show", "forks", "markers", "owner",
+}  # fmt: skip
 
 THE_DOOR_TO_THE_DISK = REPOSITORY / "mq" / "spool" / "files.py"
 CHANGES = {
@@ -46,6 +49,35 @@ def test_only_one_module_changes_the_file_system() -> None:
     assert others == []
 
 
+MOVES = {"rename", "link", "unlink"}
+ASK_THE_TABLE = {"spool", "_spool", "moves", "_moves"}
+PAST_THE_TABLE = {
+    "mq/spool/files.py": "the door itself",
+    "mq/spool/folders.py": "asks the table in the line above",
+    "mq/spool/moves.py": "asks the table in the line above",
+    "mq/spool/root.py": "links the file `format`, which is no message",
+    "pyspark_mq/by_url/staging.py": "links the file `servers`, which is no message",
+    "pyspark_mq/pipeline/lake_folder.py": "renames files of a lake, which is no root",
+    "mq/daemon/sockets.py": "unlinks a unix socket",
+    "mq/ctl/display.py": "unlinks a file that it wrote for its user",
+    "vsqs/folder.py": "works on a folder of another form",
+    "vsqs/protocol.py": "works on a folder of another form",
+}
+
+
+def test_every_move_of_a_message_asks_the_table() -> None:
+    past = {
+        str(path.relative_to(REPOSITORY)): ast.unparse(node)
+        for path in package_files()
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Attribute)
+        and node.attr in MOVES
+        and ast.unparse(node.value).rpartition(".")[2] not in ASK_THE_TABLE
+    }
+
+    assert past.keys() == PAST_THE_TABLE.keys(), past
+
+
 def test_no_coroutine_sleeps_by_blocking() -> None:
     blocking = [
         place(path, call)
@@ -78,3 +110,14 @@ def test_an_exception_from_a_rule_names_the_rule() -> None:
     ]
 
     assert unnamed == []
+
+
+def test_a_second_has_its_nanoseconds_in_one_place() -> None:
+    defined = [
+        place(path, node.value)
+        for path in package_files()
+        for node in parse(path).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) == "1000000000"
+    ]
+
+    assert {each.partition(":")[0] for each in defined} == {"mq/config.py"}, defined

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.tidy.sources import REPOSITORY, all_files, imports_of, module_name, parse
+from tests.support.sources import REPOSITORY, all_files, imports_of, module_name, parse
 
 MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 60

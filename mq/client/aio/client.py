@@ -8,9 +8,9 @@ from typing import Self
 
 from mq.client.aio.queue import AsyncQueue
 from mq.client.aio.session import AsyncSession
+from mq.client.connection import parse_url
 from mq.client.token import Token
 from mq.config import CLIENT_RETRY_SECONDS, CLIENT_TIMEOUT_SECONDS
-from mq.connection import parse_url
 from mq.names import parse_queue_name
 
 
@@ -33,9 +33,10 @@ class AsyncClient:
         timeout_seconds: float = CLIENT_TIMEOUT_SECONDS,
         retry_seconds: float = CLIENT_RETRY_SECONDS,
     ) -> None:
+        address = parse_url(url, socket, ca_file)
         self._session = AsyncSession(
-            parse_url(url, socket, ca_file),
-            Token(token, token_file),
+            address,
+            Token(token, token_file, address),
             timeout_seconds,
             retry_seconds,
         )

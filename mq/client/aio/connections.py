@@ -10,34 +10,46 @@ import aiohttp
 from yarl import URL
 
 from mq import __version__
-from mq.client.errors import ClientClosed, NoAnswer
-from mq.client.problems import untrusted
-from mq.client.token import Token
-from mq.client.wire import Answer, Request
+from mq.client.aio.connectors import Connector, connector_to
+from mq.client.connection import ServerAddress
+from mq.client.errors import ClientClosed
+from mq.client.forking import start_anew_in_children
+from mq.client.problems import cut_off, no_answer, not_connected, not_http
+from mq.client.wire import Request, ServerAnswer
 from mq.config import (
     CLIENT_CONNECT_SECONDS,
-    CLIENT_IDLE_SECONDS,
     CLIENT_SLOWEST_BYTES_PER_SECOND,
     SMALL_BODY_BYTES,
 )
-from mq.connection import Address
 
 _USER_AGENT = f"mq-client/{__version__}"
 
 
 class AsyncConnections:
-    """To one server, for any number of tasks: each request has a connection for itself."""
+    """To one server, for any number of tasks: each request has a connection for itself.
 
-    def __init__(self, address: Address, token: Token) -> None:
+    A forked process begins with none.
+    """
+
+    def __init__(self, address: ServerAddress) -> None:
         self._address = address
-        self._token = token
+        self._inherited: list[object] = []
         self._session: aiohttp.ClientSession | None = None
+        self._connector: Connector | None = None
         self._is_closed = False
         scheme = "http" if address.tls is None else "https"
         host = f"[{address.host}]" if ":" in address.host else address.host
         self._origin = f"{scheme}://{host}:{address.port}{address.prefix}"
+        start_anew_in_children(self)
 
-    async def exchange(self, request: Request) -> Answer:
+    def start(self) -> None:
+        """What the parent has open stays as it is: closing it here would tell its event loop."""
+        if self._session is not None:
+            self._inherited += [self._session, self._connector]
+            self._session.detach()
+        self._session = self._connector = None
+
+    async def exchange(self, request: Request) -> ServerAnswer:
         """Send a request and read its answer. Raises NoAnswer, UnexpectedAnswer, ClientClosed."""
         upload_seconds = len(request.body) / CLIENT_SLOWEST_BYTES_PER_SECOND
         within = request.patience_seconds + upload_seconds if request.body else None
@@ -46,16 +58,34 @@ class AsyncConnections:
             async with asyncio.timeout(within):
                 return await self._exchange(request)
         except aiohttp.ClientConnectorCertificateError as error:
-            raise untrusted(self._address, error.certificate_error) from error
+            raise not_connected(self._address, error.certificate_error) from error
+        except aiohttp.ClientConnectorError as error:
+            raise not_connected(self._address, error.os_error) from error
+        except aiohttp.ConnectionTimeoutError as error:
+            raise not_connected(self._address, error) from error
+        except aiohttp.ClientResponseError as error:
+            raise not_http(self._address, error) from error
         except (OSError, aiohttp.ClientError) as error:
-            raise NoAnswer(f"{self._address.url} does not answer: {_why(error)}") from error
+            raise no_answer(self._address, error) from error
+
+    def hang_up(self) -> None:
+        """Take no more requests, and let those under way get what was answered.
+
+        A server that reads the end of our direction takes us for gone: it writes no more messages,
+        and gives to others what it has not written. What it wrote before is read here. Where an
+        address cannot do that, the requests just run to their end.
+        """
+        self._is_closed = True
+        if self._connector is not None and self._address.can_hang_up:
+            self._connector.hang_up()
 
     async def close(self) -> None:
+        """Cut requests off that are under way, and take no more."""
         self._is_closed = True
         if self._session is not None:
             await self._session.close()
 
-    async def _exchange(self, request: Request) -> Answer:
+    async def _exchange(self, request: Request) -> ServerAnswer:
         session = self._open()
         patience = request.patience_seconds
         async with session.request(
@@ -63,7 +93,7 @@ class AsyncConnections:
             URL(self._origin + request.target, encoded=True),
             # A body as it is would be copied into the connection's buffer at once.
             data=io.BytesIO(request.body) if len(request.body) > SMALL_BODY_BYTES else request.body,
-            headers={**self._token.headers, **request.headers},
+            headers=request.headers,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(
                 total=None,
@@ -74,36 +104,29 @@ class AsyncConnections:
             came_at = time.monotonic()
             body = b""
             if request.wants_all_of(response.status, response.content_length):
-                body = await response.read()
+                try:
+                    body = await response.read()
+                except (OSError, aiohttp.ClientError) as error:
+                    raise cut_off(self._address, error) from error
             else:
                 response.close()
             headers = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status, response.reason or "", headers, body, came_at)
+            return ServerAnswer(response.status, response.reason or "", headers, body, came_at)
 
     def _open(self) -> aiohttp.ClientSession:
         """Made within the event loop that it is used in."""
         if self._is_closed:
             raise ClientClosed("the client is closed; make another one")
         if self._session is None:
+            self._connector = connector_to(self._address)
             self._session = aiohttp.ClientSession(
-                connector=_connector(self._address),
+                connector=self._connector,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": _USER_AGENT},
+                skip_auto_headers=["Content-Type"],
             )
+            # aiohttp would send a request again by itself, and say nothing: then a removal whose
+            # answer was lost looks like one of a message that was gone before.
+            self._session._retry_connection = False
         return self._session
-
-
-def _connector(address: Address) -> aiohttp.BaseConnector:
-    """Without a limit: those who wait for messages must not keep those who renew from it."""
-    if address.socket_path is not None:
-        return aiohttp.UnixConnector(
-            address.socket_path, limit=0, keepalive_timeout=CLIENT_IDLE_SECONDS
-        )
-    return aiohttp.TCPConnector(
-        ssl=address.tls or True, limit=0, keepalive_timeout=CLIENT_IDLE_SECONDS
-    )
-
-
-def _why(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error or type(error).__name__)

@@ -11,14 +11,14 @@ from mq.client import operations
 from mq.client.aio.session import AsyncSession
 from mq.client.errors import ClientError, LeaseLost
 from mq.client.messages import Delivery
-from mq.client.received import Received
+from mq.client.received import ReceivedMessage
 from mq.client.wire import Operation, Stopped
 from mq.config import CLIENT_GIVE_BACK_SECONDS
 
 log = logging.getLogger("mq.client")
 
 
-class AsyncMessage(Received):
+class AsyncMessage(ReceivedMessage):
     """A message under a lease.
 
     As a context manager it renews the lease while the block runs; if the lease is lost the block is
@@ -32,7 +32,7 @@ class AsyncMessage(Received):
         self._renewal = AsyncRenewal(session, self)
 
     async def ack(self) -> None:
-        """Remove the message for good. Raises LeaseLost if somebody else has or had it."""
+        """Remove the message for good. Raises LeaseLost if another receiver has or had it."""
         await self._settle(operations.acknowledge(self._session.context, self.delivery))
 
     async def release(self, delay: float = 0.0) -> None:
@@ -50,13 +50,13 @@ class AsyncMessage(Received):
         return self._renewal
 
     async def give_back(self, delay: float = 0.0) -> None:
-        """Release it if that can be done soon; it comes back anyway when the lease is over."""
+        """Release it if that can be done soon; it returns anyway when the lease is over."""
         hurried = self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
         try:
             await self._settle(operations.release(hurried, self.delivery, delay))
         except ClientError as error:
             log.warning("message %s of queue %s not released: %s", self.id, self.queue, error)
-        # Whatever became of it: whoever gives back does not acknowledge.
+        # Whatever became of it: a message that is given back is not acknowledged.
         self.is_settled = True
 
     async def _settle(self, operation: Operation[None]) -> None:

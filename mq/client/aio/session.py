@@ -7,12 +7,12 @@ import time
 from typing import TypeVar
 
 from mq.client.aio.connections import AsyncConnections
+from mq.client.connection import ServerAddress
 from mq.client.errors import NoAnswer
 from mq.client.own_ids import OwnIds
 from mq.client.retries import Context
 from mq.client.token import Token
-from mq.client.wire import Answer, Operation, Pause, Stopped
-from mq.connection import Address
+from mq.client.wire import ClientPause, Operation, ServerAnswer, Stopped
 
 T = TypeVar("T")
 
@@ -21,29 +21,37 @@ class AsyncSession:
     """The connections of one client, and what its requests share."""
 
     def __init__(
-        self, address: Address, token: Token, timeout_seconds: float, retry_seconds: float
+        self, address: ServerAddress, token: Token, timeout_seconds: float, retry_seconds: float
     ) -> None:
         self.address = address
-        self._connections = AsyncConnections(address, token)
-        self.context = Context(
-            timeout_seconds, retry_seconds, time.monotonic, token.refresh, OwnIds()
-        )
+        self._connections = self.connections()
+        self.context = Context(timeout_seconds, retry_seconds, time.monotonic, token, OwnIds())
 
     async def close(self) -> None:
         await self._connections.close()
 
-    async def run(self, operation: Operation[T], stop: asyncio.Event | None = None) -> T:
+    def connections(self) -> AsyncConnections:
+        """Separate connections, for a caller that wants to end them."""
+        return AsyncConnections(self.address)
+
+    async def run(
+        self,
+        operation: Operation[T],
+        stop: asyncio.Event | None = None,
+        connections: AsyncConnections | None = None,
+    ) -> T:
         """Do what an operation asks for. Raises what it raises, and Stopped if `stop` is set when
         it pauses."""
+        connections = connections or self._connections
         try:
             step = next(operation)
             while True:
-                told: Answer | None = None
+                told: ServerAnswer | None = None
                 try:
-                    if isinstance(step, Pause):
+                    if isinstance(step, ClientPause):
                         await _pause(step.seconds, stop)
                     else:
-                        told = await self._connections.exchange(step)
+                        told = await connections.exchange(step)
                 except NoAnswer as error:
                     step = operation.throw(error)
                 else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import signal
 import threading
@@ -13,8 +14,10 @@ from mq.client import operations
 from mq.client.aio.message import AsyncMessage
 from mq.client.aio.session import AsyncSession
 from mq.client.errors import ClientError
+from mq.client.handlers import require_awaitable, wrong_result
 from mq.client.retries import handling_backoff_seconds, is_temporary
-from mq.config import WORKER_WAIT_SECONDS
+from mq.client.wire import Stopped
+from mq.config import WORKER_SHORT_WAIT_SECONDS, WORKER_STOP_SECONDS, WORKER_WAIT_SECONDS
 from mq.names import QueueName
 
 log = logging.getLogger("mq.client")
@@ -26,9 +29,9 @@ class AsyncWorker:
     """Handles the messages of one queue in `concurrency` tasks.
 
     A message is acknowledged when `handle` returns. If it raises an Exception, that is logged and
-    the message comes back: after a second, and after twice as long each time it was received, up
-    to five minutes. While `handle` runs the lease is renewed; if it is lost `handle` is cancelled.
-    If the server cannot be reached the worker tries on. A worker runs once.
+    the message returns: after a second, and after twice as long each time it was received, up to
+    five minutes. While `handle` runs the lease is renewed; if it is lost `handle` is cancelled.
+    While the server cannot be reached the worker keeps trying. A worker runs once.
     """
 
     def __init__(
@@ -41,12 +44,18 @@ class AsyncWorker:
     ) -> None:
         if concurrency < 1:
             raise ValueError("concurrency: a worker has at least one task")
+        require_awaitable(handle)
         self._session = session
         self._queue = queue
         self._handle = handle
         self._concurrency = concurrency
         self._visibility = visibility
-        self._is_stopping = False
+        can_hang_up = session.address.can_hang_up
+        self._wait_seconds = WORKER_WAIT_SECONDS if can_hang_up else WORKER_SHORT_WAIT_SECONDS
+        self._stopping = asyncio.Event()
+        self._is_given_up = False
+        # Separate, so that stopping ends the waiting of these requests and no others.
+        self._polls = session.connections()
         self._receiving: set[asyncio.Task[object]] = set()
 
     async def run(
@@ -60,15 +69,17 @@ class AsyncWorker:
         """
         with _stopping_on(signals, self.stop):
             tasks = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
+            stopping = asyncio.create_task(self._stopping.wait())
             try:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-                if any(task.exception() for task in done):
-                    self.stop()
-                    await asyncio.wait(tasks)
+                # A task ends when the worker is stopped, or else for what must end all of them.
+                await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+                self.stop()
+                await asyncio.wait(tasks, timeout=WORKER_STOP_SECONDS)
+                self._cut_off()
+                await asyncio.wait(tasks)
             finally:
-                for task in tasks:
-                    task.cancel()
-                results = await asyncio.gather(*tasks, return_exceptions=True)
+                stopping.cancel()
+                results = await self._end(tasks)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -76,14 +87,36 @@ class AsyncWorker:
     def stop(self) -> None:
         """Receive no more; from the event loop's thread. `run` returns when what was begun has
         been handled."""
-        self._is_stopping = True
+        self._stopping.set()
+        self._polls.hang_up()
+
+    def _cut_off(self) -> None:
+        """Those that still wait for an answer."""
         for task in self._receiving:
             task.cancel()
 
+    async def _end(self, tasks: list[asyncio.Task[None]]) -> list[BaseException | None]:
+        """Cancel what still runs. Messages that the server has already delivered are released."""
+        self._is_given_up = True
+        self.stop()
+        for task in tasks:
+            if task not in self._receiving:
+                task.cancel()
+        try:
+            await asyncio.wait(tasks, timeout=WORKER_STOP_SECONDS)
+        finally:
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            await self._polls.close()
+        return results
+
     async def _work(self) -> None:
-        while not self._is_stopping:
+        while not self._stopping.is_set():
             message = await self._receive()
-            if message is not None:
+            if message is not None and self._is_given_up:
+                await message.give_back()
+            elif message is not None:
                 await self._settle(message)
 
     async def _receive(self) -> AsyncMessage | None:
@@ -92,15 +125,19 @@ class AsyncWorker:
         assert task is not None
         self._receiving.add(task)
         receive = operations.receive(
-            self._session.context, self._queue, WORKER_WAIT_SECONDS, self._visibility
+            self._session.context, self._queue, self._wait_seconds, self._visibility
         )
         try:
-            found = await self._session.run(receive)
+            found = await self._session.run(receive, self._stopping, self._polls)
             return None if found is None else AsyncMessage(self._session, found)
+        except Stopped:
+            pass
         except asyncio.CancelledError:
-            if not self._is_stopping or task.uncancel():
+            if not self._stopping.is_set() or task.uncancel():
                 raise
         except ClientError as error:
+            if self._stopping.is_set():
+                return None
             if not is_temporary(error):
                 raise
             log.warning("no messages from queue %s, trying on: %s", self._queue, error)
@@ -120,11 +157,26 @@ class AsyncWorker:
 
     async def _try(self, message: AsyncMessage) -> None:
         try:
-            await self._handle(message)
-        except Exception:
+            result: object = self._handle(message)
+            is_awaitable = inspect.isawaitable(result)
+            if inspect.isawaitable(result):
+                # In a task of its own: a handler that cancels its task is not to end the worker.
+                await asyncio.ensure_future(result)
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             log.exception("message %s of queue %s failed", message.id, message.queue)
             if not message.is_settled:
                 await message.give_back(handling_backoff_seconds(message.receive_count))
+        else:
+            if not is_awaitable:
+                raise wrong_result(result)
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is, and not merely something that a handler waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 @contextmanager

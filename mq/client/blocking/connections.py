@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import select
 import socket
-import ssl
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection
 from typing import NamedTuple
 
-from mq import __version__
-from mq.client.errors import ClientClosed, NoAnswer
-from mq.client.problems import untrusted
-from mq.client.token import Token
-from mq.client.wire import Answer, Request
-from mq.config import (
-    CLIENT_CONNECT_SECONDS,
-    CLIENT_IDLE_SECONDS,
-    CLIENT_SLOWEST_BYTES_PER_SECOND,
-)
-from mq.connection import Address, connection_to
-
-_USER_AGENT = f"mq-client/{__version__}"
+from mq.client.blocking.exchange import Exchange
+from mq.client.connection import ServerAddress, connection_to
+from mq.client.errors import ClientClosed
+from mq.client.forking import start_anew_in_children
+from mq.client.problems import not_connected
+from mq.client.wire import Request, ServerAnswer
+from mq.config import CLIENT_CONNECT_SECONDS, CLIENT_IDLE_SECONDS
 
 
 class _Idle(NamedTuple):
@@ -38,52 +31,72 @@ class Connections:
     A forked process begins with none.
     """
 
-    def __init__(self, address: Address, token: Token) -> None:
+    def __init__(self, address: ServerAddress) -> None:
         self._address = address
-        self._token = token
-        self._begin()
+        self.start()
+        start_anew_in_children(self)
 
-    def _begin(self) -> None:
-        self._pid = os.getpid()
+    def start(self) -> None:
         # A signal handler may close while its own thread is in here.
         self._lock = threading.RLock()
         self._idle: list[_Idle] = []
         self._busy: set[HTTPConnection] = set()
         self._is_closed = False
 
-    def exchange(self, request: Request) -> Answer:
+    def exchange(self, request: Request) -> ServerAnswer:
         """Send a request and read its answer. Raises NoAnswer, UnexpectedAnswer, ClientClosed."""
+        with self.begin(request) as exchange:
+            return exchange.whole()
+
+    def begin(self, request: Request, chunks: Iterator[bytes] | None = None) -> Exchange:
+        """Send a request, with `chunks` for its body if they are given; its answer is to be read
+        and closed. Raises as `exchange`, and what `chunks` raises."""
         connection = self._take()
+        exchange = Exchange(connection, request, self._address, self._give_back)
         try:
-            answer = self._exchange(connection, request)
-        except ssl.SSLCertVerificationError as error:
-            raise untrusted(self._address, error) from error
-        except (OSError, HTTPException) as error:
-            raise NoAnswer(f"{self._address.url} does not answer: {_why(error)}") from error
-        finally:
-            self._give_back(connection)
-        return answer
+            self._reach(connection, request)
+            exchange.send(chunks)
+        except BaseException:
+            exchange.close()
+            raise
+        return exchange
 
     def close(self) -> None:
-        """Cut requests off that are under way, and take no more."""
+        """Cut requests off that are under way, and take no more. Their threads wake up and close
+        their connections."""
+        self._refuse_more()
+        self._shut_down(socket.SHUT_RDWR)
+
+    def hang_up(self) -> None:
+        """Take no more requests, and let those under way get what was answered.
+
+        A server that reads the end of our direction takes us for gone: it writes no more messages,
+        and gives to others what it has not written. What it wrote before is read here. Where an
+        address cannot do that, the requests just run to their end.
+        """
+        self._refuse_more()
+        if self._address.can_hang_up:
+            self._shut_down(socket.SHUT_WR)
+
+    def _refuse_more(self) -> None:
         with self._lock:
             self._is_closed = True
             for idle in self._idle:
                 idle.connection.close()
             self._idle.clear()
+
+    def _shut_down(self, directions: int) -> None:
+        with self._lock:
             for connection in self._busy:
                 sock = connection.sock
                 if sock is not None:
-                    # Its thread wakes up and closes it.
                     with suppress(OSError):
-                        sock.shutdown(socket.SHUT_RDWR)
+                        sock.shutdown(directions)
 
     def _take(self) -> HTTPConnection:
-        if self._pid != os.getpid():
-            self._begin()
         with self._lock:
             if self._is_closed:
-                raise ClientClosed("the client is closed; make another one")
+                raise _closed()
             connection = self._usable() or connection_to(self._address)
             self._busy.add(connection)
             return connection
@@ -100,51 +113,24 @@ class Connections:
 
     def _give_back(self, connection: HTTPConnection) -> None:
         with self._lock:
-            self._busy.discard(connection)
-            if connection.sock is None or self._is_closed:
+            if connection.sock is None or self._is_closed or connection not in self._busy:
                 connection.close()
             else:
                 self._idle.append(_Idle(connection, time.monotonic()))
+            self._busy.discard(connection)
 
-    def _exchange(self, connection: HTTPConnection, request: Request) -> Answer:
+    def _reach(self, connection: HTTPConnection, request: Request) -> None:
+        """Connect it, unless it is connected."""
+        if connection.sock is not None:
+            return
+        connection.timeout = min(CLIENT_CONNECT_SECONDS, request.patience_seconds)
         try:
-            return self._ask(connection, request)
-        except BaseException:
-            # What is left of the answer must not be taken for the next one.
-            connection.close()
-            raise
-
-    def _ask(self, connection: HTTPConnection, request: Request) -> Answer:
-        if connection.sock is None:
-            connection.timeout = min(CLIENT_CONNECT_SECONDS, request.patience_seconds)
             connection.connect()
-            with self._lock:
-                if self._is_closed:
-                    raise ConnectionAbortedError("the client is closed")
-        headers = {"User-Agent": _USER_AGENT, **self._token.headers, **request.headers}
-        upload_seconds = len(request.body) / CLIENT_SLOWEST_BYTES_PER_SECOND
-        connection.sock.settimeout(request.patience_seconds + upload_seconds)
-        target = self._address.prefix + request.target
-        try:
-            connection.request(request.method, target, request.body or None, headers)
-        except (BrokenPipeError, ConnectionResetError):
-            # Perhaps it has answered before the end of the body, and closed.
-            pass
-        connection.sock.settimeout(request.patience_seconds)
-        response = connection.getresponse()
-        came_at = time.monotonic()
-        return self._read(connection, request, response, came_at)
-
-    def _read(
-        self, connection: HTTPConnection, request: Request, response: HTTPResponse, came_at: float
-    ) -> Answer:
-        body = b""
-        if request.wants_all_of(response.status, response.length):
-            body = response.read()
-        else:
-            connection.close()
-        found = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status, response.reason, found, body, came_at)
+        except OSError as error:
+            raise not_connected(self._address, error) from error
+        with self._lock:
+            if self._is_closed:
+                raise _closed()
 
 
 def _has_news(sock: socket.socket) -> bool:
@@ -154,5 +140,5 @@ def _has_news(sock: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-def _why(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error or type(error).__name__)
+def _closed() -> ClientClosed:
+    return ClientClosed("the client is closed; make another one")

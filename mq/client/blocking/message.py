@@ -11,14 +11,14 @@ from mq.client import operations
 from mq.client.blocking.session import Session
 from mq.client.errors import ClientError, LeaseLost
 from mq.client.messages import Delivery
-from mq.client.received import Received
+from mq.client.received import ReceivedMessage
 from mq.client.wire import Operation, Stopped
 from mq.config import CLIENT_GIVE_BACK_SECONDS
 
 log = logging.getLogger("mq.client")
 
 
-class Message(Received):
+class Message(ReceivedMessage):
     """A message under a lease.
 
     As a context manager it renews the lease while the block runs. At the end it is acknowledged,
@@ -31,7 +31,7 @@ class Message(Received):
         self._renewal = Renewal(session, self)
 
     def ack(self) -> None:
-        """Remove the message for good. Raises LeaseLost if somebody else has or had it."""
+        """Remove the message for good. Raises LeaseLost if another receiver has or had it."""
         self._settle(operations.acknowledge(self._session.context, self.delivery))
 
     def release(self, delay: float = 0.0) -> None:
@@ -49,13 +49,13 @@ class Message(Received):
         return self._renewal
 
     def give_back(self, delay: float = 0.0) -> None:
-        """Release it if that can be done soon; it comes back anyway when the lease is over."""
+        """Release it if that can be done soon; it returns anyway when the lease is over."""
         hurried = self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
         try:
             self._settle(operations.release(hurried, self.delivery, delay))
         except ClientError as error:
             log.warning("message %s of queue %s not released: %s", self.id, self.queue, error)
-        # Whatever became of it: whoever gives back does not acknowledge.
+        # Whatever became of it: a message that is given back is not acknowledged.
         self.is_settled = True
 
     def _settle(self, operation: Operation[None]) -> None:
@@ -85,7 +85,7 @@ class Message(Received):
         if self.is_settled:
             return
         if kind is None:
-            # Also if it seems lost: the server knows.
+            # Even if it seems lost: the server knows.
             self.ack()
         elif self.lost is None:
             self.give_back()
@@ -105,7 +105,7 @@ class Renewal:
     def __enter__(self) -> Message:
         if self._thread is not None:
             raise RuntimeError("the lease of this message is being renewed already")
-        self._stop.clear()
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="mq-renewal", daemon=True)
         self._thread.start()
         return self._message
@@ -124,7 +124,8 @@ class Renewal:
         """Renew no more. Waits for a renewal under way: cut off, it might have been done all the
         same, and be a new lease."""
         thread, self._thread = self._thread, None
-        if thread is not None:
+        # In a forked process it does not run, and a lock that it held stays so.
+        if thread is not None and thread.is_alive():
             self._stop.set()
             thread.join()
 

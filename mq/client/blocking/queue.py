@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from mq.client import operations
 from mq.client.blocking.message import Message
 from mq.client.blocking.session import Session
 from mq.client.blocking.worker import Worker
-from mq.client.messages import Body, Counts, NewMessage, Peeked, new_messages
+from mq.client.errors import ClientError
+from mq.client.messages import Body, Counts, NewMessage, Peeked, SettingValue, new_messages
 from mq.config import WORKER_WAIT_SECONDS
 from mq.names import QueueName
 
@@ -24,9 +26,18 @@ class Queue:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def create(self) -> bool:
-        """Make the queue, if it is not there. Whether it is new."""
-        return self._session.run(operations.create_queue(self._context, self.name))
+    def create(self, settings: Mapping[str, SettingValue] | None = None) -> bool:
+        """Make the queue, if it is not there, and change those of its settings that are named, as
+        `{"visibility": 60, "max-receives": 5}`; None takes one away. Whether the queue is new.
+
+        Raises BadRequest for a wrong setting; nothing is made or changed then.
+        """
+        operation = operations.create_queue(self._context, self.name, settings)
+        return self._session.run(operation)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that the queue has, by name. Raises QueueNotFound."""
+        return self._session.run(operations.read_settings(self._context, self.name))
 
     def delete(self) -> None:
         """Delete the queue and all its messages. Raises QueueNotFound."""
@@ -41,14 +52,14 @@ class Queue:
         body: Body,
         *,
         content_type: str | None = None,
-        delay: float = 0.0,
+        delay: float | None = None,
         message_id: str | None = None,
     ) -> str:
         """Publish a message; returns its id. On return it is on stable media.
 
-        It is hidden for `delay` seconds. Text is sent as UTF-8, as text/plain unless
-        `content_type` says otherwise. Without `message_id` the client makes one up, so a publish
-        that is tried again makes no second message.
+        It is hidden for `delay` seconds; None leaves that to the queue's settings. Text is sent as
+        UTF-8, as text/plain unless `content_type` says otherwise. Without `message_id` the client
+        makes one up, so a publish that is tried again makes no second message.
 
         Raises QueueNotFound, BodyTooLarge, and IdTaken if another body was published under the id.
         """
@@ -68,8 +79,8 @@ class Queue:
         """Receive the oldest ready message, under a lease; None if none comes within `wait`
         seconds (up to 60).
 
-        Nobody else is given it for `visibility` seconds, by default the server's `--visibility`.
-        Raises QueueNotFound.
+        It is hidden from all others for `visibility` seconds, by default the server's
+        `--visibility`. Raises QueueNotFound.
         """
         found = self._session.run(operations.receive(self._context, self.name, wait, visibility))
         return None if found is None else Message(self._session, found)
@@ -98,9 +109,17 @@ class Queue:
         `after`; changes nothing. Raises MessageNotFound for an `after` that nothing is left of."""
         return self._session.run(operations.peek(self._context, self.name, max, after))
 
+    def ack_many(self, leases: Mapping[str, str]) -> dict[str, ClientError]:
+        """Remove messages for good, in requests of up to 200; `leases` has the lease of each id.
+
+        Returns those that were not removed, each with the reason: LeaseLost if another receiver has
+        the message, MessageNotFound if it is gone. Raises QueueNotFound.
+        """
+        return self._session.run(operations.acknowledge_many(self._context, self.name, leases))
+
     def remove(self, message_id: str) -> None:
-        """Remove a message for good, whoever has it. To remove what was received, use its `ack`.
-        Raises MessageNotFound."""
+        """Remove a message for good, even if it is leased. To remove what you received, use its
+        `ack`. Raises MessageNotFound."""
         self._session.run(operations.remove(self._context, self.name, message_id))
 
     def worker(

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from types import FrameType
 
 from mq.client import operations
 from mq.client.blocking.message import Message
 from mq.client.blocking.session import Session
 from mq.client.errors import ClientError
+from mq.client.handlers import is_undone, require_plain, wrong_result
 from mq.client.retries import handling_backoff_seconds, is_temporary
 from mq.client.wire import Stopped
-from mq.config import WORKER_WAIT_SECONDS
+from mq.config import WORKER_SHORT_WAIT_SECONDS, WORKER_STOP_SECONDS, WORKER_WAIT_SECONDS
 from mq.names import QueueName
 
 log = logging.getLogger("mq.client")
@@ -27,9 +31,9 @@ class Worker:
     """Handles the messages of one queue in `concurrency` threads.
 
     A message is acknowledged when `handle` returns. If it raises an Exception, that is logged and
-    the message comes back: after a second, and after twice as long each time it was received, up
-    to five minutes. While `handle` runs the lease is renewed. If the server cannot be reached the
-    worker tries on. A worker runs once.
+    the message returns: after a second, and after twice as long each time it was received, up to
+    five minutes. While `handle` runs the lease is renewed. While the server cannot be reached the
+    worker keeps trying. A worker runs once.
     """
 
     def __init__(
@@ -42,13 +46,19 @@ class Worker:
     ) -> None:
         if concurrency < 1:
             raise ValueError("concurrency: a worker has at least one thread")
+        require_plain(handle)
         self._session = session
         self._queue = queue
         self._handle = handle
         self._concurrency = concurrency
         self._visibility = visibility
+        can_hang_up = session.address.can_hang_up
+        self._wait_seconds = WORKER_WAIT_SECONDS if can_hang_up else WORKER_SHORT_WAIT_SECONDS
+        self._is_stopped = False
+        # An Event has a lock that the thread which a signal interrupts may hold; `put` has none.
+        self._stops: SimpleQueue[None] = SimpleQueue()
         self._stopping = threading.Event()
-        # Of its own, so that stopping cuts off those who wait and nobody else.
+        # Separate, so that stopping ends the waiting of these requests and no others.
         self._polls = session.connections()
         self._failure: BaseException | None = None
 
@@ -66,22 +76,35 @@ class Worker:
             try:
                 for thread in threads:
                     thread.start()
-                for thread in threads:
-                    thread.join()
+                self._stops.get()
+                self._let_finish(threads)
             finally:
-                self.stop()
+                self._is_stopped = True
+                self._stopping.set()
+                self._polls.close()
         if self._failure is not None:
             raise self._failure
 
     def stop(self) -> None:
         """Receive no more; from any thread, or a signal handler. `run` returns when what was begun
         has been handled."""
+        self._is_stopped = True
+        self._stops.put(None)
+
+    def _let_finish(self, threads: list[threading.Thread]) -> None:
+        """Messages that the server has already delivered are among what was begun."""
         self._stopping.set()
+        self._polls.hang_up()
+        cut_off_at = time.monotonic() + WORKER_STOP_SECONDS
+        for thread in threads:
+            thread.join(max(cut_off_at - time.monotonic(), 0.0))
         self._polls.close()
+        for thread in threads:
+            thread.join()
 
     def _work(self) -> None:
         try:
-            while not self._stopping.is_set():
+            while not self._is_stopped:
                 message = self._receive()
                 if message is not None:
                     self._settle(message)
@@ -92,14 +115,14 @@ class Worker:
     def _receive(self) -> Message | None:
         """None if there is none now, or the server cannot be reached."""
         receive = operations.receive(
-            self._session.context, self._queue, WORKER_WAIT_SECONDS, self._visibility
+            self._session.context, self._queue, self._wait_seconds, self._visibility
         )
         try:
             found = self._session.run(receive, self._stopping, self._polls)
         except Stopped:
             return None
         except ClientError as error:
-            if self._stopping.is_set():
+            if self._is_stopped:
                 return None
             if not is_temporary(error):
                 raise
@@ -119,11 +142,22 @@ class Worker:
 
     def _try(self, message: Message) -> None:
         try:
-            self._handle(message)
-        except Exception:
+            result = self._handle(message)
+        except BaseException as error:
+            if not (isinstance(error, Exception) or _is_cancellation(error)):
+                raise
             log.exception("message %s of queue %s failed", message.id, message.queue)
             if not message.is_settled:
                 message.give_back(handling_backoff_seconds(message.receive_count))
+        else:
+            if is_undone(result):
+                raise wrong_result(result)
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether a handler that ran an event loop was told that something there was cancelled."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and isinstance(error, asyncio.CancelledError)
 
 
 @contextmanager

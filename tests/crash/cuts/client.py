@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from tests.crash.cuts.bodies import body_of, new_token, token_of
-from tests.crash.load import Answer, Client, ServerGone, client_at
+from tests.crash.load import LoadAnswer, LoadClient, ServerGone, client_at
 
 PUBLISHERS, CONSUMERS, REMOVERS, OWNERS = 5, 4, 1, 1
 _KEPT_FRACTION = 0.3
@@ -27,20 +27,20 @@ _KEPT_FRACTION = 0.3
 
 QUEUE = "orders"
 
-Work = Callable[["Session"], Awaitable[None]]
+Work = Callable[["CutSession"], Awaitable[None]]
 
 
-def lease_of(answer: Answer, asked_ns: int) -> tuple[str, str | None, str, str, int, int]:
+def lease_of(answer: LoadAnswer, asked_ns: int) -> tuple[str, str | None, str, str, int, int]:
     """Id, token, ETag, X-Visible-At, and when it was asked for and answered."""
     etag, visible_at = answer.headers["etag"], answer.headers["x-visible-at"]
     times_ns = asked_ns, time.time_ns()
     return answer.message_id, token_of(answer.body), etag, visible_at, *times_ns
 
 
-class Session:
+class CutSession:
     """One connection of the client."""
 
-    def __init__(self, client: Client, log_fd: int, recent: deque[str]) -> None:
+    def __init__(self, client: LoadClient, log_fd: int, recent: deque[str]) -> None:
         self._client = client
         self._log_fd = log_fd
         self.recent = recent
@@ -49,7 +49,7 @@ class Session:
         """One write(2), so that the log is whole at any moment."""
         os.write(self._log_fd, json.dumps(event).encode() + b"\n")
 
-    async def ask(self, method: str, target: str, body: bytes = b"", **headers: str) -> Answer:
+    async def ask(self, method: str, target: str, body: bytes = b"", **headers: str) -> LoadAnswer:
         """One that is refused pauses the session, which would spin otherwise."""
         answer = await self._client.request(method, target, body, **headers)
         if answer.status in (204, 503):
@@ -64,7 +64,7 @@ class Session:
             self.note("published", answer.message_id, token, queue)
             self.recent.append(answer.message_id)
 
-    async def receive(self) -> Answer:
+    async def receive(self) -> LoadAnswer:
         asked_ns = time.time_ns()
         answer = await self.ask("GET", f"/{QUEUE}/messages")
         if answer.status == 200:
@@ -78,25 +78,25 @@ class Session:
             self.note("removed", message_id, time.time_ns())
 
 
-async def publish(session: Session) -> None:
+async def publish(session: CutSession) -> None:
     await session.publish()
 
 
-async def consume(session: Session) -> None:
+async def consume(session: CutSession) -> None:
     received = await session.receive()
     if received.status == 200 and random.random() > _KEPT_FRACTION:
         tag = random.choice(["*", received.headers["etag"]])
         await session.remove(received.message_id, tag)
 
 
-async def remove(session: Session) -> None:
+async def remove(session: CutSession) -> None:
     """A message that may be ready, leased, or removed already."""
     await asyncio.sleep(0.002)
     if session.recent:
         await session.remove(random.choice(session.recent))
 
 
-async def own_a_queue(session: Session) -> None:
+async def own_a_queue(session: CutSession) -> None:
     """Make a queue, use it, delete it."""
     name = f"own-{new_token()[:12]}"
     session.note("asked to make", name)
@@ -122,7 +122,7 @@ async def load(port: int, log_fd: int) -> None:
     async def run(work: Work) -> None:
         try:
             async with client_at(port) as client:
-                session = Session(client, log_fd, recent)
+                session = CutSession(client, log_fd, recent)
                 while True:
                     await work(session)
         except ServerGone:

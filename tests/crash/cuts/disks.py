@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.conftest import wait_until
+from tests.support.processes import wait_until
 
 MEGABYTES = {"ext4": 64, "xfs": 320, "btrfs": 256}
 """The least that mkfs.xfs makes, little more than the least of mkfs.btrfs."""

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mq.lifecycle import Folder
-from mq.spool.message import SEAL_ATTRIBUTE, Seal
+from mq.spool.seal import SEAL_ATTRIBUTE, Seal
 from tests.crash.cuts.bodies import token_of
 
 _HOMES = (Folder.NEW, Folder.QUEUES, Folder.DELAY)
 _US = 1_000
 
 
-class Lease(NamedTuple):
+class SeenLease(NamedTuple):
     """As it was answered: until when nobody else gets the message, and the ETag; and when the
     request was sent and the answer read."""
 
@@ -28,7 +28,7 @@ class Lease(NamedTuple):
     answered_ns: int
 
 
-class File(NamedTuple):
+class LedgerFile(NamedTuple):
     """A message that may still be delivered, as it lies there."""
 
     folder: str
@@ -37,7 +37,7 @@ class File(NamedTuple):
     token: str | None
 
 
-class Ledger:
+class CutLedger:
     """All that the client asked for and was answered, over any number of cuts."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Ledger:
         self.asked_to_remove: set[str] = set()
         self.removed: dict[str, int] = {}
         """When that answer was read."""
-        self.leases: dict[str, Lease] = {}
+        self.leases: dict[str, SeenLease] = {}
         self.made: set[str] = set()
         self.asked_to_delete: set[str] = set()
         self.deleted: set[str] = set()
@@ -100,7 +100,7 @@ class Ledger:
         """
         if token is None or self.published.get(message_id, token) != token:
             self.wrong.append(f"{message_id} was given out torn, or with another's body")
-        lease = Lease(_ns(visible_at), etag, *times_ns)
+        lease = SeenLease(_ns(visible_at), etag, *times_ns)
         if self.removed.get(message_id, lease.asked_ns) < lease.asked_ns:
             self.wrong.append(f"{message_id} was removed and given out again")
         first, last = sorted([lease, self.leases.get(message_id, lease)])
@@ -130,9 +130,9 @@ class Ledger:
         return self.wrong + wrong
 
 
-def find_files(root: Path) -> dict[str, list[File]]:
+def find_files(root: Path) -> dict[str, list[LedgerFile]]:
     """By message id."""
-    found: dict[str, list[File]] = {}
+    found: dict[str, list[LedgerFile]] = {}
     for folder in _HOMES:
         for path in (root / folder).rglob("*"):
             if path.is_file() and not path.name.startswith("."):
@@ -141,13 +141,13 @@ def find_files(root: Path) -> dict[str, list[File]]:
     return found
 
 
-def _read(folder: str, path: Path) -> File:
+def _read(folder: str, path: Path) -> LedgerFile:
     seal = Seal.unpack(os.getxattr(path, SEAL_ATTRIBUTE))
     lease = None if seal is None else seal.lease
-    return File(folder, lease, path.stat().st_mtime_ns, token_of(path.read_bytes()))
+    return LedgerFile(folder, lease, path.stat().st_mtime_ns, token_of(path.read_bytes()))
 
 
-def _keeps(file: File, lease: Lease) -> bool:
+def _keeps(file: LedgerFile, lease: SeenLease) -> bool:
     is_same = file.lease is not None and f'"{file.lease:016x}"' == lease.etag
     return file.folder == "delay" and is_same and file.mtime_ns >= lease.visible_ns
 

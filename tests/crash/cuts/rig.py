@@ -9,11 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from tests.conftest import Server, wait_until
 from tests.crash.cuts.client import QUEUE, lease_of
 from tests.crash.cuts.disks import Cut, CutDisk
-from tests.crash.cuts.ledger import Ledger
-from tests.crash.load import Client, client_of
+from tests.crash.cuts.ledger import CutLedger
+from tests.crash.load import LoadClient, client_of
+from tests.support.processes import Server, wait_until
 
 _LEAST_LINES, _MOST_LINES = 100, 600
 """So many lines the client's log grows by before the cut."""
@@ -22,7 +22,7 @@ _VISIBILITY_SECONDS = (0.3, 3.0)
 """Leases that end between two cuts, and leases that outlive some."""
 
 
-class Load:
+class CutLoad:
     """The client, a process of its own; its log lies on another file system than the server's."""
 
     def __init__(self, log: Path) -> None:
@@ -68,9 +68,9 @@ class Load:
 class Rig:
     """A server on a disk that is cut, its client, and the ledger between the two."""
 
-    def __init__(self, disk: CutDisk, load: Load, folder: Path, module: str = "mq") -> None:
+    def __init__(self, disk: CutDisk, load: CutLoad, folder: Path, module: str = "mq") -> None:
         self.disk = disk
-        self.ledger = Ledger()
+        self.ledger = CutLedger()
         self._load = load
         self._root = disk.path / "root"
         self._log = folder / "mq.log"
@@ -110,7 +110,7 @@ class Rig:
             for queue in os.listdir(self._root / "queues"):
                 await self._drain_queue(client, queue)
 
-    async def _drain_queue(self, client: Client, queue: str) -> None:
+    async def _drain_queue(self, client: LoadClient, queue: str) -> None:
         asked_ns = time.time_ns()
         while (answer := await client.fetch(queue)).status == 200:
             self.ledger.note_lease(*lease_of(answer, asked_ns))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.conftest import PrintFigures
 from tests.crash.cuts.disks import WAYS, CutDisk
-from tests.crash.cuts.rig import Load, Rig
-from tests.stores import eventually
+from tests.crash.cuts.rig import CutLoad, Rig
+from tests.support.figures import PrintFigures
+from tests.support.stores import eventually
 
 SHORT_CUTS, LONG_CUTS = 4, 200
 KINDS = pytest.mark.parametrize("kind", sorted(WAYS))
@@ -31,7 +31,7 @@ def make_rig(loop_mount: Callable[..., Path], tmp_path: Path) -> Iterator[MakeRi
     def make(kind: str, module: str = "mq") -> Rig:
         host = loop_mount("xfs", _HOST_MEGABYTES)
         disk = CutDisk(kind, host, tmp_path / "cut")
-        made.append(Rig(disk, Load(tmp_path / "client.log"), tmp_path, module))
+        made.append(Rig(disk, CutLoad(tmp_path / "client.log"), tmp_path, module))
         return made[-1]
 
     yield make

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.cuts.bodies import body_of
-from tests.crash.cuts.ledger import Ledger
-from tests.messages import seal_of, write_message
+from tests.crash.cuts.ledger import CutLedger
+from tests.support.messages import seal_of, write_message
 
 READY, LEASED, REMOVED = "ready-one", "leased-one", "removed-one"
 TOKENS = {READY: f"{1:032x}", LEASED: f"{2:032x}", REMOVED: f"{3:032x}"}
@@ -55,7 +55,7 @@ def _write(path: Path, message_id: str) -> None:
 
 
 def _violations(root: Path) -> list[str]:
-    ledger = Ledger()
+    ledger = CutLedger()
     ledger.read(_lines(), certain=True)
     return ledger.violations(root)
 
@@ -97,7 +97,7 @@ def test_harm_is_seen(tree: Path, harm: Callable[[Path], object], violation: str
 def test_message_that_should_not_be_given_out_is_seen(
     token: str | None, asked_in_seconds: float, violation: str
 ) -> None:
-    ledger = Ledger()
+    ledger = CutLedger()
     ledger.read(_lines(), certain=True)
     asked_ns = time.time_ns() + int(asked_in_seconds * 1_000_000_000)
 
@@ -107,7 +107,7 @@ def test_message_that_should_not_be_given_out_is_seen(
 
 
 def test_message_given_out_under_a_lease_is_seen() -> None:
-    ledger = Ledger()
+    ledger = CutLedger()
     ledger.read(_lines(), certain=True)
     later = (VISIBLE + timedelta(seconds=1)).isoformat()
 
@@ -117,7 +117,7 @@ def test_message_given_out_under_a_lease_is_seen() -> None:
 
 
 def test_answer_that_came_after_the_cut_binds_nobody(tree: Path) -> None:
-    ledger = Ledger()
+    ledger = CutLedger()
     ledger.read(_lines(), certain=False)
     shutil.rmtree(tree / "queues" / "orders")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mq.cli import main
+from mq.daemon.cli import main
 from mq.spool.files import Files
 
 if __name__ == "__main__":

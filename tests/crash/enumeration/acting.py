@@ -6,9 +6,9 @@ import random
 import threading
 from collections.abc import Callable
 
-from tests.crash.enumeration.clients import Clients
+from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
-from tests.crash.enumeration.ledger import Message
+from tests.crash.enumeration.ledger import LedgerMessage
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
 
@@ -25,9 +25,9 @@ class Chance(random.Random):
         self.number = number
 
 
-def stock(scene: Scene, chance: Chance, ready: int = 2, leased: int = 0) -> Clients:
+def stock(scene: Scene, chance: Chance, ready: int = 2, leased: int = 0) -> PlayedClients:
     """A server with queues `a` and `a.b`, and some messages in each; they may not have settled."""
-    clients = Clients(scene)
+    clients = PlayedClients(scene)
     clients.run(clients.create("a"), clients.create("a.b"))
     for queue, number in (("a", ready + leased), ("a.b", 1)):
         clients.run(*(clients.publish(queue, chance.choice(SIZES)) for _ in range(number)))
@@ -38,7 +38,7 @@ def stock(scene: Scene, chance: Chance, ready: int = 2, leased: int = 0) -> Clie
     return clients
 
 
-def known_in(scene: Scene, queue: str) -> list[Message]:
+def known_in(scene: Scene, queue: str) -> list[LedgerMessage]:
     """The messages whose ids clients know."""
     return [each for each in scene.ledger.of_queue(queue) if each.message_id is not None]
 
@@ -111,10 +111,10 @@ def apart(action: Callable[[], object]) -> None:
         raise errors[0]
 
 
-def two_servers(scene: Scene, ready: int) -> tuple[Clients, Clients]:
+def two_servers(scene: Scene, ready: int) -> tuple[PlayedClients, PlayedClients]:
     """Two of them; queues `a` and `a.b` are there, and all is durable."""
     clients = stock(scene, Chance(0), ready)
-    others = Clients(scene)
+    others = PlayedClients(scene)
     scene.settle()
     scene.begin()
     return clients, others

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.crash.enumeration.disk import Disk, Said
+from tests.crash.enumeration.disk import RecordedDisk, Said
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.promises import Outcome, Promises, violations
 from tests.crash.enumeration.recorder import Abilities
 from tests.crash.enumeration.restart import Restarts
-from tests.crash.enumeration.states import State, states_of
+from tests.crash.enumeration.states import DiskState, states_of
 
 
 class Violation(NamedTuple):
@@ -20,18 +20,18 @@ class Violation(NamedTuple):
 
     event: int
     what: str
-    state: State | None
+    state: DiskState | None
 
 
 @dataclass
-class Counts:
+class CheckedCounts:
     """How much was enumerated. `states` are those that a cut of a run left, `restart_states` those
     that a cut of a restart added."""
 
     runs: int = 0
     cuts: int = 0
-    states: set[State] = field(default_factory=set)
-    restart_states: set[State] = field(default_factory=set)
+    states: set[DiskState] = field(default_factory=set)
+    restart_states: set[DiskState] = field(default_factory=set)
     checks: int = 0
 
 
@@ -54,15 +54,15 @@ class Checker:
         self._max_receives = max_receives
         self._cut_every = cut_every
         self._depth = depth
-        self._restarted: dict[State, tuple[Outcome | str, list[State]]] = {}
-        self._ends: dict[tuple[State, int], frozenset[Outcome | str]] = {}
-        self._checked: set[tuple[State, Promises]] = set()
+        self._restarted: dict[DiskState, tuple[Outcome | str, list[DiskState]]] = {}
+        self._ends: dict[tuple[DiskState, int], frozenset[Outcome | str]] = {}
+        self._checked: set[tuple[DiskState, Promises]] = set()
         self.clock = self._restarts.clock
 
     def close(self) -> None:
         self._restarts.close()
 
-    def check(self, disk: Disk, since: int, counts: Counts) -> Iterator[Violation]:
+    def check(self, disk: RecordedDisk, since: int, counts: CheckedCounts) -> Iterator[Violation]:
         """Of a recorded run, from event `since` on. Each promise is that of the moment."""
         ledger = Ledger(self._max_receives)
         told = 0
@@ -86,7 +86,9 @@ class Checker:
                 yield from (Violation(number, what, state) for what in found)
         yield from (Violation(told, what, None) for what in ledger.broken)
 
-    def _all_ends(self, state: State, depth: int, counts: Counts) -> frozenset[Outcome | str]:
+    def _all_ends(
+        self, state: DiskState, depth: int, counts: CheckedCounts
+    ) -> frozenset[Outcome | str]:
         """What the restart comes to if nothing cuts it, and if it is cut anywhere, and again."""
         known = self._ends.get((state, depth))
         if known is not None:
@@ -101,7 +103,7 @@ class Checker:
             self._ends[state, depth] = frozenset(ends)
         return self._ends[state, depth]
 
-    def _restart(self, state: State) -> tuple[Outcome | str, list[State]]:
+    def _restart(self, state: DiskState) -> tuple[Outcome | str, list[DiskState]]:
         """How it ends, and what a cut within it leaves."""
         if state not in self._restarted:
             restarted = self._restarts.restart(state)

@@ -20,13 +20,13 @@ from mq.store.lease import Received
 from mq.store.publish import Draft, Published
 from mq.store.store import Store
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS
-from tests.crash.enumeration.ledger import Lease, Ledger, Message
+from tests.crash.enumeration.ledger import GivenLease, Ledger, LedgerMessage
 from tests.crash.enumeration.promises import Got
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
 
 
-class Clients:
+class PlayedClients:
     """Of a server of their own."""
 
     def __init__(self, scene: Scene, files: RecordedFiles | None = None) -> None:
@@ -84,7 +84,7 @@ class Clients:
 
     async def publish(
         self, queue: str, size: int = 10, delay_seconds: float = 0.0, own_id: str | None = None
-    ) -> Message:
+    ) -> LedgerMessage:
         """A large body comes in two pieces. The same own id is sent with the same body."""
         body = f"{own_id} ".encode() if own_id else self.scene.body(size)
         say, delay_ns = self.scene.say, int(delay_seconds * SECOND_NS)
@@ -104,7 +104,7 @@ class Clients:
 
     async def publish_batch(
         self, queue: str, number: int, delay_seconds: float = 0.0, own_id: str | None = None
-    ) -> list[Message]:
+    ) -> list[LedgerMessage]:
         """So many messages, every second one delayed if there is a delay, the first one under its
         own id if there is one."""
         say, name, delay_ns = self.scene.say, QueueName(queue), int(delay_seconds * SECOND_NS)
@@ -160,11 +160,11 @@ class Clients:
             body = os.pread(received.fd, received.length + 1, 0)
             self.store.close_received(received)
         got = Got(queue, received.message_id, body)
-        lease = Lease(received.lease, self.scene.clock.now_ns, received.visible_ns)
+        lease = GivenLease(received.lease, self.scene.clock.now_ns, received.visible_ns)
         say(partial(Ledger.is_received, queue=name, got=got, lease=lease, gone=gone))
         return received
 
-    async def take(self, message: Message, seconds: float, lease: int | None = None) -> None:
+    async def take(self, message: LedgerMessage, seconds: float, lease: int | None = None) -> None:
         """That very message; with a lease, prolong it."""
         say, message_id = self.scene.say, str(message.message_id)
         until_ns = self.scene.clock.now_ns + int(seconds * SECOND_NS)
@@ -183,12 +183,12 @@ class Clients:
             why, is_certain = "412", True
         else:
             self.store.close_received(received)
-            begun = Lease(received.lease, self.scene.clock.now_ns, received.visible_ns)
+            begun = GivenLease(received.lease, self.scene.clock.now_ns, received.visible_ns)
             say(partial(Ledger.is_taken, message_id=message_id, lease=begun))
             return
         say(partial(Ledger.is_not_taken, message_id=message_id, is_certain=is_certain, why=why))
 
-    async def release(self, message: Message, lease: int | None = None) -> None:
+    async def release(self, message: LedgerMessage, lease: int | None = None) -> None:
         """As a client asks for it; with a lease, only under that."""
         message_id = str(message.message_id)
         self.scene.say(partial(Ledger.asks_release, message_id=message_id, is_uncounted=False))

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 
 import pytest
 
-import mq.ready
 import mq.spool.listing
+import mq.store.index
 import mq_mover.mover
 
 SECOND_NS = 1_000_000_000
@@ -47,7 +47,7 @@ _IMPATIENT = {
 """Settings of `mq.config` as the modules see them that import them."""
 
 
-class Clock:
+class StoppedClock:
     """Goes on by a microsecond whenever it is asked."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class _Chance:
 
 
 @contextmanager
-def determined(clock: Clock) -> Iterator[None]:
+def determined(clock: StoppedClock) -> Iterator[None]:
     """Within it time is the clock's and chance repeats itself; no lock is waited for, and without
     file system events everybody lists folders, always."""
     chance = _Chance()
@@ -96,7 +96,7 @@ def determined(clock: Clock) -> Iterator[None]:
             for name, value in _IMPATIENT.items():
                 if hasattr(module, name):
                     patch.setattr(module, name, value)
-        patch.setattr(mq.ready, "Watch", _no_events)
+        patch.setattr(mq.store.index, "Watch", _no_events)
         patch.setattr(mq.spool.listing, "_SAME_TICK_NS", 1 << 62)
         patch.setattr(mq_mover.mover, "Watch", _no_events)
         yield

@@ -123,7 +123,7 @@ class Tree:
         return folder, name
 
 
-class Disk:
+class RecordedDisk:
     """What was done to one folder and all below, by any number of actors."""
 
     def __init__(self, root: Path) -> None:

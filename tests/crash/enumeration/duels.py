@@ -10,7 +10,7 @@ from functools import partial
 
 from mq.errors import StartRefused
 from tests.crash.enumeration.acting import Chance, interleave, two_servers
-from tests.crash.enumeration.clients import Clients
+from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.queue_duels import (
@@ -19,6 +19,7 @@ from tests.crash.enumeration.queue_duels import (
     make_again_while_deleting,
     make_while_deleting,
     seal_while_deleting,
+    take_while_deleting,
 )
 from tests.crash.enumeration.recorder import OLD
 from tests.crash.enumeration.restart import move, reap
@@ -126,7 +127,7 @@ def sweep_while_starting(scene: Scene, step: Chance) -> None:
 
     def start() -> None:
         try:
-            Clients(scene, files)
+            PlayedClients(scene, files)
         except StartRefused as error:
             scene.say(partial(Ledger.breaks, text=f"a server did not start: {error}"))
 
@@ -188,6 +189,8 @@ DUELS = {
         Row("make again while deleting", make_again_while_deleting),
         Row("delete while publishing", delete_while_publishing),
         Row("delete while publishing an own id", partial(delete_while_publishing, own_id="own")),
+        Row("receive while deleting", take_while_deleting),
+        Row("remove while deleting", partial(take_while_deleting, is_removal=True)),
         Row("seal while deleting", seal_while_deleting),
         Row("sweep while publishing a batch", sweep_while_publishing_a_batch),
         Row("publish an own id twice", publish_own_id_twice),
@@ -196,12 +199,12 @@ DUELS = {
 }
 
 
-def _redeliver_and_receive(scene: Scene, others: Clients) -> None:
+def _redeliver_and_receive(scene: Scene, others: PlayedClients) -> None:
     move(scene.root, scene.files())
     others.run(others.receive("a", LONG_SECONDS))
 
 
-def _publish_or_break(scene: Scene, clients: Clients) -> None:
+def _publish_or_break(scene: Scene, clients: PlayedClients) -> None:
     [message] = clients.run(clients.publish("a"))
     if not message.is_published:
         scene.say(partial(Ledger.breaks, text="a publish failed, though nothing had"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.crash.enumeration.acting import SIZES, Chance, known_in, step_in_before, stock
-from tests.crash.enumeration.clients import Clients
+from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.scene import Scene
 
 
@@ -31,11 +31,11 @@ def remove(scene: Scene, chance: Chance) -> None:
 def remove_twice(scene: Scene, chance: Chance) -> None:
     """Two servers remove the same messages, one before the other one's barrier."""
     clients = stock(scene, chance, ready=2, leased=2)
-    others = Clients(scene)
+    others = PlayedClients(scene)
     chosen = chance.sample(known_in(scene, "a"), chance.randint(1, 3))
     first, second = ([chance.choice([None, message.lease]) for message in chosen] for _ in range(2))
 
-    def remove_all(by: Clients, leases: list[int | None]) -> None:
+    def remove_all(by: PlayedClients, leases: list[int | None]) -> None:
         by.run(
             *(
                 by.remove("a", str(message.message_id), lease)
@@ -63,7 +63,7 @@ def reap(scene: Scene, chance: Chance) -> None:
 def make_queue(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=chance.randrange(3)) if chance.random() < 0.7 else None
     if clients is None:
-        clients = Clients(scene)
+        clients = PlayedClients(scene)
     queues = chance.sample(["a", "a.b", "b"], chance.randint(1, 3))
     clients.run(*(clients.create(queue) for queue in queues))
     clients.run(*(clients.publish(queue, chance.choice(SIZES)) for queue in queues[:2]))
@@ -86,8 +86,8 @@ def delete_queue(scene: Scene, chance: Chance) -> None:
 
 def first_start(scene: Scene, chance: Chance) -> None:
     """The folders of a root are being made, by two servers or one."""
-    clients = Clients(scene)
-    others = Clients(scene) if chance.random() < 0.5 else clients
+    clients = PlayedClients(scene)
+    others = PlayedClients(scene) if chance.random() < 0.5 else clients
     clients.run(clients.create("a"), *(clients.publish("a.b") for _ in range(chance.randrange(2))))
     others.run(others.create("a"), others.create("b"))
     others.run(*(others.publish(chance.choice(["a", "b"]), chance.choice(SIZES)) for _ in range(2)))

@@ -6,16 +6,16 @@ The calls arrive at recorded files, which know the site that made them (`sites.p
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
-from mq.barrier import Unsynced
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import Need, Operation, Together
 from mq.lifecycle import FIXED_FOLDERS
-from mq.operation import Operation
-from tests.crash.enumeration.disk import Disk
+from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.recorder import MODERN, Abilities, RecordedFiles
 from tests.crash.enumeration.sites import running_site
 
@@ -42,7 +42,7 @@ class Interference:
     def prepare(self, patch: pytest.MonkeyPatch) -> None:
         """Called before a run; what is patched is whole again after it."""
 
-    def files(self, disk: Disk, abilities: Abilities) -> RecordedFiles:
+    def files(self, disk: RecordedDisk, abilities: Abilities) -> RecordedFiles:
         return RecordedFiles(disk, abilities)
 
     def wrap(self, operation: Operation[Any]) -> Operation[Any]:
@@ -57,26 +57,30 @@ class Interference:
 class WithoutSync(Interference):
     """Takes out the syncs of these sites: `FUNCTION: WHAT`. Without any it only looks."""
 
-    def files(self, disk: Disk, abilities: Abilities) -> RecordedFiles:
+    def files(self, disk: RecordedDisk, abilities: Abilities) -> RecordedFiles:
         return _WithoutSync(disk, abilities, self)
 
     def wrap(self, operation: Operation[Any]) -> Operation[Any]:
         """Of what an operation asks the barrier for."""
-        return _each_yield(operation, partial(self._leave_out, operation))
+        return _each_need(operation, partial(self._leave_out, operation))
 
-    def _leave_out(self, operation: Operation[Any], unsynced: Unsynced) -> Unsynced:
+    def _leave_out(self, operation: Operation[Any], need: Need) -> Need:
+        if isinstance(need, Together):
+            return Together([self.wrap(each) for each in need.operations])
+        if not isinstance(need, Unsynced):
+            return need
         name = _innermost(operation)
-        files = unsynced.files
+        files = need.files
         if files and self.strikes(f"{name}: {A_FILE}"):
             files = ()
         folders = tuple(
-            folder for folder in unsynced.folders if not self.strikes(f"{name}: {_kind_of(folder)}")
+            folder for folder in need.folders if not self.strikes(f"{name}: {_kind_of(folder)}")
         )
         return Unsynced(files, folders)
 
 
 class _WithoutSync(RecordedFiles):
-    def __init__(self, disk: Disk, abilities: Abilities, interference: WithoutSync) -> None:
+    def __init__(self, disk: RecordedDisk, abilities: Abilities, interference: WithoutSync) -> None:
         super().__init__(disk, abilities)
         self._interference = interference
 
@@ -97,12 +101,12 @@ class _WithoutSync(RecordedFiles):
 class WithoutLock(Interference):
     """Takes out the locks of these sites, `FUNCTION: CALL`: they go on as if they had them."""
 
-    def files(self, disk: Disk, abilities: Abilities) -> RecordedFiles:
+    def files(self, disk: RecordedDisk, abilities: Abilities) -> RecordedFiles:
         return _WithoutLock(disk, abilities, self)
 
 
 class _WithoutLock(RecordedFiles):
-    def __init__(self, disk: Disk, abilities: Abilities, interference: WithoutLock) -> None:
+    def __init__(self, disk: RecordedDisk, abilities: Abilities, interference: WithoutLock) -> None:
         super().__init__(disk, abilities)
         self._interference = interference
 
@@ -132,12 +136,12 @@ class Occupied(Interference):
         super().__init__(*sites)
         self.replacing = replacing
 
-    def files(self, disk: Disk, abilities: Abilities) -> RecordedFiles:
+    def files(self, disk: RecordedDisk, abilities: Abilities) -> RecordedFiles:
         return _Occupied(disk, abilities, self)
 
 
 class _Occupied(RecordedFiles):
-    def __init__(self, disk: Disk, abilities: Abilities, interference: Occupied) -> None:
+    def __init__(self, disk: RecordedDisk, abilities: Abilities, interference: Occupied) -> None:
         super().__init__(disk, abilities)
         self._interference = interference
 
@@ -148,7 +152,7 @@ class _Occupied(RecordedFiles):
         if is_struck and self._interference.struck == 1:
             self._put(target_fd, target)
         if is_struck and self._interference.replacing:
-            self._rename_replacing(source_fd, source, target_fd, target)
+            self.replace(source_fd, source, target_fd, target)
         else:
             super().rename(source_fd, source, target_fd, target)
 
@@ -160,20 +164,18 @@ class _Occupied(RecordedFiles):
         files.close(fd)
 
 
-def _each_yield(
-    operation: Operation[Any], change: Callable[[Unsynced], Unsynced]
-) -> Generator[Unsynced, None, Any]:
+def _each_need(operation: Operation[Any], change: Callable[[Need], Need]) -> Operation[Any]:
     """The operation, with everything that it yields changed."""
     try:
-        unsynced = next(operation)
+        need = next(operation)
         while True:
-            changed = change(unsynced)
+            changed = change(need)
             try:
-                yield changed
+                answer = yield changed
             except BaseException as error:
-                unsynced = operation.throw(error)
+                need = operation.throw(error)
             else:
-                unsynced = next(operation)
+                need = operation.send(answer)
     except StopIteration as stop:
         return stop.value
 

@@ -15,7 +15,7 @@ from tests.crash.enumeration.clock import RESTART_NS
 from tests.crash.enumeration.promises import ANY_LEASE, Got, Is, Promise, Promises
 
 
-class Lease(NamedTuple):
+class GivenLease(NamedTuple):
     """What a receiver was told, and not before when."""
 
     number: int
@@ -24,7 +24,7 @@ class Lease(NamedTuple):
 
 
 @dataclass
-class Message:
+class LedgerMessage:
     """What is known of one message. Its lease is over at `hidden_until_ns`."""
 
     body: bytes
@@ -48,7 +48,7 @@ class Ledger:
     """All messages and queues that clients know of."""
 
     max_receives: int = 0
-    messages: dict[bytes, Message] = field(default_factory=dict)
+    messages: dict[bytes, LedgerMessage] = field(default_factory=dict)
     queues: dict[str, Is] = field(default_factory=dict)
     kept: set[bytes] = field(default_factory=set)
     batches: set[frozenset[bytes]] = field(default_factory=set)
@@ -71,10 +71,10 @@ class Ledger:
         return Promises(messages, frozenset(self.queues.items()), frozenset(self.kept), batches)
 
     @staticmethod
-    def _is_untouched(message: Message) -> bool:
+    def _is_untouched(message: LedgerMessage) -> bool:
         return message.exists is Is.MAYBE and not message.removals and not message.is_doubtful
 
-    def _promise(self, message: Message) -> Promise:
+    def _promise(self, message: LedgerMessage) -> Promise:
         exists, hidden, until, lease = (
             message.exists,
             message.hidden,
@@ -93,10 +93,10 @@ class Ledger:
         places = self._places(message)
         return Promise(message.body, message.message_id, places, exists, hidden, until, lease)
 
-    def _receives(self, message: Message) -> int:
+    def _receives(self, message: LedgerMessage) -> int:
         return self.receiving[message.queue] + self.receiving[f"{message.queue}.dead"]
 
-    def _places(self, message: Message) -> frozenset[str]:
+    def _places(self, message: LedgerMessage) -> frozenset[str]:
         """A message that was received `max_receives` times goes to the dead letters."""
         here, dead = message.queue, f"{message.queue}.dead"
         if not self.max_receives or message.count + self._receives(message) < self.max_receives:
@@ -107,10 +107,10 @@ class Ledger:
     def gone(self) -> frozenset[bytes]:
         return frozenset(m.body for m in self.messages.values() if m.exists is Is.NOT)
 
-    def of(self, message_id: str) -> Message:
+    def of(self, message_id: str) -> LedgerMessage:
         return next(m for m in self.messages.values() if m.message_id == message_id)
 
-    def of_queue(self, queue: str) -> list[Message]:
+    def of_queue(self, queue: str) -> list[LedgerMessage]:
         return [message for message in self.messages.values() if message.queue == queue]
 
     # Publishing
@@ -118,7 +118,7 @@ class Ledger:
     def asks_publish(self, queue: str, body: bytes, hidden_until_ns: int = 0) -> None:
         """The same body again is the same message, under its own id."""
         hidden = Is.SURE if hidden_until_ns else Is.NOT
-        message = Message(body, queue, hidden=hidden, hidden_until_ns=hidden_until_ns)
+        message = LedgerMessage(body, queue, hidden=hidden, hidden_until_ns=hidden_until_ns)
         message.is_doubtful = self.deleting[queue] > 0
         self.messages.setdefault(body, message)
 
@@ -138,7 +138,7 @@ class Ledger:
     def asks_receive(self, queue: str) -> None:
         self.receiving[queue] += 1
 
-    def is_received(self, queue: str, got: Got, lease: Lease, gone: frozenset[bytes]) -> None:
+    def is_received(self, queue: str, got: Got, lease: GivenLease, gone: frozenset[bytes]) -> None:
         """`gone` are the bodies of messages that had been removed when that was asked."""
         self.receiving[queue] -= 1
         message = self.messages.get(got.body)
@@ -172,7 +172,7 @@ class Ledger:
         message.takings += 1
         message.asked_until_ns = until_ns
 
-    def is_taken(self, message_id: str, lease: Lease) -> None:
+    def is_taken(self, message_id: str, lease: GivenLease) -> None:
         message = self.of(message_id)
         message.takings -= 1
         message.count += lease.number != message.lease

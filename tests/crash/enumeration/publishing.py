@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.crash.enumeration.acting import LARGE, SIZES, Chance, lease_seconds, step_in, stock
-from tests.crash.enumeration.clients import Clients
+from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.scene import Scene, seal_of
@@ -65,7 +65,7 @@ def deliver_batches(scene: Scene, chance: Chance) -> None:
 def publish_own_ids(scene: Scene, chance: Chance) -> None:
     """Twice through one server, through another one, and in the middle of the first."""
     clients = stock(scene, chance, ready=chance.randrange(2))
-    others = Clients(scene)
+    others = PlayedClients(scene)
     own = [f"own-{number}" for number in range(chance.randint(1, 2))]
     if chance.random() < 0.5:
         # As a publisher leaves it who is killed before the barrier.

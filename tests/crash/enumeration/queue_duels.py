@@ -8,13 +8,21 @@ from dataclasses import replace
 from functools import partial
 
 from mq.errors import QueueNotFound
-from mq.names import MessageId, QueueName
+from mq.names import MessageId, Position, QueueName
 from mq.spool.queues import begin_deletion
 from mq.store.batch import Batch, Entry, seal_batch
 from mq.store.own_id import publish_own
 from mq.store.publish import Draft, publish
-from tests.crash.enumeration.acting import Chance, Paused, apart, interleave, step_in, two_servers
-from tests.crash.enumeration.clients import Clients
+from tests.crash.enumeration.acting import (
+    Chance,
+    Paused,
+    apart,
+    interleave,
+    known_in,
+    step_in,
+    two_servers,
+)
+from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.scene import Scene, seal_of
 
@@ -110,6 +118,29 @@ def delete_while_publishing(scene: Scene, step: Chance, own_id: str | None = Non
         scene.say(partial(Ledger.breaks, text="a queue made again saw an old message"))
 
 
+def take_while_deleting(scene: Scene, step: Chance, is_removal: bool = False) -> None:
+    """A message is received, or removed, while its queue is deleted and made again."""
+    clients, others = two_servers(scene, ready=1)
+    [message] = known_in(scene, "a")
+
+    def delete_and_make_again() -> None:
+        others.run(others.delete("a"))
+        others.run(others.create("a"))
+
+    interleave(
+        scene,
+        step,
+        clients.files,
+        lambda: clients.run(
+            clients.remove("a", str(message.message_id)) if is_removal else clients.receive("a")
+        ),
+        delete_and_make_again,
+    )
+    others.server.sweep()
+    if not scene.is_over and any(scene.root.glob("*/a:[!.]*")):
+        scene.say(partial(Ledger.breaks, text="a queue made again knows an old message"))
+
+
 def seal_while_deleting(scene: Scene, step: Chance) -> None:
     """A batch is sealed, and its publisher killed, while its queue is being deleted; that it looked
     for the queue was before."""
@@ -117,7 +148,10 @@ def seal_while_deleting(scene: Scene, step: Chance) -> None:
     body = scene.body(10)
     scene.say(partial(Ledger.asks_publish, queue="a", body=body))
     batch = Batch(others.server.work, QueueName("a"))
-    batch.fill([Entry(1, Draft(len(body), zlib.crc32(body), None, body))], [MessageId("filled")])
+    batch.fill(
+        [Entry(1, Draft(len(body), zlib.crc32(body), None, body))],
+        [Position(MessageId("filled"), 0)],
+    )
 
     sealing = Paused(others.files, "rename", lambda: _seal_and_die(others, batch))
     delete = partial(clients.run, clients.delete("a"))
@@ -131,15 +165,15 @@ def seal_while_deleting(scene: Scene, step: Chance) -> None:
         scene.say(partial(Ledger.breaks, text="a queue made again saw an old batch"))
 
 
-def _seal_and_die(others: Clients, batch: Batch) -> None:
+def _seal_and_die(others: PlayedClients, batch: Batch) -> None:
     work = others.server.work
-    work.begin_batch()
+    work.begin_round()
     with suppress(QueueNotFound):
         next(seal_batch(work, batch))
     work.end_calls()
 
 
-def _publish_and_die(scene: Scene, clients: Clients, own_id: str | None) -> None:
+def _publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None) -> None:
     """Up to the barrier; the kernel then closes what was open."""
     body, queue, work = scene.body(10), QueueName("a"), clients.server.work
     scene.say(partial(Ledger.asks_publish, queue=queue, body=body))
@@ -148,7 +182,7 @@ def _publish_and_die(scene: Scene, clients: Clients, own_id: str | None) -> None
         operation = publish(work, queue, draft)
     else:
         operation = publish_own(work, queue, replace(draft, message_id=MessageId(own_id)))
-    work.begin_batch()
+    work.begin_round()
     with suppress(QueueNotFound):
         next(operation)
     work.end_calls()

@@ -14,8 +14,8 @@ from mq.spool.files import Files
 from tests.crash.enumeration.disk import (
     ROOT,
     Attributed,
-    Disk,
     Named,
+    RecordedDisk,
     Renamed,
     Stamped,
     Synced,
@@ -42,7 +42,7 @@ class RecordedFiles(Files):
     """Files on a disk whose power may be cut. `before` is called before each call that changes,
     syncs or locks, with its name; another actor may step in there."""
 
-    def __init__(self, disk: Disk, abilities: Abilities = MODERN) -> None:
+    def __init__(self, disk: RecordedDisk, abilities: Abilities = MODERN) -> None:
         super().__init__()
         self.disk = disk
         self.abilities = abilities
@@ -50,7 +50,7 @@ class RecordedFiles(Files):
         self.calls: list[str] = []
         self.failing_syncs = 0
         self.renames_without_replacing = abilities.renames_without_replacing
-        self._has_unnamed_files = abilities.unnamed_files
+        self.has_unnamed_files = abilities.unnamed_files
         self._opened_after: dict[int, int] = {}
 
     def _step(self, call: str) -> None:
@@ -81,9 +81,9 @@ class RecordedFiles(Files):
             inode = tree.names[tree.resolve(self._folder(source_fd), source)]
             self.disk.note(Named(*tree.resolve(self._folder(target_fd), target), inode))
 
-    def _rename_replacing(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+    def replace(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         with self.disk.lock:
-            super()._rename_replacing(source_fd, source, target_fd, target)
+            super().replace(source_fd, source, target_fd, target)
             self._note_rename(source_fd, source, target_fd, target)
 
     def unlink(self, folder_fd: int, name: str) -> None:

@@ -12,23 +12,23 @@ from typing import NamedTuple
 
 from structlog.testing import capture_logs
 
-from mq.commit import MemoryCommitter
+from mq.commit.memory import MemoryCommitter
 from mq.config import MoverConfig, ReaperConfig
 from mq.errors import MQError
 from mq.lifecycle import FIXED_FOLDERS
 from mq.names import QueueName, is_queue_name
 from mq.spool.files import Files
 from mq.spool.folders import DELETING_SUFFIX
-from mq.spool.message import SEAL_ATTRIBUTE, Seal
+from mq.spool.seal import SEAL_ATTRIBUTE, Seal
 from mq.store.store import Store
 from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper
-from tests.crash.enumeration.clock import LATER_NS, RESTART_NS, Clock
-from tests.crash.enumeration.disk import Disk
+from tests.crash.enumeration.clock import LATER_NS, RESTART_NS, StoppedClock
+from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.promises import Got, Outcome
 from tests.crash.enumeration.recorder import Abilities, RecordedFiles
-from tests.crash.enumeration.server import InlineExecutor, Opened
-from tests.crash.enumeration.states import State, last_state_of
+from tests.crash.enumeration.server import InlineExecutor, OpenedServer
+from tests.crash.enumeration.states import DiskState, last_state_of
 
 QUEUES = tuple(map(QueueName, ("a", "a.b", "b")))
 """The queues of all runs; after a restart those that are missing are made again."""
@@ -42,12 +42,12 @@ class Restarted(NamedTuple):
     """`disk` has what the restart itself did; `outcome` is None if it could not be started, for
     the reason in `refusal`."""
 
-    disk: Disk
+    disk: RecordedDisk
     outcome: Outcome | None
     refusal: str = ""
 
 
-def lay_out(state: State, root: Path) -> Disk:
+def lay_out(state: DiskState, root: Path) -> RecordedDisk:
     """The state as files and folders, durable."""
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(mode=0o700)
@@ -64,7 +64,7 @@ def lay_out(state: State, root: Path) -> Disk:
         os.close(fd)
         for other in file.paths[1:]:
             os.link(path, root / other)
-    return Disk(root)
+    return RecordedDisk(root)
 
 
 def move(root: Path, files: Files, max_receives: int = 0, source: str = "delay") -> None:
@@ -89,14 +89,14 @@ class Restarts:
         # Its own probes would have a hidden name for an instant, in each state another one.
         self._abilities = abilities._replace(unnamed_files=True)
         self._max_receives = max_receives
-        self._drained: dict[State, Outcome] = {}
+        self._drained: dict[DiskState, Outcome] = {}
         self._runner = asyncio.Runner()
-        self.clock = Clock()
+        self.clock = StoppedClock()
 
     def close(self) -> None:
         self._runner.close()
 
-    def restart(self, state: State) -> Restarted:
+    def restart(self, state: DiskState) -> Restarted:
         """What a cut within the restart leaves is a state of the disk that is returned."""
         disk = lay_out(state, self._root)
         self.clock.now_ns = RESTART_NS
@@ -118,15 +118,16 @@ class Restarts:
         disk.events = done
         return Restarted(disk, self._drained[end])
 
-    def _start(self, files: RecordedFiles) -> Opened:
-        return Opened(self._root, files, self.clock, max_receives=self._max_receives)
+    def _start(self, files: RecordedFiles) -> OpenedServer:
+        return OpenedServer(self._root, files, self.clock, max_receives=self._max_receives)
 
     def _move(self, files: RecordedFiles) -> None:
         move(self._root, files, self._max_receives)
 
-    async def _drain(self, opened: Opened, files: RecordedFiles, end: State) -> Outcome:
-        committer = MemoryCommitter(opened.work.begin_batch, opened.work.end_calls)
-        store = Store(opened.work, committer, InlineExecutor())
+    async def _drain(self, opened: OpenedServer, files: RecordedFiles, end: DiskState) -> Outcome:
+        workers = InlineExecutor()
+        committer = MemoryCommitter(opened.work.begin_round, opened.work.end_calls, workers)
+        store = Store(opened.work, committer, workers)
         queues = frozenset(os.listdir(self._root / "queues"))
         for queue in QUEUES:
             assert await store.create_queue(queue) is (queue not in queues), queue
@@ -157,11 +158,11 @@ class Restarts:
                     yield Got(queue, received.message_id, body)
 
 
-def _has_tree(state: State) -> bool:
+def _has_tree(state: DiskState) -> bool:
     return {*FIXED_FOLDERS} <= {*state.folders}
 
 
-def _hidden_in(end: State) -> Iterator[tuple[str, int, int]]:
+def _hidden_in(end: DiskState) -> Iterator[tuple[str, int, int]]:
     """Id, lease and due time of each message in `delay`."""
     for file in end.files:
         for path in file.paths:
@@ -171,7 +172,7 @@ def _hidden_in(end: State) -> Iterator[tuple[str, int, int]]:
                 yield path.rpartition(":")[2], due if seal is None else seal.lease, due
 
 
-def _left_over_in(end: State) -> Iterator[str]:
+def _left_over_in(end: DiskState) -> Iterator[str]:
     """What a restart must not leave: files in `new`, and deletions that are not finished. A
     message stays in `new` if there is no queue for it, or another message of its name there."""
     names = {*end.folders, *(path for file in end.files for path in file.paths)}

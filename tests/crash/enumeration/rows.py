@@ -18,6 +18,7 @@ from tests.crash.enumeration.ending import (
     remove,
     remove_twice,
 )
+from tests.crash.enumeration.interplay import failing_sync, mixed, two_servers
 from tests.crash.enumeration.leasing import (
     by_id,
     dead_letter,
@@ -39,7 +40,6 @@ from tests.crash.enumeration.publishing import (
 )
 from tests.crash.enumeration.recorder import MODERN, OLD, PLAIN, Abilities
 from tests.crash.enumeration.scene import Scene
-from tests.crash.enumeration.together import failing_sync, mixed, two_servers
 
 Play = Callable[[Scene, Chance], None]
 

@@ -12,13 +12,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.crash.enumeration.acting import Chance
-from tests.crash.enumeration.check import Checker, Counts, Violation
-from tests.crash.enumeration.clock import Clock, determined
+from tests.crash.enumeration.check import CheckedCounts, Checker, Violation
+from tests.crash.enumeration.clock import StoppedClock, determined
 from tests.crash.enumeration.disk import Said
 from tests.crash.enumeration.interference import Interference
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene
-from tests.crash.enumeration.states import State
+from tests.crash.enumeration.states import DiskState
 
 MOST_RUNS = 2_000
 SHOWN_EVENTS = 40
@@ -41,7 +41,7 @@ class Enumerated(NamedTuple):
     """What came of a row."""
 
     row: str
-    counts: Counts
+    counts: CheckedCounts
     violations: list[str]
 
     def line(self) -> str:
@@ -60,7 +60,7 @@ HEAD = (
 
 def enumerate_row(folder: Path, row: Row, effort: Effort) -> Enumerated:
     """Run a row until it has left that many states; each is restarted and checked."""
-    counts, found = Counts(), []
+    counts, found = CheckedCounts(), []
     checker = Checker(
         folder / "state", row.abilities, row.max_receives, effort.cut_every, effort.depth
     )
@@ -78,7 +78,7 @@ def enumerate_row(folder: Path, row: Row, effort: Effort) -> Enumerated:
 def play(root: Path, row: Row, number: int, interference: Interference | None = None) -> Scene:
     """The scene when all is done and all servers are closed. Run `number` is always the same."""
     shutil.rmtree(root, ignore_errors=True)
-    clock, interference = Clock(), interference or Interference()
+    clock, interference = StoppedClock(), interference or Interference()
     with determined(clock), capture_logs(), pytest.MonkeyPatch.context() as patch:
         interference.prepare(patch)
         scene = Scene(root, clock, row.abilities, row.max_receives, interference)
@@ -106,7 +106,7 @@ def _shown(fact: Callable[..., None]) -> str:
     return f"{function.__name__} {getattr(fact, 'keywords', {})}"
 
 
-def _lines_of(state: State) -> Iterator[str]:
+def _lines_of(state: DiskState) -> Iterator[str]:
     yield " ".join(state.folders)
     for file in state.files:
         yield f"{' = '.join(file.paths)}: {len(file.data)} bytes, {file.data[:16]!r}"

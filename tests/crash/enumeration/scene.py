@@ -7,14 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from mq.spool.message import SEAL_ATTRIBUTE, Seal
-from tests.crash.enumeration.clock import SECOND_NS, Clock
-from tests.crash.enumeration.disk import Disk
+from mq.spool.seal import SEAL_ATTRIBUTE, Seal
+from tests.crash.enumeration.clock import SECOND_NS, StoppedClock
+from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.interference import Interference
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.recorder import MODERN, Abilities, RecordedFiles
 from tests.crash.enumeration.restart import move, reap
-from tests.crash.enumeration.server import Server
+from tests.crash.enumeration.server import PlayedServer
 
 
 class Scene:
@@ -23,7 +23,7 @@ class Scene:
     def __init__(
         self,
         root: Path,
-        clock: Clock,
+        clock: StoppedClock,
         abilities: Abilities = MODERN,
         max_receives: int = 0,
         interference: Interference | None = None,
@@ -31,22 +31,22 @@ class Scene:
         root.mkdir(mode=0o700, parents=True)
         self.root = root
         self.clock = clock
-        self.disk = Disk(root)
+        self.disk = RecordedDisk(root)
         self.max_receives = max_receives
         self.ledger = Ledger(max_receives)
         self.since = 0
         self.is_over = False
         self._abilities = abilities
         self._interference = interference or Interference()
-        self._servers: list[Server] = []
+        self._servers: list[PlayedServer] = []
         self._bodies = 0
 
     def files(self) -> RecordedFiles:
         return self._interference.files(self.disk, self._abilities)
 
-    def open_server(self, files: RecordedFiles) -> Server:
+    def open_server(self, files: RecordedFiles) -> PlayedServer:
         """It is closed with the scene."""
-        server = Server(self.root, files, self.clock, max_receives=self.max_receives)
+        server = PlayedServer(self.root, files, self.clock, max_receives=self.max_receives)
         server.committer.wrap = self._interference.wrap
         self._servers.append(server)
         return server

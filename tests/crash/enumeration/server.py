@@ -1,4 +1,4 @@
-"""A store as a server runs it, on recorded files, whose batches are the same in every run."""
+"""A store as a server runs it, on recorded files, whose rounds are the same in every run."""
 
 from __future__ import annotations
 
@@ -8,36 +8,42 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mq.barrier import SyncBarrier
-from mq.commit import GroupCommitter
+from mq.commit.barrier import SyncBarrier
+from mq.commit.group import GroupCommitter
+from mq.commit.operation import Operation, Submitted
 from mq.config import ServerConfig
-from mq.operation import Operation
 from mq.spool.files import Files
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
+from mq.store.context import Workspace
+from mq.store.maintenance import catch_up
 from mq.store.store import Store
-from mq.store.upkeep import catch_up
-from mq.store.workspace import Workspace
-from tests.crash.enumeration.clock import Clock
+from tests.crash.enumeration.clock import StoppedClock
 
 T = TypeVar("T")
 
 _HOPS = 8
-"""Turns of the event loop in which others may join a batch, and hear of the one before."""
+"""Turns of the event loop in which others may join a round, and hear of the one before."""
 
 
 class SteppedCommitter(GroupCommitter):
-    """The committer without its thread: a batch runs on the event loop when all who were woken by
+    """The committer without its thread: a round runs on the event loop when all who were woken by
     the one before have had their turn."""
 
     def _start(self) -> None:
-        self._again: list[Any] = []
         self._is_scheduled = False
         self.wrap: Callable[[Operation[Any]], Operation[Any]] = lambda operation: operation
 
     async def run(self, operation: Operation[T], abandoned: Callable[[T], None] | None = None) -> T:
-        self._schedule()
         return await super().run(self.wrap(operation), abandoned)
+
+    def submit(self, submitted: Submitted) -> None:
+        self._schedule()
+        super().submit(submitted)
+
+    def _come_back(self, submitted: Submitted) -> None:
+        super()._come_back(submitted)
+        self._schedule()
 
     async def close(self) -> None:
         self._stopping.set()
@@ -53,11 +59,11 @@ class SteppedCommitter(GroupCommitter):
             self._loop.call_soon(self._hop, left - 1)
             return
         self._is_scheduled = False
-        if self._again or not self._pending.empty():
-            batch = self._take(self._again)
-            assert batch is not None
-            self._again = self._run_batch(batch)
-        if self._again:
+        if self._unsynced or not self._pending.empty():
+            taken = self._take()
+            assert taken is not None
+            self._run_round(taken)
+        if self._unsynced or self._turn or not self._pending.empty():
             self._schedule()
 
 
@@ -73,10 +79,10 @@ class InlineExecutor(Executor):
         return future
 
 
-class Opened:
+class OpenedServer:
     """A root opened and swept by a server, ready for its first request. Raises what that raises."""
 
-    def __init__(self, root: Path, files: Files, clock: Clock, **settings: Any) -> None:
+    def __init__(self, root: Path, files: Files, clock: StoppedClock, **settings: Any) -> None:
         spool, file_system = open_root(root, 0o700, files)
         config = ServerConfig(root=root, min_free_bytes=0, **settings)
         granularity_ns = file_system.stamp_granularity_ns
@@ -89,20 +95,21 @@ class Opened:
         self.work.spool.close()
 
 
-class Server(Opened):
+class PlayedServer(OpenedServer):
     """Takes requests."""
 
-    def __init__(self, root: Path, files: Files, clock: Clock, **settings: Any) -> None:
+    def __init__(self, root: Path, files: Files, clock: StoppedClock, **settings: Any) -> None:
         super().__init__(root, files, clock, **settings)
         self._runner = asyncio.Runner()
         self.store, self.committer = self._runner.run(self._open())
 
     async def _open(self) -> tuple[Store, SteppedCommitter]:
         work = self.work
+        workers = InlineExecutor()
         committer = SteppedCommitter(
-            SyncBarrier(work.spool), work.begin_batch, work.end_calls, self._recover
+            SyncBarrier(work.spool), work.begin_round, work.end_calls, self._recover, workers
         )
-        return Store(work, committer, InlineExecutor()), committer
+        return Store(work, committer, workers), committer
 
     def _recover(self) -> None:
         self.work.spool.reopen()

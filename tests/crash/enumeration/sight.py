@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from tests.crash.enumeration.check import Checker, Counts
+from tests.crash.enumeration.check import CheckedCounts, Checker
 from tests.crash.enumeration.clock import determined
 from tests.crash.enumeration.interference import Interference
 from tests.crash.enumeration.recorder import Abilities
@@ -56,7 +56,7 @@ class Sight:
         scene = self.play(run, interference)
         checker = self._checker_for(run[0])
         with determined(checker.clock):
-            for violation in checker.check(scene.disk, scene.since, Counts()):
+            for violation in checker.check(scene.disk, scene.since, CheckedCounts()):
                 return f"{run[0].name}, run {run[1]}: {violation.what}"
         return None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from enum import Enum
 from types import FrameType
 
-from tests.tidy.sources import PACKAGES, module_name, package_files, parse
+from tests.support.sources import PACKAGES, module_name, package_files, parse
 
 
 class Kind(Enum):
@@ -21,10 +21,10 @@ class Kind(Enum):
     SYNC = frozenset({"sync", "sync_file_system", "make_durable", "Unsynced"})
     LOCK = frozenset(
         {"lock", "lock_shared", "lock_byte", "locked_folder"}
-        | {"hold", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
+        | {"hold", "hold_in", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
     )
     MOVE = frozenset(
-        {"rename", "link", "move", "move_aside", "rename_in_remove", "rename_folder"}
+        {"rename", "link", "move", "move_aside", "rename_within"}
         | {"set_aside", "seal_set", "give_up_set", "_set_aside"}
     )
 
@@ -32,18 +32,23 @@ class Kind(Enum):
 PASSED_OVER = frozenset({
     "mq.spool.folders.Spool.move",
     "mq.spool.folders.Spool.move_aside",
-    "mq.spool.folders.Spool.rename_folder",
-    "mq.spool.folders.Spool.rename_in_remove",
+    "mq.spool.folders.Spool.link",
+    "mq.spool.folders.Spool.rename_within",
     "mq.spool.message._lock_and_check",
     "mq.spool.message.hold",
+    "mq.spool.message.hold_in",
     "mq.spool.message.set_aside",
+    "mq.spool.moves.Moves.rename",
+    "mq.spool.open_queues.OpenQueues.hold",
     "mq.spool.sets.give_up_set",
     "mq.spool.sets.hold_set",
     "mq.spool.sets.make_set",
     "mq.spool.sets.seal_set",
+    "mq.spool.spark.settle.set_aside",
     "mq.spool.sweep.Sweeper._hold",
+    "mq.store.indexing.find_space",
     "mq.store.own_id.lock_ids",
-    "mq.store.workspace.Workspace.hold_queue",
+    "mq.store.context.Workspace.hold_queue",
 })  # fmt: skip
 """What they do they do for their caller."""
 

@@ -20,8 +20,8 @@ from tests.crash.enumeration.disk import (
     ROOT,
     Attributed,
     Change,
-    Disk,
     Named,
+    RecordedDisk,
     Renamed,
     Said,
     Stamped,
@@ -40,7 +40,7 @@ _UPLOAD = re.compile(r"^\.[0-9a-f]{16}$")
 _PROBE = ".probe-"
 
 
-class File(NamedTuple):
+class FileState(NamedTuple):
     """All names of one file, and what is in it. `mtime_ns` is None if nobody stamped it."""
 
     paths: tuple[str, ...]
@@ -49,21 +49,21 @@ class File(NamedTuple):
     mtime_ns: int | None
 
 
-class State(NamedTuple):
+class DiskState(NamedTuple):
     """A folder with all below it: equal states are the same to whoever starts on them."""
 
     folders: tuple[str, ...]
-    files: tuple[File, ...]
+    files: tuple[FileState, ...]
 
 
-class Cut(NamedTuple):
+class CutState(NamedTuple):
     """A state that a power cut after `events` events can leave."""
 
     events: int
-    state: State
+    state: DiskState
 
 
-def states_of(disk: Disk, since: int = 0) -> Iterator[Cut]:
+def states_of(disk: RecordedDisk, since: int = 0) -> Iterator[CutState]:
     """Every state that a cut at or after event `since` can leave. A state is named again for a
     later cut only if a client was told something in between."""
     seen: set[tuple[int, tuple[bytes, ...]]] = set()
@@ -71,14 +71,14 @@ def states_of(disk: Disk, since: int = 0) -> Iterator[Cut]:
     for number, event in enumerate([*disk.events, None]):
         if number >= since:
             for state in medium.states(seen):
-                yield Cut(number, state)
+                yield CutState(number, state)
         if event is not None:
             medium.take(event)
             if isinstance(event, Said):
                 seen.clear()
 
 
-def last_state_of(disk: Disk) -> State:
+def last_state_of(disk: RecordedDisk) -> DiskState:
     """With everything durable."""
     contents = disk.contents()
     return snapshot(disk.tree, contents)
@@ -87,14 +87,14 @@ def last_state_of(disk: Disk) -> State:
 class _Medium:
     """What is durable and what is not, after some events."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: RecordedDisk) -> None:
         self._log: list[Change] = []
         self._trees = [disk.first_tree]
         self._durable_trees = 0
         self._durable = dict(disk.first_contents)
         self._written = dict(disk.first_contents)
         self._spoiled: set[int] = set()
-        self._made: dict[tuple[int, tuple[bytes, ...]], State] = {}
+        self._made: dict[tuple[int, tuple[bytes, ...]], DiskState] = {}
 
     def take(self, event: object) -> None:
         if isinstance(event, CHANGES):
@@ -125,7 +125,7 @@ class _Medium:
     def _unsynced(self) -> set[int]:
         return {i for i, data in self._written.items() if self._durable.get(i) != data}
 
-    def states(self, seen: set[tuple[int, tuple[bytes, ...]]]) -> Iterator[State]:
+    def states(self, seen: set[tuple[int, tuple[bytes, ...]]]) -> Iterator[DiskState]:
         unsynced = self._unsynced()
         for number in range(self._durable_trees, len(self._trees)):
             tree = self._trees[number]
@@ -173,7 +173,7 @@ def _torn(durable: bytes, written: bytes) -> list[bytes]:
     return list(dict.fromkeys([written, durable, half, durable + bytes(rest)]))
 
 
-def snapshot(tree: Tree, contents: dict[int, bytes]) -> State:
+def snapshot(tree: Tree, contents: dict[int, bytes]) -> DiskState:
     """The tree as paths. Probes of a starting server are empty and hidden, and left out; what has a
     random name gets a number: the folder of a deleted queue, an upload that has no name yet."""
     inside: dict[int, list[tuple[str, int]]] = {}
@@ -196,7 +196,7 @@ def snapshot(tree: Tree, contents: dict[int, bytes]) -> State:
     for (inode, attribute), value in tree.attributes.items():
         attributes.setdefault(inode, []).append((attribute, value))
     files = (
-        File(
+        FileState(
             tuple(sorted(names)),
             contents.get(inode, b""),
             tuple(sorted(attributes.get(inode, ()))),
@@ -204,7 +204,7 @@ def snapshot(tree: Tree, contents: dict[int, bytes]) -> State:
         )
         for inode, names in paths.items()
     )
-    return State(tuple(sorted(folders)), tuple(sorted(files)))
+    return DiskState(tuple(sorted(folders)), tuple(sorted(files)))
 
 
 def _without_chance(name: str, number: int) -> str:

@@ -7,14 +7,14 @@ from collections import defaultdict
 from pathlib import Path
 
 from mq.lifecycle import Folder
-from mq.spool.message import SEAL_ATTRIBUTE, Seal
-from tests.messages import seal_of
+from mq.spool.seal import SEAL_ATTRIBUTE, Seal
+from tests.support.messages import seal_of
 
 HOMES = (Folder.NEW, Folder.QUEUES, Folder.DELAY)
 """Where a message is that may still be delivered."""
 
 
-class Ledger:
+class FaultLedger:
     """Bodies and ids as a client knows them. Each note says under which fault it was made."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from tests.crash.faults.service import Request, Service
+from tests.crash.faults.service import Service, ServiceRequest
 
 LARGE_BYTES = 200_000
 """Streamed by a worker, in one chunk or two."""
@@ -22,7 +22,7 @@ class Operation(NamedTuple):
     """`before` makes what `request` is about. `answers` are those of a run without a fault."""
 
     before: Before
-    request: Request
+    request: ServiceRequest
     answers: frozenset[int]
 
 
@@ -49,7 +49,7 @@ async def leased(service: Service) -> dict[str, str]:
 
 async def removed(service: Service) -> dict[str, str]:
     known = await leased(service)
-    await service.send(Request("DELETE", "/orders/messages/{id}").about(**known))
+    await service.send(ServiceRequest("DELETE", "/orders/messages/{id}").about(**known))
     return known
 
 
@@ -62,7 +62,7 @@ async def several(service: Service) -> dict[str, str]:
 
 
 async def delayed(service: Service) -> dict[str, str]:
-    request = Request("POST", f"{_MESSAGES}?delay=3600", os.urandom(20))
+    request = ServiceRequest("POST", f"{_MESSAGES}?delay=3600", os.urandom(20))
     return {"id": (await service.send(request)).message_id}
 
 
@@ -70,14 +70,14 @@ async def owned(service: Service) -> dict[str, str]:
     """A message whose id its producer chose."""
     message_id = f"own-{os.urandom(8).hex()}"
     headers = {"X-Message-Id": message_id}
-    await service.send(Request("POST", _MESSAGES, _SMALL_BODY, headers))
+    await service.send(ServiceRequest("POST", _MESSAGES, _SMALL_BODY, headers))
     return {"id": message_id}
 
 
 async def full_queue(service: Service) -> dict[str, str]:
     """A queue with a message in each state."""
     name = f"full-{os.urandom(8).hex()}"
-    assert (await service.send(Request("PUT", f"/{name}"))).status == 201
+    assert (await service.send(ServiceRequest("PUT", f"/{name}"))).status == 201
     for _ in range(2):
         await service.publish(os.urandom(20), name)
     await service.receive(name)
@@ -88,23 +88,23 @@ async def queue_of_others(service: Service) -> dict[str, str]:
     """A queue with messages whose ids tell no time, and which came long ago: nothing makes the
     server list the folder again."""
     name = f"others-{os.urandom(8).hex()}"
-    assert (await service.send(Request("PUT", f"/{name}"))).status == 201
+    assert (await service.send(ServiceRequest("PUT", f"/{name}"))).status == 201
     for number in range(2):
         headers = {"X-Message-Id": f"{name}-{number}"}
-        await service.send(Request("POST", f"/{name}/messages", os.urandom(20), headers))
+        await service.send(ServiceRequest("POST", f"/{name}/messages", os.urandom(20), headers))
     os.utime(service.root / "queues" / name, (0, 0))
     return {"queue": name}
 
 
 async def _empty(service: Service) -> None:
-    while (await service.send(Request("GET", "/orders/messages"))).status == 200:
+    while (await service.send(ServiceRequest("GET", "/orders/messages"))).status == 200:
         pass
 
 
 def _operation(before: Before, method: str, target: str, body: bytes = b"", *answers: int,
                **headers: str) -> Operation:  # fmt: skip
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Operation(before, Request(method, target, body, named), frozenset(answers))
+    return Operation(before, ServiceRequest(method, target, body, named), frozenset(answers))
 
 
 def _batch(length: int) -> bytes:

@@ -7,7 +7,7 @@ import json
 import os
 from base64 import b64decode
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs
@@ -16,12 +16,11 @@ from aiohttp import web
 
 from mq.config import ServerConfig
 from mq.spool.files import Files
-from mq.store.upkeep import open_store
-from mq.web.api import make_api
-from mq.web.connection import HttpServer
-from tests.crash.faults.ledger import Ledger
-from tests.crash.load import Answer, client_at
-from tests.messages import names_in
+from mq.store.maintenance import open_store
+from mq.web.quick import make_http
+from tests.crash.faults.ledger import FaultLedger
+from tests.crash.load import LoadAnswer, client_at
+from tests.support.messages import names_in
 
 RELIEF_SECONDS = 5.0
 """How soon after relief everything is served again."""
@@ -29,7 +28,7 @@ RELIEF_SECONDS = 5.0
 _LONG_SECONDS = 1000.0
 
 
-class Request(NamedTuple):
+class ServiceRequest(NamedTuple):
     """What goes over the wire; `{id}`, `{lease}` and so on stand for what was made before it."""
 
     method: str
@@ -37,7 +36,7 @@ class Request(NamedTuple):
     body: bytes = b""
     headers: dict[str, str] = {}  # noqa: RUF012 - never changed
 
-    def about(self, **known: str) -> Request:
+    def about(self, **known: str) -> ServiceRequest:
         headers = {name: value.format(**known) for name, value in self.headers.items()}
         body = self.body.replace(b"{fresh}", known.get("fresh", "").encode())
         return self._replace(target=self.target.format(**known), body=body, headers=headers)
@@ -48,10 +47,10 @@ class Service:
 
     def __init__(self, root: Path, port: int) -> None:
         self.root = root
-        self.ledger = Ledger()
+        self.ledger = FaultLedger()
         self._port = port
 
-    async def send(self, request: Request, note: str = "without a fault") -> Answer:
+    async def send(self, request: ServiceRequest, note: str = "without a fault") -> LoadAnswer:
         """Ask on a new connection; what is answered goes to the ledger. Raises ServerGone."""
         self._note_request(request)
         async with client_at(self._port) as client:
@@ -61,7 +60,7 @@ class Service:
         self._note_answer(request, answer, note)
         return answer
 
-    def _note_request(self, request: Request) -> None:
+    def _note_request(self, request: ServiceRequest) -> None:
         if request.method == "POST":
             self.ledger.sent.update(_bodies(request))
             self.ledger.batches.append(frozenset(_bodies(request)))
@@ -70,7 +69,7 @@ class Service:
         elif request.target.endswith("&visibility=0"):
             self.ledger.leased.discard(_id_in(request))
 
-    def _note_answer(self, request: Request, answer: Answer, note: str) -> None:
+    def _note_answer(self, request: ServiceRequest, answer: LoadAnswer, note: str) -> None:
         ledger = self.ledger
         if request.method == "POST" and answer.status in (200, 201):
             ids = [line["id"] for line in _lines(answer)] or [answer.message_id]
@@ -93,18 +92,18 @@ class Service:
         assert is_by_id or message_id not in ledger.leased
         ledger.leased.add(message_id)
 
-    def _removed_by(self, request: Request) -> set[str]:
+    def _removed_by(self, request: ServiceRequest) -> set[str]:
         """The messages that a DELETE removes: those it names, or all of a queue."""
         _, queue, *rest = request.target.split("/")
         return set(rest[-1].split(",")) if rest else self.ledger.messages_of(queue)
 
     async def publish(self, body: bytes = b"before", queue: str = "orders") -> str:
-        answer = await self.send(Request("POST", f"/{queue}/messages", body))
+        answer = await self.send(ServiceRequest("POST", f"/{queue}/messages", body))
         assert answer.status == 201
         return answer.message_id
 
-    async def receive(self, queue: str = "orders") -> Answer:
-        answer = await self.send(Request("GET", f"/{queue}/messages"))
+    async def receive(self, queue: str = "orders") -> LoadAnswer:
+        answer = await self.send(ServiceRequest("GET", f"/{queue}/messages"))
         assert answer.status == 200
         return answer
 
@@ -118,22 +117,22 @@ class Service:
             while names_in(self.root / "new") or open_descriptors() > descriptors:
                 await asyncio.sleep(0.01)
 
-    async def hand_out_all(self, ledger: Ledger) -> None:
+    async def hand_out_all(self, ledger: FaultLedger) -> None:
         """Take over another one's ledger, and receive every message that it says is ready."""
         self.ledger = ledger
         for queue in set(ledger.queues.values()):
-            request = Request("GET", f"/{queue}/messages")
+            request = ServiceRequest("GET", f"/{queue}/messages")
             while (answer := await self.send(request, "by a fresh store")).status == 200:
                 pass
             assert answer.status in (204, 404)
 
     async def _serves(self) -> bool:
-        if (await self.send(Request("POST", "/probe/messages", b"probe"))).status != 201:
+        if (await self.send(ServiceRequest("POST", "/probe/messages", b"probe"))).status != 201:
             return False
-        received = await self.send(Request("GET", "/probe/messages"))
+        received = await self.send(ServiceRequest("GET", "/probe/messages"))
         if received.status != 200:
             return False
-        removal = Request("DELETE", f"/probe/messages/{received.message_id}")
+        removal = ServiceRequest("DELETE", f"/probe/messages/{received.message_id}")
         return (await self.send(removal)).status == 202
 
 
@@ -142,37 +141,43 @@ async def service_on(root: Path, files: Files) -> AsyncIterator[Service]:
     """Serve `root`, with the queues `orders` and `probe`, until the block ends."""
     config = ServerConfig(root=root, visibility_seconds=_LONG_SECONDS)
     async with open_store(config, files) as store:
-        http = HttpServer(make_api(store))
+        http = make_http(store)
         runner = web.ServerRunner(http, shutdown_timeout=0.5)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         try:
             service = Service(root, int(runner.addresses[0][1]))
             for queue in ("orders", "probe"):
-                await service.send(Request("PUT", f"/{queue}"))
+                await service.send(ServiceRequest("PUT", f"/{queue}"))
             yield service
         finally:
             await runner.cleanup()
 
 
 def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    """How many there are, without one for the folder of each queue: those stay open."""
+    paths = []
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # that of this very listing
+            paths.append(Path(os.readlink(f"/proc/self/fd/{fd}")))
+    queues = {path for path in paths if path.parent.name == "queues" and path.is_dir()}
+    return len(paths) - len(queues)
 
 
-def _bodies(request: Request) -> list[bytes]:
+def _bodies(request: ServiceRequest) -> list[bytes]:
     if request.headers.get("Content-Type") != "application/x-ndjson":
         return [request.body]
     return [json.loads(line)["body"].encode() for line in request.body.splitlines()]
 
 
-def _lines(answer: Answer) -> list[dict[str, str]]:
+def _lines(answer: LoadAnswer) -> list[dict[str, str]]:
     """Each line of an ndjson answer; none if it is not one."""
     if answer.headers.get("content-type") != "application/x-ndjson":
         return []
     return [json.loads(line) for line in answer.body.splitlines()]
 
 
-def _received(answer: Answer) -> list[tuple[str, bytes]]:
+def _received(answer: LoadAnswer) -> list[tuple[str, bytes]]:
     """The ids and bodies of an answer that gives out messages."""
     if "etag" in answer.headers:
         return [(answer.message_id, answer.body)]
@@ -182,5 +187,5 @@ def _received(answer: Answer) -> list[tuple[str, bytes]]:
     ]
 
 
-def _id_in(request: Request) -> str:
+def _id_in(request: ServiceRequest) -> str:
     return parse_qs(request.target.partition("?")[2])["id"][0]

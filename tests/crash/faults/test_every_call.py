@@ -9,13 +9,13 @@ from tempfile import mkdtemp
 import pytest
 
 from mq.spool.files import Files
-from tests.crash.conftest import PrintFigures
-from tests.crash.faults.conftest import FIRST_OF_LONG
+from tests.crash.faults.errors import FIRST_OF_LONG
 from tests.crash.faults.kernel import SHORT_WRITE, Fault, Kernel
 from tests.crash.faults.operations import OPERATIONS, Operation
 from tests.crash.faults.service import Service, open_descriptors, service_on
-from tests.crash.load import Answer, ServerGone
-from tests.faults import OldFiles
+from tests.crash.load import LoadAnswer, ServerGone
+from tests.support.faults import OldFiles
+from tests.support.figures import PrintFigures
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -78,7 +78,7 @@ async def _sweep(
 
 async def _run(
     service: Service, kernel: Kernel, operation: Operation, fault: Fault | None, index: int
-) -> Answer | None:
+) -> LoadAnswer | None:
     known = await operation.before(service)
     kernel.arm(fault, index)
     try:
@@ -89,7 +89,9 @@ async def _run(
         kernel.relieve()
 
 
-def _check(answer: Answer, operation: Operation, fault: Fault, kernel: Kernel, where: str) -> None:
+def _check(
+    answer: LoadAnswer, operation: Operation, fault: Fault, kernel: Kernel, where: str
+) -> None:
     if answer.status in operation.answers:
         return
     assert answer.status == 503, f"{where}: {answer}"

@@ -18,10 +18,10 @@ from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
 from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper
-from tests.conftest import wait_until
 from tests.crash.faults.kernel import SHORT_WRITE, Ended, Fault, Kernel
 from tests.crash.faults.service import RELIEF_SECONDS, open_descriptors
-from tests.messages import names_in, new_id, seal_of, write_message
+from tests.support.messages import names_in, new_id, seal_of, write_message
+from tests.support.processes import wait_until
 
 _RETRY_SECONDS = 0.02
 

@@ -1,6 +1,8 @@
 """An application that is killed: from the queue `orders` to a lake, or to the queue `copies`.
 
-application.py lake|copy ROOT FOLDER LIMIT
+application.py lake|copy ROOT|URL FOLDER LIMIT
+
+By url its staging is in FOLDER. A lease of what it had fetched ends after 5 s.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ from pyspark.sql import SparkSession
 import pyspark_mq
 
 
-def main(kind: str, root: str, folder: str, limit: str) -> None:
+def main(kind: str, place: str, folder: str, limit: str) -> None:
+    given = {"root": place}
+    if place.startswith("http"):
+        given = {"url": place, "staging": f"{folder}/staging"}
+    reading = given | ({"visibilitySeconds": "5"} if "url" in given else {})
     pyspark_mq.prepare()
     settings = {
         "spark.ui.enabled": "false",
@@ -25,12 +31,12 @@ def main(kind: str, root: str, folder: str, limit: str) -> None:
     }
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     Path(folder, "started").touch()
-    source = spark.readStream.format("mq").option("root", root).option("queue", "orders")
+    source = spark.readStream.format("mq").options(**reading).option("queue", "orders")
     frame = source.option("group", "lake").option("maxMessagesPerTrigger", limit).load()
     if kind == "lake":
         sink = frame.writeStream.format("parquet").option("path", f"{folder}/lake")
     else:
-        sink = frame.select("value").writeStream.format("mq").option("root", root)
+        sink = frame.select("value").writeStream.format("mq").options(**given)
         sink = sink.option("queue", "copies")
     sink = sink.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
     sink.start().awaitTermination()

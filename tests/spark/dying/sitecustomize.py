@@ -36,28 +36,45 @@ LARGE_CLAIM = "in the middle of a large claim"
 """One that several processes share."""
 
 SOURCE = {
-    "in the middle of a claim": Step("mq.spool.claiming", "Claim.take", "after", 3),
-    "before the seal": Step("mq.spool.claiming", "Claim.seal", "before"),
-    "after the seal, before the offset log": Step("mq.spool.claiming", "Claim.seal", "after"),
+    "in the middle of a claim": Step("mq.spool.spark.claiming", "Claim.take", "after", 3),
+    "before the seal": Step("mq.spool.spark.claiming", "Claim.seal", "before"),
+    "after the seal, before the offset log": Step("mq.spool.spark.claiming", "Claim.seal", "after"),
     "after the offset log": Step("pyspark_mq.driver", "Driver.parts_between", "before"),
     "during the read": Step("pyspark_mq.stream_read", "read_row", "after", 2),
     "between two batches": Step("pyspark_mq.driver", "Driver.next_batch", "before", 2),
-    "between floor and removal": Step("mq.spool.claims", "Group._put_away", "before"),
-    "after the removal": Step("mq.spool.claims", "Group._put_away", "after"),
+    "between floor and removal": Step("mq.spool.spark.claims", "Group._put_away", "before"),
+    "after the removal": Step("mq.spool.spark.claims", "Group._put_away", "after"),
     "before commit": Step("pyspark_mq.stream_read", "StreamReader.commit", "before"),
     "after commit": Step("pyspark_mq.stream_read", "StreamReader.commit", "after"),
-    LARGE_CLAIM: Step("mq.spool.claiming", "Claim.take", "after", 600),
+    LARGE_CLAIM: Step("mq.spool.spark.claiming", "Claim.take", "after", 600),
 }
 
 SINK = {
-    "while a task stages": Step("mq.spool.staging", "Attempt.add", "after", 2),
-    "before an attempt is sealed": Step("mq.spool.staging", "Attempt.seal", "before"),
-    "after an attempt is sealed": Step("mq.spool.staging", "Attempt.seal", "after"),
+    "while a task stages": Step("mq.spool.spark.staging", "Attempt.add", "after", 2),
+    "before an attempt is sealed": Step("mq.spool.spark.staging", "Attempt.seal", "before"),
+    "after an attempt is sealed": Step("mq.spool.spark.staging", "Attempt.seal", "after"),
     "before the transaction": Step("pyspark_mq.write", "commit", "before"),
-    "after the transaction": Step("mq.spool.transactions", "finish", "before"),
+    "after the transaction": Step("mq.spool.spark.transactions", "finish", "before"),
     "while it is rolled forward": Step("mq.spool.folders", "Spool.move", "after", 2, _delivers),
-    "after it is rolled forward": Step("mq.spool.transactions", "forget_before", "before"),
+    "after it is rolled forward": Step("mq.spool.spark.transactions", "forget_before", "before"),
     "before the commit log": Step("pyspark_mq.write", "commit", "after"),
+}
+
+_INTAKE, _FORWARD = "pyspark_mq.by_url.intake", "pyspark_mq.by_url.forward"
+
+SOURCE_BY_URL = {
+    "after a fetch, before the staging": Step(_INTAKE, "Intake.stage", "before"),
+    "in the middle of the staging": Step(_INTAKE, "Intake._write", "after", 2),
+    "after the staging, before the removal": Step(_INTAKE, "Intake.stage", "after"),
+    "after the removal": Step(_INTAKE, "Intake.decide", "before"),
+    "while what was removed is taken": Step(_INTAKE, "Intake.decide", "after", 2),
+    "between a fetch and its claim": Step(_INTAKE, "Intake.fetch", "after"),
+}
+
+SINK_BY_URL = {
+    "before a batch is published": Step(_FORWARD, "Forwarder._publish", "before"),
+    "after a batch is published": Step(_FORWARD, "Forwarder._publish", "after"),
+    "after a batch has left the staging": Step(_FORWARD, "Forwarder.put_away", "after"),
 }
 
 
@@ -144,5 +161,5 @@ class _Patcher(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 if os.environ.get("MQ_DIE_AT"):
-    _steps = SOURCE | SINK
+    _steps = SOURCE | SINK | SOURCE_BY_URL | SINK_BY_URL
     sys.meta_path.insert(0, _Patcher(_steps[os.environ["MQ_DIE_AT"]], os.environ["MQ_DIE_MARK"]))

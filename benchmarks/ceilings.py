@@ -1,0 +1,98 @@
+"""What no server here can do better: the file calls alone, and HTTP alone."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from endpoints import Endpoints
+from load import connect, play
+from phases import Rates, close, each, rate_of
+from servers import LISTENING, Target, line_with, stop
+
+HERE = Path(__file__).parent
+ROUNDS_OF = (64, 512)
+"""How many messages share a sync in the rounds of the file calls."""
+
+IDLE = {"aiohttp": "an aiohttp handler that does nothing", "bare": "a protocol of fixed bytes"}
+
+
+class FileRate(NamedTuple):
+    per_second: float
+    round_ms: float
+
+
+FileCalls = dict[tuple[str, int, str], FileRate]
+"""By what was run (`single`, `batch`, `file`), messages a round, and phase."""
+
+
+@contextmanager
+def compiled() -> Iterator[Path | None]:
+    """The program of the file calls; None, with a word, where there is no compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        print("no file calls in C: there is no cc here (Debian: apt-get install gcc libc6-dev)",
+              file=sys.stderr)  # fmt: skip
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "filecalls"
+        source = HERE / "filecalls.c"
+        subprocess.run([compiler, "-O2", "-o", str(program), str(source)], check=True)
+        yield program
+
+
+def file_calls(program: Path, folder: Path, messages: int, size: int) -> FileCalls:
+    """One round of all of them."""
+    found: FileCalls = {}
+    alone = max(1, messages // 10)
+    runs: list[tuple[str, int, int]] = [("file", alone, 1), ("single", alone, 1)]
+    runs += [(kind, messages, round_) for kind in ("single", "batch") for round_ in ROUNDS_OF]
+    for kind, count, round_ in runs:
+        root = tempfile.mkdtemp(dir=folder)
+        words = [str(program), root, kind, str(count), str(round_), str(size)]
+        try:
+            done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
+        finally:
+            shutil.rmtree(root)
+        for line in done.stdout.splitlines():
+            phase, rate, took = line.split()
+            found[kind, round_, phase] = FileRate(float(rate), 1000 * float(took))
+    return found
+
+
+@contextmanager
+def running_idle(kind: str) -> Iterator[Target]:
+    words = [sys.executable, str(HERE / "idle.py"), kind]
+    server = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    try:
+        port = int(line_with(server, LISTENING)[1])
+        yield Target(kind, [("127.0.0.1", port)], Endpoints(), [server.pid])
+    finally:
+        stop([server])
+
+
+async def measure_idle(target: Target, messages: int, connections: int, body: bytes) -> Rates:
+    """The requests of `phases.measure`, which get no real answers."""
+    dialect = target.dialect
+    requests = {
+        "publish": dialect.publish(body),
+        "receive": dialect.receive(),
+        "remove": dialect.remove(b"01a20140-d3af-7186-96b8-c7efd665b1c4"),
+    }
+    clients = await connect(dialect, target.addresses, connections)
+    rates = {}
+    try:
+        for name, request in requests.items():
+            left = iter([request] * messages)
+            scripts = [each(left, dialect.check) for _ in clients]
+            rates[name] = rate_of(await play(clients, scripts, target.cpu_seconds), messages)
+    finally:
+        close(clients)
+    return rates

@@ -1,0 +1,141 @@
+"""The load generator: connections that each send a request as soon as the last one is answered.
+
+It knows no protocol. A script yields requests and is sent the answer to each; a dialect says where
+an answer ends. So that what is measured is the server and not this process, a request costs it one
+read, one write and little between; `Sample.busy` says how much of one processor it took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple, Protocol, cast
+
+LIMIT_SECONDS = 120.0
+"""A phase that takes longer hangs: it ends with an error."""
+
+Script = Generator[bytes, bytes, None]
+"""Yields a request, is sent the whole answer, and so on to its end."""
+
+
+class Dialect(Protocol):
+    """How to speak to a kind of server: pure functions from bytes to bytes."""
+
+    def read(self, buffer: bytes) -> int:
+        """Length of the first whole answer in `buffer`; 0 while there is none."""
+
+    def opening(self) -> Script:
+        """What each new connection says before it works."""
+
+    def publish(self, body: bytes) -> bytes: ...
+
+    def receive(self) -> bytes: ...
+
+    def remove(self, message_id: bytes) -> bytes: ...
+
+    def check(self, answer: bytes) -> None:
+        """Raises RuntimeError unless the request was done, and is on stable media."""
+
+    def message_id(self, answer: bytes) -> bytes | None:
+        """Of the message that was received; None if none was ready. Raises RuntimeError."""
+
+
+class Client(asyncio.Protocol):
+    """One connection. `latencies` has the seconds from each request to its answer."""
+
+    def __init__(self, read: Callable[[bytes], int]) -> None:
+        self._read = read
+        self._buffer = b""
+        self._sent = 0.0
+        self._script: Script | None = None
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.latencies = array("d")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def play(self, script: Script) -> asyncio.Future[None]:
+        """Start a script; the future ends with it."""
+        self._script, self._done = script, asyncio.get_running_loop().create_future()
+        try:
+            request = next(script)
+        except StopIteration:
+            self._done.set_result(None)
+        else:
+            self._sent = time.perf_counter()
+            self._transport.write(request)
+        return self._done
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer + data if self._buffer else data
+        if not self._read(buffer):
+            self._buffer = buffer
+            return
+        self._buffer = b""
+        now = time.perf_counter()
+        self.latencies.append(now - self._sent)
+        try:
+            assert self._script is not None, f"an answer to no request: {buffer!r}"
+            request = self._script.send(buffer)
+        except StopIteration:
+            self._done.set_result(None)
+        except Exception as error:
+            self._done.set_exception(error)
+        else:
+            self._sent = now
+            self._transport.write(request)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._done.done():
+            self._done.set_exception(error or ConnectionError("the server closed the connection"))
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+class Sample(NamedTuple):
+    """What one phase took: seconds, the servers' processor seconds (None if nobody can tell), how
+    much of one processor this process took, and the seconds of each request."""
+
+    seconds: float
+    cpu_seconds: float | None
+    busy: float
+    latencies: Sequence[float]
+
+
+async def connect(dialect: Dialect, addresses: Sequence[tuple[str, int]], count: int
+                  ) -> list[Client]:  # fmt: skip
+    """Open connections, spread evenly over the addresses."""
+    loop = asyncio.get_running_loop()
+    clients = []
+    for number in range(count):
+        host, port = addresses[number % len(addresses)]
+        _, client = await loop.create_connection(lambda: Client(dialect.read), host, port)
+        await client.play(dialect.opening())
+        client.latencies = array("d")
+        clients.append(client)
+    return clients
+
+
+async def play(
+    clients: Sequence[Client], scripts: Sequence[Script], cpu_seconds: Callable[[], float | None]
+) -> Sample:
+    """Let each client play its script, all at once. Raises what goes wrong in one."""
+    cpu, own, started = cpu_seconds(), time.process_time(), time.perf_counter()
+    parts = [client.play(script) for client, script in zip(clients, scripts, strict=True)]
+    try:
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await asyncio.gather(*parts)
+    finally:
+        for part in parts:
+            part.cancel()
+    seconds, own = time.perf_counter() - started, time.process_time() - own
+    after = cpu_seconds()
+    used = None if cpu is None or after is None else after - cpu
+    latencies: list[float] = []
+    for client in clients:
+        latencies += client.latencies
+        client.latencies = array("d")
+    return Sample(seconds, used, own / seconds, latencies)

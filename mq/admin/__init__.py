@@ -1,0 +1,1 @@
+"""The admin listener: health, metrics, the OpenAPI document. The six endpoints are in `mq.web`."""

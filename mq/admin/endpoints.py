@@ -1,0 +1,242 @@
+"""The admin listener: whether the server is alive and ready, how much it does, and the page.
+
+`/livez`, `/readyz`, `/openapi.json` and the page at `/` tell nothing of any queue and need no
+token. `/metrics`, `/queues` and `/events` name queues: where there are tokens they need one with
+the scope read for every queue. `/api/QUEUE...` is what the main port answers at `/QUEUE...`, with
+the same tokens; without `--admin-write` only what changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from importlib.resources import files
+
+from aiohttp import web
+
+from mq import __version__
+from mq.admin.live import Live, Look
+from mq.admin.metrics import render
+from mq.admin.page import PAGES
+from mq.config import DEFAULT_ALLOWED_HOSTS, SECOND_NS
+from mq.errors import MQError, StoreUnavailable
+from mq.lifecycle import Folder
+from mq.metrics.tally import MoverCounts, ReaperCounts
+from mq.store.health import Condition
+from mq.web.answers import OUR_HEADERS, Response
+from mq.web.browsers import Doors
+from mq.web.durations import Durations
+from mq.web.problems import (
+    METHOD_NOT_ALLOWED,
+    READ_ONLY,
+    UNKNOWN_PATH,
+    error_response,
+    problem_response,
+)
+from mq.web.routes import find, is_look
+from mq.web.tokens import Scope, Tokens
+
+_METHODS = ("GET", "HEAD")
+_API = "/api/"
+_STARTING = "the server is starting: it opens and sweeps its root"
+
+
+AdminHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Api = Callable[[web.BaseRequest], Awaitable[Response]]
+
+
+class Admin:
+    """Answers from the first moment on: `condition` and `api` are None until the store is open.
+    `mover` and `reaper` are those of `--standalone`, and count for this server. With `may_write`,
+    anyone who may use the main port may do the same here."""
+
+    def __init__(
+        self,
+        tokens: Tokens | None,
+        durations: Durations,
+        doors: Doors | None = None,
+        *,
+        root: str = "",
+        may_write: bool = False,
+    ) -> None:
+        self.condition: Condition | None = None
+        self.api: Api | None = None
+        self.is_stopping = False
+        self.mover: MoverCounts | None = None
+        self.reaper: ReaperCounts | None = None
+        self._tokens = tokens
+        self._durations = durations
+        self._doors = doors or Doors(DEFAULT_ALLOWED_HOSTS)
+        self._may_write = may_write
+        about = {"version": __version__, "root": root, "may_write": may_write}
+        self._live = Live(about, self._look)
+        self.paths: Mapping[str, AdminHandler] = {
+            "/livez": self._tell_life,
+            "/readyz": self._tell_readiness,
+            "/metrics": self._tell_metrics,
+            "/queues": self._tell_queues,
+            "/openapi.json": self._tell_api,
+            "/events": self._tell_events,
+            **dict.fromkeys(PAGES, self._show_page),
+        }
+
+    def stop(self) -> None:
+        """Say so at `/readyz`, and let go who watches."""
+        self.is_stopping = True
+        self._live.stop()
+
+    async def handle(self, request: web.BaseRequest) -> Response:
+        """The handler for `mq.web.connection.HttpServer`."""
+        try:
+            response = await self._answer(request)
+        except MQError as error:
+            response = error_response(error)
+        if isinstance(response, web.StreamResponse) and not response.prepared:
+            for name, value in OUR_HEADERS.items():
+                response.headers.setdefault(name, value)
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> Response:
+        path = request.rel_url.raw_path
+        if path.startswith(_API):
+            return await self._answer_api(request)
+        self._doors.check_reading(request)
+        self._doors.check_target(request)
+        tell = self.paths.get(path)
+        if tell is None:
+            there = ", ".join((*self.paths, f"{_API}QUEUE"))
+            return problem_response(UNKNOWN_PATH, f"there are {there}")
+        if request.method not in _METHODS:
+            allowed = ", ".join(_METHODS)
+            detail = f"this path takes {allowed}"
+            return problem_response(METHOD_NOT_ALLOWED, detail, {"Allow": allowed})
+        return await tell(request)
+
+    async def _answer_api(self, request: web.BaseRequest) -> Response:
+        """What the main port answers: it checks everything itself."""
+        if self.api is None:
+            raise StoreUnavailable(_STARTING)
+        target = "/" + request.rel_url.raw_path_qs.removeprefix(_API)
+        found = find(target)
+        if not self._may_write and not (found and is_look(request.method, found)):
+            return problem_response(
+                READ_ONLY, "start mq with --admin-write to change queues here, or use the main port"
+            )
+        return await self.api(request.clone(rel_url=target))
+
+    async def _show_page(self, request: web.BaseRequest) -> web.Response:
+        page = PAGES[request.rel_url.raw_path]
+        return web.Response(body=page.body, headers=page.headers)
+
+    async def _tell_events(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._require_read(request)
+        if self.condition is None:
+            raise StoreUnavailable(_STARTING)
+        self._live.require_room()
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **OUR_HEADERS})
+        await response.prepare(request)
+        if request.method == "GET":
+            async with aclosing(self._live.events()) as events:
+                async for event in events:
+                    await response.write(event)
+        response.force_close()
+        return response
+
+    async def _look(self) -> Look:
+        """Raises OSError."""
+        assert self.condition is not None
+        survey = await self.condition.survey()
+        queues = {
+            name: (found.ready, found.leased, found.delayed, _seconds(found.oldest_ns))
+            for name, found in survey.queues.items()
+        }
+        counts, moved = self.condition.counts, self.mover or MoverCounts()
+        totals = {
+            "published": counts.published,
+            "received": counts.received,
+            "removed": counts.removed,
+            "redelivered": counts.redelivered + moved.redelivered,
+            "dead_lettered": counts.dead_lettered + moved.dead_lettered,
+            "corrupt": survey.files.get(Folder.CORRUPT, 0),
+        }
+        return Look(survey.time_ns / SECOND_NS, queues, totals)
+
+    async def _tell_life(self, request: web.BaseRequest) -> web.Response:
+        if self.condition is not None and not self.condition.is_alive():
+            raise StoreUnavailable("the server has a defect and must be restarted")
+        if self.condition is not None and self.condition.moved is not None:
+            raise StoreUnavailable(self.condition.moved)
+        return web.Response(text="alive\n")
+
+    async def _tell_readiness(self, request: web.BaseRequest) -> web.Response:
+        reason = await self._why_not_ready()
+        if reason is not None:
+            raise StoreUnavailable(reason)
+        return web.Response(text="ready\n")
+
+    async def _why_not_ready(self) -> str | None:
+        if self.is_stopping:
+            return "the server is stopping"
+        if self.condition is None:
+            return _STARTING
+        if self.condition.failure is not None:
+            return self.condition.failure
+        try:
+            return await self.condition.find_trouble() or await self.condition.find_shortage()
+        except OSError as error:
+            return f"the root cannot be looked at: {error.strerror}"
+
+    async def _tell_metrics(self, request: web.BaseRequest) -> web.Response:
+        self._require_read(request)
+        with _looking_at_the_root():
+            body, content_type = await render(
+                self.condition,
+                self._durations,
+                request.headers.get("Accept", ""),
+                self.mover,
+                self.reaper,
+            )
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _tell_queues(self, request: web.BaseRequest) -> web.Response:
+        self._require_read(request)
+        if self.condition is None:
+            raise StoreUnavailable(_STARTING)
+        with _looking_at_the_root():
+            survey = await self.condition.survey()
+        documents = [
+            {
+                "queue": name,
+                "ready": queue.ready,
+                "leased": queue.leased,
+                "delayed": queue.delayed,
+                "oldest_age_seconds": queue.age_seconds(survey.time_ns),
+            }
+            for name, queue in sorted(survey.queues.items())
+        ]
+        body = json.dumps(documents).encode() + b"\n"
+        return web.Response(body=body, content_type="application/json")
+
+    def _require_read(self, request: web.BaseRequest) -> None:
+        if self._tokens is not None:
+            self._tokens.authenticate(request).require(Scope.READ, None)
+
+    async def _tell_api(self, request: web.BaseRequest) -> web.Response:
+        return web.Response(
+            body=files("mq.web").joinpath("openapi.json").read_bytes(),
+            content_type="application/json",
+        )
+
+
+def _seconds(time_ns: int | None) -> float | None:
+    """To the millisecond."""
+    return None if time_ns is None else round(time_ns / SECOND_NS, 3)
+
+
+@contextmanager
+def _looking_at_the_root() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(f"the root cannot be looked at: {error.strerror}") from error

@@ -1,0 +1,170 @@
+"""What `/metrics` tells of a server. docs/operations.md says what each one means."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+
+from mq.config import MAX_METRIC_QUEUES, SECOND_NS
+from mq.metrics.exposition import (
+    Collector,
+    counter,
+    gauge,
+    gauges,
+    histograms,
+    moved,
+    reaped,
+    registry_of,
+)
+from mq.metrics.tally import MoverCounts, ReaperCounts
+from mq.store.counts import OperationCounts
+from mq.store.health import Condition, Room
+from mq.store.survey import QueueSurvey, Survey
+from mq.web.durations import Durations
+
+OTHERS = "_other"
+"""The label of all queues beyond the first MAX_METRIC_QUEUES; no queue has such a name."""
+
+
+async def render(
+    condition: Condition | None,
+    durations: Durations,
+    accept: str,
+    mover: MoverCounts | None = None,
+    reaper: ReaperCounts | None = None,
+) -> tuple[bytes, str]:
+    """The text and its type. Without a condition, while the store is being opened, only what the
+    process tells. Raises OSError."""
+    collectors: list[Collector] = [_Requests(durations)]
+    if condition is not None:
+        survey, room = await condition.survey(), await condition.room()
+        collectors.append(_Store(condition, survey, room, mover or MoverCounts()))
+    if mover is not None and reaper is not None:
+        collectors.append(_Children(mover, reaper))
+    encode, content_type = choose_encoder(accept)
+    # With hundreds of queues it takes milliseconds, which requests need not wait for.
+    return await asyncio.to_thread(encode, registry_of(*collectors)), content_type
+
+
+class _Requests:
+    def __init__(self, durations: Durations) -> None:
+        self._durations = durations
+
+    def collect(self) -> Iterable[Metric]:
+        yield histograms(
+            "mq_http_request_duration_seconds",
+            "From a request's head to the end of its answer.",
+            ["route", "method", "code"],
+            {
+                (route, method, str(status)): histogram
+                for (route, method, status), histogram in self._durations.found.copy().items()
+            },
+        )
+
+
+class _Children:
+    """What the server does not count as well."""
+
+    def __init__(self, mover: MoverCounts, reaper: ReaperCounts) -> None:
+        self._mover = mover
+        self._reaper = reaper
+
+    def collect(self) -> Iterable[Metric]:
+        yield moved(self._mover)
+        yield from reaped(self._reaper)
+
+
+class _Store:
+    def __init__(
+        self, condition: Condition, survey: Survey, room: Room, mover: MoverCounts
+    ) -> None:
+        self._mover = mover
+        self._condition = condition
+        self._survey = survey
+        self._room = room
+
+    def collect(self) -> Iterable[Metric]:
+        yield from _message_counters(self._condition.counts, self._mover)
+        yield from _queue_gauges(self._survey)
+        commits = self._condition.commits
+        yield histograms(
+            "mq_commit_duration_seconds",
+            "A round of operations, from its first file call to its last; its sync is in between.",
+            [],
+            {(): commits.durations},
+        )
+        yield histograms(
+            "mq_commit_batch_messages", "Operations of a round.", [], {(): commits.operations}
+        )
+        yield gauge(
+            "mq_storage_free_bytes", "Free on the root's file system.", self._room.free_bytes
+        )
+        if self._room.free_inodes is not None:
+            yield gauge(
+                "mq_storage_free_inodes", "Free on the root's file system.", self._room.free_inodes
+            )
+        yield gauge(
+            "mq_store_latched",
+            "1 while everything is refused because a sync failed, else 0.",
+            self._condition.failure is not None,
+        )
+
+
+def _message_counters(counts: OperationCounts, mover: MoverCounts) -> Iterable[Metric]:
+    redelivered = counts.redelivered + mover.redelivered
+    dead_lettered = counts.dead_lettered + mover.dead_lettered
+    for name, help, value in (
+        ("published", "Messages published.", counts.published),
+        ("received", "Times a message was received.", counts.received),
+        ("redelivered", "Times a message was given back to its queue.", redelivered),
+        ("removed", "Messages removed, but for those of a deleted queue.", counts.removed),
+        ("dead_lettered", "Messages moved to a dead letter queue.", dead_lettered),
+        ("expired", "Messages removed because they were older than the ttl of their queue.",
+         counts.expired),
+        ("corrupt", "Damaged files this server set aside.", counts.corrupt),
+    ):  # fmt: skip
+        yield counter(f"mq_messages_{name}", help, value)
+    about_sweeps = "Sweeps that failed, or that the disk kept from something."
+    yield counter("mq_sweeps_failed", about_sweeps, counts.failed_sweeps)
+
+
+def _queue_gauges(survey: Survey) -> Iterable[Metric]:
+    queues = _with_few_names(survey.queues)
+    yield gauges(
+        "mq_queue_messages",
+        "Messages of a queue by state.",
+        ["queue", "state"],
+        {
+            (queue, state): getattr(found, state)
+            for queue, found in queues.items()
+            for state in ("ready", "leased", "delayed")
+        },
+    )
+    yield gauges(
+        "mq_queue_oldest_message_age_seconds",
+        "Since the oldest ready message of a queue was published; 0 if none is ready.",
+        ["queue"],
+        {(queue,): each.age_seconds(survey.time_ns) or 0.0 for queue, each in queues.items()},
+    )
+    yield gauges(
+        "mq_folder_files",
+        "Names in a folder of the root.",
+        ["folder"],
+        {(str(folder),): number for folder, number in survey.files.items()},
+    )
+    yield gauge(
+        "mq_mover_lag_seconds",
+        "For how long the message that is due longest waits for a mover.",
+        survey.mover_lag_ns / SECOND_NS,
+    )
+
+
+def _with_few_names(found: Mapping[str, QueueSurvey]) -> dict[str, QueueSurvey]:
+    names = sorted(found)
+    few = {name: found[name] for name in names[:MAX_METRIC_QUEUES]}
+    for name in names[MAX_METRIC_QUEUES:]:
+        few[OTHERS] = few.get(OTHERS, QueueSurvey()).join(found[name])
+    return few

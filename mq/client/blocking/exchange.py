@@ -1,0 +1,140 @@
+"""`Exchange`: a request on its way, and its answer, read whole or piece by piece."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
+from types import TracebackType
+from typing import Self
+
+from mq import __version__
+from mq.client.connection import ServerAddress
+from mq.client.problems import cut_off, error_of, no_answer, not_http
+from mq.client.wire import Request, ServerAnswer, is_success
+from mq.config import CLIENT_SLOWEST_BYTES_PER_SECOND
+
+_USER_AGENT = f"mq-client/{__version__}"
+
+
+class Exchange:
+    """One request over a connection of its own, for one thread; to be closed.
+
+    The connection serves another request if the answer was read to its end, else it is closed.
+    What reads from it raises NoAnswer or UnexpectedAnswer.
+    """
+
+    def __init__(
+        self,
+        connection: HTTPConnection,
+        request: Request,
+        address: ServerAddress,
+        give_back: Callable[[HTTPConnection], None],
+    ) -> None:
+        self._connection = connection
+        self._request = request
+        self._address = address
+        self._give_back = give_back
+        self._response: HTTPResponse | None = None
+        self._head: ServerAnswer | None = None
+        self._is_closed = False
+
+    def send(self, chunks: Iterator[bytes] | None = None) -> None:
+        """Send the request, and `chunks` in place of its body. Raises what `chunks` raises."""
+        request, connection = self._request, self._connection
+        upload_seconds = len(request.body) / CLIENT_SLOWEST_BYTES_PER_SECOND
+        with self._failures():
+            connection.sock.settimeout(request.patience_seconds + upload_seconds)
+            # It may have answered before the end of the body, and closed.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(
+                    request.method,
+                    self._address.prefix + request.target,
+                    chunks or request.body or None,
+                    {"User-Agent": _USER_AGENT, **request.headers},
+                )
+            connection.sock.settimeout(request.patience_seconds)
+
+    def head(self) -> ServerAnswer:
+        """The answer without its body."""
+        if self._head is None:
+            with self._failures():
+                response = self._connection.getresponse()
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            self._response = response
+            self._head = ServerAnswer(
+                response.status, response.reason, headers, b"", time.monotonic()
+            )
+        return self._head
+
+    def whole(self) -> ServerAnswer:
+        """The answer with its body, unless the request does not want that."""
+        head = self.head()
+        assert self._response is not None
+        if not self._request.wants_all_of(head.status, self._response.length):
+            return head
+        with self._failures():
+            return head._replace(body=self._response.read())
+
+    def accepted(self) -> ServerAnswer:
+        """The answer without its body. Raises ClientError if it is not a success."""
+        if not is_success(self.head().status):
+            raise error_of(self.whole())
+        return self.head()
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes of the body; fewer only at its end, or where it breaks off."""
+        self.head()
+        assert self._response is not None
+        with self._failures():
+            return self._response.read(size)
+
+    def lines(self) -> Iterator[bytes]:
+        """The lines of the body, one after the other."""
+        self.head()
+        assert self._response is not None
+        with self._failures():
+            while line := self._response.readline():
+                yield line
+            if self._response.length:
+                raise IncompleteRead(b"", self._response.length)
+
+    def close(self) -> None:
+        """Also a second time."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        response = self._response
+        if response is not None and response.length == 0:
+            response.close()
+        if response is None or not response.isclosed():
+            self._connection.close()
+        self._give_back(self._connection)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """What is left of an answer that failed must not be taken for the next one."""
+        try:
+            yield
+        except (OSError, IncompleteRead) as error:
+            self._connection.close()
+            failure = no_answer if self._head is None else cut_off
+            raise failure(self._address, error) from error
+        except HTTPException as error:
+            self._connection.close()
+            raise not_http(self._address, error) from error
+        except BaseException:
+            self._connection.close()
+            raise

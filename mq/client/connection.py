@@ -1,0 +1,159 @@
+"""Where a server is, and a connection to it, with the standard library alone."""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+import os
+import re
+import socket
+import ssl
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from mq.config import CHUNK_BYTES, DEFAULT_URL
+
+_HOST = re.compile(r"[^\x00-\x20\x7f]+")
+_NOT_TLS = frozenset(
+    {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL",
+     "PACKET_LENGTH_TOO_LONG"}
+)  # fmt: skip
+"""What OpenSSL, by its version, says of plain text where TLS should begin."""
+
+_FORMS = "write it like http://HOST:PORT, https://HOST:PORT or unix:/PATH/TO/SOCKET"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a server is. `host` and `port` are set even if `socket_path`, a unix socket, is what is
+    connected to. `prefix` precedes every path. `tls` is None for plain HTTP."""
+
+    url: str
+    host: str
+    port: int
+    prefix: str
+    socket_path: str | None
+    tls: ssl.SSLContext | None
+
+    @property
+    def is_readable_on_the_way(self) -> bool:
+        """Whether what is sent there passes over a network as plain text."""
+        return self.can_hang_up and not _is_this_machine(self.host)
+
+    @property
+    def can_hang_up(self) -> bool:
+        """Whether a client that sends no more still gets what was written before, and its server
+        knows that it did. TLS drops it; on a unix socket a client that has read it and gone looks
+        like one that is gone."""
+        return self.tls is None and self.socket_path is None
+
+
+def parse_url(
+    url: str | None,
+    socket_path: str | os.PathLike[str] | None,
+    ca_file: str | os.PathLike[str] | None,
+) -> ServerAddress:
+    """Parse the address. Without a URL or socket the variable MQ_URL counts, without that the
+    server of this machine.
+
+    Raises ValueError for a malformed URL, and OSError for a `ca_file`.
+    """
+    if url is None:
+        url = "http://mq" if socket_path is not None else os.environ.get("MQ_URL") or DEFAULT_URL
+    text = url.rstrip("/")
+    if text.startswith("unix:"):
+        text, socket_path = "http://mq", socket_path or text.removeprefix("unix:")
+    parts = urlsplit(text)
+    if parts.scheme == "http+unix" and not parts.path:
+        text, socket_path = "http://mq", unquote(parts.netloc)
+        parts = urlsplit(text)
+    try:
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")
+    except ValueError:
+        host, port = "", None
+    is_host = _HOST.fullmatch(host) is not None
+    if parts.scheme not in ("http", "https") or not is_host or parts.query or parts.fragment:
+        raise ValueError(f"{url!r} is not the address of a server; {_FORMS}")
+    if parts.username is not None:
+        raise ValueError("the user in a URL is not sent; give a token instead")
+    is_tls = parts.scheme == "https"
+    tls = ssl.create_default_context(cafile=ca_file) if is_tls else None
+    usual_port = 443 if is_tls else 80
+    path = None if socket_path is None else os.fspath(socket_path)
+    return ServerAddress(url, host, port or usual_port, parts.path, path, tls)
+
+
+def _is_this_machine(host: str) -> bool:
+    name = host.rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return ip.is_loopback or ip.is_unspecified
+
+
+def connection_to(address: ServerAddress, timeout_seconds: float | None = None) -> HTTPConnection:
+    """Not connected yet. An answer whose head breaks off raises ConnectionResetError."""
+    connection: HTTPConnection
+    if address.socket_path is not None:
+        connection = _UnixConnection(address.socket_path)
+    elif address.tls is not None:
+        connection = HTTPSConnection(
+            address.host, address.port, context=address.tls, blocksize=CHUNK_BYTES
+        )
+    else:
+        connection = HTTPConnection(address.host, address.port, blocksize=CHUNK_BYTES)
+    connection.response_class = _Response
+    connection.timeout = timeout_seconds
+    return connection
+
+
+def reason_of(error: Exception) -> str:
+    """Why there is no answer, in a few words."""
+    if _is_not_tls(error):
+        return "it does not speak TLS; write http:// in place of https:// if you mean it"
+    return str(getattr(error, "strerror", None) or error or type(error).__name__)
+
+
+def _is_not_tls(error: Exception) -> bool:
+    return isinstance(error, ssl.SSLError) and error.reason in _NOT_TLS
+
+
+def is_refused_handshake(error: Exception) -> bool:
+    """Whether a TLS handshake failed for what the two sides are, and not because one went away."""
+    return isinstance(error, ssl.SSLError) and not isinstance(
+        error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
+    )
+
+
+class _WholeLines(io.BufferedReader):
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(size)
+        if size != 0 and not line.endswith(b"\n"):
+            raise ConnectionResetError("the connection was closed within an answer")
+        return line
+
+
+class _Response(HTTPResponse):
+    """http.client takes a head that breaks off for one that ends there."""
+
+    def __init__(self, sock: socket.socket, *given: Any, **named: Any) -> None:
+        super().__init__(sock, *given, **named)
+        self.fp = _WholeLines(self.fp.detach())
+
+
+class _UnixConnection(HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("mq", blocksize=CHUNK_BYTES)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)

@@ -1,0 +1,92 @@
+"""Structured logs on stderr, one line an event: text for people, json for programs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+
+import structlog
+
+from mq.command.stdout import printable
+
+LOG_FORMATS = ("text", "json")
+
+
+_MAX_REPORTED = 10_000
+
+
+class Once:
+    """Passes on each name with its reason once, up to a limit: what is found again at every look
+    is news the first time."""
+
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        self._report = report
+        self._reported: set[str] = set()
+
+    def __call__(self, name: str, why: str) -> None:
+        if name not in self._reported and len(self._reported) < _MAX_REPORTED:
+            self._reported.add(name)
+            self._report(name, why)
+
+
+def report_left(name: str, why: str) -> None:
+    """Log a file that cannot be placed."""
+    structlog.get_logger(__name__).warning("file left where it is", name=name, why=why)
+
+
+class _Named:
+    """Puts the process's name into each line."""
+
+    def __init__(self, process: str) -> None:
+        self._process = process
+
+    def __call__(
+        self, logger: object, method: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        event["process"] = self._process
+        return event
+
+
+class _Line:
+    """A line of text for each event. What others named, a file for example, does no harm in a
+    terminal and begins no new line."""
+
+    def __init__(self) -> None:
+        self._render = structlog.processors.LogfmtRenderer(
+            key_order=["time", "level", "process", "event"], bool_as_flag=False
+        )
+
+    def __call__(self, logger: object, method: str, event: structlog.typing.EventDict) -> str:
+        return printable(self._render(logger, method, event))
+
+
+def configure_logs(log_format: str, process: str) -> None:
+    """Send every log line of this process to stderr, with `process` in it.
+
+    Lines of libraries that use `logging` come out in the same form.
+    """
+    shared: list[structlog.typing.Processor] = [
+        _Named(process),
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        structlog.processors.format_exc_info,
+    ]
+    is_json = log_format == "json"
+    renderer = structlog.processors.JSONRenderer(default=str) if is_json else _Line()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
+    # One line a request costs more than the request; the access log is a proxy's business.
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        cache_logger_on_first_use=False,
+    )

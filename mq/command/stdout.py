@@ -1,0 +1,87 @@
+"""Output on stdout: a failed write is an error that names stdout, wherever it happens, and bytes
+that others chose do a terminal no harm."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mq.errors import CommandFailed, ExitCode
+
+_STDOUT_FD = 1
+
+
+class ReaderGone(CommandFailed):
+    """The reader of stdout has closed it, as `head` does. It is not an error and prints nothing."""
+
+
+class _Raw(io.FileIO):
+    """Raises CommandFailed, which no code takes for an error of a queue's disk."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise _failed(error) from error
+
+
+def guard_stdout() -> None:
+    """Make every write to `sys.stdout` raise CommandFailed if it fails, even if stdout is
+    closed."""
+    before = sys.stdout
+    if before is None:
+        # Descriptor 1 may be any file by now. This one takes no writes.
+        fd, encoding, errors = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), "utf-8", "strict"
+    else:
+        before.flush()
+        fd, encoding, errors = _STDOUT_FD, before.encoding, before.errors or "strict"
+    raw = _Raw(fd, "wb", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding, errors, line_buffering=raw.isatty()
+    )
+
+
+def drop_stdout() -> None:
+    """Let the interpreter's end have nothing more to write, after an error."""
+    null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(null, sys.stdout.fileno(), inheritable=False)
+    os.close(null)
+
+
+def printable(text: str, kept: str = "") -> str:
+    """Without the control characters that could do harm in a terminal, but for those in `kept`; so
+    it is one line."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in kept else ascii(c)[1:-1] for c in text)
+
+
+@contextmanager
+def written_to_stdout(is_raw: bool) -> Iterator[Callable[[bytes], object]]:
+    """Bytes as they are; on a terminal as text without control characters, unless it is raw."""
+    output = sys.stdout.buffer
+    if is_raw or not sys.stdout.isatty():
+        yield output.write
+    else:
+        decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+
+        def write(data: bytes, final: bool = False) -> None:
+            output.write(printable(decoder.decode(data, final), "\n\t").encode())
+
+        yield write
+        write(b"", final=True)
+    output.flush()
+
+
+def _failed(error: OSError) -> CommandFailed:
+    if error.errno == errno.EPIPE:
+        return ReaderGone(ExitCode.OUTPUT, "the reader of stdout has gone away")
+    return CommandFailed(
+        ExitCode.OUTPUT, f"stdout cannot be written: {error.strerror}; what is there is not whole"
+    )

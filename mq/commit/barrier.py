@@ -1,0 +1,78 @@
+"""The barrier: the one call that makes what a round did durable. One replaceable object.
+
+The crash model it relies on: metadata changes form one ordered log (ext4 with a journal, xfs,
+btrfs), so a power cut keeps a prefix of it, and syncing either folder of a rename makes that rename
+and all earlier changes durable (on btrfs `Files.sync` sees to that). Unsynced file data may be
+missing or torn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from mq.config import FEW_UNSYNCED
+from mq.lifecycle import Folder
+from mq.spool.folders import Spool
+
+
+class Unsynced(NamedTuple):
+    """What an operation's file calls left for the barrier: descriptors of files, and folders
+    relative to the root (`new`, `queues/orders`)."""
+
+    files: tuple[int, ...]
+    folders: tuple[str, ...]
+
+
+class Barrier(Protocol):
+    """Makes durable what operations did. Another one can take its place, a write-ahead journal in
+    front of the same folders for example, without a change elsewhere."""
+
+    def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
+        """On return everything named survives a power cut. Raises OSError."""
+
+    def reopen(self) -> None:
+        """Forget descriptors that have reported an error."""
+
+    def close(self) -> None: ...
+
+
+class SyncBarrier:
+    """fsync for few, syncfs for many. The descriptor for syncfs is held from the start, because a
+    writeback error is reported once to each descriptor that was open when it happened."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._fd = self._open()
+
+    def _open(self) -> int:
+        return self._spool.files.open_folder(None, str(self._spool.root))
+
+    def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
+        files = [fd for each in unsynced for fd in each.files]
+        folders = {folder for each in unsynced for folder in each.folders}
+        if len(files) + len(folders) > FEW_UNSYNCED or not self._sync_each(files, folders):
+            self._spool.files.sync_file_system(self._fd)
+
+    def _sync_each(self, files: list[int], folders: set[str]) -> bool:
+        """False if a folder is gone: another process deleted the queue just now."""
+        sync = self._spool.files.sync
+        for fd in files:
+            sync(fd)
+        for folder in folders:
+            parent, _, queue_name = folder.partition("/")
+            if not queue_name:
+                sync(self._spool.fd(Folder(parent)))
+                continue
+            try:
+                opened = self._spool.queues.opened(queue_name)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            sync(opened.fd)
+        return True
+
+    def reopen(self) -> None:
+        self._spool.files.replace_fd(self._open(), self._fd)
+
+    def close(self) -> None:
+        self._spool.files.close(self._fd)

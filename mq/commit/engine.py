@@ -1,0 +1,181 @@
+"""What the committers on an event loop do alike: run operations from need to need, and have all
+but the barrier done for them elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any, TypeVar
+
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import (
+    Called,
+    InWorker,
+    Operation,
+    Pause,
+    Shared,
+    Submitted,
+    Together,
+)
+from mq.metrics.histogram import CommitStats
+
+T = TypeVar("T")
+
+
+class Engine:
+    """The operations of one committer that are under way. `end_calls` is called before anything
+    else is waited for: whoever waits holds no queue."""
+
+    def __init__(self, end_calls: Callable[[], None], workers: Executor) -> None:
+        self._end_calls = end_calls
+        self._workers = workers
+        self._loop = asyncio.get_running_loop()
+        self.stats = CommitStats()
+        self._failed_barriers = 0
+        self._away = 0
+        self._leaving: list[Submitted] = []
+        self._ready: list[Submitted] = []
+        self._ended: list[Submitted] = []
+        self._shared: dict[str, list[Submitted]] = {}
+
+    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        future: asyncio.Future[T] = self._loop.create_future()
+        self.submit(Called(function, arguments, partial(settle, future, None)))
+        return await outcome(future, None)
+
+    def submit(self, submitted: Submitted) -> None:
+        """Begin with it, on the event loop; its `done` is never called from within."""
+        raise NotImplementedError
+
+    def _come_back(self, submitted: Submitted) -> None:
+        """What it waited for is there. From any thread."""
+        raise NotImplementedError
+
+    def _advance(self, ready: list[Submitted]) -> list[Submitted]:
+        """Run each as far as it comes alone; returns those that need a barrier. Those that ended
+        are in `_ended` then, and `_send_away` is for the others. `ready` grows by those that can
+        go on because of these."""
+        unsynced: list[Submitted] = []
+        self._ready = ready
+        for each in ready:
+            each.advance()
+            need = each.need
+            if type(need) is Unsynced:
+                unsynced.append(each)
+            elif need is not None:
+                self._wait(each)
+            else:
+                each.is_over = True
+                if each.then is None:
+                    self._ended.append(each)
+                else:
+                    each.then(each)
+        return unsynced
+
+    def _wait(self, each: Submitted) -> None:
+        need = each.need
+        self._away += 1
+        each.failed_barriers = self._failed_barriers
+        if isinstance(need, Together):
+            self._run_parts(each, need.operations)
+        elif isinstance(need, Shared):
+            self._join(each, need)
+        else:
+            self._leaving.append(each)
+
+    def _go_on(self, each: Submitted) -> None:
+        """It has waited for operations that are over now."""
+        self._away -= 1
+        if not each.is_over:
+            self._ready.append(each)
+
+    def _run_parts(self, whole: Submitted, operations: Sequence[Operation[Any]]) -> None:
+        outcomes: list[Any] = [None] * len(operations)
+        left = len(operations)
+
+        def end(number: int, part: Submitted) -> None:
+            nonlocal left
+            outcomes[number] = part.result if part.error is None else part.error
+            left -= 1
+            if not left:
+                whole.answer = outcomes
+                self._go_on(whole)
+
+        for number, operation in enumerate(operations):
+            part = Submitted(operation)
+            part.then = partial(end, number)
+            self._ready.append(part)
+        if not operations:
+            whole.answer = outcomes
+            self._go_on(whole)
+
+    def _join(self, each: Submitted, need: Shared) -> None:
+        members = self._shared.get(need.key)
+        if members is not None:
+            members.append(each)
+            return
+        self._shared[need.key] = [each]
+        only = Submitted(need.make())
+        only.then = partial(self._end_shared, need.key)
+        self._ready.append(only)
+
+    def _end_shared(self, key: str, only: Submitted) -> None:
+        for each in self._shared.pop(key):
+            each.answer, each.failure = only.result, only.error
+            self._go_on(each)
+
+    def _send_away(self) -> None:
+        """Have done what operations wait for. After `_end_calls`."""
+        leaving, self._leaving = self._leaving, []
+        for each in leaving:
+            need = each.need
+            if isinstance(need, Pause):
+                self._loop.call_soon_threadsafe(
+                    self._loop.call_later, need.seconds, self._come_back, each
+                )
+                continue
+            assert isinstance(need, InWorker), need
+            try:
+                working = self._workers.submit(need.function, *need.arguments)
+            except RuntimeError as error:
+                # No thread could be started, for example.
+                each.failure = error
+                self._come_back(each)
+            else:
+                working.add_done_callback(partial(self._end_work, each))
+
+    def _end_work(self, each: Submitted, working: Future[Any]) -> None:
+        error = working.exception()
+        if error is None:
+            each.answer = working.result()
+        else:
+            each.failure = error
+        self._come_back(each)
+
+
+def settle(
+    future: asyncio.Future[Any],
+    abandoned: Callable[[Any], None] | None,
+    result: Any,
+    error: BaseException | None,
+) -> None:
+    if not future.cancelled():
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+    elif error is None and abandoned is not None:
+        abandoned(result)
+
+
+async def outcome(future: asyncio.Future[T], abandoned: Callable[[T], None] | None) -> T:
+    try:
+        return await future
+    except asyncio.CancelledError:
+        is_resolved = future.done() and not future.cancelled()
+        if is_resolved and future.exception() is None and abandoned is not None:
+            # The cancellation came before its task could run.
+            abandoned(future.result())
+        raise

@@ -1,0 +1,139 @@
+"""An operation on the folders, what it may need on its way, and who is told of its end.
+
+An operation is a generator. Between two `yield`s it makes its file calls, alone on the thread that
+drives it, in the order that a crash may cut. It yields what it needs next and is sent the answer:
+
+    Unsynced      a barrier: what these file calls left is on stable media, or StoreUnavailable
+    InWorker      a call that takes long, in a worker: its result, or what it raised
+    Pause         some seconds
+    Shared        one operation for all who ask for it at the same time: its result or error
+    Together      several operations in the same rounds: the outcome of each
+
+An operation leaves nothing unsynced behind when it yields anything but Unsynced: a barrier that
+fails meanwhile would not be its own. Locks of queues (`Workspace.hold_queue`) end at each `yield`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from mq.commit.barrier import Unsynced
+from mq.errors import StoreUnavailable
+
+T = TypeVar("T")
+
+
+class InWorker:
+    """Blocking file work that takes long."""
+
+    __slots__ = ("arguments", "function")
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.function = function
+        self.arguments = arguments
+
+
+class Pause(NamedTuple):
+    """Somebody else must do something first."""
+
+    seconds: float
+
+
+class Shared(NamedTuple):
+    """An operation that is run once for all who ask for `key` before it ends."""
+
+    key: str
+    make: Callable[[], Operation[Any]]
+
+
+class Together(NamedTuple):
+    """Operations that share rounds. The answer has for each its result, or what it raised."""
+
+    operations: Sequence[Operation[Any]]
+
+
+Need = Unsynced | InWorker | Pause | Shared | Together
+
+Operation = Generator[Need, Any, T]
+
+Done = Callable[[Any, BaseException | None], None]
+"""Takes an operation's result, or what it raised."""
+
+
+def tell_nobody(result: object, error: BaseException | None) -> None:
+    """The end of a part, which its whole learns of."""
+
+
+class Submitted:
+    """An operation under way. `need` is what it yielded last, None before its start and after its
+    end. `answer` is sent at its `yield`, unless there is a `failure`, which is raised there."""
+
+    # Defaults of the class: an instance that sets all of them takes twice as long to make.
+    answer: Any = None
+    failure: BaseException | None = None
+    need: Need | None = None
+    result: Any = None
+    error: BaseException | None = None
+    is_over = False
+    failed_barriers = 0
+    """How many barriers had failed when it was left waiting."""
+    then: Callable[[Submitted], None] | None = None
+    """Takes its end on the thread that drives it, in the place of `done`."""
+
+    def __init__(self, operation: Operation[Any], done: Done = tell_nobody) -> None:
+        self.operation = operation
+        self.done = done
+
+    def advance(self) -> None:
+        """Run to the next `yield` or to the end."""
+        answer, failure = self.answer, self.failure
+        self.answer = self.failure = None
+        try:
+            if failure is None:
+                self.need = self.operation.send(answer)
+            else:
+                self.need = self.operation.throw(failure)
+        except StopIteration as stop:
+            self.need = None
+            self.result = stop.value
+        except OSError as error:
+            self.need = None
+            self.error = unavailable(error)
+        except BaseException as error:
+            self.need = None
+            self.error = _from_within(error)
+        finally:
+            # The traceback of a failure leads here: it would hold what its frames have open.
+            failure = None
+
+
+class Called(Submitted):
+    """A function that needs nothing."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Sequence[Any], done: Done) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.done = done
+
+    def advance(self) -> None:
+        try:
+            if self.failure is not None:
+                raise self.failure
+            self.result = self.function(*self.arguments)
+        except OSError as error:
+            self.error = unavailable(error)
+        except BaseException as error:
+            self.error = _from_within(error)
+
+
+def unavailable(error: OSError) -> StoreUnavailable:
+    """What a client is told of a failed file call."""
+    return StoreUnavailable(f"the store cannot do this now: {error.strerror or error}; try again")
+
+
+def _from_within(error: BaseException) -> BaseException:
+    """Without the frame that caught it. That one knows the operation, which knows the error: in a
+    circle they would keep whatever the other frames have open."""
+    trace = error.__traceback__
+    return error if trace is None else error.with_traceback(trace.tb_next)

@@ -1,0 +1,93 @@
+"""Look into the folders and change nothing: no lock, no lease, no stamp, no move."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+from mq.config import DEFAULT_CONTENT_TYPE, SECOND_NS
+from mq.ctl.access import QueueCounts, ShownMessage
+from mq.lifecycle import Folder
+from mq.names import (
+    MessageId,
+    QueueName,
+    id_of_key,
+    is_queue_name,
+    parse_file_name,
+    time_of_key,
+)
+from mq.spool.folders import Spool
+from mq.spool.listing import list_queue
+from mq.store.context import no_message, no_queue
+from mq.store.peek import PeekedMessage, peek_anywhere, peek_ready
+from mq.store.queues import count_waiting, is_leased
+from mq.times import rfc3339
+
+
+def count_queues(spool: Spool) -> list[QueueCounts]:
+    """Every queue, by name. Lists every folder once."""
+    waiting = Counter(
+        (parsed[0], is_leased(spool, name))
+        for name in spool.names(Folder.DELAY)
+        if (parsed := parse_file_name(name)) is not None
+    )
+    names = sorted(QueueName(name) for name in spool.names(Folder.QUEUES) if is_queue_name(name))
+    counted = (_count(spool, name, (waiting[name, True], waiting[name, False])) for name in names)
+    return [counts for counts in counted if counts is not None]
+
+
+def count_queue(spool: Spool, queue: QueueName) -> QueueCounts:
+    """Raises QueueNotFound."""
+    counts = _count(spool, queue, count_waiting(spool, queue))
+    if counts is None:
+        raise no_queue(queue)
+    return counts
+
+
+def _count(spool: Spool, queue: QueueName, waiting: tuple[int, int]) -> QueueCounts | None:
+    """`waiting` are the leased and the delayed messages; None if there is no such queue."""
+    listing = list_queue(spool, queue, lambda _: False)
+    if listing is None:
+        return None
+    age = None
+    if listing.keys:
+        age = max(time.time_ns() - time_of_key(listing.keys[0]), 0) / SECOND_NS
+    return QueueCounts(queue, len(listing.keys), *waiting, age)
+
+
+def oldest_messages(spool: Spool, queue: QueueName, limit: int) -> Iterator[ShownMessage]:
+    """The first `limit` ready ones. Raises QueueNotFound."""
+    listing = list_queue(spool, queue, lambda _: False)
+    if listing is None:
+        raise no_queue(queue)
+    ids = (MessageId(id_of_key(key)) for key in listing.keys)
+    yield from (_message(peeked) for peeked in islice(peek_ready(spool, queue, ids), limit))
+
+
+def find_message(spool: Spool, queue: QueueName, message_id: MessageId) -> ShownMessage:
+    """Ready, leased or delayed. Raises QueueNotFound, MessageNotFound."""
+    if spool.status(Folder.QUEUES, queue) is None:
+        raise no_queue(queue)
+    peeked = peek_anywhere(spool, queue, message_id)
+    if peeked is None:
+        raise no_message(queue, message_id)
+    return _message(peeked)
+
+
+def _message(peeked: PeekedMessage) -> ShownMessage:
+    """The file stays open if the body is large."""
+    return ShownMessage(
+        message_id=peeked.message_id,
+        state=peeked.state,
+        lease=None if peeked.lease is None else f"{peeked.lease:016x}",
+        receive_count=peeked.receive_count,
+        content_type=peeked.content_type or DEFAULT_CONTENT_TYPE,
+        published_at=rfc3339(peeked.published_ns),
+        visible_at=None if peeked.visible_ns is None else rfc3339(peeked.visible_ns),
+        length=peeked.length,
+        body=io.FileIO(peeked.fd) if peeked.body is None else io.BytesIO(peeked.body),
+        is_damaged=peeked.is_damaged,
+    )

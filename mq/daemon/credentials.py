@@ -1,0 +1,52 @@
+"""Whom a server lets in, and how it shows who it is: `--token-file`, `--cert` and `--key`, read
+together."""
+
+from __future__ import annotations
+
+import ssl
+
+import structlog
+
+from mq.config import ServerConfig
+from mq.daemon.tls import Certificate
+from mq.daemon.token_file import TokenFile
+from mq.errors import ExitCode, StartRefused
+from mq.web.tokens import Tokens
+
+log = structlog.get_logger(__name__)
+
+
+class Credentials:
+    """Raises StartRefused if a file is not in order."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        if (config.cert is None) != (config.key is None):
+            raise StartRefused(ExitCode.USAGE, "--cert and --key belong together; give both")
+        self._token_file = None if config.token_file is None else TokenFile(config.token_file)
+        self._certificate = (
+            None
+            if config.cert is None or config.key is None
+            else Certificate(config.cert, config.key)
+        )
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The same object after each reload."""
+        return None if self._token_file is None else self._token_file.tokens
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        return None if self._certificate is None else self._certificate.context
+
+    def reload(self) -> None:
+        """Read the files again, each for itself. What is not in order is logged, and stays as it
+        was. Blocking."""
+        for what, each in (("tokens", self._token_file), ("certificate", self._certificate)):
+            if each is None:
+                continue
+            try:
+                each.reload()
+            except StartRefused as error:
+                log.error("not reloaded; the old one stays", what=what, why=str(error))
+            else:
+                log.info("reloaded", what=what)

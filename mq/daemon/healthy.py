@@ -1,0 +1,112 @@
+"""Whether the server of this machine or container is ready, as the image's health check asks.
+
+    python -m mq.daemon.healthy [PID]
+
+asks the server with that number, or the first that runs here, where its own flags and variables
+say: `/readyz` of the admin listener, and without one whether the API answers at all. It takes no
+proxy. Exit code 0 is yes; 1 is no, with the reason on stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import sys
+from collections.abc import Sequence
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import click
+
+from mq.config import ServerConfig
+from mq.daemon.cli import mq
+
+HEALTH_SECONDS = 4.0
+"""How long the image's health check waits for the server."""
+
+_STARTERS = ("python", "tini", "docker-init", "dumb-init", "catatonit", "-")
+"""Words that may precede `mq` on a command line: Python and its flags, the init of a container."""
+
+_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def main() -> None:
+    try:
+        pid = int(sys.argv[1]) if len(sys.argv) > 1 else _find_server()
+        status = ask(config_of(pid))
+    except (OSError, HTTPException, LookupError, click.ClickException) as error:
+        sys.exit(f"not healthy: {error}")
+    if status is not None:
+        sys.exit(f"not healthy: {status}")
+
+
+def ask(config: ServerConfig) -> str | None:
+    """None if the server is ready, else what it answers. Raises OSError, HTTPException."""
+    where = config.admin
+    connection = HTTPConnection("localhost", timeout=HEALTH_SECONDS)
+    if where is not None:
+        connection.sock = _connect(where.host, where.port, config)
+    elif config.address:
+        connection.sock = _connect(config.address, config.port, config)
+    else:
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(HEALTH_SECONDS)
+        connection.sock.connect(str(config.socket))
+    try:
+        connection.request("GET", "/" if where is None else "/readyz")
+        answer = connection.getresponse()
+        text = answer.read(4096).decode("utf-8", "replace")
+    finally:
+        connection.close()
+    # Without an admin listener a refusal for want of a token or path shows that it works.
+    is_ready = answer.status == 200 or (where is None and answer.status < 500)
+    return None if is_ready else f"{answer.status} {text.strip()}"
+
+
+def _connect(host: str, port: int, config: ServerConfig) -> socket.socket:
+    connected = socket.create_connection((_EVERY_ADDRESS.get(host, host), port), HEALTH_SECONDS)
+    if config.cert is None:
+        return connected
+    # The certificate is for the name that clients use, and nothing secret is sent.
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context.wrap_socket(connected)
+
+
+def config_of(pid: int) -> ServerConfig:
+    """What a running server was started with. Raises LookupError if it is none."""
+    process = Path(f"/proc/{pid}")
+    arguments = _arguments_of(process)
+    if arguments is None:
+        raise LookupError(f"process {pid} is not mq")
+    variables = (process / "environ").read_bytes().split(b"\0")
+    for name, _, value in (os.fsdecode(each).partition("=") for each in variables):
+        if name.startswith("MQ_"):
+            os.environ[name] = value
+    fields = mq.make_context("mq", list(arguments)).params
+    return ServerConfig(
+        **{name: fields[name] for name in ("address", "port", "admin", "cert", "socket")}
+    )
+
+
+def _find_server() -> int:
+    for pid in sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
+        if _arguments_of(Path(f"/proc/{pid}")) is not None:
+            return pid
+    raise LookupError("no server runs here")
+
+
+def _arguments_of(process: Path) -> Sequence[str] | None:
+    try:
+        words = os.fsdecode((process / "cmdline").read_bytes()).split("\0")[:-1]
+    except OSError:
+        return None
+    while words and Path(words[0]).name.startswith(_STARTERS):
+        words = words[1:]
+    return words[1:] if words and Path(words[0]).name == "mq" else None
+
+
+if __name__ == "__main__":
+    main()

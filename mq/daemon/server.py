@@ -1,0 +1,210 @@
+"""The server process: bind, open the store, serve, reload, stop in order."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import asdict, replace
+from typing import Any
+
+import structlog
+import uvloop
+
+from mq import __version__
+from mq.admin.endpoints import Admin
+from mq.config import (
+    MAX_ADMIN_CONNECTIONS,
+    RESERVED_DESCRIPTORS,
+    SHUTDOWN_SECONDS,
+    ServerConfig,
+)
+from mq.daemon.credentials import Credentials
+from mq.daemon.listeners import bind
+from mq.daemon.notify import Notifier, beat_forever
+from mq.daemon.sockets import Listener
+from mq.daemon.standalone import run_children
+from mq.errors import ExitCode, StartRefused
+from mq.spool import calls
+from mq.store.free_space import default_floor_bytes
+from mq.store.maintenance import open_store
+from mq.web.api import make_api
+from mq.web.browsers import doors_of
+from mq.web.connection import Limits
+from mq.web.durations import Durations
+from mq.web.http_server import HttpServer
+from mq.web.quick import make_http
+
+log = structlog.get_logger(__name__)
+
+_GARBAGE_THRESHOLD = 20_000
+_M_MMAP_THRESHOLD = -3
+_LARGE_BYTES = 1 << 20
+_CUT_OFF_SECONDS = 0.5
+"""How long a request that is cut off has to notice it."""
+
+
+def serve(config: ServerConfig, keep_seconds: float | None = None) -> None:
+    """Serve until SIGTERM or SIGINT. With `keep_seconds` a mover and a reaper run beside.
+
+    Stopping: no new connections, requests under way are answered, commits finish. Raises
+    StartRefused.
+    """
+    if sys.platform != "linux":
+        raise StartRefused(ExitCode.SYSTEM, f"MQ serves on Linux only; this is {sys.platform}")
+    if config.min_free_bytes is None:
+        config = replace(config, min_free_bytes=default_floor_bytes(config.root))
+    os.umask(0o777 & ~config.mode)
+    _give_memory_back()
+    config = replace(config, max_connections=_bound_connections(config.max_connections))
+    uvloop.run(_serve(config, keep_seconds))
+
+
+def _give_memory_back() -> None:
+    """What is large goes back to the system when it is freed. The C library would otherwise keep
+    ever larger pieces, for each worker its own (mallopt(3))."""
+    with suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
+def _bound_connections(asked: int) -> int:
+    """Take all descriptors that the system allows, and keep some of them for files. Returns how
+    many connections the others are enough for, `asked` at the most."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard == resource.RLIM_INFINITY:
+        return asked
+    most = max(1, (hard - min(RESERVED_DESCRIPTORS, hard // 2)) // 2)
+    if 0 < asked <= most:
+        return asked
+    log.warning("fewer connections than asked for", descriptors=hard, connections=most)
+    return most
+
+
+async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
+    _log_configuration(config, keep_seconds)
+    stop, reload_now = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    # A shell starts with SIGINT ignored what runs in the background: Ctrl-C is not for that.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGINT, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, reload_now.set)
+    notifier = Notifier()
+    credentials = Credentials(config)
+    durations = Durations()
+    doors = doors_of(config)
+    admin = Admin(
+        credentials.tokens,
+        durations,
+        doors,
+        root=str(config.root),
+        may_write=config.admin_write,
+    )
+    limits = Limits(
+        config.max_connections, config.header_timeout_seconds, config.body_timeout_seconds
+    )
+    admin_limits = limits._replace(
+        max_connections=min(config.max_connections or MAX_ADMIN_CONNECTIONS, MAX_ADMIN_CONNECTIONS)
+    )
+    async with AsyncExitStack() as stack:
+        listeners = bind(config, credentials.tls)
+        stack.callback(listeners.close)
+        await stack.enter_async_context(
+            _serving("admin", listeners.admin, HttpServer(admin.handle, admin_limits))
+        )
+        store = await stack.enter_async_context(open_store(config))
+        if keep_seconds is not None:
+            children = await stack.enter_async_context(run_children(config, keep_seconds))
+            admin.mover, admin.reaper = children.mover, children.reaper
+        api = make_http(store, limits, credentials.tokens, durations, doors)
+        beat = beat_forever(notifier, store.condition.probe, store.condition.is_alive)
+        reload = _reload_forever(reload_now, credentials, notifier)
+        await stack.enter_async_context(_running(beat, reload))
+        # Last in, first out: stop accepting and answer, then the children, then the store.
+        await stack.enter_async_context(_serving("listening", listeners.api, api))
+        admin.condition = store.condition
+        # What a person does there is not what the metrics are about.
+        admin.api = make_api(store, credentials.tokens, Durations(), doors)
+        _calm_garbage_collector()
+        notifier.ready()
+        await stop.wait()
+        log.info("stopping")
+        store.stop_waiting()
+        admin.stop()
+        notifier.stopping()
+    # The end of the loop gives them their defaults back, and one more would kill.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+    log.info("stopped")
+
+
+def _log_configuration(config: ServerConfig, keep_seconds: float | None) -> None:
+    settings = asdict(config) | {
+        "mode": f"{config.mode:o}",
+        "socket_mode": f"{config.socket_mode:o}",
+        "admin": str(config.admin or ""),
+        "allowed_hosts": ",".join(config.allowed_hosts),
+        "native_part": calls.STATE,
+    }
+    log.info("configuration", version=__version__, standalone=keep_seconds is not None, **settings)
+
+
+def _calm_garbage_collector() -> None:
+    """What is loaded by now stays: look only at what requests leave, and not at every 700th object.
+
+    Publish on tmpfs at 64 connections: 1.1 times as many a second.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE_THRESHOLD)
+
+
+@asynccontextmanager
+async def _serving(event: str, listeners: list[Listener], http: HttpServer) -> AsyncIterator[None]:
+    """Accept until the block ends. Then accept no more connections, answer, and cut off those that
+    take longer than SHUTDOWN_SECONDS."""
+    for listener in listeners:
+        await listener.serve(http)
+        log.info(event, url=listener.url)
+    async with _running(http.cut_off_unread_forever()):
+        try:
+            yield
+        finally:
+            for listener in listeners:
+                listener.close()
+            await http.drain(SHUTDOWN_SECONDS)
+            await http.shutdown(_CUT_OFF_SECONDS)
+
+
+@asynccontextmanager
+async def _running(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run beside the block, and no longer than it."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _reload_forever(
+    reload_now: asyncio.Event, credentials: Credentials, notifier: Notifier
+) -> None:
+    while True:
+        await reload_now.wait()
+        reload_now.clear()
+        notifier.reloading()
+        try:
+            await asyncio.to_thread(credentials.reload)
+        except Exception:
+            # Whatever it is, the next SIGHUP must be heard: it may take a token away.
+            log.exception("not reloaded; the old one stays")
+        finally:
+            notifier.ready()

@@ -1,0 +1,68 @@
+"""TLS for the listeners: `--cert` and `--key`, read again on SIGHUP."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from pathlib import Path
+
+import structlog
+
+from mq.errors import ExitCode, StartRefused
+
+log = structlog.get_logger(__name__)
+
+
+class Certificate:
+    """A certificate with its chain, and its key. Raises StartRefused if they do not do.
+
+    Listeners keep `context`. Its handshakes go on with the one that was loaded last.
+    """
+
+    def __init__(self, cert: Path, key: Path) -> None:
+        self._cert = cert
+        self._key = key
+        self.context = self._current = _load(cert, key)
+        self.context.sni_callback = self._use_current
+
+    def reload(self) -> None:
+        """Read both again, once, for connections to come. If that raises StartRefused the old ones
+        stay."""
+        self._current = _load(self._cert, self._key)
+
+    def _use_current(
+        self, handshake: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext
+    ) -> None:
+        """Called in each handshake, whether the client names a server or not."""
+        handshake.context = self._current
+
+
+def _load(cert: Path, key: Path) -> ssl.SSLContext:
+    """TLS 1.2 and newer, with the ciphers that this Python takes for strong."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        for path in (cert, key):
+            # OpenSSL does not say which of the two is missing, and would wait for a pipe.
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise ValueError(f"{path} is not a regular file")
+            with path.open("rb"):
+                pass
+        context.load_cert_chain(cert, key, _no_password)
+        if os.stat(key).st_mode & 0o007:
+            log.warning("key may be read by others; chmod 600", key=str(key))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise StartRefused(
+            ExitCode.USAGE,
+            f"certificate {cert} with key {key}: {reason}; give a PEM file with the certificate "
+            "and its chain, and one with its key, without a password",
+        ) from None
+    return context
+
+
+def _no_password() -> str:
+    """Instead of OpenSSL's question on the terminal."""
+    raise ValueError("the key has a password")

@@ -1,0 +1,75 @@
+"""Seals that cannot be true. Only the body has a checksum: what tells a damaged seal is what it
+says."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+from mq.config import MAX_PLAUSIBLE_AHEAD_NS, MAX_PLAUSIBLE_RECEIVES, SECOND_NS
+from mq.fsck.suspect import FindingKind, SuspectPlace
+from mq.lifecycle import Folder
+from mq.spool.folders import Spool
+from mq.spool.message import Held, Lost, hold_in, seal_at
+from mq.spool.seal import Seal
+
+
+@dataclass(frozen=True)
+class Implausible:
+    """A message whose seal says what no server writes: a count that cannot have been reached, or a
+    publication in the future."""
+
+    spool: Spool
+    place: SuspectPlace
+    kind: FindingKind = FindingKind.SEAL
+
+    @property
+    def path(self) -> str:
+        return str(self.place)
+
+    def look(self) -> str | None:
+        """Without the lock: a seal is always written whole."""
+        try:
+            seal = seal_at(self.spool, *self.place)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return None if seal is None else _why(seal, time.time_ns())
+
+    def mend(self) -> str | None:
+        """The body is whole, so the message stays where it is. Its new count is 0, and its
+        publication time is that of its file's last write, or now."""
+        held = hold_in(self.spool, *self.place)
+        if isinstance(held, Lost):
+            return None
+        with held:
+            now_ns = time.time_ns()
+            if held.seal is None or _why(held.seal, now_ns) is None:
+                return None
+            held.write_seal(_plausible(held.seal, held.status, now_ns))
+            if self.place.folder is Folder.DELAY:
+                self._keep_stamp(held, now_ns)
+        return "a new seal was written"
+
+    def _keep_stamp(self, held: Held, now_ns: int) -> None:
+        """A new seal sets ctime, and a stamp counts only if it is later than that."""
+        before, after = held.status, os.fstat(held.fd)
+        if before.st_ctime_ns < before.st_mtime_ns <= after.st_ctime_ns:
+            self.spool.files.stamp(held.fd, now_ns + SECOND_NS)
+
+
+def _why(seal: Seal, now_ns: int) -> str | None:
+    if seal.receive_count > MAX_PLAUSIBLE_RECEIVES:
+        return f"its seal says that it was received {seal.receive_count} times"
+    days = (seal.published_ns - now_ns) // (86_400 * SECOND_NS)
+    if seal.published_ns > now_ns + MAX_PLAUSIBLE_AHEAD_NS:
+        return f"its seal says that it was published {days} days from now"
+    return None
+
+
+def _plausible(seal: Seal, status: os.stat_result, now_ns: int) -> Seal:
+    count = 0 if seal.receive_count > MAX_PLAUSIBLE_RECEIVES else seal.receive_count
+    if seal.published_ns <= now_ns + MAX_PLAUSIBLE_AHEAD_NS:
+        return seal._replace(receive_count=count)
+    published_ns = min(max(status.st_mtime_ns, 0), now_ns)
+    return seal._replace(receive_count=count, published_ns=published_ns)

@@ -1,0 +1,39 @@
+"""The settings of a queue, where their file says something else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
+from mq.lifecycle import Folder
+from mq.names import QueueName
+from mq.spool.folders import Spool
+from mq.spool.settings_file import SETTINGS_FILE, read_settings
+
+
+@dataclass(frozen=True)
+class DamagedSettings:
+    """A file `.settings` that counts as empty."""
+
+    spool: Spool
+    queue: QueueName
+    kind: FindingKind = FindingKind.SETTINGS
+
+    @property
+    def path(self) -> str:
+        return str(self._place)
+
+    @property
+    def _place(self) -> SuspectPlace:
+        return SuspectPlace(Folder.QUEUES, f"{self.queue}/{SETTINGS_FILE}")
+
+    def look(self) -> str | None:
+        try:
+            opened = self.spool.queues.open(self.queue)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return read_settings(self.spool.files, opened, self.queue).fault
+
+    def mend(self) -> str | None:
+        """Whatever it was meant to say, nobody heard it: the queue stays as it was."""
+        return move_to_corrupt(self.spool, self._place) if self.look() else None

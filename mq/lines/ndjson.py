@@ -1,0 +1,169 @@
+"""Messages as lines of JSON, `application/x-ndjson`:
+
+    {"id": "...", "content_type": "text/plain", "body": "two coffees"}
+
+A body that is not UTF-8 is in base64, as `body_base64`. A batch, a fetch or peek of many, `export`
+and `import` all have this form, so each can read what another one wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Collection, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
+from mq.errors import InvalidName, InvalidRequest
+from mq.names import MessageId, parse_message_id
+
+MEDIA_TYPE = "application/x-ndjson"
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+_MEMBERS = frozenset({"body", "body_base64", "id", "delay", "content_type"})
+
+
+class Line(NamedTuple):
+    """A message to publish. `content_type` None is the usual one, and
+    `delay_seconds` None that of the queue's settings."""
+
+    body: bytes
+    message_id: MessageId | None = None
+    content_type: str | None = None
+    delay_seconds: float | None = None
+
+
+def write_line(fields: Mapping[str, object], body: bytes) -> bytes:
+    """One message, with its line end; members of `fields` that are None are left out."""
+    document = _known(fields) | body_member(body)
+    return _ENCODER.encode(document).encode() + b"\n"
+
+
+def body_member(body: bytes | bytearray) -> dict[str, str]:
+    """`body`, or `body_base64`."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": b64encode(body).decode()}
+
+
+class LongLine:
+    """A line whose body is never whole in memory: always in base64."""
+
+    def __init__(self, fields: Mapping[str, object], body_length: int) -> None:
+        known = _ENCODER.encode(_known(fields)).encode()
+        self._head = known[:-1] + b', "body_base64": "'
+        self.length = len(self._head) + 4 * (-(-body_length // 3)) + len(_TAIL)
+
+    async def chunks(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The line, `length` bytes in all, made of the body's chunks."""
+        yield self._head
+        rest = b""
+        async for chunk in body:
+            data = rest + chunk
+            whole = len(data) - len(data) % 3
+            rest = data[whole:]
+            yield b64encode(data[:whole])
+        yield b64encode(rest) + _TAIL
+
+
+_TAIL = b'"}\n'
+
+
+def _known(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def parse_line(text: bytes, passed_over: Collection[str] = ()) -> Line:
+    """Parse a message to publish. Members in `passed_over` are ignored; any other member that a
+    batch does not know is refused. Raises InvalidRequest, which says what is wrong."""
+    members = _parse_object(text)
+    for name in members:
+        if name not in _MEMBERS and name not in passed_over:
+            known = ", ".join(sorted(_MEMBERS))
+            _refuse(f"unknown member {name!r}; a line takes {known}")
+    return Line(body_of(members), _own_id(members), _content_type(members), _delay(members))
+
+
+def body_of(members: Mapping[str, Any]) -> bytes:
+    """Of a line that was read. Raises InvalidRequest."""
+    if ("body" in members) == ("body_base64" in members):
+        _refuse("give 'body' or 'body_base64', one of them")
+    name = "body" if "body" in members else "body_base64"
+    text = members[name]
+    if not isinstance(text, str):
+        _refuse(f"{name!r} must be a string")
+    try:
+        return text.encode() if name == "body" else b64decode(text, validate=True)
+    except UnicodeEncodeError:
+        _refuse("'body' has half of a surrogate pair; send bytes as 'body_base64'")
+    except ValueError as error:
+        _refuse(f"'body_base64' must be base64: {error}")
+
+
+def is_content_type(text: str) -> bool:
+    """Whether it can be kept with a message."""
+    return len(text) <= MAX_CONTENT_TYPE_BYTES and text.isascii() and text.isprintable()
+
+
+def _parse_object(text: bytes) -> dict[str, Any]:
+    try:
+        found = _DECODER.decode(text.decode())
+    except UnicodeDecodeError:
+        _refuse("it is not UTF-8")
+    except (ValueError, RecursionError) as error:
+        _refuse(f"it is not JSON: {error}")
+    if not isinstance(found, dict):
+        _refuse('it must be an object; write it like {"body": "text"}')
+    return found
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        _refuse("a member is given twice; give it once")
+    return members
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    _refuse(f"{name} is not JSON")
+
+
+# One each for all lines: json.loads() and json.dumps() with options make one for each call.
+_DECODER = json.JSONDecoder(object_pairs_hook=_once_each, parse_constant=_refuse_constant)
+
+
+def _own_id(members: Mapping[str, Any]) -> MessageId | None:
+    if "id" not in members:
+        return None
+    if not isinstance(members["id"], str):
+        _refuse("'id' must be a string")
+    try:
+        return parse_message_id(members["id"])
+    except InvalidName as error:
+        _refuse(str(error))
+
+
+def _delay(members: Mapping[str, Any]) -> float | None:
+    if "delay" not in members:
+        return None
+    seconds = members["delay"]
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds <= MAX_DELAY_SECONDS or not math.isfinite(seconds):
+        _refuse(f"'delay' must be a number of seconds from 0 to {MAX_DELAY_SECONDS}")
+    return float(seconds)
+
+
+def _content_type(members: Mapping[str, Any]) -> str | None:
+    text = members.get("content_type")
+    if "content_type" in members and not (isinstance(text, str) and is_content_type(text)):
+        _refuse(
+            f"'content_type' may have at most {MAX_CONTENT_TYPE_BYTES} printable ASCII characters"
+        )
+    return text or None
+
+
+def _refuse(why: str) -> NoReturn:
+    raise InvalidRequest(why)

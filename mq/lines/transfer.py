@@ -1,0 +1,222 @@
+"""Messages out of a queue and into one, as lines of JSON: what `mqctl` and `vsqs` share.
+
+A message that is taken out is removed only once its line is flushed, on stable media if that is a
+file. A kill or a broken pipe before that leaves it in its queue; after that it may be in both.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import BufferedIOBase
+from typing import BinaryIO, NamedTuple
+
+from mq.config import MAX_BATCH_LINES, MAX_LINE_BYTES, SMALL_BODY_BYTES
+from mq.errors import CommandFailed, ExitCode, InvalidBatch, InvalidRequest, MQError
+from mq.lines.ndjson import Line, parse_line, write_line
+from mq.spool.files import Files
+
+_PASSED_OVER = frozenset(
+    {"state", "lease", "receive_count", "published_at", "visible_at", "damaged", "length"}
+)
+"""What `mqctl recv --json`, `peek --json` and a fetch of many add: it belongs to where it was."""
+
+_BATCH_LINES = 100
+_BATCH_BYTES = 4 * 1024 * 1024
+READ_BYTES = 4 * 1024 * 1024
+_PIPE_BYTES = 1024 * 1024
+"""The most that Linux lets everybody have (pipe(7), /proc/sys/fs/pipe-max-size)."""
+
+
+class TakenOut(NamedTuple):
+    """A received message. `remove` returns True unless another receiver has it by now."""
+
+    line: Line
+    remove: Callable[[], bool]
+
+
+class Moved(NamedTuple):
+    """How many lines were written, and how many of their messages are still in the queue, because
+    their visibility timeout was over."""
+
+    written: int
+    kept: int
+
+
+def take_out(take: Callable[[], TakenOut | None], output: BinaryIO, limit: int | None) -> Moved:
+    """Write the line of each message that `take` receives, and remove it after that."""
+    written = kept = 0
+    files = Files()
+    while limit is None or written < limit:
+        left = _BATCH_LINES if limit is None else min(_BATCH_LINES, limit - written)
+        batch = _write_batch(take, output, left)
+        flush(output, files)
+        kept += sum(not taken.remove() for taken in batch)
+        written += len(batch)
+        if len(batch) < left and sum(len(taken.line.body) for taken in batch) < _BATCH_BYTES:
+            break
+    return Moved(written, kept)
+
+
+def _write_batch(
+    take: Callable[[], TakenOut | None], output: BinaryIO, most: int
+) -> list[TakenOut]:
+    batch: list[TakenOut] = []
+    size = 0
+    while len(batch) < most and size < _BATCH_BYTES and (taken := take()) is not None:
+        output.write(exported(taken.line))
+        batch.append(taken)
+        size += len(taken.line.body)
+    return batch
+
+
+def exported(line: Line) -> bytes:
+    """The line as it is written."""
+    fields = {
+        "id": line.message_id,
+        "content_type": line.content_type,
+        "delay": line.delay_seconds,
+    }
+    return write_line(fields, line.body)
+
+
+def flush(output: BinaryIO, files: Files) -> None:
+    """Pass on what was written; a file is on stable media then."""
+    output.flush()
+    if stat.S_ISREG(os.fstat(output.fileno()).st_mode):
+        files.sync(output.fileno())
+
+
+class Numbered(NamedTuple):
+    """A line, and which one it is, counted from 1; or what is wrong with it."""
+
+    number: int
+    line: Line | MQError
+
+
+def put_in(
+    lines: BufferedIOBase,
+    publish: Callable[[Line], object],
+    begin: Callable[[Sequence[Line]], Callable[[], bool]],
+) -> Iterator[int]:
+    """Publish each line; yields how many were published so far, after each step. Lines of white
+    space alone are passed over.
+
+    What can be read at once is published together: `begin` sends it off, and while it is on its
+    way the next lines are parsed. Then what `begin` returned tells whether it was published; if
+    not, none of it was, and each line is published by itself. The first line that cannot be
+    published ends it: the error names it, and those before it are published. Raises MQError.
+    """
+    published = 0
+    _widen(lines)
+    for some in _read_at_once(lines):
+        under_way: Iterator[int] = iter(())
+        for batch in _batches(some):
+            for step in under_way:
+                published += step
+                yield published
+            under_way = _publish_batch(batch, published, publish, begin)
+            # As far as `begin`.
+            next(under_way)
+        for step in under_way:
+            published += step
+            yield published
+
+
+def _publish_batch(
+    batch: Sequence[Numbered],
+    before: int,
+    publish: Callable[[Line], object],
+    begin: Callable[[Sequence[Line]], Callable[[], bool]],
+) -> Iterator[int]:
+    """Yields 0 once the batch is on its way, then how many lines each step published."""
+    good = [each.line for each in batch if isinstance(each.line, Line)]
+    end: Callable[[], bool] | None = None
+    with _naming(f"lines {batch[0].number} to {batch[-1].number}", before):
+        if len(good) == len(batch) > 1:
+            end = begin(good)
+        yield 0
+        is_published = end is not None and end()
+    if is_published:
+        yield len(good)
+        return
+    for at, (number, line) in enumerate(batch):
+        with _naming(f"line {number}", before + at):
+            if not isinstance(line, Line):
+                raise InvalidBatch(str(line))
+            publish(line)
+        yield 1
+
+
+@contextmanager
+def _naming(what: str, published: int) -> Iterator[None]:
+    try:
+        yield
+    except MQError as error:
+        error.args = (f"{what}: {error}; {published} messages before it were imported",)
+        raise
+
+
+def _batches(some: Iterable[tuple[int, bytes]]) -> Iterator[list[Numbered]]:
+    """In order; a large line by itself, and so is one that is wrong."""
+    batch: list[Numbered] = []
+    for number, text in some:
+        line = _parse(text)
+        is_alone = isinstance(line, MQError) or len(line.body) > SMALL_BODY_BYTES
+        if batch and (is_alone or len(batch) == MAX_BATCH_LINES):
+            yield batch
+            batch = []
+        batch.append(Numbered(number, line))
+        if is_alone:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _parse(text: bytes) -> Line | MQError:
+    if len(text) > MAX_LINE_BYTES:
+        return InvalidRequest(f"it is longer than {MAX_LINE_BYTES} bytes")
+    try:
+        return parse_line(text, _PASSED_OVER)
+    except MQError as error:
+        return error
+
+
+def _widen(lines: BufferedIOBase) -> None:
+    """Let a pipe hold more than the usual 64 KiB, so that more can be read at once."""
+    with suppress(OSError):  # it is not a pipe, or the system has another limit
+        fcntl.fcntl(lines.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+
+def _read_at_once(lines: BufferedIOBase) -> Iterator[list[tuple[int, bytes]]]:
+    """Lines with their numbers, all that one read returns: it does not wait for more."""
+    parts: list[bytes] = []
+    number = length = 0
+    is_at_end = False
+    while not is_at_end:
+        chunk = _read_chunk(lines)
+        is_at_end = not chunk
+        parts.append(chunk)
+        length += len(chunk)
+        if b"\n" not in chunk and not is_at_end and length <= MAX_LINE_BYTES:
+            continue
+        *whole, rest = b"".join(parts).split(b"\n")
+        if is_at_end or len(rest) > MAX_LINE_BYTES:
+            whole.append(rest)
+            is_at_end = True
+        parts, length = [rest], len(rest)
+        yield [(at, text) for at, text in enumerate(whole, number + 1) if text.strip()]
+        number += len(whole)
+
+
+def _read_chunk(lines: BufferedIOBase) -> bytes:
+    try:
+        return lines.read1(READ_BYTES)
+    except OSError as error:
+        raise CommandFailed(
+            ExitCode.USAGE, f"the lines cannot be read: {error.strerror or error}"
+        ) from error

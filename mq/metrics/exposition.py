@@ -1,0 +1,92 @@
+"""Metrics in the form that Prometheus reads. A mover or reaper loads this only when it is asked for
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from mq import __version__
+from mq.config import Address
+from mq.errors import ExitCode, StartRefused
+from mq.metrics.histogram import Histogram
+from mq.metrics.tally import MoverCounts, ReaperCounts
+
+
+class Collector(Protocol):
+    def collect(self) -> Iterable[Metric]:
+        """What there is to tell now."""
+
+
+def registry_of(*collectors: Collector) -> CollectorRegistry:
+    """What `collectors` tell, the version, and what the process takes of the machine."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    for collector in (_BuildInfo(), *collectors):
+        registry.register(collector)
+    return registry
+
+
+def serve_in_thread(address: Address, collector: Collector) -> int:
+    """Serve `/metrics` beside a blocking process until it ends; returns the port. Raises
+    StartRefused."""
+    try:
+        server, _ = start_http_server(address.port, address.host, registry_of(collector))
+    except OSError as error:
+        raise StartRefused(
+            ExitCode.UNAVAILABLE,
+            f"cannot listen on {address} for --metrics-port: {error.strerror or error}; stop what "
+            "listens there or choose another port",
+        ) from error
+    return int(server.server_port)
+
+
+def counter(name: str, help: str, value: float) -> Metric:
+    """`name` is without `_total`."""
+    return CounterMetricFamily(name, help, value)
+
+
+def gauge(name: str, help: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, help, value)
+
+
+def gauges(
+    name: str, help: str, labels: list[str], values: Mapping[tuple[str, ...], float]
+) -> Metric:
+    family = GaugeMetricFamily(name, help, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def histograms(
+    name: str, help: str, labels: list[str], found: Mapping[tuple[str, ...], Histogram]
+) -> Metric:
+    family = HistogramMetricFamily(name, help, labels=labels)
+    for key, histogram in found.items():
+        family.add_metric(key, histogram.buckets(), histogram.total)
+    return family
+
+
+def moved(counts: MoverCounts) -> Metric:
+    """What only a mover counts."""
+    return counter("mq_mover_moved", "Other files moved.", counts.moved)
+
+
+def reaped(counts: ReaperCounts) -> Iterable[Metric]:
+    """What a reaper counts."""
+    yield counter("mq_messages_reaped", "Files unlinked.", counts.reaped)
+    yield gauge("mq_reaper_kept_files", "Files that the last look left for later.", counts.kept)
+
+
+class _BuildInfo:
+    def collect(self) -> Iterable[Metric]:
+        yield gauges("mq_build_info", "The version of MQ.", ["version"], {(__version__,): 1})

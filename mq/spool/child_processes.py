@@ -1,0 +1,106 @@
+"""Processes forked to do a share of some work beside this one.
+
+They make only system calls on what was open before, and end with their work or by a signal. If one
+fails, the process that started it does its work again: that must change nothing, or find nothing
+left. Nothing else in the packages forks.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import BinaryIO
+
+MOST_PROCESSES = 4
+"""The kernel does one rename of a file system at a time; beyond these they wait for one another."""
+
+_PIPE_BYTES = 64 * 1024
+
+
+def processors() -> int:
+    """How many processes can work side by side."""
+    return min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
+
+
+@contextmanager
+def done_beside(works: Sequence[Callable[[], object]]) -> Iterator[None]:
+    """While the block runs, each of `works` is done by its own process, if one can be started. On
+    leaving all of them have ended, done or not."""
+    started = [fork_to(work) for work in works]
+    try:
+        yield
+    finally:
+        for process in started:
+            wait_for(process)
+
+
+class Helper:
+    """A process that answers through a pipe. It ends when its work is done, when it is closed, and
+    with this process, because the pipe then has no reader.
+
+    `is_there` is False if it could not be started; nothing comes from it then.
+    """
+
+    def __init__(self, work: Callable[[BinaryIO], object]) -> None:
+        """`work` is handed the pipe, unbuffered."""
+        self._answers, pipe = os.pipe()
+        self.has_ended = False
+
+        def answer() -> None:
+            # Else its own copy would let it write into the full pipe for ever.
+            os.close(self._answers)
+            with open(pipe, "wb", buffering=0) as writing:
+                work(writing)
+
+        self._process = fork_to(answer)
+        self.is_there = self._process is not None
+        os.close(pipe)
+
+    def read(self, wait: bool) -> bytes:
+        """What has come since the last call; `has_ended` says that nothing more will. Without
+        `wait` only what is there now."""
+        os.set_blocking(self._answers, wait)
+        try:
+            read = os.read(self._answers, _PIPE_BYTES)
+        except BlockingIOError:
+            return b""
+        self.has_ended = not read
+        return read
+
+    def close(self) -> None:
+        """On return it has ended, done or not."""
+        os.close(self._answers)
+        wait_for(self._process)
+
+
+def fork_to(work: Callable[[], object]) -> int | None:
+    """A process that does `work` and ends; None if there cannot be another one now."""
+    with warnings.catch_warnings():
+        # Of other threads, from Python 3.12 on: none of their locks is asked for.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            process = os.fork()
+        except OSError:
+            return None
+    if process == 0:
+        try:
+            # As when a process starts: a signal ends it, and so does a pipe without a reader.
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+                signal.signal(number, signal.SIG_DFL)
+            work()
+        finally:
+            os._exit(0)
+    return process
+
+
+def wait_for(process: int | None) -> None:
+    if process is None:
+        return
+    try:
+        os.waitpid(process, 0)
+    except ChildProcessError:
+        # This process was started with SIGCHLD ignored.
+        pass

@@ -1,0 +1,121 @@
+"""What the file system of a root does: attributes, the step of its times, whether it keeps what it
+is told, and in order."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from mq.lifecycle import Folder
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.locks import require_locks
+from mq.spool.seal import SEAL_ATTRIBUTE
+
+_IN_MEMORY = {"tmpfs", "ramfs"}
+_ORDERED = {"ext4", "ext3", "xfs", "btrfs"}
+_NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "lustre", "nfs", "nfs4",
+            "ocfs2", "smb3", "virtiofs"}  # fmt: skip
+_OCTAL = re.compile(r"\\([0-7]{3})")
+"""How mountinfo writes a space, a tab, a line's end and a backslash."""
+
+_GRANULARITIES_NS = (1, 100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystem:
+    """What the root's file system was found to do."""
+
+    kind: str
+    has_seals: bool
+    stamp_granularity_ns: int
+    is_in_memory: bool
+    is_network: bool
+    warnings: tuple[str, ...]
+
+
+def measure_file_system(spool: Spool) -> FileSystem:
+    """Find out what the root's file system does, with a file that never has a name; the spool then
+    knows whether it has seals. Raises StartRefused if locks do not work on it, and OSError."""
+    files = spool.files
+    require_locks(spool)
+    kind = file_system_kind(spool.root)
+    fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
+    try:
+        spool.has_seals = _can_seal(files, fd)
+        granularity_ns = _stamp_granularity_ns(files, fd)
+    finally:
+        files.close(fd)
+    warnings = []
+    if not spool.has_seals:
+        warnings.append(
+            f"{kind} has no user extended attributes: no seals, receive counts or dead letters"
+        )
+    if kind in _IN_MEMORY:
+        warnings.append(f"{kind} keeps nothing over a power cut: syncs are skipped")
+    elif kind not in _ORDERED or not _has_journal(spool.root, kind):
+        who = f"this {kind} has no journal, and" if kind in _ORDERED else kind
+        warnings.append(
+            f"{who} is not known to keep renames in order over a power cut "
+            "(ext4 with a journal, xfs and btrfs are)"
+        )
+    in_memory = kind in _IN_MEMORY
+    is_network = kind in _NETWORK or kind.startswith("fuse")
+    if is_network:
+        warnings.append(
+            f"one machine alone cannot tell whether locks on {kind} reach the others; before "
+            "another one works on this root, try them (docs/operations.md, Locks between machines)"
+        )
+    return FileSystem(kind, spool.has_seals, granularity_ns, in_memory, is_network, tuple(warnings))
+
+
+def _can_seal(files: Files, fd: int) -> bool:
+    try:
+        files.set_attribute(fd, SEAL_ATTRIBUTE, bytes(32))
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        return False
+    return True
+
+
+def _stamp_granularity_ns(files: Files, fd: int) -> int:
+    """The step in which the file system keeps times: it cuts off, so the loss tells."""
+    second = 1_700_000_001
+    odd = second * 1_000_000_000 + 987_654_321
+    files.stamp(fd, odd)
+    lost_ns = odd - os.fstat(fd).st_mtime_ns
+    return next((g for g in _GRANULARITIES_NS if lost_ns < g), _GRANULARITIES_NS[-1])
+
+
+def file_system_kind(path: Path) -> str:
+    """The type of the file system that holds `path`, from /proc/self/mountinfo (proc(5))."""
+    return _mount_of(path)[0]
+
+
+def _has_journal(path: Path, kind: str) -> bool:
+    """Whether an ext file system has a journal (sysfs-fs-ext4); the others always log."""
+    if not kind.startswith("ext"):
+        return True
+    device = os.path.basename(os.path.realpath(_mount_of(path)[1]))
+    try:
+        return Path(f"/sys/fs/ext4/{device}/journal_task").read_text().strip() != "<none>"
+    except OSError:
+        return True
+
+
+def _mount_of(path: Path) -> tuple[str, str]:
+    """Type and source of the innermost mount above `path`; of two on one point the later."""
+    real = os.path.realpath(path)
+    found, longest = ("unknown file system", ""), -1
+    with open("/proc/self/mountinfo", errors="surrogateescape") as mounts:
+        for line in mounts:
+            before, _, after = line.partition(" - ")
+            point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), before.split(" ")[4])
+            if longest <= len(point) and (real + "/").startswith(point.rstrip("/") + "/"):
+                kind, source = after.split()[:2]
+                found, longest = (kind, source), len(point)
+    return found

@@ -1,0 +1,82 @@
+"""Whether locks work on a root, as far as one machine can tell.
+
+Everything that several processes do to one root rests on three kinds of them: `flock` of a file,
+which a message is taken under, `flock` of a folder (queues and sets), and the lock of one byte
+(producers' own ids).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from mq.errors import ExitCode, StartRefused
+from mq.lifecycle import Folder
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.moves import FORMAT_FILE
+
+_OFFSET_BYTES = 7
+"""As far out as the locks of ids lie."""
+
+
+class _Kind(NamedTuple):
+    """A kind of lock: how a descriptor of it is opened, how the lock is shared, or else taken, and
+    how it is taken alone."""
+
+    name: str
+    open: Callable[[], int]
+    take: Callable[[int], bool]
+    take_alone: Callable[[int], bool]
+
+
+def require_locks(spool: Spool) -> None:
+    """Take each kind of lock, and try it again on another descriptor, which must find it taken. A
+    lock that another process holds works. Raises StartRefused, and OSError."""
+    for kind in _kinds(spool):
+        try:
+            fault = _fault_of(kind, spool.files)
+        except FileNotFoundError:
+            continue  # a visitor copes with a missing format file
+        if fault is not None:
+            raise StartRefused(
+                ExitCode.SYSTEM,
+                f"root {spool.root}: the lock of {kind.name} does not work on this file system: "
+                f"{fault}; mount it so that it does, or choose a root on another one",
+            )
+
+
+def _kinds(spool: Spool) -> Iterator[_Kind]:
+    files, path = spool.files, f"{spool.root}/{FORMAT_FILE}"
+    offset = int.from_bytes(os.urandom(_OFFSET_BYTES))
+
+    def lock_byte(fd: int) -> bool:
+        return files.lock_byte(fd, offset)
+
+    def open_root() -> int:
+        return files.open_folder(None, str(spool.root))
+
+    def open_format() -> int:
+        """As a message is opened: not to write."""
+        return files.open_message(spool.fd(Folder.NEW), f"../{FORMAT_FILE}")
+
+    yield _Kind("a folder (flock)", open_root, files.lock_shared, files.lock)
+    yield _Kind("a file (flock)", open_format, files.lock_shared, files.lock)
+    yield _Kind("a byte (F_OFD_SETLK)", lambda: files.open_to_lock(path), lock_byte, lock_byte)
+
+
+def _fault_of(kind: _Kind, files: Files) -> str | None:
+    """What is wrong with a kind of lock. It must not be granted exclusively while another holds or
+    shares it. Servers that start together share it, and do not take the other's for a fault."""
+    with ExitStack() as opened:
+        fds = []
+        for _ in range(2):
+            fds.append(kind.open())
+            opened.callback(files.close, fds[-1])
+        try:
+            are_both = kind.take(fds[0]) and kind.take_alone(fds[1])
+        except OSError as error:
+            return error.strerror or str(error)
+    return "two descriptors have it at once" if are_both else None

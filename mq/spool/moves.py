@@ -1,0 +1,61 @@
+"""The one gate that every rename, link and unlink of a message passes: the table decides, by actor.
+
+A process that works on a whole root asks its `Spool`, which asks a gate. One that knows a folder or
+two of a root, as the mover and the reaper do, has its own gate. A test looks at every call of the
+packages: none goes past.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from mq.lifecycle import Actor, Folder, MoveRefused, allowed_moves
+from mq.spool.files import Files
+
+FORMAT_FILE = "format"
+"""Beside the folders: its text is the format of the root, its bytes are locks (`own_id`)."""
+
+
+class OpenFolder(NamedTuple):
+    """A folder of the table, and a descriptor of it or of a folder inside."""
+
+    folder: Folder
+    fd: int
+
+
+class Moves:
+    """The moves that `actor` may make. Each method raises MoveRefused, before it does anything, if
+    the table gives that move to others only; and what the same method of `Files` raises."""
+
+    def __init__(self, files: Files, actor: Actor) -> None:
+        self.files = files
+        self.actor = actor
+        self.allowed = allowed_moves(actor)
+
+    def require(self, source: Folder | None, target: Folder | None) -> None:
+        """Raise MoveRefused if that move is not the actor's; None is outside of the root, where a
+        message begins and ends."""
+        if (source, target) not in self.allowed:
+            raise MoveRefused(self.actor, source, target)
+
+    def rename(
+        self, source: OpenFolder, source_name: str, target: OpenFolder, target_name: str
+    ) -> None:
+        """Move atomically; never replace."""
+        self.require(source.folder, target.folder)
+        self.files.rename(source.fd, source_name, target.fd, target_name)
+
+    def unlink(self, source: OpenFolder, name: str) -> None:
+        self.require(source.folder, None)
+        self.files.unlink(source.fd, name)
+
+
+def folder_of_root(path: Path, otherwise: Folder) -> Folder:
+    """Which folder of a root an existing folder is. One that lies in no root is taken for what its
+    process works on, `otherwise`."""
+    real = Path(os.path.realpath(path))
+    is_in_root = (real.parent / FORMAT_FILE).is_file()
+    found = [folder for folder in Folder if folder == real.name]
+    return found[0] if is_in_root and found else otherwise

@@ -1,0 +1,163 @@
+"""The folders of queues, held open.
+
+A queue's name can lead elsewhere from one call to the next: the queue is deleted and made again, a
+person moves its folder away, or another user who may write into `queues` exchanges it with a link.
+So its folder is opened once, never through a link, and only if it is ours; whatever is done in it
+is done by that descriptor and the bare name of the message, and cannot leave it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from mq.config import MAX_OPEN_QUEUES
+from mq.spool.files import Files
+
+_NO_FOLDER = {errno.ENOTDIR, errno.ELOOP}
+
+_TRIES = 3
+"""How often a queue's folder is opened again if it is another one each time."""
+
+
+class OpenQueue:
+    """The folder of a queue. `fd` is open while anything refers to this object, so it is never
+    closed under a call that uses it."""
+
+    __slots__ = ("_device", "_files", "_inode", "fd")
+
+    def __init__(self, files: Files, fd: int) -> None:
+        self._files, self.fd = files, fd
+        status = os.fstat(fd)
+        self._inode, self._device = status.st_ino, status.st_dev
+
+    def is_at(self, status: os.stat_result) -> bool:
+        """Whether that is the status of this folder. While it is open its number is not reused."""
+        return status.st_ino == self._inode and status.st_dev == self._device
+
+    def __del__(self) -> None:
+        self._files.close(self.fd)
+
+
+class OpenQueues:
+    """The queues below one folder, of which MAX_OPEN_QUEUES stay open.
+
+    Threads may share it, except for `hold` and what lets go. It has no lock that a forked process
+    could find taken: a thread that loses a race opens a folder once more.
+    """
+
+    def __init__(self, files: Files, queues_fd: int) -> None:
+        """`queues_fd` is open at `ROOT/queues`, and stays so."""
+        self._files = files
+        self.fd = queues_fd
+        self._opened: dict[str, OpenQueue] = {}
+        self._held: dict[str, OpenQueue] = {}
+
+    def open(self, queue: str) -> OpenQueue:
+        """The folder that the queue's name leads to now.
+
+        Raises FileNotFoundError if there is none, NotADirectoryError if it is not a folder of MQ.
+        """
+        held = self._held.get(queue)
+        if held is not None:
+            return held
+        status = self._status(queue)
+        known = self._opened.get(queue)
+        return known if known is not None and known.is_at(status) else self._open(queue)
+
+    def opened(self, queue: str) -> OpenQueue:
+        """The folder that was opened last, though the name may lead elsewhere by now: what was done
+        in it is to be synced. Raises what `open` raises."""
+        return self._opened.get(queue) or self._open(queue)
+
+    def hold(self, queue: str) -> os.stat_result:
+        """Share the lock of the queue's folder, which `open` then gives without another look, until
+        `let_go`; returns its status.
+
+        The process that deletes a queue takes that lock exclusively once the folder has lost its
+        name, so the queue is not made again meanwhile. Raises BlockingIOError if another process
+        holds the lock exclusively, and what `open` raises.
+        """
+        for _ in range(_TRIES):
+            opened = self.opened(queue)
+            is_shared = self._files.lock_shared(opened.fd)
+            try:
+                status = self._status(queue)
+            except OSError:
+                if is_shared:
+                    self._unlock(queue, opened)
+                del opened  # the traceback would keep it open
+                raise
+            if not opened.is_at(status):
+                if is_shared:
+                    self._unlock(queue, opened)
+                self.drop(queue)
+            elif is_shared:
+                self._held[queue] = opened
+                return status
+            else:
+                break
+        raise BlockingIOError(
+            errno.EWOULDBLOCK, "another process holds the lock of its folder", queue
+        )
+
+    def is_held(self, queue: str) -> bool:
+        return queue in self._held
+
+    def let_go(self, queue: str) -> None:
+        held = self._held.pop(queue, None)
+        if held is not None:
+            self._unlock(queue, held)
+
+    def _unlock(self, queue: str, opened: OpenQueue) -> None:
+        """Where that fails, the lock ends with the descriptor, which is not handed out any more."""
+        try:
+            self._files.unlock(opened.fd)
+        except OSError:
+            self.drop(queue)
+
+    def let_go_all(self) -> None:
+        for queue in list(self._held):
+            self.let_go(queue)
+
+    def drop(self, queue: str) -> None:
+        """It was deleted, or its folder is another one."""
+        self._opened.pop(queue, None)
+
+    def close(self) -> None:
+        """Let go of every folder; each is opened again when it is asked for."""
+        self.let_go_all()
+        self._opened.clear()
+
+    def _status(self, queue: str) -> os.stat_result:
+        """What has the queue's name now, if that is a folder of MQ."""
+        try:
+            status = os.stat(queue, dir_fd=self.fd, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid not in self._files.owners:
+                raise _not_ours(queue)
+        except (FileNotFoundError, NotADirectoryError):
+            self.drop(queue)
+            raise
+        return status
+
+    def _open(self, queue: str) -> OpenQueue:
+        try:
+            opened = OpenQueue(self._files, self._files.open_folder(self.fd, queue))
+        except OSError as error:
+            if error.errno in _NO_FOLDER:
+                raise _not_ours(queue) from None
+            raise
+        if os.fstat(opened.fd).st_uid not in self._files.owners:
+            raise _not_ours(queue)
+        self._opened.pop(queue, None)
+        self._opened[queue] = opened
+        for oldest in list(self._opened)[:-MAX_OPEN_QUEUES]:
+            self.drop(oldest)
+        return opened
+
+
+def _not_ours(queue: str) -> NotADirectoryError:
+    return NotADirectoryError(
+        errno.ENOTDIR, "no folder, or another user's: not a queue", f"queues/{queue}"
+    )

@@ -1,0 +1,165 @@
+"""The settings of a queue: their names, what each takes, and the text that holds them.
+
+A setting that a queue lacks is the server's or the mover's, as their flags say. Loads nothing of
+the server: clients and `mqctl` read and write the same names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from mq.config import MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS
+from mq.errors import InvalidName, InvalidRequest
+from mq.names import QueueName, dead_letter_queue, parse_queue_name
+
+Value = float | int | str | bool
+
+MAX_TTL_SECONDS = 10 * 365 * 86_400
+MAX_SETTING_COUNT = 999_999_999
+
+_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
+_COUNT = re.compile(r"[0-9]{1,9}")
+_TRUTH = {"true": True, "false": False}
+_SHORTEST_SECONDS = 1e-9
+"""Above 0, and the least that the text of a number can say."""
+
+
+class DeadLetterRule(NamedTuple):
+    """After how many receives a message is a dead letter, 0 for never, and the queue for those."""
+
+    max_receives: int
+    queue: QueueName | None
+
+
+NO_DEAD_LETTERS = DeadLetterRule(0, None)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """What a queue says itself; None where it leaves that to the flags. `max_receives` and
+    `max_messages` 0 are no limit, whatever the flags say."""
+
+    visibility_seconds: float | None = None
+    delay_seconds: float | None = None
+    max_receives: int | None = None
+    dead_letters: QueueName | None = None
+    max_messages: int | None = None
+    ttl_seconds: float | None = None
+    paused: bool | None = None
+
+    def dead_letter_rule(self, queue: QueueName, max_receives: int) -> DeadLetterRule:
+        """`max_receives` is what the flags say. Nothing is moved out of a `.dead` queue."""
+        limit = max_receives if self.max_receives is None else self.max_receives
+        dead = dead_letter_queue(queue)
+        return DeadLetterRule(limit, dead and (self.dead_letters or dead))
+
+    def document(self) -> dict[str, Value]:
+        """Those that are set, by name, as JSON shows them."""
+        found = {name: getattr(self, setting.field) for name, setting in SETTINGS.items()}
+        return {name: _short(value) for name, value in found.items() if value is not None}
+
+    def text(self) -> str:
+        """As in the file `.settings`: `name=value`, a line each."""
+        return "".join(f"{name}={_text(value)}\n" for name, value in self.document().items())
+
+
+NO_SETTINGS = QueueSettings()
+
+
+class Setting(NamedTuple):
+    """A setting's field, what it takes, and how its text is read: None if that is wrong."""
+
+    field: str
+    takes: str
+    read: Callable[[str], Value | None]
+
+
+def _read_seconds(least: float, most: float, text: str) -> float | None:
+    seconds = float(text) if _SECONDS.fullmatch(text) else -1.0
+    return seconds if least <= seconds <= most else None
+
+
+def _seconds(field: str, most: int, least: float = 0.0) -> Setting:
+    begins = "above 0" if least else "0"
+    takes = f"seconds, {begins} to {most}, as 30 or 0.5"
+    return Setting(field, takes, partial(_read_seconds, least, most))
+
+
+def _read_count(text: str) -> int | None:
+    return int(text) if _COUNT.fullmatch(text) else None
+
+
+def _read_queue(text: str) -> str | None:
+    try:
+        return parse_queue_name(text)
+    except InvalidName:
+        return None
+
+
+_COUNTS = f"a whole number, 0 to {MAX_SETTING_COUNT}; 0 means no limit"
+
+SETTINGS: Mapping[str, Setting] = {
+    "visibility": _seconds("visibility_seconds", MAX_VISIBILITY_SECONDS, _SHORTEST_SECONDS),
+    "delay": _seconds("delay_seconds", MAX_DELAY_SECONDS),
+    "max-receives": Setting("max_receives", _COUNTS, _read_count),
+    "dead-letters": Setting("dead_letters", "the name of a queue", _read_queue),
+    "max-messages": Setting("max_messages", _COUNTS, _read_count),
+    "ttl": _seconds("ttl_seconds", MAX_TTL_SECONDS, _SHORTEST_SECONDS),
+    "paused": Setting("paused", "true or false", _TRUTH.get),
+}
+"""By the name that parameters, the file and `mqctl set` have for it."""
+
+
+def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) -> QueueSettings:
+    """The settings with some of them changed; an empty value takes a setting away. Raises
+    InvalidRequest, which names the setting."""
+    values: dict[str, Any] = {}
+    for name, text in changes.items():
+        setting = SETTINGS.get(name)
+        if setting is None:
+            raise InvalidRequest(f"unknown setting {name!r}; a queue has {', '.join(SETTINGS)}")
+        value = setting.read(text) if text else None
+        if value is None and text:
+            raise InvalidRequest(f"setting {name}={text!r}: give {setting.takes}")
+        # What is not paused has no setting for it.
+        values[setting.field] = None if value is False else value
+    after = replace(before, **values)
+    if after.dead_letters == queue:
+        raise InvalidRequest(f"setting dead-letters={queue!r}: name another queue than this one")
+    if dead_letter_queue(queue) is None and (after.max_receives or after.dead_letters):
+        raise InvalidRequest(
+            f"queue {queue} holds dead letters, and nothing is moved out of it: it takes neither "
+            "max-receives nor dead-letters"
+        )
+    return after
+
+
+def parse_settings(queue: QueueName, text: str) -> QueueSettings:
+    """Read the text of the file. Empty lines and lines that begin with `#` are ignored. Raises
+    InvalidRequest if any other line is not a setting."""
+    changes: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not equals:
+            raise InvalidRequest(f"line {number} is not name=value")
+        if name in changes:
+            raise InvalidRequest(f"line {number}: {name} is given twice")
+        changes[name] = value
+    return change(queue, NO_SETTINGS, changes)
+
+
+def _short(value: Value) -> Value:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _text(value: Value) -> str:
+    """Digits only: what reads it takes no exponent."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.9f}".rstrip("0") if isinstance(value, float) else str(value)

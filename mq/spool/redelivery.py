@@ -1,0 +1,42 @@
+"""Redelivery: a message that is due, or released, goes back to its queue or to the dead letters. By
+the mover and the server."""
+
+from __future__ import annotations
+
+from mq.lifecycle import Folder
+from mq.names import QueueName, parse_file_name
+from mq.spool.message import Held
+from mq.spool.moves import Moves, OpenFolder
+from mq.spool.open_queues import OpenQueues
+from mq.spool.queue_settings import NO_DEAD_LETTERS, DeadLetterRule
+from mq.spool.queues import has_queue, make_queue
+
+
+def redeliver(
+    moves: Moves,
+    held: Held,
+    source: OpenFolder,
+    queues: OpenQueues,
+    rule: DeadLetterRule = NO_DEAD_LETTERS,
+) -> QueueName | None:
+    """Move a message `QUEUE:ID` of `source` to its queue, or to the dead letters; returns which one
+    it is.
+
+    A message that was received as often as `rule` says goes to the queue that it names, made when
+    needed. None if the message stays where it is: it is gone, or its queue is. Raises
+    FileExistsError if the queue has another file of that name; nothing is replaced. Raises
+    BlockingIOError while another process makes a queue, if one is needed for dead letters.
+    """
+    parsed = parse_file_name(held.name)
+    assert parsed is not None
+    queue, message_id = parsed
+    dead = rule.queue if 0 < rule.max_receives <= held.receive_count else None
+    if dead is not None and has_queue(queues.fd, queue):
+        make_queue(moves.files, queues.fd, dead)
+        queue = dead
+    try:
+        opened = queues.open(queue)
+        moves.rename(source, held.name, OpenFolder(Folder.QUEUES, opened.fd), message_id)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return queue

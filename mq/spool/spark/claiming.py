@@ -1,0 +1,79 @@
+"""Claim messages: one rename each, out of their queues into a batch that is open, then the seal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from mq.errors import ClaimError
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.spool.folders import Spool
+from mq.spool.message import Lost, hold_in, set_aside
+from mq.spool.sets import members, seal_set
+
+
+class Taken(Enum):
+    """What came of taking a message."""
+
+    YES = "it is in the batch"
+    LOST = "another process was faster or holds it, or it was damaged and set aside"
+    DECLINED = "it does not fit"
+
+
+class Claim:
+    """An open batch, at `path` below `spark`. Every name is given from there, so a driver that was
+    fenced off, whose folder has another name by now, takes no more messages."""
+
+    def __init__(
+        self, spool: Spool, path: str, sealed: str, fenced: Callable[[], ClaimError]
+    ) -> None:
+        self._spool = spool
+        self._path = path
+        self._sealed = sealed
+        self._fenced = fenced
+
+    def take(
+        self, queue: QueueName, message_id: MessageId, part_for: Callable[[int], int | None]
+    ) -> Taken:
+        """Take a ready message into the part that `part_for` names for its length in bytes; None
+        declines it. Raises ClaimError if this driver is fenced off."""
+        name = queue_path(queue, message_id)
+        held = hold_in(self._spool, Folder.QUEUES, name)
+        if isinstance(held, Lost):
+            return Taken.LOST
+        with held:
+            length = held.status.st_size
+            if held.seal is not None and held.seal.length != length:
+                set_aside(self._spool, Folder.QUEUES, held)
+                return Taken.LOST
+            part = part_for(length)
+            if part is None:
+                return Taken.DECLINED
+            member = f"{self._path}/{part}/{file_name(queue, message_id)}"
+            if self._spool.move(Folder.QUEUES, name, Folder.SPARK, member):
+                return Taken.YES
+        if not self._spool.exists(Folder.SPARK, self._path):
+            raise self._fenced()
+        return Taken.LOST
+
+    def count(self) -> int:
+        """How many messages it holds. Raises ClaimError if this driver is fenced off."""
+        try:
+            return len(members(self._spool, Folder.SPARK, self._path))
+        except FileNotFoundError:
+            raise self._fenced() from None
+
+    def seal(self) -> bool:
+        """Make it batch N, durably. False if that batch is sealed already, by another driver.
+
+        Raises ClaimError if this driver is fenced off.
+        """
+        try:
+            seal_set(self._spool, Folder.SPARK, self._path, self._sealed)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            raise self._fenced() from None
+        self._spool.files.sync_file_system(self._spool.fd(Folder.SPARK))
+        return True

@@ -1,0 +1,295 @@
+"""Claims: the messages that a Spark query has taken out of their queues, a set for each batch.
+
+    spark/claims/GROUP/
+      query.ID.N                the query that the group belongs to, and the batch it began after
+      driver.ID                 the process that works for it
+      floor.N                   batches up to N are done
+      N.open.ID/PART/QUEUE:ID   batch N while it is claimed
+      N/PART/QUEUE:ID           sealed: this folder is what batch N is, until it is done
+
+All state is in names, and each change is one rename. A new driver renames `driver.ID` and the open
+folders of those before it: their next rename finds nothing and fails, so they are fenced off,
+dead or alive. An ID begins with a number, one more than that of the driver before, so that one that
+wakes knows what is not before it. The seal does not replace, so of two drivers one seals batch N,
+and both read the same N. Spark's checkpoint holds nothing but N.
+
+A sealed batch never changes. It goes in one rename, after the floor is durable; so a batch that is
+above the floor and not there was taken away from outside, and is an error, never an empty batch.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import NamedTuple
+
+from mq.errors import ClaimError
+from mq.lifecycle import Folder
+from mq.names import parse_file_name
+from mq.spool.files import HIDDEN
+from mq.spool.folders import Spool
+from mq.spool.message import Lost
+from mq.spool.sets import give_up_set, make_set, remove_empty_set, to_queue
+from mq.spool.spark.claiming import Claim
+from mq.spool.spark.marker_files import Markers, parse_number
+from mq.spool.spark.settle import bring
+
+CLAIMS = "claims"
+ARCHIVE = "archive"
+NOBODY = "none"
+
+_OPEN = re.compile(r"[0-9]+\.open\.([A-Za-z0-9-]+)")
+_TURN = re.compile(r"t([0-9]{1,18})-")
+
+
+def name_in_remove(group: str, batch: int) -> str:
+    """Where a batch goes when it is done: no queue's folder, as those have a UUID in the end."""
+    return f"{group}:.{batch}"
+
+
+def _turn(driver: str) -> int:
+    """The number of a driver among those of its group; 0 if it has none."""
+    found = _TURN.match(driver)
+    return int(found[1]) if found else 0
+
+
+class Owner(NamedTuple):
+    """The query of a group, and the batch after which it began."""
+
+    query: str
+    start: int
+
+
+class Group:
+    """One group's folder, for the driver of its query or for a process that gives claims back.
+
+    `driver` is this process; it counts once `fence` was called, which puts its turn before it.
+    Methods raise ClaimError when another driver has taken over, and OSError.
+    """
+
+    def __init__(self, spool: Spool, name: str, driver: str) -> None:
+        self._spool = spool
+        self.name = name
+        self.driver = self._process = driver
+        self._path = f"{CLAIMS}/{name}"
+        self._markers = Markers(spool, self._path)
+
+    def exists(self) -> bool:
+        return self._spool.exists(Folder.SPARK, self._path)
+
+    def make(self) -> None:
+        """Make the group where it is missing, whole or not at all."""
+        if self.exists():
+            return
+        self._make_folder(CLAIMS)
+        half_made = f"{CLAIMS}/{HIDDEN}{self.name}.{uuid.uuid4()}"
+        self._make_folder(half_made)
+        markers = Markers(self._spool, half_made)
+        for kind, value in (("query", f"{NOBODY}.0"), ("driver", NOBODY), ("floor", "0")):
+            markers.make(kind, value)
+        try:
+            self._spool.rename_within(Folder.SPARK, half_made, self._path)
+        except FileExistsError:
+            give_up_set(self._spool, Folder.SPARK, half_made, self.name)
+
+    def _make_folder(self, name: str) -> None:
+        try:
+            self._spool.files.make_folder(self._spool.fd(Folder.SPARK), name, self._spool.mode)
+        except FileExistsError:
+            pass
+
+    # Who
+
+    def fence(self) -> int:
+        """Become the driver; those before are fenced off, and what they had open is given back.
+        Returns how many messages that were."""
+        while True:
+            before = self._marker("driver")
+            self.driver = f"t{_turn(before) + 1}-{self._process}"
+            if self._markers.change("driver", before, self.driver):
+                return self.give_back_open()
+
+    def require_driver(self) -> None:
+        if not self._markers.has("driver", self.driver):
+            raise self._fenced()
+
+    def _fenced(self) -> ClaimError:
+        return ClaimError(
+            f"group {self.name}: another driver has taken over; only one query at a time can read "
+            "with a group; give this one its own group, or stop the other"
+        )
+
+    def owner(self) -> Owner:
+        query, _, start = self._marker("query").rpartition(".")
+        return Owner(query, self._number("query", start))
+
+    def take_for(self, owner: Owner, takes_over: bool) -> None:
+        """Let the group belong to that query. Raises ClaimError if it belongs to another one,
+        unless it takes over."""
+        while (found := self.owner()).query != owner.query:
+            if found.query != NOBODY and not takes_over:
+                raise self.taken(found)
+            old, new = f"{found.query}.{found.start}", f"{owner.query}.{owner.start}"
+            self._markers.change("query", old, new)
+
+    def taken(self, found: Owner) -> ClaimError:
+        return ClaimError(
+            f"group {self.name} belongs to query {found.query}, and this is another one: its "
+            "checkpoint is new. Go on with the old checkpoint, choose another group, or set the "
+            "option takeover=true; what the old query had read and not finished is then read again"
+        )
+
+    # How far
+
+    def floor(self) -> int:
+        return self._number("floor", self._marker("floor"))
+
+    def sealed(self) -> list[int]:
+        """The batches that are sealed, in order."""
+        numbers = map(parse_number, self._names())
+        return sorted(number for number in numbers if number is not None)
+
+    def is_sealed(self, batch: int) -> bool:
+        return self._spool.exists(Folder.SPARK, f"{self._path}/{batch}")
+
+    def require_sealed(self, batch: int) -> None:
+        if not self.is_sealed(batch):
+            raise ClaimError(
+                f"group {self.name}: batch {batch} is not there: {self._spool.root}/spark/"
+                f"{self._path}/{batch} was taken away, by `mqctl release --force` or by a person; "
+                "to go on without it start with a new checkpoint and the option takeover=true"
+            )
+
+    def finish(self, batch: int, archives: bool) -> None:
+        """Every batch up to this one is done: its messages go to `remove`, or to the archive.
+
+        The floor is durable before they go, and they go in one rename each; a crash in between
+        leaves them to the next call.
+        """
+        floor = self.floor()
+        if floor < batch:
+            for missing in range(floor + 1, batch + 1):
+                self.require_sealed(missing)
+            if self._markers.change("floor", str(floor), str(batch)):
+                self._sync()
+        for done in self.sealed():
+            if done <= batch:
+                self._put_away(done, archives)
+
+    def _put_away(self, batch: int, archives: bool) -> None:
+        source = f"{self._path}/{batch}"
+        if not archives:
+            try:
+                done = name_in_remove(self.name, batch)
+                self._spool.move(Folder.SPARK, source, Folder.REMOVE, done)
+            except FileExistsError:
+                # Of an earlier group of that name, which counted from 1 too.
+                give_up_set(self._spool, Folder.SPARK, source, self.name)
+            return
+        for folder in (ARCHIVE, f"{ARCHIVE}/{self.name}"):
+            self._make_folder(folder)
+        try:
+            self._spool.rename_within(Folder.SPARK, source, f"{ARCHIVE}/{self.name}/{batch}")
+        except FileNotFoundError:
+            # Another driver was faster.
+            pass
+
+    # Batches
+
+    def begin(self, batch: int, parts: int) -> Claim:
+        """Open batch N. Raises ClaimError if this driver is fenced off."""
+        path = f"{self._path}/{batch}.open.{self.driver}"
+        try:
+            fd = make_set(self._spool, Folder.SPARK, path)
+            if isinstance(fd, Lost):
+                raise self._fenced()
+            self._spool.files.close(fd)
+            # After the folder exists: a later driver finds it, and renames it.
+            self.require_driver()
+            for part in range(parts):
+                self._make_folder(f"{path}/{part}")
+        except FileNotFoundError:
+            raise self._fenced() from None
+        except ClaimError:
+            remove_empty_set(self._spool, Folder.SPARK, path)
+            raise
+        return Claim(self._spool, path, f"{self._path}/{batch}", self._fenced)
+
+    def parts(self, batch: int) -> list[str]:
+        """The parts of a sealed batch that hold messages, from the root's `spark` on."""
+        self.require_sealed(batch)
+        path = f"{self._path}/{batch}"
+        numbers = map(parse_number, self._spool.names_below(Folder.SPARK, path))
+        parts = sorted(number for number in numbers if number is not None)
+        return [part for n in parts if self._holds_messages(part := f"{path}/{n}")]
+
+    def _holds_messages(self, part: str) -> bool:
+        return any(map(parse_file_name, self._spool.names_below(Folder.SPARK, part)))
+
+    def sync_sealed(self) -> None:
+        """What an earlier driver sealed may not be durable yet."""
+        self._sync()
+
+    def open_claims(self) -> list[str]:
+        return [name for name in self._names() if _OPEN.fullmatch(name)]
+
+    def give_back_open(self) -> int:
+        """Give back what was claimed and not sealed, by this driver and those before it; returns
+        how many messages that were."""
+        return sum(self._give_back(name) for name in self.open_claims() if self._is_ours(name))
+
+    def _is_ours(self, claim: str) -> bool:
+        """This driver may have slept since it was the driver: what a later one claims is not."""
+        found = _OPEN.fullmatch(claim)
+        return found is not None and _turn(found[1]) <= _turn(self.driver)
+
+    def give_back_sealed(self) -> int:
+        """Give back sealed batches too. Whatever had read them will not know."""
+        return sum(self._give_back(str(batch)) for batch in self.sealed())
+
+    def _give_back(self, name: str) -> int:
+        """Set the folder aside under a name that no other claim has; what is not a message may
+        stay."""
+        batch = name.partition(".")[0]
+        fenced = f"{self._path}/{batch}.open.{self.driver}-{uuid.uuid4().hex[:8]}"
+        try:
+            self._spool.rename_within(Folder.SPARK, f"{self._path}/{name}", fenced)
+        except FileNotFoundError:
+            return 0
+        given_back = 0
+        while some := self._empty(fenced):
+            # One that was fenced off may have been in the middle of a rename: look again.
+            given_back += some
+        return given_back
+
+    def _empty(self, path: str) -> int:
+        """Give back what an open claim holds, and remove its folder; returns how many messages
+        that were. One whose id the queue has again, with another body, is left to the next driver.
+        """
+        return bring(self._spool, path, to_queue, lambda member: f"{path}/{member}").placed
+
+    # Names
+
+    def _names(self) -> list[str]:
+        return self._spool.names_below(Folder.SPARK, self._path)
+
+    def _marker(self, kind: str) -> str:
+        value = self._markers.value(kind)
+        if value is None:
+            raise self._damaged(f"no {kind}.*")
+        return value
+
+    def _number(self, kind: str, text: str) -> int:
+        number = parse_number(text)
+        if number is None:
+            raise self._damaged(f"a {kind}.* that ends in no number")
+        return number
+
+    def _damaged(self, what: str) -> ClaimError:
+        return ClaimError(
+            f"group {self.name}: {self._spool.root}/spark/{self._path} has {what}; it is damaged: "
+            "give its messages back with `mqctl release --force`, then move it away"
+        )
+
+    def _sync(self) -> None:
+        self._spool.files.sync_file_system(self._spool.fd(Folder.SPARK))

@@ -1,0 +1,139 @@
+"""Which messages lie in batches that Spark has done: their ids stay known until the reaper comes.
+
+    spark/claims/GROUP/floor.N           batches up to N are done, and each of them lies in
+    remove/GROUP:.N/PART/QUEUE:ID        or
+    spark/archive/GROUP/N/PART/QUEUE:ID
+
+To ask the disk for a name in every part of every batch takes milliseconds. So a batch is listed
+once, when the floor has passed it, and of each name its hash is kept; only where that is known the
+disk is asked. A batch that is done does not change, but for the reaper.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from threading import Lock
+from typing import NamedTuple
+
+from mq.config import MAX_DONE_MESSAGES
+from mq.lifecycle import Folder
+from mq.spool.folders import Spool
+from mq.spool.spark import claims
+from mq.spool.spark.claims import name_in_remove
+from mq.spool.spark.marker_files import parse_number
+
+CLAIMS = f"{Folder.SPARK}/{claims.CLAIMS}"
+_ARCHIVE = f"{Folder.SPARK}/{claims.ARCHIVE}"
+_FLOOR = "floor"
+
+_GAPS = 10
+"""Below this many missing batches in a row, all have been reaped."""
+
+_LOOKS = 3
+"""A listing can miss a name that is renamed meanwhile."""
+
+
+class _Batch(NamedTuple):
+    path: str
+    hashes: array[int]
+
+
+class DoneBatches:
+    """Of all groups of a root, the newest `most` messages. Threads may share it."""
+
+    def __init__(self, spool: Spool, most: int = MAX_DONE_MESSAGES) -> None:
+        self._root = f"{spool.root}"
+        self._most = most
+        self._lock = Lock()
+        self._floors: dict[str, int] = {}
+        self._undone: dict[str, set[int]] = {}
+        self._batches: deque[_Batch] = deque()
+        self._where: dict[int, str] = {}
+
+    def paths(self, flat: str, groups: Iterable[str] | None = None) -> Iterator[str]:
+        """Where `QUEUE:ID` may be, from the root on. `groups` are the folders of all groups, if the
+        caller has just listed them. Raises OSError."""
+        with self._lock:
+            for path in folders_in(self._root, CLAIMS) if groups is None else groups:
+                self._catch_up(path.rpartition("/")[2])
+            found = self._where.get(hash(flat))
+        if found is not None:
+            yield from (f"{part}/{flat}" for part in folders_in(self._root, found))
+
+    def _catch_up(self, group: str) -> None:
+        known, floor = self._floors.get(group, 0), self._floor(group)
+        undone = self._undone.setdefault(group, set())
+        new = [batch for batch in sorted(undone, reverse=True) if batch <= floor]
+        undone.clear()
+        # A group that was taken away and made again counts from the start.
+        new = [*range(floor, known if known <= floor else 0, -1), *new]
+        self._floors[group] = floor
+        read, messages, gaps = [], 0, 0
+        for number in new:
+            if messages > self._most or gaps > _GAPS:
+                break
+            if os.path.lexists(f"{self._root}/{CLAIMS}/{group}/{number}"):
+                # On its way; until then it is found where it is claimed.
+                undone.add(number)
+                continue
+            batch = self._read(group, number)
+            gaps = 0 if batch is not None else gaps + 1
+            if batch is not None:
+                read.append(batch)
+                messages += len(batch.hashes)
+        for batch in reversed(read):
+            self._enter(batch)
+
+    def _floor(self, group: str) -> int:
+        """0 if there is none: the group is just being made, or damaged."""
+        for _ in range(_LOOKS):
+            for name in names_in(self._root, f"{CLAIMS}/{group}"):
+                kind, _, value = name.partition(".")
+                if kind == _FLOOR and (number := parse_number(value)) is not None:
+                    return number
+        return 0
+
+    def _read(self, group: str, number: int) -> _Batch | None:
+        """None if it is reaped, or was given back."""
+        for path in (
+            f"{Folder.REMOVE}/{name_in_remove(group, number)}",
+            f"{_ARCHIVE}/{group}/{number}",
+        ):
+            parts = folders_in(self._root, path)
+            if parts:
+                names = (name for part in parts for name in names_in(self._root, part))
+                return _Batch(path, array("q", map(hash, names)))
+        return None
+
+    def _enter(self, batch: _Batch) -> None:
+        self._batches.append(batch)
+        self._where.update(dict.fromkeys(batch.hashes, batch.path))
+        while self._batches and (len(self._where) > self._most or self._is_oldest_gone()):
+            oldest = self._batches.popleft()
+            for each in oldest.hashes:
+                if self._where.get(each) == oldest.path:
+                    del self._where[each]
+
+    def _is_oldest_gone(self) -> bool:
+        return not os.path.lexists(f"{self._root}/{self._batches[0].path}")
+
+
+def names_in(root: str, path: str) -> list[str]:
+    """Those in a folder of the root; none if it is not there. Raises OSError."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return os.listdir(f"{root}/{path}")
+    return []
+
+
+def folders_in(root: str, path: str) -> list[str]:
+    """The folders in a folder of the root, from the root on. Raises OSError."""
+    try:
+        all_ = os.scandir(f"{root}/{path}")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    with all_:
+        return [f"{path}/{each.name}" for each in all_ if each.is_dir(follow_symlinks=False)]

@@ -1,0 +1,131 @@
+"""Jobs: what they have committed, which attempts won, and the lock under which that is decided.
+
+spark/txn/JOB/          its folder; only the holder of its lock adds to it
+spark/txn/JOB/BATCH     the attempts that won, a line each
+spark/stage/JOB/BATCH/  what the batch has staged
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mq.errors import ClaimError
+from mq.lifecycle import Folder
+from mq.spool.files import HIDDEN
+from mq.spool.folders import Spool
+from mq.spool.message import Lost
+from mq.spool.sets import OPEN_SUFFIX, hold_set
+from mq.spool.spark.marker_files import parse_number
+from mq.spool.spark.staging import STAGE, make_folders
+
+TXN = "txn"
+
+_MAX_TXN_BYTES = 16 * 1024 * 1024
+_POLL_SECONDS = 0.01
+
+_ATTEMPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def last_committed(spool: Spool, job: str) -> int | None:
+    """The greatest batch of a job that counts."""
+    for batch in sorted(numbers_below(spool, f"{TXN}/{job}"), reverse=True):
+        status = spool.status(Folder.SPARK, f"{TXN}/{job}/{batch}")
+        if status is not None and stat.S_ISREG(status.st_mode):
+            return batch
+    return None
+
+
+def is_committed(spool: Spool, job: str, batch: int) -> bool:
+    """Or a later one is, which means that this one is done and forgotten."""
+    last = last_committed(spool, job)
+    return last is not None and last >= batch
+
+
+@contextmanager
+def job_held(spool: Spool, job: str, patience_seconds: float) -> Iterator[bool]:
+    """Hold the job's lock. False if another process still has it after that time."""
+    path = f"{TXN}/{job}"
+    deadline = time.monotonic() + patience_seconds
+    make_folders(spool, TXN, path)
+    while isinstance(lock := hold_set(spool, Folder.SPARK, path), Lost):
+        if lock is Lost.FOREIGN:
+            raise ClaimError(f"{spool.root}/{Folder.SPARK}/{path} is not a folder: move it away")
+        if lock is Lost.GONE:
+            # A job of one batch, which is done.
+            make_folders(spool, TXN, path)
+        elif time.monotonic() >= deadline:
+            yield False
+            return
+        else:
+            time.sleep(_POLL_SECONDS)
+    try:
+        yield True
+    finally:
+        spool.files.close(lock)
+
+
+def winners_of(spool: Spool, job: str, batch: int) -> list[str]:
+    """Raises ClaimError if the list is damaged."""
+    path = f"{TXN}/{job}/{batch}"
+    try:
+        fd = spool.files.open_message(spool.fd(Folder.SPARK), path)
+    except FileNotFoundError:
+        return []
+    try:
+        text = spool.files.read(fd, _MAX_TXN_BYTES).decode("ascii", "replace")
+    finally:
+        spool.files.close(fd)
+    names = text.splitlines()
+    if not text.endswith("\n" * bool(text)) or not all(map(_is_attempt, names)):
+        raise ClaimError(
+            f"{spool.root}/{Folder.SPARK}/{path} is damaged, and does not tell what of "
+            f"{Folder.SPARK}/{STAGE}/{job}/{batch} was committed: look at both; move what "
+            "counts to its queues, then the file away"
+        )
+    return names
+
+
+def _is_attempt(name: str) -> bool:
+    return _ATTEMPT.fullmatch(name) is not None and not name.endswith(OPEN_SUFFIX)
+
+
+def numbers_below(spool: Spool, name: str) -> list[int]:
+    return [number for each in below(spool, name) if (number := parse_number(each)) is not None]
+
+
+def below(spool: Spool, name: str) -> list[str]:
+    try:
+        return spool.names_below(Folder.SPARK, name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def unlink(spool: Spool, name: str) -> None:
+    try:
+        spool.unlink(Folder.SPARK, name)
+    except FileNotFoundError:
+        pass
+
+
+def remove_batch(spool: Spool, job: str, batch: int) -> None:
+    remove_folder(spool, f"{STAGE}/{job}/{batch}")
+    remove_folder(spool, f"{STAGE}/{job}")
+
+
+def remove_job(spool: Spool, job: str) -> None:
+    """A job of one batch is never asked for again. Of another one the folder is kept, with what
+    was committed last."""
+    if job.startswith(HIDDEN):
+        remove_folder(spool, f"{TXN}/{job}")
+
+
+def remove_folder(spool: Spool, name: str) -> None:
+    try:
+        spool.files.remove_folder(spool.fd(Folder.SPARK), name)
+    except OSError:
+        # Not empty: a late attempt has begun. Or another process was faster.
+        pass

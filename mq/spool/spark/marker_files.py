@@ -1,0 +1,60 @@
+"""Facts in names: `KIND.VALUE`, an empty file, whose value changes by one rename."""
+
+from __future__ import annotations
+
+import re
+
+from mq.lifecycle import Folder
+from mq.spool.folders import Spool
+
+_MAX_LOOKS = 100
+
+_NUMBER = re.compile("0|[1-9][0-9]{0,18}")
+
+
+def parse_number(name: str) -> int | None:
+    """The number that a name is, as we write one; None for any other name. Of other digits than
+    ours (`²`), or with a zero before it, a number would not lead back to its name."""
+    return int(name) if _NUMBER.fullmatch(name) else None
+
+
+class Markers:
+    """The markers in one folder below `spark`."""
+
+    def __init__(self, spool: Spool, path: str) -> None:
+        self._spool = spool
+        self._path = path
+
+    def make(self, kind: str, value: str) -> None:
+        """Raises FileExistsError."""
+        files, fd = self._spool.files, self._spool.fd(Folder.SPARK)
+        empty = files.open_unnamed(fd, self._spool.file_mode)
+        try:
+            self._spool.link(empty, Folder.SPARK, self._name(kind, value))
+        finally:
+            files.close(empty)
+
+    def value(self, kind: str) -> str | None:
+        """None if there is no such marker. It is there at every instant, but a listing can miss a
+        name that is renamed meanwhile: so it looks again."""
+        for _ in range(_MAX_LOOKS):
+            for name in self._spool.names_below(Folder.SPARK, self._path):
+                if name.startswith(f"{kind}."):
+                    return name.removeprefix(f"{kind}.")
+        return None
+
+    def has(self, kind: str, value: str) -> bool:
+        return self._spool.exists(Folder.SPARK, self._name(kind, value))
+
+    def change(self, kind: str, old: str, new: str) -> bool:
+        """Not durable by itself. False if its value is not `old`: another process was faster."""
+        if old == new:
+            return True
+        try:
+            self._spool.rename_within(Folder.SPARK, self._name(kind, old), self._name(kind, new))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _name(self, kind: str, value: str) -> str:
+        return f"{self._path}/{kind}.{value}"

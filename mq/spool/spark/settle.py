@@ -1,0 +1,160 @@
+"""Brings messages of `spark` to their queues, including those that find no place there.
+
+the queue takes it            it is ready, or in `delay` under its stamp
+there is no such queue        it is removed: its queue was deleted, and all its messages with it
+the queue was made since      the same: the queue of that name is another one
+the queue has that id         it is removed if the bodies are the same, else it goes to `corrupt`
+it is not a file              it goes to `corrupt`
+the disk keeps it             it stays, and the next try goes on with it
+"""
+
+from __future__ import annotations
+
+import errno
+import stat
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
+from mq.spool.folders import Spool
+from mq.spool.libc import birth_ns
+from mq.spool.message import Lost, look_at
+from mq.spool.sets import Place, members, remove_empty_set, roll_forward
+
+_LOOKS = 3
+"""The message that had the same id can be gone at the next look, and the place be free."""
+
+
+class _Settled(Enum):
+    GONE = "it is out of the way"
+    KEPT_OUT = "another message has its id"
+    PLACE_IS_FREE = "what kept it out is gone"
+
+
+class Brought(NamedTuple):
+    """How many members found their place, and those that another message of their id keeps out."""
+
+    placed: int
+    kept_out: list[str]
+
+
+def bring(spool: Spool, path: str, place: Place, witness: Callable[[str], str]) -> Brought:
+    """Bring every member of a set below `spark` to its place, then remove its folder if it is
+    empty.
+
+    `witness` names for each member a file that got its name when the member was taken out of its
+    queue, or was published: a queue that was made later is not its queue. The caller holds the set.
+    Raises the first OSError that kept a member where it is, when all others are done.
+    """
+    placed, outcomes = 0, dict[str, _Settled]()
+    try:
+        present = _remove_old(spool, path, witness)
+        for _ in range(_LOOKS):
+            rolled = roll_forward(spool, Folder.SPARK, path, place)
+            placed += present - len(rolled.left)
+            homeless = [member for member in rolled.left if member not in rolled.errors]
+            outcomes = {each: _settle(spool, f"{path}/{each}") for each in homeless}
+            if _Settled.PLACE_IS_FREE not in outcomes.values():
+                break
+            present = len(members(spool, Folder.SPARK, path))
+    except FileNotFoundError:
+        # Another process was faster.
+        return Brought(placed, [])
+    remove_empty_set(spool, Folder.SPARK, path)
+    for error in rolled.errors.values():
+        raise error
+    if _Settled.PLACE_IS_FREE in outcomes.values():
+        raise BlockingIOError(errno.EAGAIN, "a place is taken and free by turns", path)
+    return Brought(placed, [each for each in outcomes if outcomes[each] is _Settled.KEPT_OUT])
+
+
+def _remove_old(spool: Spool, path: str, witness: Callable[[str], str]) -> int:
+    """Remove the members whose queue was made since; returns how many others there are."""
+    born: dict[QueueName, int | None] = {}
+    is_old: dict[tuple[QueueName, str], bool] = {}
+    present = members(spool, Folder.SPARK, path)
+    removed = 0
+    for member in present:
+        name, seen = member.rpartition("/")[2], witness(member)
+        queue = QueueName(name.partition(":")[0])
+        if (queue, seen) not in is_old:
+            if queue not in born:
+                born[queue] = _made_ns(spool, queue)
+            is_old[queue, seen] = _is_before(spool, seen, born[queue])
+        if is_old[queue, seen]:
+            spool.move_aside(Folder.SPARK, f"{path}/{member}", Folder.REMOVE, name)
+            removed += 1
+    return len(present) - removed
+
+
+def _made_ns(spool: Spool, queue: QueueName) -> int | None:
+    """When a queue was made. None if nobody knows: there is none; or it was changed before that,
+    so that the clock went back, and what is earlier by the clock may well be later."""
+    status = spool.status(Folder.QUEUES, queue)
+    made_ns = birth_ns(spool.path(Folder.QUEUES, queue))
+    if status is None or made_ns is None or status.st_mtime_ns < made_ns:
+        return None
+    return made_ns
+
+
+def _is_before(spool: Spool, name: str, made_ns: int | None) -> bool:
+    """Whether a file got its name before that: a rename and a link set its ctime. If it was written
+    before it was made, it is a copy, as of a whole root, whose times say nothing."""
+    status = None if made_ns is None else spool.status(Folder.SPARK, name)
+    if made_ns is None or status is None or status.st_ctime_ns >= made_ns:
+        return False
+    own_ns = birth_ns(spool.path(Folder.SPARK, name))
+    return own_ns is not None and status.st_mtime_ns >= own_ns
+
+
+def _settle(spool: Spool, source: str) -> _Settled:
+    parsed = parse_file_name(source.rpartition("/")[2])
+    status = spool.status(Folder.SPARK, source)
+    if parsed is None or status is None:
+        return _Settled.GONE
+    name = file_name(*parsed)
+    if not stat.S_ISREG(status.st_mode):
+        set_aside(spool, source, Lost.FOREIGN.value)
+        return _Settled.GONE
+    if spool.exists(Folder.QUEUES, parsed[0]):
+        is_same = _has_its_body(spool, source, *parsed)
+        if not is_same:
+            return _Settled.PLACE_IS_FREE if is_same is None else _Settled.KEPT_OUT
+    spool.move_aside(Folder.SPARK, source, Folder.REMOVE, name)
+    return _Settled.GONE
+
+
+def set_aside(spool: Spool, source: str, why: str) -> None:
+    """Move a member from `spark` to `corrupt`, and log it."""
+    name = source.rpartition("/")[2]
+    kept = spool.move_aside(Folder.SPARK, source, Folder.CORRUPT, name)
+    if kept is not None:
+        spool.report_left(f"{Folder.CORRUPT}/{kept}", why)
+
+
+def _has_its_body(
+    spool: Spool, source: str, queue: QueueName, message_id: MessageId
+) -> bool | None:
+    """Whether the queue's message of that id has the same body; None if there is none any more.
+    Raises OSError if that cannot be read: then nobody knows."""
+    ours = _body_of(spool, Folder.SPARK, source)
+    for folder, name in (
+        (Folder.QUEUES, queue_path(queue, message_id)),
+        (Folder.DELAY, file_name(queue, message_id)),
+    ):
+        theirs = _body_of(spool, folder, name)
+        if theirs is not None:
+            return theirs == ours
+    return None
+
+
+def _body_of(spool: Spool, folder: Folder, name: str) -> tuple[int, int] | None:
+    """Length and CRC of a message's body, by its seal, or by the body if it has none; None if it is
+    not there. What is not a message has a body that is like no other."""
+    opened = look_at(spool, folder, name)
+    if opened is None:
+        return (-1, 0) if spool.exists(folder, name) else None
+    with opened:
+        return opened.sum()

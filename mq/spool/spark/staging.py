@@ -1,0 +1,121 @@
+"""Staging: what one attempt of a Spark task writes, a set that counts only if its job says so.
+
+spark/stage/JOB/BATCH/ATTEMPT.open/QUEUE:ID   while it is filled
+spark/stage/JOB/BATCH/ATTEMPT/QUEUE:ID        sealed, and durable
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from dataclasses import dataclass
+
+from mq.config import SECOND_NS
+from mq.errors import ClaimError, InvalidRequest, QueueNotFound
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, ServerIds, file_name
+from mq.spool.file_system import FileSystem, measure_file_system
+from mq.spool.folders import Spool
+from mq.spool.message import Lost
+from mq.spool.queues import has_queue
+from mq.spool.seal import NO_LEASE, Seal, round_up, seal_new
+from mq.spool.sets import OPEN_SUFFIX, give_up_set, make_set, seal_set
+
+STAGE = "stage"
+GIVEN_UP = "spark"
+"""Sets of Spark that do not count go to `remove/spark:.UUID`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedMessage:
+    """A message to write. Without an id it gets one; `delay_seconds` hide it at first."""
+
+    queue: QueueName
+    body: bytes
+    message_id: MessageId | None = None
+    content_type: str | None = None
+    delay_seconds: float = 0.0
+
+
+def make_folders(spool: Spool, *names: str) -> None:
+    """Each below `spark`, unless it is there."""
+    for name in names:
+        try:
+            spool.files.make_folder(spool.fd(Folder.SPARK), name, spool.mode)
+        except FileExistsError:
+            pass
+
+
+class Attempt:
+    """An open set of one task attempt. Other attempts, also of the same task, have their own."""
+
+    def __init__(self, spool: Spool, job: str, batch: int, name: str) -> None:
+        self._spool = spool
+        self._system: FileSystem = measure_file_system(spool)
+        self._ids = ServerIds(time.time_ns)
+        self._queues: set[QueueName] = set()
+        self._sealed = f"{STAGE}/{job}/{batch}/{name}"
+        self._path = self._sealed + OPEN_SUFFIX
+        make_folders(spool, STAGE, f"{STAGE}/{job}", f"{STAGE}/{job}/{batch}")
+        lock = make_set(spool, Folder.SPARK, self._path)
+        assert not isinstance(lock, Lost), "no sweep takes a set that is so young"
+        self._lock = lock
+
+    def add(self, draft: StagedMessage) -> None:
+        """Write one message. Raises QueueNotFound, InvalidRequest for an id that this attempt has
+        used, ClaimError if the batch was given up, OSError."""
+        self._require_queue(draft.queue)
+        message_id, published_ns = self._ids.next_position(draft.message_id)
+        files, spark = self._spool.files, self._spool.fd(Folder.SPARK)
+        fd = files.open_unnamed(spark, self._spool.file_mode)
+        try:
+            files.write(fd, draft.body)
+            self._mark(fd, draft, published_ns)
+            self._spool.link(fd, Folder.SPARK, f"{self._path}/{file_name(draft.queue, message_id)}")
+        except FileNotFoundError:
+            raise self._given_up() from None
+        except FileExistsError:
+            raise InvalidRequest(
+                f"two rows for queue {draft.queue} have the id {message_id}; each needs its own"
+            ) from None
+        finally:
+            files.close(fd)
+
+    def _given_up(self) -> ClaimError:
+        return ClaimError(
+            f"{self._spool.root}/spark/{self._path} was given up: another driver has committed "
+            "this batch meanwhile, or it was left unused for a day"
+        )
+
+    def _require_queue(self, queue: QueueName) -> None:
+        if queue in self._queues:
+            return
+        if not has_queue(self._spool.fd(Folder.QUEUES), queue):
+            raise QueueNotFound(
+                f"there is no queue {queue} in {self._spool.root}; make it with PUT /{queue} or "
+                f"mqctl create {queue}"
+            )
+        self._queues.add(queue)
+
+    def _mark(self, fd: int, draft: StagedMessage, published_ns: int) -> None:
+        body, seal, due_ns = draft.body, None, None
+        if self._spool.has_seals:
+            seal = Seal(len(body), zlib.crc32(body), published_ns, 0, NO_LEASE)
+        if draft.delay_seconds > 0:
+            due_ns = time.time_ns() + int(draft.delay_seconds * SECOND_NS)
+            due_ns = round_up(due_ns, self._system.stamp_granularity_ns)
+        seal_new(self._spool.files, fd, seal, draft.content_type, due_ns)
+
+    def seal(self) -> None:
+        """Make it a set that can win, all of it durable. Raises ClaimError, OSError."""
+        try:
+            seal_set(self._spool, Folder.SPARK, self._path, self._sealed)
+        except FileNotFoundError:
+            raise self._given_up() from None
+        # One sync for data and seal: it is the transaction that makes a sealed set count, later.
+        self._spool.files.sync_file_system(self._spool.fd(Folder.SPARK))
+        self._spool.files.close(self._lock)
+
+    def give_up(self) -> None:
+        give_up_set(self._spool, Folder.SPARK, self._path, GIVEN_UP)
+        self._spool.files.close(self._lock)

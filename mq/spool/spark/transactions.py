@@ -1,0 +1,292 @@
+"""Transactions: one file makes all that the tasks of a batch have staged count, or none of it.
+
+    spark/txn/JOB/BATCH           the attempts that won, a line each; linked once and never changed
+    spark/stage/JOB/BATCH/...     what they staged, until it is rolled forward
+
+    stage     every attempt seals a set of its own
+    commit    the list of winners is linked, durably. If one is there already, by an earlier try of
+              the same batch, that one counts and not ours: so a batch that is replayed adds nothing
+    roll      the winners' messages go to their queues, by renames; any server's sweep can finish it
+    clean     losers go to `remove`; once a later batch is committed its forerunners' files go too
+
+The folder `spark/txn/JOB` has a lock. Its holder alone links a batch, or gives up what may still
+win. Under it a batch is linked only if the one before is rolled forward whole, no later one counts,
+and every winner is there. So only the greatest batch of a job can have messages left to roll: one
+below it is done, or was linked without the lock, and its messages are not brought again.
+
+A job is a query, an application (`txnAppId`), or a write of its own, whose name begins with a dot.
+"""
+
+from __future__ import annotations
+
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from mq.config import SECOND_NS, STAGE_KEEP_SECONDS, STAGE_LOCK_SECONDS
+from mq.errors import ClaimError, MQError, StoreUnavailable
+from mq.lifecycle import Folder
+from mq.spool.child_processes import done_beside, processors
+from mq.spool.files import HIDDEN
+from mq.spool.folders import Spool
+from mq.spool.message import Lost
+from mq.spool.sets import by_stamp, give_up_set, hold_set, remove_empty_set
+from mq.spool.spark.jobs import (
+    TXN,
+    below,
+    is_committed,
+    job_held,
+    last_committed,
+    numbers_below,
+    remove_batch,
+    remove_job,
+    unlink,
+    winners_of,
+)
+from mq.spool.spark.settle import bring, set_aside
+from mq.spool.spark.staging import GIVEN_UP, STAGE
+
+ROLLED_BESIDE_FROM = 1000
+"""Messages of a set; for fewer it is not worth to start another process."""
+
+_POLL_SECONDS = 0.01
+
+Report = Callable[[str, OSError | MQError], None]
+
+
+def commit(spool: Spool, job: str, batch: int, winners: list[str]) -> int:
+    """Let the winners count, and bring their messages to their queues. Durable on return.
+
+    If the batch, or a later one, is committed already, nothing is added, and what that one still
+    has to bring is brought. Returns the greatest batch that counts then. A crash before the link
+    leaves sets that never count; after it, sets that a sweep rolls forward. Raises ClaimError if a
+    winner is not there any more: then none counts. Raises StoreUnavailable and OSError, after which
+    the batch may count: doing it again tells.
+    """
+    with job_held(spool, job, STAGE_LOCK_SECONDS) as is_held:
+        if not is_held:
+            raise StoreUnavailable(f"job {job} is held by another process; try again")
+        last = last_committed(spool, job)
+        if last is None or last < batch:
+            if last is not None and numbers_below(spool, f"{STAGE}/{job}").count(last):
+                _finish_whole(spool, job, last)
+            _link(spool, job, batch, winners)
+            last = batch
+    spool.files.sync_file_system(spool.fd(Folder.SPARK))
+    _roll_side_by_side(spool, job, last)
+    _finish_whole(spool, job, last)
+    spool.files.sync_file_system(spool.fd(Folder.SPARK))
+    forget_before(spool, job, last)
+    return last
+
+
+def _link(spool: Spool, job: str, batch: int, winners: list[str]) -> None:
+    """The caller holds the job. Not durable by itself."""
+    files, spark, path = spool.files, spool.fd(Folder.SPARK), f"{TXN}/{job}/{batch}"
+    _require_staged(spool, job, batch, winners)
+    fd = files.open_unnamed(spark, spool.file_mode)
+    try:
+        files.write(fd, "".join(f"{name}\n" for name in winners).encode())
+        files.sync(fd)
+        spool.link(fd, Folder.SPARK, path)
+    except FileExistsError:
+        # A network file system says so too of a link that it has made, if its answer was lost.
+        if winners_of(spool, job, batch) != winners:
+            raise
+    finally:
+        files.close(fd)
+    try:
+        _require_staged(spool, job, batch, winners)
+    except ClaimError:
+        # By a process that took no lock. The others are not rolled yet: that takes the lock.
+        unlink(spool, path)
+        raise
+
+
+def _require_staged(spool: Spool, job: str, batch: int, winners: list[str]) -> None:
+    for name in winners:
+        path = f"{STAGE}/{job}/{batch}/{name}"
+        status = spool.status(Folder.SPARK, path)
+        if status is None or not stat.S_ISDIR(status.st_mode):
+            raise ClaimError(
+                f"{spool.root}/{Folder.SPARK}/{path} is not there any more: it was given up, as a "
+                "sweep does with what waits for a day by the clock of its server, or taken away. "
+                f"Nothing of batch {batch} was written; write it again"
+            )
+
+
+def give_up_attempts(spool: Spool, job: str, batch: int, attempts: list[str]) -> None:
+    """Hand these attempts to the reaper, unless they have won. What cannot be decided now is left
+    for the next commit of the job, or for a sweep."""
+    with job_held(spool, job, STAGE_LOCK_SECONDS) as is_held:
+        if not is_held:
+            return
+        won = winners_of(spool, job, batch) if last_committed(spool, job) == batch else []
+        for name in attempts:
+            if name not in won:
+                give_up_set(spool, Folder.SPARK, f"{STAGE}/{job}/{batch}/{name}", GIVEN_UP)
+        remove_batch(spool, job, batch)
+        remove_job(spool, job)
+
+
+def finish(spool: Spool, job: str, batch: int, patience_seconds: float) -> int | None:
+    """Roll a committed batch forward, from wherever that stopped, and give its losers up.
+
+    Returns how many messages it brought to their places; None if another process was still at it
+    after that time. Raises ClaimError if it cannot be told which attempts won, and OSError if a
+    message could not be brought; all others were then, and the losers stay until the next call.
+    """
+    delivered, failed, is_held = 0, None, False
+    winners = winners_of(spool, job, batch) if last_committed(spool, job) == batch else []
+    for name in winners:
+        try:
+            rolled = _roll(spool, job, batch, name, patience_seconds)
+        except OSError as error:
+            failed = failed or error
+            continue
+        if rolled is None:
+            is_held = True
+            break
+        delivered += rolled
+    if failed is not None:
+        raise failed
+    if is_held:
+        return None
+    give_up_batch(spool, job, batch)
+    if job.startswith(HIDDEN):
+        # It cannot be asked for again.
+        unlink(spool, f"{TXN}/{job}/{batch}")
+        remove_job(spool, job)
+    return delivered
+
+
+def _finish_whole(spool: Spool, job: str, batch: int) -> None:
+    if finish(spool, job, batch, STAGE_LOCK_SECONDS) is None:
+        raise StoreUnavailable(f"batch {batch} of {job} is held by another process; try again")
+
+
+def _roll_side_by_side(spool: Spool, job: str, batch: int) -> None:
+    """Roll large sets of a committed batch forward by several processes; `finish` does what they
+    leave."""
+    if last_committed(spool, job) != batch:
+        return
+    winners = winners_of(spool, job, batch)
+    large = [
+        name
+        for name in winners
+        if len(below(spool, f"{STAGE}/{job}/{batch}/{name}")) >= ROLLED_BESIDE_FROM
+    ]
+    processes = min(processors(), len(large))
+
+    def roll_share(share: int) -> None:
+        for name in large[share::processes]:
+            _roll(spool, job, batch, name, STAGE_LOCK_SECONDS)
+
+    if processes > 1:
+        with done_beside([partial(roll_share, share) for share in range(1, processes)]):
+            roll_share(0)
+
+
+def _roll(spool: Spool, job: str, batch: int, attempt: str, patience_seconds: float) -> int | None:
+    """None if the set is still held after that time."""
+    path = f"{STAGE}/{job}/{batch}/{attempt}"
+    deadline = time.monotonic() + patience_seconds
+    while (lock := hold_set(spool, Folder.SPARK, path)) is Lost.BUSY:
+        if time.monotonic() >= deadline:
+            return None
+        time.sleep(_POLL_SECONDS)
+    if isinstance(lock, Lost):
+        # Rolled before: it was there when the batch was linked.
+        return 0
+    try:
+        brought = bring(spool, path, by_stamp(time.time_ns()), lambda _: f"{TXN}/{job}/{batch}")
+        for member in brought.kept_out:
+            set_aside(spool, f"{path}/{member}", "its queue has another message of that id")
+        remove_empty_set(spool, Folder.SPARK, path)
+        return brought.placed
+    finally:
+        spool.files.close(lock)
+
+
+def give_up_batch(spool: Spool, job: str, batch: int) -> None:
+    """Hand to the reaper what a batch has staged that cannot win any more."""
+    path = f"{STAGE}/{job}/{batch}"
+    for name in below(spool, path):
+        give_up_set(spool, Folder.SPARK, f"{path}/{name}", GIVEN_UP)
+    remove_batch(spool, job, batch)
+
+
+def forget_before(spool: Spool, job: str, batch: int) -> None:
+    """A batch is asked for again only until a later one is committed."""
+    for number in numbers_below(spool, f"{STAGE}/{job}"):
+        if number < batch:
+            give_up_batch(spool, job, number)
+    for number in numbers_below(spool, f"{TXN}/{job}"):
+        if number < batch:
+            unlink(spool, f"{TXN}/{job}/{number}")
+
+
+def sweep_transactions(spool: Spool, now_ns: int, report: Report | None = None) -> int:
+    """Finish committed batches, give up what was staged long ago and never committed.
+
+    Returns how many messages were delivered. For any server, again and again. What is wrong with
+    one batch keeps no other from being swept: it is reported, with its path from the root on.
+    """
+    delivered = 0
+    with _reported(report, STAGE):
+        for job in below(spool, STAGE):
+            with _reported(report, f"{STAGE}/{job}"):
+                delivered += _sweep_job(spool, job, now_ns, report)
+    return delivered
+
+
+def _sweep_job(spool: Spool, job: str, now_ns: int, report: Report | None) -> int:
+    batches = [
+        batch
+        for batch in sorted(numbers_below(spool, f"{STAGE}/{job}"))
+        if is_committed(spool, job, batch) or _is_old(spool, f"{STAGE}/{job}/{batch}", now_ns)
+    ]
+    if not batches:
+        return 0
+    delivered = 0
+    with job_held(spool, job, 0) as is_held:
+        for batch in batches if is_held else ():
+            with _reported(report, f"{STAGE}/{job}/{batch}"):
+                delivered += _sweep_batch(spool, job, batch)
+        if is_held:
+            remove_job(spool, job)
+    return delivered
+
+
+def _sweep_batch(spool: Spool, job: str, batch: int) -> int:
+    if is_committed(spool, job, batch):
+        return finish(spool, job, batch, 0) or 0
+    path = f"{STAGE}/{job}/{batch}"
+    for name in below(spool, path):
+        lock = hold_set(spool, Folder.SPARK, f"{path}/{name}")
+        if lock is Lost.BUSY:
+            # Its task is at work.
+            continue
+        give_up_set(spool, Folder.SPARK, f"{path}/{name}", GIVEN_UP)
+        if not isinstance(lock, Lost):
+            spool.files.close(lock)
+    remove_batch(spool, job, batch)
+    return 0
+
+
+@contextmanager
+def _reported(report: Report | None, path: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, MQError) as error:
+        if report is None:
+            raise
+        report(f"{Folder.SPARK}/{path}", error)
+
+
+def _is_old(spool: Spool, path: str, now_ns: int) -> bool:
+    """Every attempt that begins or ends changes the batch's folder."""
+    status = spool.status(Folder.SPARK, path)
+    return status is not None and status.st_mtime_ns < now_ns - STAGE_KEEP_SECONDS * SECOND_NS

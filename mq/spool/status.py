@@ -1,0 +1,45 @@
+"""What the file system says of a file, as far as anyone here asks: a tuple that costs a fifth of
+`os.stat_result`, and has its names."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+
+class Status(NamedTuple):
+    """Fields of stat(2); times in ns since 1970."""
+
+    st_mode: int
+    st_ino: int
+    st_dev: int
+    st_nlink: int
+    st_uid: int
+    st_size: int
+    st_mtime_ns: int
+    st_ctime_ns: int
+
+
+SIZE = Status._fields.index("st_size")
+
+
+def status(fd: int) -> Status:
+    return _fields(os.fstat(fd))
+
+
+def status_of(folder_fd: int, name: str) -> Status:
+    """Of a name, never through a link."""
+    return _fields(os.stat(name, dir_fd=folder_fd, follow_symlinks=False))
+
+
+def _fields(found: os.stat_result) -> Status:
+    return Status(
+        found.st_mode,
+        found.st_ino,
+        found.st_dev,
+        found.st_nlink,
+        found.st_uid,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+    )

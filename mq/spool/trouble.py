@@ -1,0 +1,46 @@
+"""What keeps a root from being worked on, though it was in order when it was opened."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mq.lifecycle import FIXED_FOLDERS
+from mq.spool.folders import Spool
+from mq.spool.moves import FORMAT_FILE
+
+
+def find_trouble(spool: Spool) -> str | None:
+    """Why it is impossible to work on the root now, or why opening it would reach another one, in
+    words. Raises OSError."""
+    moved = find_moved_folder(spool)
+    if moved is not None:
+        return moved
+    if os.fstatvfs(spool.fd(FIXED_FOLDERS[0])).f_flag & os.ST_RDONLY:
+        return f"the file system of {spool.root} is read-only; see the kernel's log, and remount it"
+    if not os.path.lexists(spool.root / FORMAT_FILE):
+        return (
+            f"{spool.root / FORMAT_FILE} is missing, so producers cannot publish under their own "
+            f"ids; `mqctl --root {spool.root} fsck --repair` writes it"
+        )
+    return None
+
+
+def find_moved_folder(spool: Spool) -> str | None:
+    """Whether a folder that is held open is not the one that others find in the root. Raises
+    OSError."""
+    for folder in FIXED_FOLDERS:
+        path = spool.root / folder
+        if not _is_at(spool.fd(folder), path):
+            return (
+                f"{path} is not the folder that this server opened: that was moved away; put it "
+                "back, or restart the server"
+            )
+    return None
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False

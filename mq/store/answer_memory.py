@@ -1,0 +1,87 @@
+"""How much memory the answers of many messages take, all together, until their clients have read
+them."""
+
+from __future__ import annotations
+
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+from mq.config import MAX_ANSWERS_BYTES, MAX_FETCH_BYTES
+
+_WORST_GROWTH = 7
+"""A body, and the line of JSON that is made of it, where six characters stand for one byte."""
+
+
+class AnswerMemory:
+    """MAX_ANSWERS_BYTES, of which each answer may take half of what is left. So nobody waits for
+    those who read slowly, nobody is refused, and whoever comes later gets fewer messages at once.
+    For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._held_bytes = 0
+
+    def share(self) -> Share:
+        return Share(self)
+
+    def take(self) -> int:
+        """Half of what is left, or what the longest answer takes."""
+        with self._lock:
+            left = max(0, MAX_ANSWERS_BYTES - self._held_bytes)
+            taken = min(left // 2, _WORST_GROWTH * MAX_FETCH_BYTES)
+            self._held_bytes += taken
+        return taken
+
+    def change(self, by: int) -> None:
+        with self._lock:
+            self._held_bytes += by
+
+
+class Share:
+    """What one answer holds, until the block ends."""
+
+    def __init__(self, memory: AnswerMemory) -> None:
+        self._memory = memory
+        self._held_bytes = 0
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # An operation that nobody waits for any more may still come to its end.
+        self.hold(0)
+        self._is_over = True
+
+    def room_bytes(self) -> int:
+        """How many bytes of bodies may come into the answer; MAX_FETCH_BYTES at the most."""
+        if not self._held_bytes and not self._is_over:
+            self._held_bytes = self._memory.take()
+        return self._held_bytes // _WORST_GROWTH
+
+    def covers(self, length: int) -> bool:
+        """Whether there is memory for so many bytes of bodies. Those are held then."""
+        self.hold(0)
+        is_enough = self.room_bytes() >= length
+        self.hold_bodies(length if is_enough else 0)
+        return is_enough
+
+    def hold_bodies(self, length: int) -> None:
+        """The answer is going to have so many bytes of bodies."""
+        self.hold(_WORST_GROWTH * length)
+
+    def hold(self, length: int) -> None:
+        """The answer has so many bytes by now."""
+        if not self._is_over:
+            self._memory.change(length - self._held_bytes)
+            self._held_bytes = length
+
+
+MayShare = Share | None
+"""None for as much as MAX_FETCH_BYTES."""

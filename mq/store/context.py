@@ -1,0 +1,199 @@
+"""What the operations of one server share: the folders, the index, the clock, and what the current
+round has asked of the disk already."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from mq.command.logs import Once, report_left
+from mq.config import ServerConfig
+from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, ServerIds
+from mq.spool.folders import Spool
+from mq.spool.settings_file import KnownSettings
+from mq.spool.spark.finished import DoneBatches
+from mq.store.counts import OperationCounts
+from mq.store.free_space import Floor, default_floor_bytes
+from mq.store.index import ReadyQueue, ReadyQueues
+
+
+class Workspace:
+    """Used by the committer alone."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        config: ServerConfig,
+        request_sweep: Callable[[], None],
+        granularity_ns: int = 1,
+        clock_ns: Callable[[], int] = time.time_ns,
+        *,
+        is_network: bool = False,
+    ) -> None:
+        """With `is_network` other machines may work on the root: the system does not tell of all
+        they do."""
+        self.spool = spool
+        self.files = spool.files
+        self.config = config
+        self.granularity_ns = granularity_ns
+        self.clock_ns = clock_ns
+        self.ids = ServerIds(clock_ns)
+        self.ready = ReadyQueues(spool)
+        self.done = DoneBatches(spool)
+        self.settings = KnownSettings(spool.files, spool.queues, report_left)
+        self._is_network = is_network
+        self.report = Once(report_left)
+        self.counts = OperationCounts()
+        self.request_sweep = request_sweep
+        self.undelivered: Counter[QueueName] = Counter()
+        self._folders: dict[QueueName, os.stat_result | None] = {}
+        floor = config.min_free_bytes
+        floor_bytes = default_floor_bytes(spool.root) if floor is None else floor
+        self.floor = Floor(floor_bytes, lambda: spool.fd(Folder.NEW))
+        self._room: int | StoreUnavailable | None = None
+
+    def begin_round(self) -> None:
+        """The disk is asked once per round which queues there are and how much room is left."""
+        self.end_calls()
+        self._folders.clear()
+        self._room = None
+        self.ready.drain_sometimes(time.monotonic())
+
+    def end_calls(self) -> None:
+        """The round's file calls are done, its barrier comes next: let go of its queues."""
+        self.spool.queues.let_go_all()
+
+    def require_queue(self, queue: QueueName) -> os.stat_result:
+        """The status of the queue's folder. Raises QueueNotFound."""
+        if queue not in self._folders:
+            found = self.spool.status(Folder.QUEUES, queue)
+            self._folders[queue] = found if self._is_queue(queue, found) else None
+        status = self._folders[queue]
+        if status is None:
+            self.ready.forget(queue)
+            raise no_queue(queue)
+        return status
+
+    def _is_queue(self, queue: QueueName, found: os.stat_result | None) -> bool:
+        """Whether it is a folder of ours. What somebody else has put there is reported."""
+        if found is None:
+            return False
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid in self.files.owners
+        if not is_ours:
+            self.report(f"{Folder.QUEUES}/{queue}", "no folder, or another user's: not a queue")
+        return is_ours
+
+    def hold_queue(self, queue: QueueName) -> None:
+        """Require a queue, and share its folder's lock until the round's file calls are done.
+
+        A deletion takes that lock alone before it looks for messages that are not in the folder
+        (`mq.spool.queues`). So whatever is linked meanwhile it finds, although the process may be
+        killed right after the link: a queue made again never sees that message. And what is taken
+        out of the folder meanwhile the deletion has not passed yet. Raises QueueNotFound,
+        StoreUnavailable.
+        """
+        queues = self.spool.queues
+        if queues.is_held(queue):
+            return
+        try:
+            self._folders[queue] = queues.hold(queue)
+        except BlockingIOError as error:
+            raise StoreUnavailable(
+                f"queue {queue} cannot be used now: {error.strerror}; try again"
+            ) from None
+        except (FileNotFoundError, NotADirectoryError):
+            self._folders.pop(queue, None)
+            self.require_queue(queue)
+            raise no_queue(queue) from None
+
+    def loaded_index(self, queue: QueueName) -> ReadyQueue | None:
+        """The queue's index; None if it must be listed first, because it never was or because the
+        queue was deleted and made again. Raises QueueNotFound."""
+        status = self.require_queue(queue)
+        ready = self.ready.get(queue)
+        if ready is None or not ready.is_loaded or ready.inode != status.st_ino:
+            return None
+        return ready
+
+    def may_have_changed(self, queue: QueueName, ready: ReadyQueue) -> bool:
+        """Whether a listing could find what the index does not know."""
+        return (
+            time.monotonic() >= ready.next_listing
+            and self.require_queue(queue).st_mtime_ns != ready.listed_mtime_ns
+        )
+
+    def sees_all_events(self, queue: QueueName) -> bool:
+        """Whether the system tells of every change to the queue's folder."""
+        watch = self.ready.watch
+        return watch is not None and watch.has(queue) and not self._is_network
+
+    def forget_queue(self, queue: QueueName) -> None:
+        """The queue was made or deleted within this round."""
+        self.spool.queues.let_go(queue)
+        self.spool.queues.drop(queue)
+        self.settings.forget(queue)
+        self._folders.pop(queue, None)
+
+    def has_space(self, queue: QueueName, messages: int = 1) -> bool:
+        """Whether the queue has room for more messages; counts those that are ready and those on
+        their way there from here. False if its index must be listed first.
+
+        Raises StoreUnavailable if it has none, QueueNotFound.
+        """
+        own = self.settings.of(queue).max_messages
+        limit = self.config.max_queue_messages if own is None else own
+        if not limit:
+            return True
+        ready = self.loaded_index(queue)
+        if ready is None:
+            return False
+        if len(ready) + self.undelivered[queue] + messages > limit:
+            self.ready.drain()
+            ready = self.ready.get(queue)
+            if ready is None:
+                return False
+        if len(ready) + self.undelivered[queue] + messages <= limit:
+            return True
+        raise StoreUnavailable(
+            f"queue {queue} has {len(ready)} messages ready, the limit is {limit} "
+            f"({'--max-queue-messages' if own is None else 'its setting max-messages'}); receive "
+            "and remove go on"
+        )
+
+    def find_shortage(self) -> str | None:
+        """What there is too little of on the disk, in words. For any thread. Raises OSError."""
+        try:
+            self.floor.require(0)
+        except StoreUnavailable as error:
+            return str(error)
+        return None
+
+    def require_room(self, length: int = 0) -> None:
+        """Raises StoreUnavailable below the floor of free blocks or inodes, so that receive and
+        remove, which need a little room, go on; and if `length` bytes, with those that the round
+        has asked for already, would go below it."""
+        if self._room is None:
+            try:
+                self._room = self.floor.room_bytes()
+            except StoreUnavailable as error:
+                self._room = error
+        if isinstance(self._room, StoreUnavailable):
+            raise StoreUnavailable(str(self._room), self._room.retry_after_seconds)
+        if length > self._room:
+            raise self.floor.shortage_of(length)
+        self._room -= length
+
+
+def no_queue(queue: QueueName) -> QueueNotFound:
+    return QueueNotFound(f"there is no queue {queue}; make it with PUT /{queue}")
+
+
+def no_message(queue: QueueName, message_id: MessageId) -> MessageNotFound:
+    return MessageNotFound(
+        f"queue {queue} has no message {message_id}; it may have been removed and reaped"
+    )

@@ -1,0 +1,123 @@
+"""Messages that are older than the `ttl` of their queue go to `remove`, unseen.
+
+Two clocks must agree that a message is so old: this machine's, compared with the time of
+publication in the seal, and the file system's, compared with the birth of the file. The first is
+another one on each host. The second is one clock for all of them, as far as the file system keeps
+its own times; where it keeps no births, the last move of the file counts. So a host whose clock is
+wrong removes nothing early, neither when it publishes nor when it looks, unless the file system
+takes its times from that host.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mq.commit.operation import Operation, Pause
+from mq.config import SECOND_NS
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, file_name, is_queue_name, queue_path
+from mq.spool.libc import birth_ns
+from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
+from mq.spool.queue_settings import QueueSettings
+from mq.spool.seal import published_ns
+from mq.store.context import Workspace
+from mq.store.index import ReadyQueue
+from mq.store.indexing import load_index
+
+_AT_ONCE = 100
+"""After so many, other operations have their turn."""
+
+
+def queues_to_expire(work: Workspace) -> list[QueueName]:
+    """The queues with a ttl; for a worker, about 5 µs for each queue. Raises OSError."""
+    names = set(filter(is_queue_name, work.spool.names(Folder.QUEUES)))
+    work.settings.keep(names)
+    queues = map(QueueName, sorted(names))
+    return [each for each in queues if work.settings.of(each).ttl_seconds is not None]
+
+
+def expire(work: Workspace, queue: QueueName) -> Operation[None]:
+    """Remove what is too old from the queue's ready messages. Not durable by itself: undone by a
+    crash, it is done again. Raises QueueNotFound, StoreUnavailable."""
+    while True:
+        ready = yield from load_index(work, queue)
+        work.hold_queue(queue)
+        if not expire_some(work, queue, ready, work.settings.of(queue)):
+            return
+        yield Pause(0.0)
+
+
+def expire_some(
+    work: Workspace, queue: QueueName, ready: ReadyQueue, settings: QueueSettings
+) -> bool:
+    """Remove up to _AT_ONCE of the oldest; whether there may be more. The queue is held."""
+    if settings.ttl_seconds is None:
+        return False
+    limit_ns = int(settings.ttl_seconds * SECOND_NS)
+    now_ns, file_system_ns = work.clock_ns(), 0
+    for _ in range(_AT_ONCE):
+        oldest_ns = ready.oldest_ns()
+        if oldest_ns is None or oldest_ns + limit_ns > now_ns:
+            return False
+        # Asked only now: as a rule nothing is too old.
+        file_system_ns = file_system_ns or _file_system_ns(work)
+        message_id = ready.pop()
+        assert message_id is not None
+        if not _expire(work, queue, message_id, min(now_ns, file_system_ns) - limit_ns):
+            work.ready.restore(queue, message_id)
+            return False
+    return True
+
+
+def expire_held(work: Workspace, queue: QueueName, message_id: MessageId, held: Held) -> bool:
+    """Remove a ready message that is held, if it is too old."""
+    ttl_seconds = work.settings.of(queue).ttl_seconds
+    if ttl_seconds is None:
+        return False
+    limit_ns = int(ttl_seconds * SECOND_NS)
+    if published_ns(held.seal, held.status, message_id) + limit_ns > work.clock_ns():
+        return False
+    return _remove(work, queue, message_id, held, _file_system_ns(work) - limit_ns)
+
+
+def _expire(work: Workspace, queue: QueueName, message_id: MessageId, latest_ns: int) -> bool:
+    """False if the message must stay, and everything behind it: it is not too old for certain, or
+    somebody holds it."""
+    try:
+        held = hold_in(work.spool, Folder.QUEUES, queue_path(queue, message_id))
+        if isinstance(held, Lost):
+            return held is not Lost.BUSY
+        with held:
+            if published_ns(held.seal, held.status, message_id) > latest_ns:
+                return False
+            return _remove(work, queue, message_id, held, latest_ns)
+    except OSError as error:
+        if error.errno not in FAULTS_OF_ONE_MESSAGE:
+            raise
+        work.report(f"{Folder.QUEUES}/{queue}/{message_id}", str(error.strerror))
+        return False
+
+
+def _remove(
+    work: Workspace, queue: QueueName, message_id: MessageId, held: Held, latest_ns: int
+) -> bool:
+    """False if the file was made after `latest_ns`, by the file system's clock."""
+    name = queue_path(queue, message_id)
+    made_ns = birth_ns(work.spool.path(Folder.QUEUES, name))
+    if (held.status.st_ctime_ns if made_ns is None else made_ns) > latest_ns:
+        return False
+    flat = file_name(queue, message_id)
+    if work.spool.move_aside(Folder.QUEUES, name, Folder.REMOVE, flat) is not None:
+        work.counts.expired += 1
+    return True
+
+
+def _file_system_ns(work: Workspace) -> int:
+    """What time it is by the clock that gives files their times: that of a file server, or this
+    machine's."""
+    files = work.files
+    fd = files.open_unnamed(work.spool.fd(Folder.NEW), work.spool.file_mode)
+    try:
+        return os.fstat(fd).st_ctime_ns
+    finally:
+        files.close(fd)

@@ -1,0 +1,88 @@
+"""The floor of free space and free inodes, below which publish is refused, so that receive and
+remove, which need a little room, go on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+
+from mq.config import MIN_FREE_BYTES, MIN_FREE_FRACTION, MIN_FREE_INODES
+from mq.errors import StoreUnavailable
+
+
+def default_floor_bytes(root: Path) -> int:
+    """16 MiB, or a hundredth of a smaller file system. `root` need not exist yet."""
+    try:
+        while not root.exists():
+            root = root.parent
+        status = os.statvfs(root)
+    except OSError:
+        # Whoever opens the root says what is wrong with it.
+        return MIN_FREE_BYTES
+    return min(MIN_FREE_BYTES, int(status.f_blocks * status.f_frsize * MIN_FREE_FRACTION))
+
+
+class Floor:
+    """The floor, and what several threads are writing: nothing is begun that would go below it. A
+    floor of 0 is none.
+
+    The floor of inodes is 1,000, or a hundredth of those of a smaller file system.
+    """
+
+    def __init__(self, floor_bytes: int, folder_fd: Callable[[], int]) -> None:
+        """`folder_fd` tells of a folder on the file system; it may be another one each time."""
+        self._floor_bytes = floor_bytes
+        self._folder_fd = folder_fd
+        self._lock = Lock()
+        self._writing_bytes = 0
+
+    def room_bytes(self) -> int:
+        """How much may be written now. Raises StoreUnavailable if nothing may be; OSError."""
+        if self._floor_bytes == 0:
+            return sys.maxsize
+        status = os.statvfs(self._folder_fd())
+        free = status.f_bavail * status.f_frsize
+        room = free - self._floor_bytes - self._writing_bytes
+        if room < 0:
+            raise _too_full(
+                f"{free} bytes are free, the floor is {self._floor_bytes} (--min-free); receive "
+                "and remove go on; free some space"
+            )
+        inode_floor = min(MIN_FREE_INODES, int(status.f_files * MIN_FREE_FRACTION))
+        if status.f_favail < inode_floor:
+            raise _too_full(
+                f"{status.f_favail} inodes are free, the floor is {inode_floor}; receive and "
+                "remove go on; remove some files"
+            )
+        return room
+
+    def require(self, length: int) -> None:
+        """Raises StoreUnavailable if so many bytes more would go below the floor; OSError."""
+        if length > self.room_bytes():
+            raise self.shortage_of(length)
+
+    def shortage_of(self, length: int) -> StoreUnavailable:
+        return _too_full(
+            f"{length} bytes more would go below the floor of {self._floor_bytes} free bytes "
+            "(--min-free); receive and remove go on; free some space"
+        )
+
+    @contextmanager
+    def writing(self, length: int) -> Iterator[None]:
+        """Write so many bytes within the block, which does not begin if `require` raises."""
+        with self._lock:
+            self.require(length)
+            self._writing_bytes += length
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._writing_bytes -= length
+
+
+def _too_full(detail: str) -> StoreUnavailable:
+    return StoreUnavailable(detail, retry_after_seconds=5)

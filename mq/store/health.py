@@ -1,0 +1,112 @@
+"""How a store is: what health checks and metrics ask."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import NamedTuple, TypeVar
+
+import structlog
+
+from mq.commit.committer import Committer
+from mq.errors import StoreUnavailable
+from mq.lifecycle import Folder
+from mq.metrics.histogram import CommitStats
+from mq.spool.trouble import find_moved_folder, find_trouble
+from mq.store.context import Workspace
+from mq.store.counts import OperationCounts
+from mq.store.probe import probe
+from mq.store.survey import Survey, Surveyor, known_ready
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class Room(NamedTuple):
+    """What is free for others than the user root. `free_inodes` is None on a file system that
+    makes them as it needs them."""
+
+    free_bytes: int
+    free_inodes: int | None
+
+
+class Condition:
+    """Nothing here changes a message or waits on the way of one."""
+
+    def __init__(self, work: Workspace, committer: Committer, workers: Executor) -> None:
+        self._work = work
+        self._committer = committer
+        self._workers = workers
+        self._trouble: str | None = None
+        self.moved: str | None = None
+        """Which folder of the root is another one than was opened, as of the last look."""
+        self._survey: asyncio.Task[Survey] | None = None
+        self._surveyor = Surveyor(work.spool, work.clock_ns)
+
+    @property
+    def counts(self) -> OperationCounts:
+        return self._work.counts
+
+    @property
+    def commits(self) -> CommitStats:
+        return self._committer.stats
+
+    @property
+    def failure(self) -> str | None:
+        """Why everything is refused: a sync failed, and the store is not reopened yet."""
+        return self._committer.failure
+
+    def is_alive(self) -> bool:
+        """False if only a restart helps."""
+        return self._committer.is_alive()
+
+    async def find_trouble(self) -> str | None:
+        """Why nobody can work on the root now, in words. Raises OSError."""
+        return await self._in_worker(find_trouble, self._work.spool)
+
+    async def look_at_root(self) -> None:
+        """Note and log what keeps the root from being worked on, and when that is over."""
+        try:
+            trouble = await self.find_trouble()
+            self.moved = await self._in_worker(find_moved_folder, self._work.spool)
+        except OSError as error:
+            trouble = f"the root cannot be looked at: {error.strerror}"
+        if trouble is not None and trouble != self._trouble:
+            log.error("root in trouble", why=trouble)
+        elif trouble is None and self._trouble is not None:
+            log.warning("root in order again")
+        self._trouble = trouble
+
+    async def find_shortage(self) -> str | None:
+        """What there is too little of on the disk, in words. Raises OSError."""
+        return await self._in_worker(self._work.find_shortage)
+
+    async def probe(self) -> None:
+        """Send a file the way of a publish. Raises StoreUnavailable."""
+        await self._committer.run(probe(self._work))
+
+    async def room(self) -> Room:
+        """Raises OSError."""
+        status = await self._in_worker(os.fstatvfs, self._work.spool.fd(Folder.NEW))
+        inodes = status.f_favail if status.f_files else None
+        return Room(status.f_bavail * status.f_frsize, inodes)
+
+    async def survey(self) -> Survey:
+        """Count all messages; whoever asks meanwhile gets the same one. Raises OSError."""
+        if self._survey is None or self._survey.done():
+            self._survey = asyncio.create_task(self._take_survey())
+        return await asyncio.shield(self._survey)
+
+    async def _take_survey(self) -> Survey:
+        try:
+            known = await self._committer.call(known_ready, self._work)
+        except StoreUnavailable:
+            known = {}
+        return await self._in_worker(self._surveyor.survey, known)
+
+    async def _in_worker(self, function: Callable[..., T], *arguments: object) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._workers, function, *arguments)

@@ -1,0 +1,66 @@
+"""A queue's index, read from its folder when an operation needs it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mq.commit.operation import InWorker, Operation, Shared
+from mq.errors import StoreUnavailable
+from mq.names import QueueName
+from mq.spool.listing import Listing, list_queue
+from mq.store.context import Workspace
+from mq.store.index import ReadyQueue
+
+MAX_LISTINGS = 4
+"""How often a queue is listed for one operation: it may be deleted and made again."""
+
+
+def listing(work: Workspace, queue: QueueName) -> Shared:
+    """What an operation needs to have the queue's index read from its folder; one listing serves
+    all who ask for it meanwhile. Raises QueueNotFound, StoreUnavailable at the `yield`."""
+    return Shared(f"list {queue}", partial(_list, work, queue))
+
+
+def load_index(work: Workspace, queue: QueueName) -> Operation[ReadyQueue]:
+    """The queue's index, listed first if need be. Raises QueueNotFound, StoreUnavailable."""
+    for _ in range(MAX_LISTINGS):
+        ready = work.loaded_index(queue)
+        if ready is not None:
+            return ready
+        yield listing(work, queue)
+    raise being_made_again(queue)
+
+
+def find_space(work: Workspace, queue: QueueName, messages: int = 1) -> Operation[None]:
+    """List the queue to see whether its limit leaves room for more messages. On return the queue is
+    held. Raises StoreUnavailable if there is no room, QueueNotFound."""
+    for _ in range(MAX_LISTINGS):
+        yield listing(work, queue)
+        work.hold_queue(queue)
+        if work.has_space(queue, messages):
+            return
+    raise being_made_again(queue)
+
+
+def being_made_again(queue: QueueName) -> StoreUnavailable:
+    return StoreUnavailable(f"queue {queue} is being made again; try again")
+
+
+def relist(work: Workspace, queue: QueueName) -> Operation[None]:
+    """List the queue if that could tell its index something new. Raises QueueNotFound,
+    StoreUnavailable."""
+    ready = work.loaded_index(queue)
+    if ready is None or work.may_have_changed(queue, ready):
+        yield listing(work, queue)
+
+
+def _list(work: Workspace, queue: QueueName) -> Operation[None]:
+    # The queue's folder is watched first: what comes while the worker lists it is an event.
+    if work.loaded_index(queue) is None:
+        work.ready.forget(queue)
+    ready = work.ready.begin_listing(queue)
+    found: Listing | None = None
+    try:
+        found = yield InWorker(list_queue, work.spool, queue, ready.__contains__)
+    finally:
+        ready.end_listing(found)

@@ -1,0 +1,230 @@
+"""What a server does by itself: open the root, sweep, list again now and then, let go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+import structlog
+
+from mq.command.logs import report_left
+from mq.commit.barrier import SyncBarrier
+from mq.commit.committer import Committer
+from mq.commit.group import GroupCommitter
+from mq.commit.memory import MemoryCommitter
+from mq.config import HINDERED_SWEEP_SECONDS, RELIST_SECONDS, SWEEP_SECONDS, ServerConfig
+from mq.errors import ExitCode, QueueNotFound, StartRefused, StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import QueueName, ServerIds, is_message_id, is_queue_name, is_server_id
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.message import seal_at
+from mq.spool.root import open_root
+from mq.spool.settings_file import SETTINGS_FILE
+from mq.spool.sweep import Sweeper
+from mq.store.context import Workspace
+from mq.store.counts import OperationCounts
+from mq.store.expiry import expire, queues_to_expire
+from mq.store.health import Condition
+from mq.store.indexing import relist
+from mq.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def open_store(config: ServerConfig, files: Files | None = None) -> AsyncIterator[Store]:
+    """A store on `config.root`, made if it is missing, swept, and kept up until the block ends.
+
+    At the end everything pending is finished first. Raises StartRefused.
+    """
+    spool, file_system = open_root(config.root, config.mode, files or Files())
+    spool.report_left = report_left
+    for warning in file_system.warnings:
+        log.warning("root", warning=warning)
+    loop = asyncio.get_running_loop()
+    sweep_now = asyncio.Event()
+
+    def request_sweep() -> None:
+        loop.call_soon_threadsafe(sweep_now.set)
+
+    work = Workspace(
+        spool,
+        config,
+        request_sweep,
+        file_system.stamp_granularity_ns,
+        is_network=file_system.is_network,
+    )
+    sweeper = Sweeper(spool, report_left)
+    try:
+        await asyncio.to_thread(catch_up, work, sweeper)
+        workers = ThreadPoolExecutor(config.workers, "worker")
+        committer = _start_committer(work, sweeper, file_system.is_in_memory, workers)
+        store = Store(work, committer, workers)
+        timers = [
+            asyncio.create_task(_sweep_forever(sweeper, work.counts, workers, sweep_now)),
+            asyncio.create_task(_relist_forever(committer, work)),
+            asyncio.create_task(_expire_forever(committer, work, workers)),
+            asyncio.create_task(_look_at_root_forever(store.condition)),
+        ]
+        try:
+            yield store
+        finally:
+            await _cancel(timers)
+            await store.close()
+            await committer.close()
+            await asyncio.to_thread(workers.shutdown)
+    finally:
+        work.ready.close()
+        spool.close()
+
+
+def _start_committer(
+    work: Workspace, sweeper: Sweeper, is_in_memory: bool, workers: Executor
+) -> Committer:
+    if is_in_memory:
+        return MemoryCommitter(work.begin_round, work.end_calls, workers)
+
+    def recover() -> None:
+        work.spool.reopen()
+        _sweep(sweeper, work.counts)
+
+    return GroupCommitter(
+        SyncBarrier(work.spool), work.begin_round, work.end_calls, recover, workers
+    )
+
+
+def catch_up(work: Workspace, sweeper: Sweeper) -> None:
+    """Before the first request: no id below one that the root has, and nothing left in `new`."""
+    try:
+        _sweep(sweeper, work.counts)
+        _start_ids_above(work.ids, work.spool, work.report)
+    except OSError as error:
+        raise StartRefused(
+            ExitCode.ROOT, f"root {work.spool.root}: {error.strerror}: {error.filename}"
+        ) from error
+
+
+def _start_ids_above(ids: ServerIds, spool: Spool, report: Callable[[str, str], None]) -> None:
+    """Looks at every name, and at the seal if a producer made the id; reports what no request can
+    reach."""
+    for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE):
+        for name in spool.names(folder):
+            _start_after(ids, spool, folder, name)
+    for queue in spool.names(Folder.QUEUES):
+        if not is_queue_name(queue):
+            report(f"{Folder.QUEUES}/{queue}", "not a name of a queue: rename it")
+            continue
+        try:
+            names = spool.names_in_queue(QueueName(queue))
+        except FileNotFoundError:
+            continue
+        except NotADirectoryError:
+            report(f"{Folder.QUEUES}/{queue}", "no folder")
+            continue
+        for name in names:
+            if is_message_id(name):
+                _start_after(ids, spool, Folder.QUEUES, f"{queue}/{name}")
+            elif name != SETTINGS_FILE:
+                report(f"{Folder.QUEUES}/{queue}/{name}", "not an id of a message: rename it")
+
+
+def _start_after(ids: ServerIds, spool: Spool, folder: Folder, name: str) -> None:
+    message_id = name.rpartition("/" if folder is Folder.QUEUES else ":")[2]
+    if is_server_id(message_id):
+        ids.start_above(message_id)
+        return
+    with contextlib.suppress(OSError):
+        seal = seal_at(spool, folder, name)
+        if seal is None:
+            ids.start_above(message_id)
+        else:
+            ids.start_after(seal.published_ns)
+
+
+def _sweep(sweeper: Sweeper, counts: OperationCounts) -> None:
+    """Raises OSError if a folder of the root cannot be listed. An error that nobody foresaw costs
+    this sweep, not the next one, and no server its start."""
+    try:
+        swept = sweeper.sweep()
+    except OSError:
+        counts.add_failed_sweep()
+        raise
+    except Exception:
+        log.exception("sweep failed")
+        counts.add_failed_sweep()
+        return
+    if sweeper.was_hindered:
+        counts.add_failed_sweep()
+    counts.add_corrupt(swept.corrupt)
+    if any(swept):
+        log.info("swept", **swept._asdict())
+
+
+async def _sweep_forever(
+    sweeper: Sweeper, counts: OperationCounts, workers: ThreadPoolExecutor, sweep_now: asyncio.Event
+) -> None:
+    loop = asyncio.get_running_loop()
+    pause = SWEEP_SECONDS
+    while True:
+        # Not wait_for(): a cancellation that comes with the event would be lost.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await sweep_now.wait()
+        sweep_now.clear()
+        pause = HINDERED_SWEEP_SECONDS
+        try:
+            await loop.run_in_executor(workers, _sweep, sweeper, counts)
+            if not sweeper.was_hindered:
+                pause = SWEEP_SECONDS
+        except OSError as error:
+            log.error("sweep failed", error=str(error))
+
+
+async def _relist_forever(committer: Committer, work: Workspace) -> None:
+    """Compare each index with its folder now and then, whatever the events said."""
+    while True:
+        await asyncio.sleep(RELIST_SECONDS)
+        for queue in work.ready.names():
+            try:
+                await committer.run(relist(work, queue))
+            except QueueNotFound:
+                continue
+            except StoreUnavailable as error:
+                log.warning("listing failed", queue=queue, error=str(error))
+
+
+async def _expire_forever(committer: Committer, work: Workspace, workers: Executor) -> None:
+    """Remove what nobody receives and is worth nothing any more."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        try:
+            for queue in await loop.run_in_executor(workers, queues_to_expire, work):
+                await _expire(committer, work, queue)
+        except OSError as error:
+            log.error("looking for expired messages failed", error=str(error))
+
+
+async def _expire(committer: Committer, work: Workspace, queue: QueueName) -> None:
+    try:
+        await committer.run(expire(work, queue))
+    except QueueNotFound:
+        pass
+    except StoreUnavailable as error:
+        log.warning("expired messages were not removed", queue=queue, error=str(error))
+
+
+async def _look_at_root_forever(condition: Condition) -> None:
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        await condition.look_at_root()
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

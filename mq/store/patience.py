@@ -1,0 +1,61 @@
+"""How long an operation waits for somebody else, and what it says when that was too long."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from mq.commit.operation import Pause
+from mq.config import BUSY_WAIT_SECONDS, FOLDER_LOCK_SECONDS, OWN_ID_WAIT_SECONDS
+from mq.errors import StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName
+
+_SHORT_PAUSE_SECONDS = (0.002, 0.002)
+_OWN_ID_PAUSE_SECONDS = (0.001, 0.05)
+"""The first and the longest pause between two tries."""
+
+
+class Patience:
+    """Of one operation, from its first try on."""
+
+    def __init__(self, seconds: float, pauses: tuple[float, float], complaint: str) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._pause, self._longest = pauses
+        self._complaint = complaint
+
+    def pause(self) -> Pause:
+        """What the operation needs before its next try. Raises StoreUnavailable when its time is
+        over."""
+        if time.monotonic() > self._deadline:
+            raise StoreUnavailable(self._complaint)
+        seconds = self._pause * random.uniform(0.5, 1)
+        self._pause = min(2 * self._pause, self._longest)
+        return Pause(seconds)
+
+
+def with_message(message_id: MessageId) -> Patience:
+    """While somebody else holds the message's lock."""
+    return Patience(
+        BUSY_WAIT_SECONDS,
+        _SHORT_PAUSE_SECONDS,
+        f"message {message_id} is held by another process, or on its way; try again",
+    )
+
+
+def with_own_id(message_id: MessageId | None) -> Patience:
+    """While somebody else publishes under an id: that of a message, or one of a batch's."""
+    what = "an id of the batch" if message_id is None else f"message {message_id}"
+    return Patience(
+        OWN_ID_WAIT_SECONDS, _OWN_ID_PAUSE_SECONDS, f"{what} is being published now; try again"
+    )
+
+
+def with_queues(queue: QueueName) -> Patience:
+    """While somebody else makes or deletes a queue."""
+    return Patience(
+        FOLDER_LOCK_SECONDS,
+        _SHORT_PAUSE_SECONDS,
+        f"queue {queue} cannot be made or deleted now: another process holds the lock of the "
+        f"folder {Folder.QUEUES}; try again",
+    )

@@ -1,0 +1,23 @@
+"""What counts for a queue: what its settings say, and the server's flags where they say nothing."""
+
+from __future__ import annotations
+
+from mq.config import SECOND_NS
+from mq.names import QueueName
+from mq.spool.queue_settings import DeadLetterRule
+from mq.store.context import Workspace
+
+
+def visibility_ns(work: Workspace, queue: QueueName) -> int:
+    """For how long a received message is hidden whose receiver does not say."""
+    own = work.settings.of(queue).visibility_seconds
+    return int((work.config.visibility_seconds if own is None else own) * SECOND_NS)
+
+
+def delay_ns(work: Workspace, queue: QueueName) -> int:
+    """For how long a message is hidden whose producer does not say."""
+    return int((work.settings.of(queue).delay_seconds or 0) * SECOND_NS)
+
+
+def dead_letter_rule(work: Workspace, queue: QueueName) -> DeadLetterRule:
+    return work.settings.of(queue).dead_letter_rule(queue, work.config.max_receives)

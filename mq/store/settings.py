@@ -1,0 +1,50 @@
+"""Change the settings of a queue, and let go those who waited for the end of a pause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import InWorker, Operation
+from mq.errors import StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import QueueName
+from mq.spool import settings_file
+from mq.spool.folders import Spool
+from mq.spool.queue_settings import NO_SETTINGS, QueueSettings, change
+from mq.store.context import Workspace, no_queue
+
+NO_CHANGES: Mapping[str, str] = {}
+
+
+def check_changes(queue: QueueName, changes: Mapping[str, str]) -> None:
+    """Raises InvalidRequest for what no queue of that name can have, whatever else it has."""
+    change(queue, NO_SETTINGS, changes)
+
+
+def change_settings(
+    work: Workspace, queue: QueueName, changes: Mapping[str, str]
+) -> Operation[None]:
+    """Change some settings of a queue; on return they survive a power cut, and count here.
+
+    A crash before that leaves the old settings or the new ones. Raises InvalidRequest,
+    QueueNotFound, StoreUnavailable.
+    """
+    try:
+        yield InWorker(settings_file.change_settings, work.spool, queue, changes)
+    except (FileNotFoundError, NotADirectoryError):
+        raise no_queue(queue) from None
+    except BlockingIOError as error:
+        raise StoreUnavailable(f"queue {queue}: {error.strerror}; try again in a moment") from None
+    work.require_queue(queue)
+    yield Unsynced((), (f"{Folder.QUEUES}/{queue}",))
+    work.settings.forget(queue)
+    work.settings.of(queue)
+
+
+def settings_of(spool: Spool, queue: QueueName) -> QueueSettings:
+    """As they are now; for a worker. Raises QueueNotFound, OSError."""
+    try:
+        return settings_file.settings_in(spool, queue)
+    except (FileNotFoundError, NotADirectoryError):
+        raise no_queue(queue) from None

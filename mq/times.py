@@ -1,0 +1,24 @@
+"""Times as RFC 3339 in UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from mq.config import SECOND_NS
+
+_YEAR_1, _YEAR_9999 = -62_135_596_800, 253_402_300_799
+"""The first and the last second that four digits of a year can say; a file's times go beyond."""
+
+
+def rfc3339(time_ns: int) -> str:
+    """`2026-01-31T12:00:00.123456Z`; cut off, never rounded up, to microseconds. What lies outside
+    the years 1 to 9999 becomes the first or the last second of them."""
+    seconds, rest = divmod(time_ns, SECOND_NS)
+    return f"{_to_the_second(seconds)}.{rest // 1000:06d}Z"
+
+
+@lru_cache(maxsize=256)
+def _to_the_second(seconds: int) -> str:
+    within = min(max(seconds, _YEAR_1), _YEAR_9999)
+    return datetime.fromtimestamp(within, UTC).isoformat()[:19]

@@ -1,0 +1,91 @@
+"""The bytes of a connection that are not a body: heads, and what chunks carry beside their data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aiohttp import StreamReader, web
+from aiohttp.http import HttpVersion11, RawRequestMessage
+from aiohttp.streams import EMPTY_PAYLOAD
+
+from mq.config import MAX_HEAD_BYTES
+from mq.errors import InvalidRequest
+
+_CHUNK_BYTES = 16
+"""What a chunk needs beside its data, and a few zeros before its size."""
+
+_OTHER_HEAD_BYTES = 4
+"""`: ` and the end of the line of each header."""
+
+
+class Framing:
+    """Counts the bytes of one connection that the parser keeps, or passes over, without limit: a
+    head that is not whole yet, chunk extensions, trailers."""
+
+    __slots__ = ("_body", "_extra_bytes")
+
+    def __init__(self) -> None:
+        self._body: StreamReader | None = None
+        self._extra_bytes = 0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is under way, so that a short piece cannot go beyond the limit."""
+        return self._body is None and not self._extra_bytes
+
+    def position(self) -> int:
+        """What is accounted for of the body under way; asked before a piece is parsed."""
+        return 0 if self._body is None else _accounted(self._body)
+
+    def count(
+        self,
+        length: int,
+        position: int,
+        came: Iterable[tuple[RawRequestMessage, StreamReader]],
+        is_held_back: bool,
+    ) -> str | None:
+        """A piece of `length` bytes was parsed, and these requests came with it; what is wrong, or
+        None. `is_held_back` says that the parser has not seen all of it yet."""
+        body = self._body
+        extra = self._extra_bytes + length - (self.position() - position)
+        for message, payload in came:
+            head = _head_length(message)
+            if head > MAX_HEAD_BYTES:
+                return f"the head has more than {MAX_HEAD_BYTES} bytes"
+            extra -= head + _accounted(payload)
+            body = payload
+        if extra > MAX_HEAD_BYTES and not is_held_back:
+            what = "the head has" if body is None else "chunk extensions and trailers have"
+            return f"{what} more than {MAX_HEAD_BYTES} bytes"
+        if body is not None and body.is_eof():
+            body, extra = None, 0
+        self._body, self._extra_bytes = body, max(extra, 0)
+        return None
+
+    def break_body(self, error: Exception) -> None:
+        """Make the reader of the body under way get `error`."""
+        if self._body is not None:
+            self._body.set_exception(error)
+
+
+def _accounted(body: StreamReader) -> int:
+    """How many bytes its data, and the sizes of the chunks that have ended, account for. Chunks
+    that were read are no longer known, so compare only what lies within one call."""
+    if body is EMPTY_PAYLOAD:
+        return 0
+    return body.total_bytes + _CHUNK_BYTES * len(body._http_chunk_splits or ())
+
+
+def _head_length(message: RawRequestMessage) -> int:
+    headers = sum(len(name) + len(value) + _OTHER_HEAD_BYTES for name, value in message.raw_headers)
+    return len(message.method) + len(message.path) + len(" HTTP/1.1\r\n\r\n ") + headers
+
+
+def refuse_coding(request: web.BaseRequest) -> None:
+    """Only `chunked` is undone, and HTTP/1.0 does not know it. What came cannot be told from the
+    next request then, so the connection is to be closed. Raises InvalidRequest."""
+    coding = ",".join(request.headers.getall("Transfer-Encoding", ()))
+    if coding.strip().lower() != "chunked":
+        raise InvalidRequest(f"header Transfer-Encoding {coding!r}: only chunked is read")
+    if request.version < HttpVersion11:
+        raise InvalidRequest("header Transfer-Encoding: HTTP/1.0 has none; send Content-Length")

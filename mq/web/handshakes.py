@@ -1,0 +1,65 @@
+"""Clients that have not said yet what TLS they speak. Each counts as a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+
+import structlog
+
+from mq.config import TLS_HANDSHAKE_SECONDS
+from mq.web.http_server import HttpServer
+
+log = structlog.get_logger(__name__)
+
+_ACCEPT_PAUSE_SECONDS = 0.5
+"""After no connection could be accepted."""
+
+
+class SecureServer:
+    """Accepts from a socket that listens, and hands who speaks TLS to `http`.
+
+    The event loop's own server would tell of a client only when its handshake is over.
+    """
+
+    def __init__(self, bound: socket.socket, http: HttpServer, tls: ssl.SSLContext) -> None:
+        self._socket = bound
+        self._http = http
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._accepting = self._loop.create_task(self._accept_forever())
+
+    def close(self) -> None:
+        """Accept no more connections, and drop those that have not finished the handshake."""
+        self._accepting.cancel()
+        for handshake in self._handshakes:
+            handshake.cancel()
+        # The loop must have let go of it first.
+        self._accepting.add_done_callback(lambda _: self._socket.close())
+
+    async def _accept_forever(self) -> None:
+        while True:
+            try:
+                client, _ = await self._loop.sock_accept(self._socket)
+            except OSError as error:
+                log.warning("no connection accepted", error=str(error))
+                await asyncio.sleep(_ACCEPT_PAUSE_SECONDS)
+                continue
+            if not self._http.admit():
+                client.close()
+                continue
+            handshake = self._loop.create_task(self._shake_hands(client))
+            self._handshakes.add(handshake)
+            handshake.add_done_callback(self._handshakes.discard)
+
+    async def _shake_hands(self, client: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(
+                self._http.admitted, client, ssl=self._tls,
+                ssl_handshake_timeout=TLS_HANDSHAKE_SECONDS,
+            )  # fmt: skip
+        except OSError:
+            # It speaks something else, or is gone.
+            self._http.leave()

@@ -1,0 +1,189 @@
+"""One listener's connections: how many there are, how long answers may wait, how all end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, cast
+
+from aiohttp import web
+
+from mq.config import (
+    FIRST_REQUEST_SECONDS,
+    KEEPALIVE_SECONDS,
+    MAX_HEADER_BYTES,
+    MAX_HEADERS,
+    MAX_REQUEST_LINE_BYTES,
+    UNREAD_LOOK_SECONDS,
+)
+from mq.errors import InvalidRequest, StoreUnavailable
+from mq.web.answers import OUR_HEADERS, Response
+from mq.web.connection import Connection, Limits, raw_answer
+from mq.web.framing import refuse_coding
+from mq.web.problems import PROBLEMS, error_response
+from mq.web.shortcut import ShortConnection, Shortcut
+
+RequestHandler = Callable[[web.BaseRequest], Awaitable[Response]]
+
+
+class HttpServer(web.Server):
+    """Makes a Connection of each client that comes.
+
+    Bodies are kept as they are sent: `Content-Encoding` is not undone.
+    """
+
+    def __init__(
+        self,
+        handler: RequestHandler,
+        limits: Limits | None = None,
+        shortcut: Shortcut | None = None,
+    ) -> None:
+        # aiohttp asks an answer for nothing that `Answer` has not.
+        super().__init__(cast(Any, self._handle))
+        self._handler = handler
+        self._limits = limits or Limits()
+        self._accepted = 0
+        self._event_loop = asyncio.get_running_loop()
+        self._busy: set[web.RequestHandler] = set()
+        self.shortcut = shortcut
+        self.is_draining = False
+        self._may_be_drained = asyncio.Event()
+
+    async def _handle(self, request: web.BaseRequest) -> Response:
+        connection = request.protocol
+        assert isinstance(connection, ShortConnection)
+        connection.unread.begin(request.writer)
+        if request._message.chunked:
+            try:
+                refuse_coding(request)
+            except InvalidRequest as error:
+                connection.close_at_once()
+                return _last(error_response(error))
+        self.begin_request(connection)
+        try:
+            response = await self._handler(request)
+        finally:
+            connection.drop_handed_over()
+            self.end_request(connection)
+        # What a client sends after CONNECT is not for this server.
+        if self.is_draining or connection.is_last or request.method == "CONNECT":
+            response.force_close()
+        return response
+
+    def begin_request(self, connection: Connection) -> None:
+        """A connection with a request under way is not closed before that is answered."""
+        self._busy.add(connection)
+
+    def end_request(self, connection: Connection) -> None:
+        self._busy.discard(connection)
+        self._may_be_drained.set()
+
+    # Who comes
+
+    def __call__(self) -> web.RequestHandler:
+        return ShortConnection(
+            self,
+            loop=self._event_loop,
+            limits=self._limits,
+            shortcut=self.shortcut,
+            access_log=None,
+            auto_decompress=False,
+            keepalive_timeout=KEEPALIVE_SECONDS,
+            max_line_size=MAX_REQUEST_LINE_BYTES,
+            max_headers=MAX_HEADERS,
+            max_field_size=MAX_HEADER_BYTES,
+        )
+
+    def admitted(self) -> web.RequestHandler:
+        """A connection that `admit` has counted already."""
+        connection = self()
+        assert isinstance(connection, Connection)
+        connection.is_admitted = True
+        return connection
+
+    def admit(self) -> bool:
+        """Count one more connection, for `leave` to take back; False if there are too many."""
+        if 0 < self._limits.max_connections <= self._accepted:
+            return False
+        self._accepted += 1
+        return True
+
+    def leave(self) -> None:
+        self._accepted -= 1
+        self._may_be_drained.set()
+
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
+    ) -> None:
+        super().connection_lost(handler, exc)
+        self._busy.discard(handler)
+        self.leave()
+
+    def refusal(self) -> bytes:
+        """The answer to one connection too many."""
+        error = StoreUnavailable(
+            f"there are {self._limits.max_connections} connections already "
+            "(--max-connections); try again later, or keep connections for several requests"
+        )
+        retry = {"Retry-After": str(error.retry_after_seconds)}
+        return raw_answer(PROBLEMS[StoreUnavailable], str(error), retry)
+
+    # Who does not read
+
+    async def cut_off_unread_forever(self) -> None:
+        """Abort the connections of clients that do not read their answers."""
+        seconds = self._limits.body_timeout_seconds
+        while True:
+            await asyncio.sleep(min(UNREAD_LOOK_SECONDS, seconds / 4))
+            now = self._event_loop.time()
+            for connection in self.connections:
+                assert isinstance(connection, Connection)
+                line = connection.line
+                if line is not None and connection.unread.is_stuck(line, now, seconds):
+                    line.abort()
+
+    # The end
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Close idle connections at once, and each other one when its request is answered.
+
+        A new connection is about to send its first request, and its client cannot be told to send
+        it again; the same goes for one whose next request has begun to come, or lies in its socket.
+        They have FIRST_REQUEST_SECONDS for that. A body that is still being sent is read to its
+        end; aiohttp's own way to stop would read no more of it and wait for the rest in vain.
+        """
+        self.is_draining = True
+        await asyncio.sleep(0)  # what was accepted already has its connection by then
+        for connection in self.connections:
+            if connection not in self._busy and not _is_expected(connection):
+                connection.close()
+        await self._wait_until_answered(self._is_anybody_expected, FIRST_REQUEST_SECONDS)
+        await self._wait_until_answered(lambda: bool(self._busy), timeout_seconds)
+
+    def _is_anybody_expected(self) -> bool:
+        return any(
+            connection not in self._busy and _is_expected(connection)
+            for connection in self.connections
+        )
+
+    async def _wait_until_answered(
+        self, is_waited_for: Callable[[], bool], timeout_seconds: float
+    ) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while is_waited_for():
+                    self._may_be_drained.clear()
+                    await self._may_be_drained.wait()
+
+
+def _is_expected(connection: web.RequestHandler) -> bool:
+    assert isinstance(connection, Connection)
+    return connection.expects_request
+
+
+def _last(response: web.Response) -> web.Response:
+    """With our headers, and the connection closed after it."""
+    response.headers.update(OUR_HEADERS)
+    response.force_close()
+    return response

@@ -1,0 +1,222 @@
+"""The quick way: the three requests that clients send most, answered without a task for each.
+
+It begins behind aiohttp's parser, so one parser reads every byte. A parsed publish, receive or
+remove whose body is here becomes neither a `web.Request` nor a coroutine: it goes to the committer
+at once and is answered from its callback. Anything unusual about it, and anything but a success,
+goes the usual way (`mq.web.api`), which finds the error again, or is handed it, and words it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from collections.abc import Callable
+from time import perf_counter
+from typing import NamedTuple
+
+from aiohttp import HttpVersion11
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
+from multidict import CIMultiDictProxy, istr
+
+from mq.config import DEFAULT_ALLOWED_HOSTS, SMALL_BODY_BYTES
+from mq.errors import MQError
+from mq.names import QueueName, parse_message_id, parse_queue_name
+from mq.store.lease import Received
+from mq.store.publish import Draft, Published
+from mq.store.store import Store
+from mq.web.answers import Answer
+from mq.web.api import make_api
+from mq.web.browsers import Doors
+from mq.web.connection import Limits
+from mq.web.downloads import answer_small_body
+from mq.web.durations import Durations
+from mq.web.http_server import HttpServer
+from mq.web.parameters import read_content_type, read_leases
+from mq.web.publishing import answer_published
+from mq.web.receiving import headers_of
+from mq.web.routes import Found
+from mq.web.shortcut import ShortConnection
+from mq.web.tokens import Scope, Tokens
+from mq.web.unread import has_closed
+
+_PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%,]+))?")
+_MESSAGES = Found("/{queue}/messages", "", "", "")
+_MESSAGE = Found("/{queue}/messages/{id}", "", "", "")
+_EXPECT = istr("Expect")
+_OWN_ID = istr("X-Message-Id")
+
+
+def make_http(
+    store: Store,
+    limits: Limits | None = None,
+    tokens: Tokens | None = None,
+    durations: Durations | None = None,
+    doors: Doors | None = None,
+) -> HttpServer:
+    """The API of a store, with both ways to its answers. Without `tokens` everybody may do
+    everything; `durations` takes how long each request took; `doors` knows the server's names."""
+    durations = durations or Durations()
+    doors = doors or Doors(DEFAULT_ALLOWED_HOSTS)
+    usual = make_api(store, tokens, durations, doors)
+    return HttpServer(usual, limits, QuickWay(store, tokens, durations, doors))
+
+
+class _Head(NamedTuple):
+    """What is asked of a request's head here."""
+
+    headers: CIMultiDictProxy[str]
+    transport: asyncio.Transport | None
+
+
+class QuickWay:
+    """For the connections of one server. Without `tokens` everybody may do everything."""
+
+    def __init__(
+        self, store: Store, tokens: Tokens | None, durations: Durations, doors: Doors
+    ) -> None:
+        self._store = store
+        self._tokens = tokens
+        self._durations = durations
+        self._doors = doors
+
+    def take(
+        self, connection: ShortConnection, message: RawRequestMessage, payload: StreamReader
+    ) -> bool:
+        """Begin to answer a request, if this way is for it."""
+        found = _PATH.fullmatch(message.path)
+        if found is None or not _is_plain(connection, message, payload):
+            return False
+        try:
+            queue = parse_queue_name(found[1])
+            head = _Head(message.headers, connection.line)
+            self._admit(head, queue)
+            begin = self._find(message.method, head, queue, found[2], payload)
+        except MQError:
+            return False
+        if begin is None:
+            return False
+        request = _Request(self, connection, message, payload, queue)
+        connection.begin_quick()
+        begin(request)
+        return True
+
+    def drop(self, received: Received) -> None:
+        """Discard what was handed over and not taken."""
+        self._store.give_back(received)
+
+    def _admit(self, head: _Head, queue: QueueName) -> None:
+        """Raises MQError for a request that may not be answered."""
+        self._doors.check(head)
+        if self._tokens is not None:
+            self._tokens.authenticate(head).require(Scope.WRITE, queue)
+
+    def _find(
+        self, method: str, head: _Head, queue: QueueName, message_id: str | None, body: StreamReader
+    ) -> Callable[[_Request], None] | None:
+        """What there is to do; None if it is for the usual way. Raises MQError."""
+        store = self._store
+        if method == "POST" and message_id is None:
+            longest = min(SMALL_BODY_BYTES, store.max_body_bytes)
+            if _OWN_ID in head.headers or body.total_bytes > longest:
+                return None
+            content_type = read_content_type(head)
+            whole = _peek(body)
+            draft = Draft(len(whole), zlib.crc32(whole), content_type, whole)
+            return lambda request: store.submit_publish(queue, draft, request.published)
+        if body is not EMPTY_PAYLOAD:
+            return None
+        if method == "GET" and message_id is None:
+            return lambda request: store.submit_receive(queue, request.received)
+        if method == "DELETE" and message_id is not None:
+            checked, leases = parse_message_id(message_id), read_leases(head)
+            return lambda request: store.submit_remove(queue, checked, leases, request.removed)
+        return None
+
+
+class _Request:
+    """One request on its way."""
+
+    __slots__ = ("_connection", "_message", "_payload", "_queue", "_started", "_way")
+
+    def __init__(
+        self,
+        way: QuickWay,
+        connection: ShortConnection,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        queue: QueueName,
+    ) -> None:
+        self._way = way
+        self._connection = connection
+        self._message = message
+        self._payload = payload
+        self._queue = queue
+        self._started = perf_counter()
+
+    def published(self, result: object, error: BaseException | None) -> None:
+        if isinstance(result, Published):
+            self._answer(answer_published(self._queue, result), _MESSAGES)
+        else:
+            self._hand_over(error)
+
+    def removed(self, result: object, error: BaseException | None) -> None:
+        if result is None and error is None:
+            self._answer(Answer(202), _MESSAGE)
+        else:
+            self._hand_over(error)
+
+    def received(self, result: object, error: BaseException | None) -> None:
+        line = self._connection.line
+        if isinstance(result, Received):
+            if line is None or line.is_closing():
+                self._way.drop(result)
+                self._connection.end_quick(None)
+            elif result.body is None or has_closed(line):
+                self._hand_over(result)
+            else:
+                self._answer_with(result, result.body)
+        elif result is None and error is None:
+            self._answer(Answer(204), _MESSAGES)
+        else:
+            self._hand_over(error)
+
+    def _answer_with(self, received: Received, body: bytes) -> None:
+        try:
+            self._answer(answer_small_body(body, headers_of(received)), _MESSAGES)
+        except ValueError as error:
+            # A header that cannot be sent: the usual way logs it, and answers 500.
+            self._way.drop(received)
+            self._hand_over(error)
+
+    def _answer(self, answer: Answer, found: Found) -> None:
+        self._connection.end_quick(answer)
+        seconds = perf_counter() - self._started
+        self._way._durations.observe(found, self._message.method, answer.status, seconds)
+
+    def _hand_over(self, outcome: BaseException | Received | None) -> None:
+        self._connection.hand_over(self._message, self._payload, outcome)
+
+
+def _is_plain(connection: ShortConnection, message: RawRequestMessage, body: StreamReader) -> bool:
+    """Whether nothing about the connection or the framing is unusual, and all of the request is
+    here. A client that has not read the last answer goes the usual way."""
+    line = connection.line
+    return (
+        message.version == HttpVersion11
+        and not (message.should_close or message.upgrade or message.chunked)
+        and _EXPECT not in message.headers
+        and body.is_eof()
+        and body.exception() is None
+        and line is not None
+        and not line.get_write_buffer_size()
+    )
+
+
+def _peek(body: StreamReader) -> bytes:
+    """All of a body, which stays there for the usual way."""
+    if body is EMPTY_PAYLOAD:
+        return b""
+    pieces = body._buffer
+    return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)

@@ -1,0 +1,181 @@
+"""A connection on which some requests are answered in aiohttp's place, in their turn.
+
+While one is, aiohttp's task has nothing to do: what comes meanwhile is parsed, and waits behind it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any, Protocol, TypeVar
+
+from aiohttp import web
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import StreamReader
+from aiohttp.web_protocol import _ErrInfo
+
+from mq.web.answers import Answer
+from mq.web.connection import Connection
+
+T = TypeVar("T")
+
+
+class Shortcut(Protocol):
+    """Who may answer a parsed request."""
+
+    def take(
+        self, connection: ShortConnection, message: RawRequestMessage, payload: StreamReader
+    ) -> bool: ...
+
+    def drop(self, received: Any) -> None: ...
+
+
+class ShortConnection(Connection):
+    """Without a shortcut every request goes the usual way."""
+
+    __slots__ = ("_behind", "_handed_over", "_is_free", "_is_quick", "_shortcut")
+
+    def __init__(self, *arguments: Any, shortcut: Shortcut | None, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._shortcut = shortcut
+        self._is_quick = False
+        self._is_free = True
+        self._behind: deque[Any] = deque()
+        self._handed_over: object = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        self.drop_handed_over()
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """With it a usual request ends. aiohttp's task may wait for the next one a little later
+        than that comes."""
+        response, is_reset = await super().finish_response(request, resp, start_time)
+        stays = bool(response.keep_alive) and not is_reset and request.content.is_eof()
+        self._is_free = stays and not self._messages
+        return response, is_reset
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether there is still anybody to answer. aiohttp's task must not be woken once the
+        transport is closing: it would find its request handler gone."""
+        return self.line is not None and not (self.line.is_closing() or self._force_close)
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the parser has delivered as many as it does, including the one under way."""
+        behind = len(self._messages) + len(self._behind)
+        return self._is_quick and behind + 1 >= self._max_msg_queue_size
+
+    @property
+    def _is_held_back(self) -> bool:
+        return super()._is_held_back or self._is_full
+
+    @property
+    def _is_answering(self) -> bool:
+        return self._is_quick or self._current_request is not None
+
+    @property
+    def _unanswered(self) -> Iterable[Any]:
+        return chain(self._messages, self._behind)
+
+    def _deliver(self, number: int) -> None:
+        if self._is_quick:
+            # aiohttp's task must not find them before their turn.
+            self._behind.extend(self._messages)
+            self._messages.clear()
+            if self._is_full and not self._buffer_paused:
+                # aiohttp's task reads on when it has them.
+                self._pause_reading_for_buffer()
+        elif number != 1 or not self._is_taken():
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._messages:
+            self._is_free = False
+        super()._wake()
+
+    def _is_taken(self) -> bool:
+        if self._shortcut is None or not self._is_free or len(self._messages) != 1:
+            return False
+        message, payload = self._messages[0]
+        if isinstance(message, _ErrInfo):
+            return False
+        return self._shortcut.take(self, message, payload)
+
+    def begin_quick(self) -> None:
+        """The request that has come is answered by `end_quick`, or given to aiohttp by
+        `hand_over`."""
+        self._is_quick = True
+        self._messages.popleft()
+        self._door.begin_request(self)
+
+    def end_quick(self, answer: Answer | None) -> None:
+        """Write the answer, if there is anybody to get it. Raises ValueError if it cannot be
+        written; the request is under way still."""
+        is_last = self.is_last or self._door.is_draining
+        data = b"" if answer is None else answer.to_bytes(is_last)
+        self._is_quick = False
+        self._door.end_request(self)
+        line = self.line
+        if line is None or not self._is_open:
+            return
+        if data:
+            line.write(data)
+            self.unread.wrote(len(data))
+        assert self._parser is not None
+        self._parser.message_consumed()
+        if is_last:
+            self.force_close()  # what is written goes out first
+            return
+        self._keepalive = True
+        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        if self._keepalive_handle is None:
+            self._keepalive_handle = self._loop.call_at(
+                self._next_keepalive_close_time, self._process_keepalive
+            )
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """What came meanwhile goes the usual way."""
+        self._messages.extend(self._behind)
+        self._behind.clear()
+        self._wake()
+
+    def hand_over(self, message: RawRequestMessage, payload: StreamReader, outcome: object) -> None:
+        """Let aiohttp's way answer it after all, with what the quick way came to."""
+        self._is_quick = False
+        self._handed_over = outcome
+        if not self._is_open:
+            self.drop_handed_over()
+            self._door.end_request(self)
+            return
+        self._messages.append((message, payload))
+        self._go_on()
+
+    def take_over(self, kind: type[T]) -> T | None:
+        """What the quick way came to, if it is of that kind."""
+        outcome = self._handed_over
+        if not isinstance(outcome, kind):
+            return None
+        self._handed_over = None
+        return outcome
+
+    def drop_handed_over(self) -> None:
+        """The request ended before anybody asked for it."""
+        outcome, self._handed_over = self._handed_over, None
+        if outcome is not None and not isinstance(outcome, BaseException):
+            assert self._shortcut is not None
+            self._shortcut.drop(outcome)
+
+    def _close_after_answer(self) -> None:
+        if not self._is_quick:
+            super()._close_after_answer()
+
+    def _process_keepalive(self) -> None:
+        if self._is_quick:
+            self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        super()._process_keepalive()

@@ -1,0 +1,102 @@
+"""Answers that wait for their clients, and what a socket knows of them."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import select
+import sys
+import termios
+from socket import AF_UNIX
+from typing import NamedTuple
+
+from aiohttp.abc import AbstractStreamWriter
+
+from mq.config import MIN_BODY_BYTES_PER_SECOND
+
+_BROKEN = select.POLLERR | select.POLLNVAL
+_GONE = _BROKEN | select.POLLHUP
+
+
+class _Stall(NamedTuple):
+    """Since when an answer has been waiting for its client, and how many bytes it had taken
+    then."""
+
+    since: float
+    taken_bytes: int
+
+
+class Unread:
+    """How fast a client reads its answers. Asked now and then, and not by each request."""
+
+    __slots__ = ("_stall", "_writer", "_written_bytes")
+
+    def __init__(self) -> None:
+        self._writer: AbstractStreamWriter | None = None
+        self._written_bytes = 0
+        self._stall: _Stall | None = None
+
+    def begin(self, writer: AbstractStreamWriter) -> None:
+        """The next answer goes out through `writer`."""
+        if self._writer is not None:
+            self._written_bytes += self._writer.output_size
+        self._writer = writer
+
+    def wrote(self, length: int) -> None:
+        """Count bytes of an answer that went out without a writer."""
+        self._written_bytes += length
+
+    def is_stuck(self, line: asyncio.Transport, now: float, seconds: float) -> bool:
+        """Whether the client has read nothing, or less than MIN_BODY_BYTES_PER_SECOND, for
+        `seconds`, while an answer waited for it."""
+        unsent = line.get_write_buffer_size()
+        if not unsent:
+            self._stall = None
+            return False
+        written = self._written_bytes + (0 if self._writer is None else self._writer.output_size)
+        taken = written - unsent - unacknowledged_bytes(line)
+        least = MIN_BODY_BYTES_PER_SECOND * seconds
+        if self._stall is None or taken - self._stall.taken_bytes >= least:
+            self._stall = _Stall(now, taken)
+        return now - self._stall.since >= seconds
+
+
+def unread_bytes(line: asyncio.BaseTransport) -> int:
+    """What has come from the client and the event loop has not read yet."""
+    return _ask(line, termios.FIONREAD)
+
+
+def unacknowledged_bytes(line: asyncio.BaseTransport) -> int:
+    """What the system has still to send, and what the client's has not acknowledged."""
+    return _ask(line, termios.TIOCOUTQ)
+
+
+def has_closed(line: asyncio.BaseTransport) -> bool:
+    """Whether the client has closed its own direction, or both, as far as this machine knows. One
+    poll(2): the event loop may not have come to the socket's end yet."""
+    return _poll(line, select.POLLRDHUP) != 0
+
+
+def is_reset(line: asyncio.BaseTransport) -> bool:
+    """Whether the client takes no more either. One on a unix socket that has read all there was and
+    then closed is another one: it has left no error."""
+    socket = line.get_extra_info("socket")
+    is_unix = socket is not None and socket.family == AF_UNIX
+    return _poll(line, 0) & (_BROKEN if is_unix else _GONE) != 0
+
+
+def _ask(line: asyncio.BaseTransport, question: int) -> int:
+    """See tcp(7) and unix(7)."""
+    socket = line.get_extra_info("socket")
+    if socket is None or socket.fileno() < 0:
+        return 0
+    return int.from_bytes(fcntl.ioctl(socket.fileno(), question, bytes(4)), sys.byteorder)
+
+
+def _poll(line: asyncio.BaseTransport, events: int) -> int:
+    socket = line.get_extra_info("socket")
+    if socket is None:
+        return 0
+    poll = select.poll()
+    poll.register(socket, events)
+    return sum(found for _, found in poll.poll(0))

@@ -1,0 +1,207 @@
+"""The way in: fetch over HTTP, stage durably, remove there; only then is a message Spark's.
+
+    STAGING/in/delay/QUEUE:ID    fetched, and perhaps still the server's; its seal has the lease
+    STAGING/in/queues/QUEUE/ID   removed at the server: Spark's, for the next claim
+
+A message is removed at the server under the lease it was fetched with. If another receiver has it
+by then, the answer is 412 and it leaves the staging; so exactly one of the two has it. What a crash
+leaves in `delay` is asked about again before anything else is fetched.
+
+404 says that it was removed and reaped: by this source, before the crash. It is kept, because
+nothing may be lost. It comes twice only if its lease ran out before the removal and another
+consumer finished it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from mq.client import Client, LeaseLost, Message, QueueNotFound
+from mq.config import MAX_FETCH_MESSAGES
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, file_name, parse_file_name, parse_message_id, queue_path
+from mq.spool.files import Files
+from mq.spool.message import Lost, hold_in, seal_at
+from mq.spool.seal import Seal, seal_new
+from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.by_url.servers import ServerChoice
+from pyspark_mq.by_url.staging import make_staged_queue, open_staging, reap_staged
+
+IDLE_WAIT_SECONDS = 0.5
+"""How long a fetch of the only queue waits for a message. Spark asks again every 10 ms."""
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Intake:
+    """What brings messages of some queues into a staging. One driver at a time needs it; if an
+    older one still runs, each message is brought by one of them."""
+
+    def __init__(
+        self, root: Path, addresses: Addresses, queues: Iterable[str], files: Files | None = None
+    ) -> None:
+        """`root` is that of the staging. Sends nothing."""
+        self._spool = open_staging(root, files or Files())
+        self._lease_seconds = addresses.lease_seconds
+        self._servers = ServerChoice(addresses)
+        self._queues = [QueueName(queue) for queue in queues]
+        self._left: dict[QueueName, int] | None = None
+
+    def close(self) -> None:
+        self._servers.close()
+        self._spool.close()
+
+    def require_queues(self) -> None:
+        """Raises QueueNotFound, and whatever else keeps the servers from answering."""
+        for queue in self._queues:
+            self._count(queue)
+            make_staged_queue(self._spool, queue)
+
+    def freeze(self) -> None:
+        """Fetch as many as are ready now, and no more."""
+        self._left = {queue: self._count(queue) for queue in self._queues}
+
+    def waiting(self) -> int:
+        """How many messages are ready at the servers."""
+        return sum(self._count(queue) for queue in self._queues)
+
+    def reap(self) -> None:
+        """Unlink what Spark is done with."""
+        reap_staged(self._spool)
+
+    def _count(self, queue: QueueName) -> int:
+        return self._servers.ask(lambda mq: mq.queue(queue).counts()).ready
+
+    def fetch(self, max_messages: int | None, max_bytes: int | None) -> int:
+        """Bring up to this many messages, or about this many bytes; returns how many came.
+
+        On return they are durable. Raises ClientError; then what was fetched is in the staging, or
+        returns at the server.
+        """
+        self.settle()
+        count = size = 0
+        for queue in self._queues:
+            while (most := self._most(queue, max_messages, count)) and not (
+                max_bytes is not None and size >= max_bytes
+            ):
+                messages = self._fetch(queue, most, is_idle=not count)
+                if not messages:
+                    break
+                count += self._remove(queue, self.stage(queue, messages))
+                size += sum(len(each.body) for each in messages)
+        return count
+
+    def _most(self, queue: QueueName, max_messages: int | None, count: int) -> int:
+        """How many the next request may ask for."""
+        limits = [MAX_FETCH_MESSAGES]
+        if max_messages is not None:
+            limits.append(max_messages - count)
+        if self._left is not None:
+            limits.append(self._left[queue])
+        return max(0, min(limits))
+
+    def _fetch(self, queue: QueueName, most: int, is_idle: bool) -> list[Message]:
+        waits = is_idle and self._left is None and len(self._queues) == 1
+        wait = IDLE_WAIT_SECONDS if waits else 0.0
+
+        def receive(mq: Client) -> list[Message]:
+            return mq.queue(queue).receive_many(most, wait=wait, visibility=self._lease_seconds)
+
+        messages = self._servers.ask(receive)
+        if self._left is not None:
+            self._left[queue] = self._left[queue] - len(messages) if messages else 0
+        return messages
+
+    def stage(self, queue: QueueName, messages: Iterable[Message]) -> dict[str, str]:
+        """Write them into `delay`, not durable by itself; returns the lease of each."""
+        leases = {}
+        for message in messages:
+            try:
+                self._write(queue, parse_message_id(message.id), message)
+            except FileExistsError:
+                # Another one of that id waits for its place: this one returns, and finds it free.
+                continue
+            leases[message.id] = message.lease
+        return leases
+
+    def _write(self, queue: QueueName, message_id: MessageId, message: Message) -> None:
+        files, delay = self._spool.files, self._spool.fd(Folder.DELAY)
+        fd = files.open_unnamed(delay, self._spool.file_mode)
+        try:
+            files.write(fd, message.body)
+            seal_new(files, fd, _seal_of(message), message.content_type, None)
+            self._spool.link(fd, Folder.DELAY, file_name(queue, message_id))
+        finally:
+            files.close(fd)
+
+    def settle(self) -> int:
+        """Decide what an earlier call, or driver, has left in `delay`; returns how many messages
+        were ours. Raises ClientError; then the rest is for the next call."""
+        return sum(self._remove(queue, leases) for queue, leases in self._staged().items())
+
+    def _staged(self) -> dict[QueueName, dict[str, str]]:
+        """By queue the lease of each message in `delay`."""
+        found: dict[QueueName, dict[str, str]] = {}
+        for name in self._spool.names(Folder.DELAY):
+            parsed = parse_file_name(name)
+            if parsed is None:
+                continue
+            try:
+                seal = seal_at(self._spool, Folder.DELAY, name)
+            except FileNotFoundError:
+                continue
+            if seal is not None:
+                found.setdefault(parsed[0], {})[parsed[1]] = f"{seal.lease:016x}"
+        return found
+
+    def _remove(self, queue: QueueName, leases: dict[str, str]) -> int:
+        """Remove at the servers what is staged, and take what was ours; returns how many messages
+        that were."""
+        # Before the first removal: what is removed there is nowhere else.
+        self._spool.files.sync_file_system(self._spool.fd(Folder.DELAY))
+        make_staged_queue(self._spool, queue)
+        try:
+            failed = self._servers.ask(lambda mq: mq.queue(queue).ack_many(leases))
+        except QueueNotFound:
+            # It was deleted with all its messages, except those already delivered: they are
+            # Spark's.
+            failed = {}
+        lost = {each for each, error in failed.items() if isinstance(error, LeaseLost)}
+        taken = sum(
+            self.decide(queue, parse_message_id(each), lease, each not in lost)
+            for each, lease in leases.items()
+        )
+        if lost:
+            self.reap()
+        return taken
+
+    def decide(self, queue: QueueName, message_id: MessageId, lease: str, is_ours: bool) -> bool:
+        """Whether it is Spark's now. Under its lock: a driver that was stopped since it asked finds
+        that a newer one has decided, and may have fetched the id again."""
+        name = file_name(queue, message_id)
+        held = hold_in(self._spool, Folder.DELAY, name)
+        if isinstance(held, Lost):
+            return False
+        with held:
+            if f"{held.lease:016x}" != lease:
+                return False
+            if not is_ours:
+                self._spool.move_aside(Folder.DELAY, name, Folder.REMOVE, name)
+                return False
+            try:
+                place = queue_path(queue, message_id)
+                return self._spool.move(Folder.DELAY, name, Folder.QUEUES, place)
+            except FileExistsError:
+                # A producer has used the id again, and the first one is not claimed yet.
+                return False
+
+
+def _seal_of(message: Message) -> Seal:
+    body = message.body
+    published_ns = (message.published_at - _EPOCH) // _MICROSECOND * 1000
+    count, lease = message.receive_count or 0, int(message.lease, 16)
+    return Seal(len(body), zlib.crc32(body), max(published_ns, 0), count, lease)

@@ -1,0 +1,70 @@
+"""Requests to one of several servers of a root: whichever answers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from mq.client import Client, NoAnswer, Unavailable
+from mq.config import CLIENT_BACKOFF_SECONDS
+from pyspark_mq.by_url.addresses import Addresses
+
+T = TypeVar("T")
+
+log = logging.getLogger("pyspark_mq")
+
+
+class ServerChoice:
+    """The servers at some addresses, asked one after the other until one answers."""
+
+    def __init__(self, addresses: Addresses) -> None:
+        """Sends nothing. Raises ValueError for a malformed address, and OSError for files."""
+        self._retry_seconds = addresses.retry_seconds
+        self._clients = [
+            Client(
+                url,
+                token_file=addresses.token_file,
+                ca_file=addresses.ca_file,
+                retry_seconds=0,
+            )
+            for url in addresses.urls
+        ]
+
+    def ask(self, request: Callable[[Client], T]) -> T:
+        """What a request returns that is safe to repeat, from the first server that answers.
+
+        If none does, or all answer 503, it is repeated until `retry_seconds` are over; then the
+        last error is raised. Raises ClientError.
+        """
+        give_up_at = time.monotonic() + self._retry_seconds
+        pause, longest = CLIENT_BACKOFF_SECONDS
+        while True:
+            for _ in self._clients:
+                try:
+                    return request(self._clients[0])
+                except (NoAnswer, Unavailable) as error:
+                    failed = error
+                    self._clients.append(self._clients.pop(0))
+            if time.monotonic() + pause >= give_up_at:
+                raise failed
+            log.warning("%s; trying again", failed)
+            time.sleep(pause)
+            pause = min(2 * pause, longest)
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

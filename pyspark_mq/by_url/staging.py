@@ -1,0 +1,118 @@
+"""The staging of a job: a folder with a root for each direction.
+
+    STAGING/in/     what was fetched, until Spark has it
+    STAGING/out/    what Spark has written, until the servers have it
+    STAGING/*/servers   the addresses, one a line, that what lies there comes from or goes to
+
+Driver and executors use it under the same path; the hosts of the servers do not need it. Each root
+is one of MQ, on which no server runs: `mqctl --root STAGING/out ls` shows what waits there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from mq.config import ServerConfig
+from mq.errors import MQError
+from mq.lifecycle import Actor, Folder
+from mq.names import QueueName
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.moves import OpenFolder
+from mq.spool.root import open_root, visit_root
+
+IN = "in"
+OUT = "out"
+
+_SERVERS = "servers"
+_MAX_BYTES = 64 * 1024
+
+
+class StagingRefused(MQError):
+    """The staging does not do for this job; the text says why."""
+
+
+def prepare_staging(root: Path, urls: tuple[str, ...]) -> None:
+    """Make the root of one direction where it is missing. Raises StartRefused, StagingRefused."""
+    files = Files()
+    spool, system = open_root(root, ServerConfig().mode, files)
+    try:
+        if not system.has_seals:
+            raise StagingRefused(
+                f"option staging: {root} is on {system.kind}, which has no extended attributes; "
+                "choose a folder on ext4, xfs or the like"
+            )
+        _belong_to(spool, urls)
+    finally:
+        spool.close()
+
+
+def _belong_to(spool: Spool, urls: tuple[str, ...]) -> None:
+    """Messages for one server must not go to another one, whose queues have the same names."""
+    root, files = spool.root, spool.files
+    root_fd = files.open_folder(None, str(root))
+    try:
+        wanted = "".join(f"{url}\n" for url in sorted(urls)).encode()
+        fd = files.open_unnamed(root_fd, 0o644)
+        try:
+            files.write(fd, wanted)
+            files.sync(fd)
+            files.link(fd, root_fd, _SERVERS)
+            files.sync(root_fd)
+        except FileExistsError:
+            _require_same(root / _SERVERS, wanted, urls)
+        finally:
+            files.close(fd)
+    finally:
+        files.close(root_fd)
+
+
+def _require_same(path: Path, wanted: bytes, urls: tuple[str, ...]) -> None:
+    found = path.read_bytes()[:_MAX_BYTES]
+    if found != wanted:
+        there = ", ".join(found.decode("utf-8", "replace").split())
+        raise StagingRefused(
+            f"option staging: {path.parent} belongs to the servers {there}, and option url names "
+            f"{', '.join(urls)}; give each its own staging, or, if the same servers have moved, "
+            f"remove {path}"
+        )
+
+
+def open_staging(root: Path, files: Files) -> Spool:
+    """Open what `prepare_staging` made, for what goes to the servers and comes from them."""
+    return visit_root(root, files, Actor.STAGING)
+
+
+def make_staged_queue(spool: Spool, queue: QueueName) -> None:
+    try:
+        spool.files.make_folder(spool.fd(Folder.QUEUES), queue, spool.mode)
+    except FileExistsError:
+        pass
+
+
+def reap_staged(spool: Spool) -> None:
+    """Unlink what is done. There is no reaper here, and removed messages are not asked for."""
+    for name in spool.names(Folder.REMOVE):
+        _unlink_tree(spool, spool.opened(Folder.REMOVE), name)
+
+
+def _unlink_tree(spool: Spool, folder: OpenFolder, name: str) -> None:
+    """What another process takes away meanwhile is gone as well."""
+    files = spool.files
+    try:
+        try:
+            fd = files.open_folder(folder.fd, name)
+        except NotADirectoryError:
+            spool.moves.unlink(folder, name)
+            return
+        try:
+            for each in os.listdir(fd):
+                _unlink_tree(spool, OpenFolder(folder.folder, fd), each)
+        finally:
+            files.close(fd)
+        files.remove_folder(folder.fd, name)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+            raise

@@ -1,0 +1,95 @@
+"""What a pipeline tells while it works: messages, rate, what waits, time left."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+TERMINAL_SECONDS = 0.5
+FILE_SECONDS = 10.0
+"""How often a line is written, by what it is written to."""
+
+_CLEAR = "\r\x1b[K"
+
+
+class ProgressLine:
+    """One line that is renewed on a terminal, and now and then a line in a file."""
+
+    def __init__(
+        self, name: str, stream: TextIO, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._name = name
+        self._stream = stream
+        self._clock = clock
+        self._is_terminal = stream.isatty()
+        self._began_at = self._told_at = clock()
+
+    def tell(self, done: int, left: int | None) -> None:
+        """Show how many messages are done, and how many are known to be left."""
+        now = self._clock()
+        if now - self._told_at < (TERMINAL_SECONDS if self._is_terminal else FILE_SECONDS):
+            return
+        self._told_at = now
+        text = progress_text(self._name, done, left, now - self._began_at)
+        print(f"{_CLEAR}{text}" if self._is_terminal else text,
+              end="" if self._is_terminal else "\n", file=self._stream, flush=True)  # fmt: skip
+
+    def end(self, done: int, how: str = "") -> None:
+        """The last line: what was done, in what time."""
+        seconds = self._clock() - self._began_at
+        clear = _CLEAR if self._is_terminal else ""
+        rate = done / seconds if seconds > 0 else 0.0
+        print(f"{clear}{self._name}: {done:,} messages in {seconds:.1f} s, {rate:,.0f}/s{how}",
+              file=self._stream, flush=True)  # fmt: skip
+
+
+def progress_text(name: str, done: int, left: int | None, seconds: float) -> str:
+    """`left` is None where nobody knows."""
+    rate = done / seconds if seconds > 0 else 0.0
+    parts = [f"{name}: {done:,} messages", f"{rate:,.0f}/s"]
+    if left is not None:
+        parts.append(f"{left:,} waiting")
+        if left and rate:
+            parts.append(f"{duration_text(left / rate)} left")
+    return ", ".join(parts)
+
+
+def duration_text(seconds: float) -> str:
+    """As `45 s`, `12 min`, `3.5 h`, `6.2 d`."""
+    for size, unit in ((86_400, "d"), (3600, "h")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
+
+
+@contextmanager
+def watching_tasks(spark: Any, line: ProgressLine, total: int) -> Iterator[None]:
+    """Tell, while a job runs in this block, what share of its tasks is done."""
+    is_over = threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+
+    def watch() -> None:
+        while not is_over.wait(TERMINAL_SECONDS):
+            share = _share_done(tracker)
+            line.tell(int(total * share), total - int(total * share))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _share_done(tracker: Any) -> float:
+    done = known = 0
+    for stage in tracker.getActiveStageIds():
+        info = tracker.getStageInfo(stage)
+        if info is not None:
+            done += info.numCompletedTasks
+            known += info.numTasks
+    return done / known if known else 0.0

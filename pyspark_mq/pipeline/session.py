@@ -1,0 +1,44 @@
+"""The Spark of a pipeline: the one that `spark-submit` brings, or a local one."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+import pyspark_mq
+
+_SETTINGS = {
+    # A day of the lake is one of UTC, wherever the job runs.
+    "spark.sql.session.timeZone": "UTC",
+    # A queue by the name of 2026 stays a text.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
+_LOCAL = {
+    "spark.master": "local[*]",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+def open_session(command: str) -> Any:
+    """Settings of `spark-submit` win. Raises StartRefused without a Java."""
+    pyspark_mq.prepare()
+    given = SparkConf()
+    settings = dict(_SETTINGS)
+    if not given.contains("spark.master"):
+        settings |= _LOCAL
+        # Or Spark looks its host's name up, and warns of what it finds.
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOCAL["spark.driver.host"])
+    fresh = {name: value for name, value in settings.items() if not given.contains(name)}
+    builder = SparkSession.builder.appName(f"mq-pipeline {command}").config(map=fresh)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark

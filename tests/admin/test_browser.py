@@ -1,0 +1,247 @@
+"""The page as a person uses it, in headless Chromium."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.browser import Browser, browsing
+from tests.support.processes import Server
+from tests.support.wire import Wire
+
+READER = "reader-kT3vVt9xkq3mP2sYw8LrBg"
+HOSTILE = "\u202egnp.exe \x1b[31m<img src=x onerror='window.hacked=1'><script>hacked=1</script>"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browsing() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """A window of 1280 pixels; no test leaves an error in its console."""
+    chromium.driver.set_window_size(1280, 900)
+    chromium.errors()
+    yield chromium
+    errors = [each for each in chromium.errors() if "401" not in each and "ERR_" not in each]
+    assert errors == []
+
+
+@pytest.fixture
+def server(start_server: Callable[..., Server]) -> Server:
+    return start_server("--admin=127.0.0.1:0")
+
+
+@pytest.fixture
+def writable(start_server: Callable[..., Server]) -> Server:
+    return start_server("--admin=127.0.0.1:0", "--admin-write")
+
+
+def page_of(server: Server, queue: str = "") -> str:
+    return f"http://127.0.0.1:{server.admin_port}/#/" + (f"queues/{queue}" if queue else "")
+
+
+def fill(server: Server, **queues: list[bytes]) -> None:
+    with closing(Wire(server.port)) as wire:
+        for queue, bodies in queues.items():
+            wire.request("PUT", f"/{queue}")
+            for body in bodies:
+                wire.publish(queue, body)
+
+
+def names(browser: Browser) -> list[str]:
+    return browser.texts("#queues tbody td:first-child")
+
+
+def test_queues_are_shown_searched_and_sorted(browser: Browser, server: Server) -> None:
+    fill(server, orders=[b"1", b"2"], mail=[b"1"], audit=[])
+
+    browser.open(page_of(server))
+
+    browser.wait_for(lambda: names(browser) == ["orders", "mail", "audit"])
+    assert browser.texts("#queues tbody td:nth-child(2)") == ["2", "1", "0"]
+    browser.click("th[data-column=queue] button")
+    browser.wait_for(lambda: names(browser) == ["audit", "mail", "orders"])
+    assert browser.find("th[data-column=queue]").get_attribute("aria-sort") == "ascending"
+    browser.press("\ue00c")  # Escape
+    browser.find("body").send_keys("/")
+    browser.wait_for(lambda: browser.run("return document.activeElement.id") == "search")
+    browser.press("MAI")
+    browser.wait_for(lambda: names(browser) == ["mail"])
+
+
+def test_what_happens_is_seen_without_a_reload(browser: Browser, server: Server) -> None:
+    fill(server, orders=[])
+    browser.open(page_of(server))
+    browser.wait_for(lambda: browser.texts("#queues tbody td:nth-child(2)") == ["0"])
+
+    fill(server, orders=[b"1", b"2", b"3"], late=[])
+
+    browser.wait_for(lambda: browser.texts("#queues tbody td:nth-child(2)") == ["3", "0"])
+    assert names(browser) == ["orders", "late"]
+
+
+def test_a_message_is_found_by_keyboard_alone(browser: Browser, server: Server) -> None:
+    order = {"order": 4711, "coffee": ["flat white"]}
+    fill(server, orders=[json.dumps(order).encode(), b"second", b"\xff\x00binary"], empty=[])
+    browser.open(page_of(server))
+    browser.wait_for(lambda: len(names(browser)) == 2)
+
+    browser.find("body").send_keys("j")
+    browser.find("body").send_keys("\ue007")  # Enter
+
+    browser.wait_for(lambda: len(browser.texts("#messages li")) == 3)
+    assert json.loads(browser.find("#message pre").text) == order
+    assert browser.texts("#message [role=tab]") == ["text", "JSON", "hex"]
+    browser.find("body").send_keys("j")
+    browser.wait_for(lambda: browser.find("#message pre").text == "second")
+    browser.find("body").send_keys("j")
+    browser.wait_for(lambda: browser.texts("#message [role=tab]") == ["hex"])
+    assert "ff 00 62 69 6e 61 72 79" in browser.find("#message pre").text
+    browser.find("body").send_keys("\ue00c")  # Escape
+    browser.wait_for(lambda: browser.is_shown("#overview"))
+    with closing(Wire(server.port)) as wire:
+        assert wire.count("orders") == (3, 0)
+
+
+def test_what_a_message_says_is_text_and_nothing_else(browser: Browser, server: Server) -> None:
+    long_line = b"<b>x</b>" * 131_072
+    half = "\u20ac".encode()[:2]
+    fill(server, orders=[HOSTILE.encode(), long_line, half])
+
+    browser.open(page_of(server, "orders"))
+
+    browser.wait_for(lambda: len(browser.texts("#messages li")) == 3)
+    shown = browser.find("#message pre").text
+    assert "<script>hacked=1</script>" in shown
+    assert "\u27e8U+202E\u27e9" in shown
+    assert "\u27e8U+001B\u27e9[31m" in shown
+    assert browser.run("return window.hacked") is None
+    assert browser.run("return document.querySelectorAll('#queue b img, pre img').length") == 0
+    browser.click("#message-1")
+    browser.wait_for(lambda: "1.0 MiB in all" in browser.find("#message pre").text)
+    assert browser.run("return document.querySelectorAll('pre b').length") == 0
+    browser.click("#message-2")
+    browser.wait_for(lambda: "e2 82" in browser.find("#message pre").text)
+
+
+def test_without_admin_write_there_is_nothing_to_press(browser: Browser, server: Server) -> None:
+    fill(server, orders=[b"1"])
+
+    browser.open(page_of(server, "orders"))
+
+    browser.wait_for(lambda: len(browser.texts("#messages li")) == 1)
+    assert not browser.is_shown(".write, .danger")
+
+
+def test_a_message_is_published_and_removed(browser: Browser, writable: Server) -> None:
+    fill(writable, orders=[])
+    browser.open(page_of(writable, "orders"))
+    browser.wait_for(lambda: browser.is_shown("#publish"))
+
+    browser.find("#body").send_keys("three teas")
+    browser.find("#type").send_keys("text/x-tea")
+    browser.click("#publish button")
+
+    browser.wait_for(lambda: browser.texts("#message pre") == ["three teas"])
+    assert "text/x-tea" in browser.find("#message dl").text
+    browser.click("#message .danger")
+    browser.click("#confirm-yes")
+    browser.wait_for(lambda: browser.find("#note").text == "No message is ready.")
+    with closing(Wire(writable.port)) as wire:
+        assert wire.count("orders") == (0, 0)
+
+
+def test_a_queue_is_made_and_deleted_only_with_its_name(browser: Browser, writable: Server) -> None:
+    browser.open(page_of(writable))
+    browser.find("#new-queue").send_keys("orders")
+    browser.click("#make-queue button")
+    browser.wait_for(lambda: names(browser) == ["orders"])
+    browser.click("#queues tbody tr")
+
+    browser.click("#actions .danger")
+
+    assert not browser.find("#confirm-yes").is_enabled()
+    browser.find("#confirm-typed").send_keys("order")
+    assert not browser.find("#confirm-yes").is_enabled()
+    browser.find("#confirm-typed").send_keys("s")
+    browser.click("#confirm-yes")
+    browser.wait_for(lambda: browser.is_shown("#overview") and names(browser) == [])
+    assert not (writable.root / "queues" / "orders").exists()
+
+
+def test_what_the_server_refuses_is_told(browser: Browser, writable: Server) -> None:
+    browser.open(page_of(writable))
+    browser.find("#new-queue").send_keys("a b")
+    browser.click("#make-queue button")
+
+    browser.wait_for(lambda: "queue name 'a b'" in browser.find("#toast").text)
+    browser.errors()  # the console tells of the 400, too
+
+
+def test_a_token_is_asked_for_once(
+    browser: Browser, start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.touch(mode=0o600)
+    tokens.write_text(f"reader read {READER}\n")
+    server = start_server("--admin=127.0.0.1:0", f"--token-file={tokens}")
+    (server.root / "queues" / "orders").mkdir()
+
+    browser.open(page_of(server))
+    browser.find("#token-text").send_keys("wrong-" + READER)
+    browser.click("#token button")
+    browser.wait_for(lambda: "does not know" in browser.find("#token-wrong").text)
+    browser.find("#token-text").send_keys(READER)
+    browser.click("#token button")
+
+    browser.wait_for(lambda: names(browser) == ["orders"])
+    browser.click("#queues tbody tr")
+    browser.wait_for(lambda: browser.find("#note").text == "No message is ready.")
+
+
+def test_a_thousand_queues_are_shown(browser: Browser, server: Server) -> None:
+    for number in range(1000):
+        (server.root / "queues" / f"queue-{number:03}").mkdir()
+
+    browser.open(page_of(server))
+
+    browser.wait_for(lambda: browser.find("#shown").text == "1,000 queues")
+    assert browser.run("return document.querySelectorAll('#queues tbody tr').length") == 1000
+
+
+@pytest.mark.parametrize("queue", ["", "orders"])
+def test_a_narrow_screen_needs_no_scrolling_to_the_side(
+    browser: Browser, writable: Server, queue: str
+) -> None:
+    fill(writable, orders=[b"x" * 500], **{"n" * 75: []})
+    browser.driver.set_window_size(500, 800)
+
+    browser.open(page_of(writable, queue))
+
+    browser.wait_for(lambda: browser.is_shown("#queues tbody tr, #messages li"))
+    width = "document.documentElement.{}Width"
+    assert browser.run(f"return {width.format('scroll')} <= {width.format('client')}") is True
+
+
+def test_a_server_that_comes_back_is_watched_again(
+    browser: Browser, start_server: Callable[..., Server]
+) -> None:
+    server = start_server("--admin=127.0.0.1:0")
+    fill(server, orders=[])
+    browser.open(page_of(server))
+    browser.wait_for(lambda: browser.find("#state").text == "live")
+    server.stop()
+    browser.wait_for(lambda: "no connection" in browser.find("#state").text)
+
+    again = start_server(f"--admin=127.0.0.1:{server.admin_port}")
+    fill(again, orders=[b"1"])
+
+    browser.wait_for(lambda: browser.find("#state").text == "live")
+    browser.wait_for(lambda: browser.texts("#queues tbody td:nth-child(2)") == ["1"])

@@ -1,0 +1,85 @@
+"""`/metrics` of `mq --standalone`: what its mover and reaper count, for nobody else tells it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import Server, wait_until
+from tests.support.scraping import scrape
+from tests.support.wire import Wire
+
+NAMES = ("redelivered", "dead_lettered", "reaped")
+
+
+@pytest.fixture
+def server(start_server: Callable[..., Server]) -> Server:
+    return start_server("--standalone", "--admin=127.0.0.1:0", "--max-receives=2", "--keep=0")
+
+
+def told(server: Server) -> dict[str, float]:
+    found = scrape(server.admin_port)
+    return {name: found.value(f"mq_messages_{name}_total") for name in NAMES}
+
+
+def let_one_die(wire: Wire) -> None:
+    """Received twice: given back once, then moved to the dead letters."""
+    wire.publish("q")
+    for _ in range(2):
+        assert wire.request("GET", "/q/messages?wait=20&visibility=0.05").status == 200
+
+
+def child(server: Server, module: str) -> int | None:
+    pid = server.popen.pid
+    for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        if module in Path(f"/proc/{each}/cmdline").read_text():
+            return int(each)
+    return None
+
+
+def test_a_standalone_server_tells_what_its_children_do(
+    server: Server, connect: Callable[[Server], Wire]
+) -> None:
+    """In one figure each, also after a child was killed and started again."""
+    wire = connect(server)
+    wire.request("PUT", "/q")
+
+    let_one_die(wire)
+    assert wire.remove("q", wire.publish("q")).status == 202
+
+    wait_until(lambda: told(server) == {"redelivered": 1, "dead_lettered": 1, "reaped": 1}, 30)
+    found = scrape(server.admin_port)
+    assert found.value("mq_reaper_kept_files") == 0
+    assert found.value("mq_mover_moved_total") == 0
+
+    mover = child(server, "mq_mover")
+    assert mover is not None
+    os.kill(mover, signal.SIGKILL)
+    wait_until(lambda: child(server, "mq_mover") not in (None, mover), 30)
+    let_one_die(wire)
+
+    wait_until(lambda: told(server) == {"redelivered": 2, "dead_lettered": 2, "reaped": 1}, 30)
+
+
+def test_what_the_server_gives_back_itself_is_in_the_same_figure(
+    server: Server, connect: Callable[[Server], Wire]
+) -> None:
+    wire = connect(server)
+    wire.request("PUT", "/q")
+    message_id = wire.publish("q")
+    lease = wire.request("GET", "/q/messages").headers["etag"]
+
+    released = wire.request("GET", f"/q/messages?id={message_id}&visibility=0", if_match=lease)
+
+    assert released.status < 300
+    assert told(server)["redelivered"] == 1
+
+
+def test_a_server_alone_tells_nothing_of_a_reaper(start_server: Callable[..., Server]) -> None:
+    server = start_server("--admin=127.0.0.1:0")
+
+    assert "mq_messages_reaped" not in scrape(server.admin_port).text

@@ -1,0 +1,177 @@
+"""Both clients make the same of connections that break, and try as often."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+import pytest
+
+from mq.client import ClientClosed, ClientError, UnexpectedAnswer
+from tests.support.faces import Loop, open_client
+
+COUNTS = b'{"queue":"orders","ready":1,"leased":2,"delayed":3,"oldest_age_seconds":4.5}'
+WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(COUNTS), COUNTS)
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}"
+BAD = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}"
+SILENCE = b""
+
+AT_ONCE = {
+    "closed without an answer": [b""],
+    "cut within the head": [WHOLE[:20]],
+    "cut within the body": [WHOLE[:-10]],
+    "not HTTP": [b"220 mail.example ESMTP\r\n"],
+    "refused": [BAD],
+    "busy": [BUSY],
+}
+"""What is answered before the connection is closed, when nothing is tried again."""
+
+TRIED_AGAIN = {
+    "closed without an answer": [b"", WHOLE],
+    "cut within the head": [WHOLE[:20], WHOLE],
+    "cut within the body": [WHOLE[:-10], WHOLE],
+    "busy": [BUSY, WHOLE],
+    "busy, then closed": [BUSY, b"", WHOLE],
+    "not HTTP, which does not heal": [b"220 mail.example ESMTP\r\n", WHOLE],
+    "refused, which does not heal": [BAD, WHOLE],
+}
+
+
+class CallOutcome(NamedTuple):
+    """What a call came to, without its words: each library has its own for the same failure."""
+
+    kind: str
+    is_unsent: object
+    is_cut_off: object
+    requests: int
+
+
+class Breaking:
+    """Gives each request the next answer, and then closes, or keeps silent."""
+
+    def __init__(self, answers: list[bytes], *, holds: bool = False) -> None:
+        self.requests = 0
+        self._answers = answers
+        self._may_close = threading.Event()
+        if not holds:
+            self._may_close.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection, suppress(OSError):
+                    if connection.recv(65536):
+                        answer = self._answers[min(self.requests, len(self._answers) - 1)]
+                        self.requests += 1
+                        connection.sendall(answer)
+                        self._may_close.wait(30)
+
+    def close(self) -> None:
+        self._may_close.set()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+
+@pytest.fixture
+def breaking() -> Iterator[Callable[..., Breaking]]:
+    """`breaking([...])` starts a server that answers so; it ends with the test."""
+    started: list[Breaking] = []
+
+    def start(answers: list[bytes], *, holds: bool = False) -> Breaking:
+        started.append(Breaking(answers, holds=holds))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.close()
+
+
+def outcome(kind: str, loop: Loop, server: Breaking, **settings: float) -> CallOutcome:
+    with open_client(kind, loop, server.url, **settings) as mq:
+        try:
+            name = repr(mq.queue("orders").counts())
+            return CallOutcome(name, None, None, server.requests)
+        except ClientError as error:
+            unsent, cut = getattr(error, "is_unsent", None), getattr(error, "is_cut_off", None)
+            return CallOutcome(type(error).__name__, unsent, cut, server.requests)
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_both_fail_alike(loop: Loop, breaking: Callable[..., Breaking], name: str) -> None:
+    outcomes = {
+        outcome(kind, loop, breaking(AT_ONCE[name]), retry_seconds=0)
+        for kind in ("blocking", "async")
+    }
+
+    assert len(outcomes) == 1
+    assert {each.requests for each in outcomes} == {1}
+
+
+@pytest.mark.parametrize("name", TRIED_AGAIN)
+def test_both_try_again_as_often(loop: Loop, breaking: Callable[..., Breaking], name: str) -> None:
+    outcomes = {
+        outcome(kind, loop, breaking(TRIED_AGAIN[name]), retry_seconds=30)
+        for kind in ("blocking", "async")
+    }
+
+    assert len(outcomes) == 1
+    heals = "does not heal" not in name
+    assert {each.requests for each in outcomes} == {len(TRIED_AGAIN[name]) if heals else 1}
+
+
+@pytest.mark.parametrize("answered", [SILENCE, WHOLE[:-10]], ids=["nothing", "half"])
+def test_both_give_up_a_silent_server(
+    loop: Loop, breaking: Callable[..., Breaking], answered: bytes
+) -> None:
+    outcomes = {
+        outcome(
+            kind, loop, breaking([answered], holds=True), retry_seconds=0, timeout_seconds=0.2
+        )
+        for kind in ("blocking", "async")
+    }  # fmt: skip
+
+    assert outcomes == {CallOutcome("NoAnswer", False, answered != SILENCE, 1)}
+
+
+def test_both_know_when_nothing_was_sent(loop: Loop, breaking: Callable[..., Breaking]) -> None:
+    gone = breaking([WHOLE])
+    gone.close()
+
+    outcomes = {
+        outcome(kind, loop, gone, retry_seconds=0) for kind in ("blocking", "async")
+    }  # fmt: skip
+
+    assert outcomes == {CallOutcome("NoAnswer", True, False, 0)}
+
+
+def test_a_closed_client_says_so(loop: Loop) -> None:
+    for kind in ("blocking", "async"):
+        with open_client(kind, loop, "http://127.0.0.1:1") as mq:
+            queue = mq.queue("orders")
+
+        with pytest.raises(ClientClosed, match="the client is closed; make another one"):
+            queue.counts()
+
+
+def test_what_is_no_server_of_mq_has_a_fact_and_a_way_out(
+    loop: Loop, breaking: Callable[..., Breaking]
+) -> None:
+    for kind in ("blocking", "async"):
+        server = breaking([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"])
+        with (
+            open_client(kind, loop, server.url, retry_seconds=0) as mq,
+            pytest.raises(UnexpectedAnswer) as caught,
+        ):
+            mq.queue("orders").counts()
+
+        assert str(caught.value) == f"{caught.value.fact}; look at the URL"

@@ -1,0 +1,156 @@
+"""A worker that is stopped: what the server has given out is handled, and nothing else is begun."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mq.client import AsyncClient, AsyncMessage, Client, Message, Queue
+from tests.support.certificates import make_certificate
+from tests.support.faces import Running, counts, new_queue
+from tests.support.processes import Server, wait_until
+from tests.support.proxy import LateProxy
+
+STOPS = {"http": 20, "unix": 4, "https": 4}
+"""Each takes up to two seconds over TLS and unix sockets."""
+
+
+@pytest.fixture
+def late(server: Server) -> Iterator[LateProxy]:
+    proxy = LateProxy(server.port)
+    yield proxy
+    proxy.close()
+
+
+def test_an_answer_on_its_way_to_a_worker_that_is_stopped_is_handled(
+    late: LateProxy,
+    server: Server,
+    connect_client: Callable[..., Client],
+    work: Callable[..., Running],
+) -> None:
+    orders = new_queue(connect_client(server.url))
+    handled: list[str] = []
+    behind = connect_client(late.url).queue(orders.name)
+    running = work(behind, lambda message: handled.append(message.text()))
+    orders.publish("one")
+    assert late.holds.wait(30)
+
+    running.stop()
+
+    assert handled == ["one"]
+    assert counts(orders) == (0, 0, 0)
+
+
+async def test_an_answer_on_its_way_to_a_worker_that_is_cancelled_is_given_back(
+    late: LateProxy, server: Server
+) -> None:
+    async def handle(message: AsyncMessage) -> None:
+        raise AssertionError("it was cancelled before")
+
+    async with AsyncClient(server.url) as mq, AsyncClient(late.url) as behind:
+        orders = mq.queue("cancelled-on-its-way")
+        await orders.create()
+        task = asyncio.create_task(behind.queue(orders.name).worker(handle).run())
+        await orders.publish("one")
+        await asyncio.to_thread(late.holds.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        assert (await orders.counts())[1:4] == (1, 0, 0)
+
+
+@pytest.fixture(params=STOPS)
+def once(
+    request: pytest.FixtureRequest,
+    start_server: Callable[..., Server],
+    connect_client: Callable[..., Client],
+    tmp_path: Path,
+) -> Queue:
+    """A queue whose messages are given out once, and for ten minutes."""
+    flags = ["--max-receives=1", "--visibility=600"]
+    if request.param == "unix":
+        path = tmp_path / "mq.sock"
+        start_server(f"--socket={path}", *flags)
+        return new_queue(connect_client(socket=path))
+    if request.param == "http":
+        return new_queue(connect_client(start_server(*flags).url))
+    certificate = make_certificate(tmp_path, "localhost")
+    server = start_server(*certificate.flags(), *flags)
+    url = server.url.replace("http:", "https:")
+    return new_queue(connect_client(url, ca_file=certificate.cert))
+
+
+def test_stops_at_random_moments_leave_no_message_that_nobody_handled(
+    once: Queue, work: Callable[..., Running], request: pytest.FixtureRequest
+) -> None:
+    """Every message that was given out was handled: none is leased, none a dead letter."""
+    published: list[str] = []
+    handled: list[str] = []
+    stop = threading.Event()
+
+    def publish() -> None:
+        while not stop.wait(random.uniform(0, 0.004)):
+            published.append(once.publish(f"{len(published)}"))
+
+    def handle(message: Message) -> None:
+        handled.append(message.id)
+
+    publisher = threading.Thread(target=publish)
+    publisher.start()
+    for _ in range(STOPS[request.node.callspec.params["once"]]):
+        before = len(handled)
+        running = work(once, handle, concurrency=3)
+        wait_until(lambda: len(handled) > before, 30)
+        stop.wait(random.uniform(0, 0.02))
+        running.stop()
+        assert running.error is None
+        wait_until(lambda: counts(once)[1] == 0)
+    stop.set()
+    publisher.join()
+
+    assert len(handled) == len(set(handled))
+    assert counts(once) == (len(published) - len(handled), 0, 0)
+
+
+def test_a_worker_that_is_stopped_by_its_handler_begins_nothing_more(
+    orders: Queue, kind: str
+) -> None:
+    orders.publish_many([f"{number}" for number in range(20)])
+    handled: list[str] = []
+
+    def handle(message: Message) -> None:
+        handled.append(message.text())
+        worker.stop()
+
+    async def handle_async(message: AsyncMessage) -> None:
+        handled.append(message.text())
+        worker._one.stop()  # type: ignore[attr-defined]
+
+    worker = orders.worker(handle if kind == "blocking" else handle_async)  # type: ignore[arg-type]
+    running = Running(worker)
+    running.wait()
+
+    assert running.error is None
+    assert handled == ["0"]
+    assert counts(orders) == (19, 0, 0)
+
+
+def test_a_worker_that_was_stopped_before_it_ran_handles_nothing(
+    orders: Queue, work: Callable[..., Running]
+) -> None:
+    orders.publish("one")
+    seen: list[Message] = []
+
+    async def handle_async(message: AsyncMessage) -> None: ...
+
+    worker = orders.worker(seen.append if isinstance(orders, Queue) else handle_async)
+    worker.stop()
+    worker.run(signals=())
+
+    assert counts(orders) == (1, 0, 0)

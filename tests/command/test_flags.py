@@ -1,0 +1,111 @@
+"""What the three command lines share."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from mq.command.flags import run
+from mq.errors import ExitCode
+from tests.support.processes import Process, Server, wait_until
+
+
+def configuration(process: Process) -> dict[str, str]:
+    """The first line of its log, once it is there."""
+    wait_until(lambda: "event=configuration" in process.log(), 30)
+    line = process.log().splitlines()[0]
+    return dict(word.split("=", 1) for word in line.split())
+
+
+def test_mover_reads_its_environment_and_flags_win(
+    tmp_path: Path, processes: list[Process]
+) -> None:
+    (tmp_path / "from").mkdir()
+    (tmp_path / "to").mkdir()
+    environment = {
+        "MQ_MOVER_SOURCE": str(tmp_path / "from"),
+        "MQ_MOVER_DESTINATION": str(tmp_path / "to"),
+        "MQ_MOVER_DELAY": "1.5",
+        "MQ_MAX_RECEIVES": "7",
+    }
+    mover = Process("mq_mover", "--delay=2.5", log=tmp_path / "log", **environment)
+    processes.append(mover)
+
+    found = configuration(mover)
+
+    assert found["source"] == str(tmp_path / "from")
+    assert found["destination"] == str(tmp_path / "to")
+    assert found["delay_seconds"] == "2.5"
+    assert found["max_receives"] == "7"
+
+
+def test_reaper_reads_its_environment_and_flags_win(
+    tmp_path: Path, processes: list[Process]
+) -> None:
+    removed = tmp_path / "remove"
+    removed.mkdir()
+    environment = {"MQ_REAPER_SOURCE": str(removed), "MQ_KEEP": "5", "MQ_LOG_FORMAT": "json"}
+    reaper = Process("mq_reaper", "--log-format=text", log=tmp_path / "log", **environment)
+    processes.append(reaper)
+
+    found = configuration(reaper)
+
+    assert found["source"] == str(removed)
+    assert found["keep_seconds"] == "5.0"
+
+
+@pytest.mark.parametrize("module", ["mq_mover", "mq_reaper"])
+def test_a_burst_of_signals_ends_it_with_exit_code_0_and_no_traceback(
+    module: str, tmp_path: Path, processes: list[Process]
+) -> None:
+    """Ctrl-C reaches `mq --standalone` and its children, and the parent passes SIGTERM on."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    arguments = [f"--source={folder}"]
+    if module == "mq_mover":
+        arguments.append(f"--destination={folder}")
+    process = Process(module, *arguments, log=tmp_path / "log")
+    processes.append(process)
+    configuration(process)
+
+    while process.popen.poll() is None:
+        process.popen.send_signal(signal.SIGINT)
+        process.popen.send_signal(signal.SIGTERM)
+        time.sleep(0.0005)
+
+    assert process.popen.returncode == 0
+    assert "Traceback" not in process.log()
+
+
+def test_a_defect_ends_a_command_with_its_own_exit_code(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["mq"])
+
+    @click.command(name="mq")
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(SystemExit) as ended:
+        run(broken)
+
+    assert ended.value.code == ExitCode.SOFTWARE
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_standalone_hands_its_flags_to_its_children(
+    tmp_path: Path, processes: list[Process]
+) -> None:
+    log = tmp_path / "log"
+    server = Server(tmp_path / "root", "--standalone", "--keep=9", "--max-receives=3", log=log)
+    processes.append(server)
+
+    wait_until(lambda: server.log().count("event=configuration") == 3, 30)
+
+    assert "process=mq-reaper event=configuration" in server.log()
+    assert "keep_seconds=9.0" in server.log()
+    assert server.log().count("max_receives=3") == 2

@@ -1,0 +1,86 @@
+"""What others chose the bytes of does a terminal no harm."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import structlog
+
+from mq.command.logs import configure_logs
+from tests.support.mqctl import Ctl, without_ours
+from tests.support.vsqs import run_command
+
+HARMFUL = b"one\ttwo\n\x1b]0;title\x07\x1b[2J\r\x9b\xff caf\xc3\xa9"
+HARMLESS = r"one	two" + "\n" + r"\x1b]0;title\x07\x1b[2J\r\x9b\xff café"
+
+
+def on_a_terminal(module: str, *words: str | Path) -> str:
+    """What a terminal gets from stdout and stderr."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, *words], stdout=theirs, stderr=theirs,
+        stdin=subprocess.DEVNULL, env=without_ours(),
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            shown += chunk
+    except OSError:
+        # All who had it open have ended.
+        pass
+    os.close(ours)
+    assert process.wait(30) is not None
+    return shown.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+
+
+@pytest.fixture
+def ctl(tmp_path: Path) -> Ctl:
+    made = Ctl("--root", str(tmp_path / "mq"))
+    made.ok("create", "jobs")
+    made.ok("send", "jobs", "--id", "a-1", stdin=HARMFUL)
+    return made
+
+
+@pytest.mark.parametrize("command", [("peek", "jobs", "a-1"), ("recv", "jobs")], ids=" ".join)
+def test_a_body_is_raw_where_stdout_is_no_terminal_and_with_raw(
+    ctl: Ctl, command: tuple[str, ...]
+) -> None:
+    peek = ("peek", "jobs", "a-1")
+    assert ctl.ok(*peek).out == HARMFUL
+    raw = on_a_terminal("mq.ctl", *ctl.way, *peek, "--raw")
+    shown = on_a_terminal("mq.ctl", *ctl.way, *command)
+
+    assert raw.encode("utf-8", "surrogateescape").endswith(HARMFUL)
+    assert shown.endswith(HARMLESS)
+    assert "\x1b" not in shown
+
+
+def test_what_vsqs_receives_too(tmp_path: Path) -> None:
+    run_command("vsqs", "publish", tmp_path / "q", stdin=HARMFUL)
+
+    assert on_a_terminal("vsqs", "receive", tmp_path / "q", "--visibility=0").endswith(HARMLESS)
+    raw = on_a_terminal("vsqs", "receive", tmp_path / "q", "--raw")
+    assert raw.encode("utf-8", "surrogateescape").endswith(HARMFUL)
+
+
+def test_an_error_names_nothing_raw(ctl: Ctl) -> None:
+    done = ctl("recv", "jobs", "-o", "/absent\x1b[2J/x")
+    line = ctl("import", "jobs", stdin=b'{"body": "a", "\\u001b[2J": 1}')
+
+    assert "\\x1b[2J" in done.err
+    assert "\x1b" not in done.err + line.err
+
+
+def test_a_line_of_the_log_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text", "mq")
+
+    structlog.get_logger().warning("file left where it is", name="a\x1b[2J\rb\nc\x9b")
+
+    [line] = capsys.readouterr().err.splitlines()
+    assert r"name=a\x1b[2J\rb\nc\x9b" in line

@@ -1,0 +1,61 @@
+"""`mqctl peek`, over HTTP and on the folders: looks and takes nothing."""
+
+from __future__ import annotations
+
+import os
+
+from mq.errors import ExitCode
+from tests.support.mqctl import Ctl, assert_refused
+
+LARGE = os.urandom(300_000)
+
+
+def test_peek_shows_the_oldest_ready_messages(ctl: Ctl, queue: str) -> None:
+    ids = [ctl.ok("send", queue, body).out.decode().strip() for body in ("a\x1b[31m\n", "b")]
+    ctl.ok("send", queue, stdin=LARGE)
+
+    lines = ctl.ok("peek", queue, "-n", "2").out.decode().splitlines()
+
+    assert lines == [
+        rf"id={ids[0]} count=0 state=ready bytes=7 a\x1b[31m\n",
+        f"id={ids[1]} count=0 state=ready bytes=1 b",
+    ]
+    assert ctl.ok("peek", queue).out.decode().endswith("...\n")
+    assert [each["body"] for each in ctl.ok("peek", queue, "-n", "2", "--json").lines()] == [
+        "a\x1b[31m\n", "b",
+    ]  # fmt: skip
+    assert ctl.ok("info", queue, "--json").json()["ready"] == 3
+
+
+def test_peek_at_one_shows_its_body_whatever_its_state(ctl: Ctl, queue: str) -> None:
+    ctl.ok("send", queue, stdin=LARGE)
+    message = ctl.ok("recv", queue, "--json").json()
+
+    shown = ctl.ok("peek", queue, message["id"])
+
+    assert shown.out == LARGE
+    lease = f" lease={message['lease']}" if ctl.way[0] == "--root" else ""
+    assert shown.err == f"id={message['id']}{lease} count=1\n"
+    document = ctl.ok("peek", queue, message["id"], "--json").json()
+    assert document == message | {"lease": message["lease"] if lease else None}
+
+
+def test_peek_at_nothing_says_so_by_its_exit_code(ctl: Ctl, queue: str) -> None:
+    assert ctl("peek", queue) == (ExitCode.EMPTY, b"", "")
+    assert ctl("peek", queue, "--json") == (ExitCode.EMPTY, b"", "")
+    assert_refused(ctl("peek", queue, "1"), ExitCode.NOT_FOUND, "has no message 1")
+    assert_refused(ctl("peek", "absent"), ExitCode.NOT_FOUND, "no queue absent")
+
+
+def test_peek_shows_bytes_that_are_no_text(ctl: Ctl, queue: str) -> None:
+    ctl.ok(
+        "send",
+        queue,
+        stdin=b"\xff\x00",
+    )
+    ctl.ok("send", queue, stdin=LARGE)
+
+    assert ctl.ok("peek", queue, "-n", "1").out.decode().endswith(" bytes=2 \\xff\\x00\n")
+    (first, second) = ctl.ok("peek", queue, "--json").lines()
+    assert first["body_base64"] == "/wA="
+    assert len(second["body_base64"]) == 400_000

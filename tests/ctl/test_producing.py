@@ -1,0 +1,78 @@
+"""`mqctl send` and `ack` with all that a producer can ask for, by both ways in."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from mq.errors import ExitCode
+from tests.support.mqctl import Ctl, assert_refused
+from tests.support.processes import Server
+
+
+def batch(*lines: object) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def bodies_in(ctl: Ctl, queue: str) -> list[str]:
+    return [each["body"] for each in ctl.ok("peek", queue, "--json").lines()]
+
+
+def test_an_own_id_makes_one_message_and_stands_for_one_body(ctl: Ctl, queue: str) -> None:
+    for _ in range(2):
+        assert ctl.ok("send", queue, "cake", "--id", "order-1").out == b"order-1\n"
+
+    assert_refused(ctl("send", queue, "tart", "--id", "order-1"), ExitCode.REFUSED, "order-1")
+    assert bodies_in(ctl, queue) == ["cake"]
+
+
+def test_a_large_body_may_have_an_own_id(ctl: Ctl, queue: str) -> None:
+    for _ in range(2):
+        ctl.ok("send", queue, "--id", "large", stdin=bytes(200_000))
+
+    assert ctl.ok("info", queue, "--json").json()["ready"] == 1
+
+
+def test_a_delayed_message_is_hidden(ctl: Ctl, server: Server, queue: str) -> None:
+    sent = ctl.ok("send", queue, "later", "--delay", "3600").out.decode().strip()
+
+    due = (server.root / "delay" / f"{queue}:{sent}").stat().st_mtime
+    assert 3500 < due - time.time() <= 3601
+    assert ctl("recv", queue).code == ExitCode.EMPTY
+
+
+def test_a_batch_is_published_whole_and_prints_its_ids(ctl: Ctl, queue: str) -> None:
+    lines = batch({"body": "one"}, {"body": "two", "id": "two"}, *({"body": "x"},) * 5)
+
+    ids = ctl.ok("send", queue, "--batch", stdin=lines).out.decode().split()
+
+    assert ids[1] == "two"
+    assert len(set(ids)) == 7
+    assert sorted(bodies_in(ctl, queue)) == ["one", "two", *["x"] * 5]
+    assert ctl.ok("send", queue, '{"body": "two", "id": "two"}', "--batch").out == b"two\n"
+
+
+def test_a_batch_with_a_bad_line_publishes_nothing_and_names_it(ctl: Ctl, queue: str) -> None:
+    done = ctl("send", queue, "--batch", stdin=batch({"body": "one"}, {"colour": "red"}))
+
+    assert_refused(done, ExitCode.REFUSED, "line 2")
+    assert ctl("recv", queue).code == ExitCode.EMPTY
+
+
+def test_what_belongs_into_a_line_is_refused_beside_a_batch(ctl: Ctl, queue: str) -> None:
+    done = ctl("send", queue, "--batch", "--id", "one", stdin=batch({"body": "one"}))
+
+    assert_refused(done, ExitCode.USAGE, "--id")
+
+
+def test_several_messages_are_acknowledged_at_once(ctl: Ctl, queue: str) -> None:
+    ids = ctl.ok("send", queue, "--batch", stdin=batch(*({"body": "x"},) * 3)).out.decode().split()
+
+    done = ctl.ok("ack", queue, *ids)
+
+    assert done.out.decode().splitlines() == [f"removed {each}" for each in ids]
+    assert ctl.ok("info", queue, "--json").json()["ready"] == 0
+    assert ctl("ack", queue, ids[0], "never-published").code == ExitCode.NOT_FOUND
+    assert_refused(
+        ctl("ack", queue, *ids, "--lease", "0123456789abcdef"), ExitCode.USAGE, "one message"
+    )

@@ -1,0 +1,138 @@
+"""The image's health check, on servers that listen in any way."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mq.daemon.healthy import _arguments_of
+from tests.support.certificates import Pair, make_certificate
+from tests.support.processes import Process, Server, wait_until
+
+StartServer = Callable[..., Server]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return make_certificate(tmp_path_factory.mktemp("tls"), "mq.example.org")
+
+
+@pytest.fixture(scope="module")
+def free_port() -> int:
+    """The check reads flags: it cannot know which port 0 became."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def is_healthy(process: Process, **environment: str) -> bool:
+    command = [sys.executable, "-m", "mq.daemon.healthy", str(process.popen.pid)]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert "Traceback" not in done.stderr
+    assert (done.returncode == 0) == (done.stderr == "")
+    return done.returncode == 0
+
+
+def test_a_server_with_an_admin_listener_is_asked_there(
+    start_server: StartServer, free_port: int
+) -> None:
+    """And no proxy is, whatever the container's variables say."""
+    server = start_server(f"--admin=0.0.0.0:{free_port}", "--insecure")
+
+    assert is_healthy(server)
+    assert is_healthy(server, http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9")
+    server.kill()
+    assert not is_healthy(server)
+
+
+def test_a_server_that_is_not_ready_is_not_healthy(
+    start_server: StartServer, free_port: int
+) -> None:
+    assert not is_healthy(start_server(f"--admin=127.0.0.1:{free_port}", f"--min-free={2**60}"))
+
+
+def test_a_certificate_for_another_name_does_not_matter(
+    start_server: StartServer, free_port: int, pair: Pair
+) -> None:
+    server = start_server(f"--admin=127.0.0.1:{free_port}", *pair.flags())
+
+    assert is_healthy(server, https_proxy="http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("with_tls", [False, True])
+def test_without_an_admin_listener_the_api_is_asked(
+    start_server: StartServer, free_port: int, pair: Pair, tmp_path: Path, with_tls: bool
+) -> None:
+    """A server with tokens too: it answers, if only that one is needed."""
+    tokens = tmp_path / "tokens"
+    tokens.touch(mode=0o600)
+    tokens.write_text("a read * kT3vVt9xkq3mP2sYw8LrBg")
+    more = pair.flags() if with_tls else ()
+
+    server = start_server(f"--port={free_port}", "--admin=off", f"--token-file={tokens}", *more)
+
+    assert is_healthy(server)
+
+
+def test_variables_of_the_server_count(
+    tmp_path: Path, processes: list[Process], free_port: int, pair: Pair
+) -> None:
+    server = Process(
+        "mq", f"--root={tmp_path / 'root'}", log=tmp_path / "log", MQ_PORT=str(free_port),
+        MQ_ADMIN="off", MQ_CERT=str(pair.cert), MQ_KEY=str(pair.key),
+    )  # fmt: skip
+    processes.append(server)
+    wait_until(lambda: "event=listening" in server.log())
+
+    assert is_healthy(server)
+
+
+def test_a_unix_socket_is_asked_where_there_is_nothing_else(
+    tmp_path: Path, processes: list[Process]
+) -> None:
+    flags = (f"--root={tmp_path / 'root'}", "--address=", "--admin=off")
+    server = Process("mq", *flags, f"--socket={tmp_path / 'mq.sock'}", log=tmp_path / "log")
+    processes.append(server)
+    wait_until(lambda: "event=listening" in server.log())
+
+    assert is_healthy(server)
+
+
+def test_the_first_server_that_runs_is_asked_and_no_other_program() -> None:
+    """In a container it is alone: here only what it is told by can be looked at."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mq.daemon.healthy", "1"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, done.stderr) == (1, "not healthy: process 1 is not mq\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("/opt/mq/bin/python /opt/mq/bin/mq --standalone", ["--standalone"]),
+        ("/usr/bin/python3.13 -u -m mq --port 1", ["--port", "1"]),
+        ("/sbin/docker-init -- mq", []),
+        ("tini -- /opt/mq/bin/python3 /opt/mq/bin/mq", []),
+        ("/opt/mq/bin/python /opt/mq/bin/mqctl send mq", None),
+        ("/opt/mq/bin/python -m mq_mover", None),
+        ("/opt/mq/bin/python -m mq.daemon.healthy", None),
+        ("sh -c mq", None),
+        ("", None),
+    ],
+)
+def test_a_server_is_known_by_its_command_line(
+    tmp_path: Path, words: str, arguments: list[str] | None
+) -> None:
+    (tmp_path / "cmdline").write_text("".join(f"{word}\0" for word in words.split()))
+
+    assert _arguments_of(tmp_path) == arguments

@@ -1,0 +1,154 @@
+"""`mq --standalone`: mover and reaper run beside the server, come back, and never outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from mq.config import ServerConfig
+from mq.daemon.standalone import run_children
+from tests.support.messages import names_in, write_message
+from tests.support.processes import Server, wait_until
+from tests.support.wire import Wire
+
+StartServer = Callable[..., Server]
+
+
+@pytest.fixture
+def standalone(start_server: StartServer) -> Server:
+    server = start_server("--standalone", "--keep=0", "--visibility=0.2", "--max-receives=2")
+    for child in ("mq-mover", "mq-reaper"):
+        wait_until(lambda: f"process={child} event=configuration" in server.log())
+    return server
+
+
+@contextmanager
+def _wire(server: Server) -> Iterator[Wire]:
+    with closing(Wire(server.port)) as wire:
+        yield wire
+
+
+def _children(server: Server) -> dict[str, int]:
+    """The living children of a server: module and process id."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            arguments = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if int(parent) == server.popen.pid and state != "Z" and b"-m" in arguments:
+            found[arguments[arguments.index(b"-m") + 1].decode()] = int(folder.name)
+    return found
+
+
+def _is_alive(pid: int) -> bool:
+    return _state(pid) not in ("", "Z")
+
+
+def _state(pid: int) -> str:
+    """As in proc_pid_stat(5); empty if there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[0]
+
+
+def test_message_goes_the_whole_way_by_itself(standalone: Server) -> None:
+    with _wire(standalone) as wire:
+        wire.request("PUT", "/orders")
+        message_id = wire.publish("orders")
+        assert wire.receive("orders").headers["x-receive-count"] == "1"
+
+        wait_until(lambda: wire.count("orders") == (1, 0))
+        again = wire.receive("orders")
+        assert again.headers["x-receive-count"] == "2"
+
+        dead = standalone.root / "queues" / "orders.dead"
+        wait_until(lambda: dead.exists() and names_in(dead) == [message_id])
+        assert wire.remove("orders.dead", message_id).status == 202
+
+    wait_until(lambda: names_in(standalone.root / "remove") == [])
+
+
+@pytest.mark.parametrize("child", ["mq_mover", "mq_reaper"])
+def test_killed_child_is_started_again(standalone: Server, child: str) -> None:
+    killed = _children(standalone)[child]
+
+    os.kill(killed, signal.SIGKILL)
+
+    wait_until(lambda: _children(standalone).get(child, killed) != killed)
+    assert f"child={child}" in standalone.log()
+
+
+def test_restarted_mover_finds_what_came_while_none_ran(standalone: Server) -> None:
+    (standalone.root / "queues" / "orders").mkdir()
+    mover = _children(standalone)["mq_mover"]
+    os.kill(mover, signal.SIGKILL)
+    write_message(standalone.root / "delay" / "orders:1")
+
+    wait_until(lambda: names_in(standalone.root / "queues" / "orders") == ["1"])
+
+
+def test_children_stop_with_the_server(standalone: Server) -> None:
+    children = _children(standalone).values()
+
+    assert standalone.stop() == 0
+
+    assert not any(_is_alive(pid) for pid in children)
+
+
+def test_no_child_outlives_a_killed_server(standalone: Server) -> None:
+    children = _children(standalone).values()
+
+    standalone.kill()
+
+    wait_until(lambda: not any(_is_alive(pid) for pid in children))
+
+
+@pytest.mark.parametrize("child", ["mq_mover", "mq_reaper"])
+def test_no_stopped_child_outlives_a_killed_server(standalone: Server, child: str) -> None:
+    children = _children(standalone)
+    stopped = children[child]
+    os.kill(stopped, signal.SIGSTOP)
+    wait_until(lambda: _state(stopped) == "T")
+
+    standalone.kill()
+
+    try:
+        wait_until(lambda: not any(_is_alive(pid) for pid in children.values()))
+    finally:
+        for pid in children.values():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_without_the_flag_there_are_no_children(start_server: StartServer) -> None:
+    assert _children(start_server()) == {}
+
+
+async def test_child_that_cannot_be_started_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[str] = []
+    both_again = asyncio.Event()
+
+    async def refuse(_program: str, _flag: str, module: str, *_: object, **__: object) -> None:
+        tries.append(module)
+        if min(tries.count("mq_mover"), tries.count("mq_reaper")) == 3:
+            both_again.set()
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr("mq.daemon.standalone.CHILD_BACKOFF_SECONDS", (0.001, 0.002))
+    monkeypatch.setattr("asyncio.create_subprocess_exec", refuse)
+
+    async with run_children(ServerConfig(tmp_path), 0.0), asyncio.timeout(20):
+        await both_again.wait()

@@ -1,0 +1,108 @@
+"""A server that stops: whoever has connected is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+
+import pytest
+from aiohttp import web
+
+from mq.web.http_server import HttpServer
+from tests.support.processes import Server, wait_until
+from tests.support.wire import Wire, request_bytes, server_end
+
+Connect = Callable[[Server], Wire]
+
+
+@pytest.mark.parametrize("beginning", [b"", b"PUT /ord"], ids=["nothing", "a piece"])
+def test_a_connection_that_has_just_come_may_send_its_first_request(
+    start_server: Callable[..., Server], connect: Connect, beginning: bytes
+) -> None:
+    """Nobody could tell that client to send it again: it would see a connection that is reset."""
+    server = start_server()
+    for each in [connect(server) for _ in range(3)]:
+        assert each.request("PUT", "/known").status in (200, 201)
+    wire = connect(server)
+    wire.send(beginning)
+    wait_until(lambda: server_end(server, wire.local_port) == (True, 0))
+    assert connect(server).request("PUT", "/later").status == 201  # it was accepted before that
+
+    server.popen.send_signal(signal.SIGTERM)
+    wait_until(lambda: "event=stopping" in server.log())
+    wire.send(b"PUT /orders HTTP/1.1\r\nHost: mq\r\n\r\n"[len(beginning) :])
+
+    assert wire.answer().status == 201
+    assert wire.is_closed()
+    assert server.popen.wait(15) == 0
+
+
+def test_a_connection_that_stays_silent_does_not_hold_the_stop_up(
+    start_server: Callable[..., Server], connect: Connect
+) -> None:
+    server = start_server()
+    wire = connect(server)
+    assert connect(server).request("PUT", "/later").status == 201
+
+    assert server.stop() == 0
+
+    assert wire.is_closed()
+
+
+def test_what_lies_in_the_socket_of_an_idle_connection_is_answered(
+    start_server: Callable[..., Server], connect: Connect
+) -> None:
+    """The requests and the signal are there before the server sees either."""
+    server = start_server()
+    wires = [connect(server) for _ in range(200)]
+    for wire in wires:
+        assert wire.request("PUT", "/orders").status in (200, 201)
+    server.popen.send_signal(signal.SIGSTOP)
+    for wire in wires:
+        wire.send(request_bytes("POST", "/orders/messages", b"body"))
+    server.popen.send_signal(signal.SIGTERM)
+    server.popen.send_signal(signal.SIGCONT)
+
+    answers = [wire.answer() for wire in wires]
+
+    assert {answer.status for answer in answers} == {201}
+    assert all(wire.is_closed() for wire in wires)
+    assert server.popen.wait(15) == 0
+
+
+async def test_a_request_that_comes_while_idle_connections_are_closed_is_answered() -> None:
+    async def handle(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text="done")
+
+    class Raced(HttpServer):
+        """Each client sends its next request just when the server looks at its connections."""
+
+        @property
+        def connections(self) -> list[web.RequestHandler]:
+            while clients:
+                clients.pop().sendall(request_bytes("GET", "/"))
+            return super().connections
+
+    http = Raced(handle)
+    listener = await asyncio.get_running_loop().create_server(http, "127.0.0.1", 0)
+    address = listener.sockets[0].getsockname()
+    streams = []
+    clients: list[socket.socket] = []
+    for _ in range(10):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(request_bytes("GET", "/"))
+        assert b"200 OK" in await reader.readuntil(b"done")
+        streams.append((reader, writer))
+    clients += [writer.get_extra_info("socket")._sock for _, writer in streams]
+
+    listener.close()
+    await http.drain(10)
+
+    for reader, writer in streams:
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert b"Connection: close" in answer
+        writer.close()
+    await http.shutdown(1)

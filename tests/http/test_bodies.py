@@ -1,0 +1,42 @@
+"""A body that is read while its client comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from structlog.testing import capture_logs
+
+from mq.web.api import make_api
+from mq.web.http_server import HttpServer
+from tests.support.stores import ORDERS, store_on
+
+
+class RawClient(asyncio.Transport):
+    """The server's end of a connection, without a socket."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        raise AssertionError(f"answered to nobody: {bytes(data)!r}")
+
+    def is_closing(self) -> bool:
+        return True
+
+    def close(self) -> None: ...
+
+
+async def test_a_client_that_left_before_its_body_was_asked_for_is_no_defect(root: Path) -> None:
+    async with store_on(root) as store:
+        connection = HttpServer(make_api(store))()
+        connection.connection_made(RawClient())
+        await asyncio.sleep(0)
+        with capture_logs() as logged:
+            connection.data_received(
+                b"POST /orders/messages HTTP/1.1\r\nHost: mq\r\nContent-Length: 9\r\n\r\nhalf"
+            )
+            await asyncio.sleep(0)  # the request is taken up, its handler comes next
+            connection.connection_lost(None)
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+        assert logged == []
+        assert (await store.describe_queue(ORDERS)).ready == 0

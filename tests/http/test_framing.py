@@ -1,0 +1,245 @@
+"""Where a request ends: what is refused ends the connection, and nothing behind it is carried out.
+A client that has sent a whole request is answered, whatever it closes then."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mq.config import MAX_HEAD_BYTES
+from tests.support.processes import Server, wait_until
+from tests.support.wire import (
+    SMALL_BODY_BYTES,
+    Wire,
+    chunked,
+    files_of,
+    make_queue,
+    request_bytes,
+    wait_until_closed,
+)
+
+LONG = b"x" * 70_000
+
+
+def assert_nothing_behind_it_runs(server: Server, wire: Wire, witness: Wire, queue: str) -> None:
+    """A deletion of the queue came behind the request."""
+    assert wire.is_closed()
+    wait_until_closed(server, wire.local_port)
+    assert witness.request("GET", f"/{queue}").status == 200
+    assert files_of(server, queue) == []
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "PATCH"])
+@pytest.mark.parametrize(
+    "coding",
+    [
+        "Transfer-Encoding: identity, chunked",
+        "Transfer-Encoding: gzip, chunked",
+        "Transfer-Encoding: chunked, chunked",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
+    ],
+)
+def test_a_refused_transfer_coding_ends_the_connection(
+    server: Server, connect: Callable[[Server], Wire], coding: str, method: str
+) -> None:
+    wire, witness = connect(server), connect(server)
+    queue = make_queue(witness)
+    head = f"{method} /{queue}/messages HTTP/1.1\r\nHost: mq\r\n{coding}\r\n\r\n"
+
+    wire.send(head.encode(), chunked(b"body", 4), request_bytes("DELETE", f"/{queue}"))
+
+    assert wire.answer().status == 400
+    assert_nothing_behind_it_runs(server, wire, witness, queue)
+
+
+def test_chunked_in_http_1_0_ends_the_connection(
+    server: Server, connect: Callable[[Server], Wire]
+) -> None:
+    wire, witness = connect(server), connect(server)
+    queue = make_queue(witness)
+    head = f"POST /{queue}/messages HTTP/1.0\r\nConnection: keep-alive\r\n"
+
+    wire.send(
+        f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(),
+        chunked(b"body", 4),
+        request_bytes("DELETE", f"/{queue}"),
+    )
+
+    assert wire.answer().status == 400
+    assert_nothing_behind_it_runs(server, wire, witness, queue)
+
+
+def test_nothing_behind_connect_is_a_request(
+    server: Server, connect: Callable[[Server], Wire]
+) -> None:
+    wire, witness = connect(server), connect(server)
+    queue = make_queue(witness)
+
+    wire.send(b"CONNECT mq:80 HTTP/1.1\r\nHost: mq\r\n\r\n", request_bytes("DELETE", f"/{queue}"))
+
+    assert wire.answer().status >= 400
+    assert_nothing_behind_it_runs(server, wire, witness, queue)
+
+
+@pytest.mark.parametrize("size", [5, 3 * SMALL_BODY_BYTES])
+@pytest.mark.parametrize(
+    "framing",
+    [
+        lambda body: b"%x;e=%b\r\n%b\r\n0\r\n\r\n" % (len(body), LONG, body),
+        lambda body: b"%x\r\n%b\r\n0;e=%b\r\n\r\n" % (len(body), body, LONG),
+        lambda body: b"%x\r\n%b\r\n0\r\nX: %b\r\n\r\n" % (len(body), body, LONG),
+        lambda body: (
+            b"".join(b"1;e=%b\r\n%b\r\n" % (LONG[:500], body[:1]) for _ in range(200))
+            + b"0\r\n\r\n"
+        ),
+        lambda body: (
+            b"%x\r\n%b\r\n0\r\n" % (len(body), body)
+            + b"".join(b"X-%d: %b\r\n" % (number, LONG[:1000]) for number in range(50))
+            + b"\r\n"
+        ),
+    ],
+    ids=["at a chunk", "at the end", "a trailer", "many short ones", "many trailers"],
+)
+def test_long_chunk_extensions_and_trailers_end_the_connection(
+    server: Server,
+    connect: Callable[[Server], Wire],
+    framing: Callable[[bytes], bytes],
+    size: int,
+) -> None:
+    wire, witness = connect(server), connect(server)
+    queue = make_queue(witness)
+    head = f"POST /{queue}/messages HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    try:
+        wire.send(head.encode(), framing(b"b" * size), request_bytes("DELETE", f"/{queue}"))
+        assert wire.answer().status == 400
+        assert wire.is_closed()
+    except ConnectionError:
+        pass  # it was closed while the rest was on its way
+    wait_until_closed(server, wire.local_port)
+
+    assert witness.request("GET", f"/{queue}").status == 200
+    assert files_of(server, queue) == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000, 100_000])
+def test_chunks_of_any_size_are_taken(wire: Wire, queue: str, size: int) -> None:
+    body = b"b" * 300_000 if size > 1 else b"b" * 50_000
+    head = f"POST /{queue}/messages HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    for _ in range(3):
+        wire.send(head.encode(), chunked(body, size))
+        assert wire.answer().status == 201
+
+    assert wire.receive(queue).body == body
+
+
+def test_a_short_extension_and_a_trailer_are_passed_over(wire: Wire, queue: str) -> None:
+    head = f"POST /{queue}/messages HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    # Together more than a head may have: what one request brings is not counted for the next.
+    for _ in range(MAX_HEAD_BYTES // 2000 + 2):
+        wire.send(head.encode(), b"4;e=%b\r\nbody\r\n0\r\nX: y\r\n\r\n" % LONG[:2000])
+        assert wire.answer().status == 201
+
+
+# The client closes its direction
+
+
+def half_close(wire: Wire, *data: bytes) -> None:
+    wire.send(*data)
+    wire.socket.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("size", [5, 3 * SMALL_BODY_BYTES])
+def test_a_whole_publish_is_answered_after_a_half_close(
+    server: Server, wire: Wire, queue: str, connect: Callable[[Server], Wire], size: int
+) -> None:
+    other = connect(server)
+
+    half_close(other, request_bytes("POST", f"/{queue}/messages", b"b" * size))
+
+    assert other.answer().status == 201
+    assert other.is_closed()
+    assert wire.receive(queue).body == b"b" * size
+
+
+@pytest.mark.parametrize("size", [5, 3 * SMALL_BODY_BYTES])
+@pytest.mark.parametrize("query", ["", "?max=10", "?peek", "?wait=0"])
+def test_a_message_is_given_to_a_client_that_half_closed(
+    server: Server, wire: Wire, connect: Callable[[Server], Wire], size: int, query: str
+) -> None:
+    queue = make_queue(wire)
+    wire.publish(queue, b"b" * size)
+    other = connect(server)
+
+    half_close(other, request_bytes("GET", f"/{queue}/messages{query}"))
+
+    answer = other.answer()
+    assert answer.status == 200
+    assert b"b" * size in answer.body
+    assert other.is_closed()
+    assert wire.count(queue) == ((1, 0) if query == "?peek" else (0, 1))
+
+
+def test_all_pipelined_requests_are_answered_after_a_half_close(
+    server: Server, queue: str, connect: Callable[[Server], Wire]
+) -> None:
+    other = connect(server)
+    publish = request_bytes("POST", f"/{queue}/messages", b"body")
+
+    half_close(other, publish * 40, request_bytes("GET", f"/{queue}"))
+
+    assert [other.answer().status for _ in range(40)] == [201] * 40
+    assert other.answer().json()["ready"] == 40
+    assert other.is_closed()
+
+
+@pytest.mark.parametrize("sent", [5, 3 * SMALL_BODY_BYTES])
+def test_half_a_publish_before_a_half_close_leaves_nothing(
+    server: Server, queue: str, connect: Callable[[Server], Wire], sent: int
+) -> None:
+    other = connect(server)
+    head = request_bytes("POST", f"/{queue}/messages", content_length=str(sent + 1))
+
+    half_close(other, head, b"b" * sent)
+
+    wait_until_closed(server, other.local_port)
+    wait_until(lambda: files_of(server, queue) == [])
+
+
+def test_a_half_close_ends_an_idle_connection(
+    server: Server, queue: str, connect: Callable[[Server], Wire]
+) -> None:
+    other = connect(server)
+    assert other.request("GET", f"/{queue}").status == 200
+
+    other.socket.shutdown(socket.SHUT_WR)
+
+    assert other.is_closed()
+
+
+def test_over_a_unix_socket_too(start_server: Callable[..., Server], tmp_path: Path) -> None:
+    server = start_server(f"--socket={tmp_path / 'mq.sock'}")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(str(tmp_path / "mq.sock"))
+        client.sendall(request_bytes("PUT", "/orders"))
+        client.shutdown(socket.SHUT_WR)
+        assert client.makefile("rb").readline() == b"HTTP/1.1 201 Created\r\n"
+    assert server.stop() == 0
+
+
+def test_an_error_of_framing_is_told_before_the_end(wire: Wire, queue: str) -> None:
+    head = f"POST /{queue}/messages HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    wire.send(head.encode(), b"5;e=%b" % LONG[: MAX_HEAD_BYTES + 100])
+
+    answer = wire.answer()
+    assert answer.status == 400
+    assert "chunk extensions" in answer.json()["detail"]
+    assert wire.is_closed()

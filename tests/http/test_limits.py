@@ -1,0 +1,82 @@
+"""The limits of docs/protocol.md that are HTTP's own: a request below and one above each."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from tests.support.wire import Wire, assert_problem, request_bytes
+
+
+def with_header_of(length: int) -> bytes:
+    return request_bytes("PUT", "/limits", x="x" * length)
+
+
+def with_headers(count: int) -> bytes:
+    """`Host` is one of them."""
+    more = {f"x_{number}": "1" for number in range(count - 1)}
+    return request_bytes("PUT", "/limits", None, **more)
+
+
+def with_bytes(length: int) -> bytes:
+    """A head of that many bytes."""
+    bare = request_bytes(
+        "PUT", "/limits", x="", **{f"x_{number}": "x" * 3000 for number in range(5)}
+    )
+    return request_bytes(
+        "PUT", "/limits", x="x" * (length - len(bare)),
+        **{f"x_{number}": "x" * 3000 for number in range(5)},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("allowed", "refused"),
+    [
+        (with_header_of(4000), with_header_of(4100)),
+        (with_headers(64), with_headers(65)),
+        (with_bytes(16_384), with_bytes(16_385)),
+    ],
+    ids=["bytes of a header", "number of headers", "bytes of a head"],
+)
+def test_a_head_over_a_limit_is_refused_and_its_connection_closed(
+    wire: Wire, allowed: bytes, refused: bytes
+) -> None:
+    wire.send(allowed)
+    assert wire.answer().status < 300
+
+    wire.send(refused)
+    answer = wire.answer()
+
+    assert_problem(answer, 400, "bad-http")
+    assert answer.headers["server"] == "mq"
+    assert wire.is_closed()
+
+
+def test_a_head_without_an_end_is_refused_before_its_time_is_over(wire: Wire) -> None:
+    """Headers that are all within their limit, sent piece by piece."""
+    wire.send(b"PUT /limits HTTP/1.1\r\n")
+
+    with suppress(ConnectionError):
+        for number in range(50):  # fewer than are allowed
+            wire.send(b"X-%d: %b\r\n" % (number, b"x" * 1000))
+
+    assert_problem(wire.answer(), 400, "bad-http", "16384 bytes")
+    assert wire.is_closed()
+
+
+def test_a_request_line_over_the_limit_is_refused(wire: Wire) -> None:
+    assert_problem(wire.request("PUT", "/" + "q" * 8100), 400, "invalid-name")
+
+    answer = wire.request("PUT", "/" + "q" * 8200)
+
+    assert_problem(answer, 400, "bad-http")
+    assert wire.is_closed()
+
+
+def test_a_content_type_over_the_limit_is_refused(wire: Wire, queue: str) -> None:
+    wire.publish(queue, content_type="x" * 255)
+
+    answer = wire.request("POST", f"/{queue}/messages", b"", content_type="x" * 256)
+
+    assert_problem(answer, 400, "invalid-request")

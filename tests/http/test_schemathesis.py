@@ -1,0 +1,110 @@
+"""The API does what its OpenAPI document says: random requests, good and bad, find no answer that
+the document lacks, and no defect."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import settings
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import positive_data_acceptance
+from schemathesis.core.result import Ok
+
+from mq.spool.queue_settings import SETTINGS
+from tests.support.processes import Server
+
+DOCUMENT = Path(str(files("mq.web").joinpath("openapi.json")))
+SCHEMA = schemathesis.openapi.from_path(DOCUMENT)
+QUEUE = "orders"
+NDJSON = "application/x-ndjson"
+MOST_WAIT_SECONDS = 0.05
+EXAMPLES = 100
+
+
+@schemathesis.serializer(NDJSON)
+def write_lines(context: object, value: object) -> bytes:
+    """A list as a line each; what is no list as the one line, or as it is."""
+    if isinstance(value, bytes):
+        return value
+    lines = value if isinstance(value, list) else [value]
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("server")
+    server = Server(folder / "root", "--visibility=0.5", "--max-body=1MiB", log=folder / "log")
+    yield server
+    assert server.stop() == 0
+    assert "request failed" not in server.log()
+
+
+def _aim(case: Case[Any], message_id: str) -> None:
+    """Most requests are about a queue and a message that are there; none waits for long."""
+    if case.meta is not None and case.meta.generation.mode is GenerationMode.POSITIVE:
+        chance = zlib.crc32(f"{case.path_parameters}{case.query}".encode())
+        if chance % 4:
+            case.path_parameters["queue"] = QUEUE
+        if chance % 3 == 0 and "id" in case.path_parameters:
+            case.path_parameters["id"] = message_id
+        if chance % 3 == 0 and "id" in case.query:
+            case.query["id"] = message_id
+    if case.media_type == NDJSON:
+        case.query.setdefault("batch", "")  # without it the body may be anything
+    if isinstance(case.query.get("wait"), int | float):
+        case.query["wait"] = min(case.query["wait"], MOST_WAIT_SECONDS)
+
+
+def _publish(server: Server) -> str:
+    """Make the queue, and put a message into it; returns the message's id."""
+    with closing(HTTPConnection("127.0.0.1", server.port)) as connection:
+        # Whatever settings a request before it has made.
+        connection.request("PUT", f"/{QUEUE}?{'&'.join(f'{name}=' for name in SETTINGS)}")
+        connection.getresponse().read()
+        connection.request("POST", f"/{QUEUE}/messages", b"body")
+        answer = connection.getresponse()
+        assert answer.status == 201
+        return answer.headers["X-Message-Id"]
+
+
+def _test_of(operation: str) -> object:
+    """What goes together the document cannot say, so a request that it allows may get a 400."""
+
+    @SCHEMA.include(name=operation).parametrize()
+    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
+    def test(case: Case[Any], server: Server) -> None:
+        _aim(case, _publish(server))
+        statuses.add(
+            case.call_and_validate(
+                base_url=server.url, excluded_checks=[positive_data_acceptance]
+            ).status_code
+        )
+
+    return test
+
+
+# One test for all would have one name for each of them, and pytest-xdist would run the first alone.
+for _each in SCHEMA.get_all_operations():
+    assert isinstance(_each, Ok)
+    _words = "_".join(re.findall("[a-zA-Z]+", _each.ok().label))
+    globals()[f"test_no_answer_is_undocumented_and_none_is_a_defect_{_words}"] = _test_of(
+        _each.ok().label
+    )
+
+
+def test_those_requests_got_far() -> None:
+    """Answers of every kind, so the test above has looked at more than refusals."""
+    assert statuses >= {200, 201, 202, 400, 404}
+
+
+statuses: set[int] = set()

@@ -1,0 +1,123 @@
+"""Clients that do not read their answers: they are cut off, and those that read slowly are not."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.processes import Server, wait_until
+from tests.support.wire import Wire, request_bytes, server_end, wait_until_closed
+
+LARGE = 8_000_000
+"""More than the system keeps for a client that does not read."""
+
+Connect = Callable[[Server], Wire]
+
+
+@pytest.fixture(scope="module")
+def impatient_server(
+    start_shared: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory
+) -> Server:
+    tokens = tmp_path_factory.mktemp("tokens") / "tokens"
+    tokens.touch(mode=0o600)
+    tokens.write_text("all read,write,admin kT3vVt9xkq3mP2sYw8LrBg\n")
+    return start_shared("--body-timeout=0.5", f"--token-file={tokens}", "--max-connections=3")
+
+
+KNOWN = {"authorization": "Bearer kT3vVt9xkq3mP2sYw8LrBg"}
+
+
+def narrow(server: Server) -> Wire:
+    """A connection whose end keeps little."""
+    wire = Wire.__new__(Wire)
+    wire.socket = socket.socket()
+    wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    wire.socket.settimeout(10)
+    wire.socket.connect(("127.0.0.1", server.port))
+    wire.local_port = wire.socket.getsockname()[1]
+    wire._reader = wire.socket.makefile("rb")
+    return wire
+
+
+def send_until_it_blocks(wire: Wire, data: bytes) -> None:
+    wire.socket.setblocking(False)
+    try:
+        while True:
+            wire.socket.send(data)
+    except OSError:
+        pass
+    wire.socket.settimeout(10)
+
+
+def test_answers_without_a_token_that_nobody_reads_end_the_connection(
+    impatient_server: Server, connect: Connect
+) -> None:
+    wires = [narrow(impatient_server) for _ in range(3)]
+    for wire in wires:
+        send_until_it_blocks(wire, request_bytes("GET", "/orders") * 100)
+
+    for wire in wires:
+        wait_until(lambda: not server_end(impatient_server, wire.local_port).is_open, 60)
+
+    assert connect(impatient_server).request("GET", "/orders").status == 401
+    for wire in wires:
+        wire.close()
+
+
+@pytest.mark.parametrize("query", ["", "?peek", "?peek&max=10"])
+def test_a_large_answer_that_is_not_read_ends_the_connection(
+    impatient_server: Server, connect: Connect, query: str
+) -> None:
+    wire, other = connect(impatient_server), narrow(impatient_server)
+    assert wire.request("PUT", "/large", **KNOWN).status in (200, 201)
+    body = os.urandom(LARGE)
+    assert wire.request("POST", "/large/messages", body, **KNOWN).status == 201
+
+    other.send(request_bytes("GET", f"/large/messages{query}", **KNOWN))
+
+    wait_until_closed(impatient_server, other.local_port)
+    wait_until(lambda: wire.request("GET", "/large", **KNOWN).json()["ready"] == 1)
+    other.close()
+    wire.request("DELETE", "/large", **KNOWN)
+
+
+def test_an_answer_that_is_closed_with_the_connection_and_not_read_ends_it(
+    impatient_server: Server, connect: Connect
+) -> None:
+    wire, other = connect(impatient_server), narrow(impatient_server)
+    assert wire.request("PUT", "/last", **KNOWN).status in (200, 201)
+    assert wire.request("POST", "/last/messages", os.urandom(LARGE), **KNOWN).status == 201
+
+    other.send(request_bytes("GET", "/last/messages?peek", connection="close", **KNOWN))
+
+    wait_until_closed(impatient_server, other.local_port)
+    other.close()
+
+
+def test_an_answer_that_is_read_slowly_comes_whole(
+    impatient_server: Server, connect: Connect
+) -> None:
+    """Several times as long as a client may take nothing."""
+    wire, other = connect(impatient_server), narrow(impatient_server)
+    assert wire.request("PUT", "/slow", **KNOWN).status in (200, 201)
+    body = os.urandom(LARGE)
+    assert wire.request("POST", "/slow/messages", body, **KNOWN).status == 201
+    other.send(request_bytes("GET", "/slow/messages?peek", connection="close", **KNOWN))
+
+    received = bytearray()
+    poll = socket.socketpair()
+    for _ in range(20):
+        received += other.socket.recv(20_000)
+        # Let time pass, a tenth of what ends a connection of which nothing is read.
+        poll[0].settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            poll[0].recv(1)
+    while piece := other.socket.recv(1_000_000):
+        received += piece
+
+    assert received.endswith(body)
+    for each in (other, *poll):
+        each.close()

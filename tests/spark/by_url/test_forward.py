@@ -1,0 +1,129 @@
+"""The way out: what is committed is published once, whatever is repeated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mq.client import NewMessage, NoAnswer
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from pyspark_mq.by_url.forward import Forwarder, NotForwarded
+from pyspark_mq.by_url.servers import ServerChoice
+from tests.support.messages import seal_of, stamp, write_message
+from tests.support.url_site import UrlSite
+
+OpenIn = Callable[..., Spool]
+
+
+def forward(site: UrlSite, spool: Spool, **settings: Any) -> None:
+    with ServerChoice(site.addresses(**{"retry_seconds": 0.2} | settings)) as servers:
+        Forwarder(spool, servers).forward()
+
+
+def commit(site: UrlSite, count: int, queue: str = "orders") -> None:
+    """Leave messages as a transaction does, with ids in the order of their bodies."""
+    folder = site.staging / "out/queues" / queue
+    folder.mkdir(exist_ok=True)
+    for number in range(count):
+        body = b"%04d" % number
+        write_message(folder / f"id-{number:04}", body, seal=seal_of(body, published_ns=number + 1))
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%04d" % number for number in range(count)]
+
+
+def test_all_that_waits_is_published_in_order_and_leaves_the_staging(
+    site: UrlSite, open_in: OpenIn
+) -> None:
+    spool = open_in("out")
+    commit(site, 2500)
+
+    forward(site, spool)
+
+    received = [each.body for _ in range(3) for each in site.orders.receive_many(1000)]
+    assert received == numbered(2500)
+    assert site.staged("out", "queues") == site.staged("out", "remove") == []
+
+
+class DiesAfterPublishing(Files):
+    """At the first change that follows a publication."""
+
+    def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_batch_that_was_published_before_a_crash_is_not_there_twice(
+    site: UrlSite, open_in: OpenIn
+) -> None:
+    open_in("out")
+    commit(site, 3)
+    with pytest.raises(KeyboardInterrupt):
+        forward(site, open_in("out", DiesAfterPublishing()))
+    [consumed] = site.orders.receive_many(1)
+    consumed.ack()
+
+    forward(site, open_in("out"))
+
+    assert site.bodies() == numbered(3)[1:]
+    assert site.staged("out", "queues") == []
+
+
+def test_a_delay_is_kept(site: UrlSite, open_in: OpenIn) -> None:
+    spool = open_in("out")
+    path = site.staging / "out/delay/orders:later"
+    write_message(path, b"later", seal=seal_of(b"later"))
+    stamp(path, 3600)
+
+    forward(site, spool)
+
+    assert site.orders.counts()[1:4] == (0, 0, 1)
+    [delayed] = (site.server.root / "delay").iterdir()
+    assert 3590 <= delayed.stat().st_mtime - time.time() <= 3601
+
+
+def test_an_id_that_has_another_body_is_set_aside_and_named_and_the_others_go(
+    site: UrlSite, open_in: OpenIn
+) -> None:
+    spool = open_in("out")
+    commit(site, 3)
+    site.orders.publish_many([NewMessage("another", message_id="id-0001")])
+
+    with pytest.raises(
+        NotForwarded, match=r"id-0001 for queue orders was refused, and is .*/corrupt/"
+    ):
+        forward(site, spool)
+
+    assert sorted(site.bodies()) == [b"0000", b"0002", b"another"]
+    assert site.staged("out", "corrupt") == ["orders:id-0001"]
+    forward(site, spool)
+
+
+def test_a_queue_that_was_deleted_keeps_its_messages_in_the_staging(
+    site: UrlSite, open_in: OpenIn
+) -> None:
+    spool = open_in("out")
+    commit(site, 2)
+    site.orders.delete()
+
+    with pytest.raises(NotForwarded, match="no queue orders: its 2 messages wait in"):
+        forward(site, spool)
+
+    site.orders.create()
+    forward(site, spool)
+    assert site.bodies() == numbered(2)
+
+
+def test_while_no_server_answers_everything_waits(site: UrlSite, open_in: OpenIn) -> None:
+    spool = open_in("out")
+    commit(site, 2)
+    site.server.stop()
+
+    with pytest.raises(NoAnswer):
+        forward(site, spool)
+
+    assert len(site.staged("out", "queues")) == 2

@@ -1,0 +1,102 @@
+"""Transactions on a disk that refuses a rename, and with messages that have no place: each message
+comes to its queue, or goes where the table says, and none is taken for another one."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from mq.lifecycle import Actor
+from mq.names import MessageId
+from mq.spool.folders import Spool
+from mq.spool.root import visit_root
+from mq.spool.spark.staging import Attempt, StagedMessage
+from mq.spool.spark.transactions import commit
+from mq.spool.sweep import Sweeper
+from tests.support.messages import seal_of, write_message
+from tests.support.spark_files import (
+    Cut,
+    HookedFiles,
+    bodies,
+    dies,
+    fails,
+    make_again,
+    stage,
+    sweep,
+)
+from tests.support.stores import ORDERS
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+def test_a_message_that_the_disk_keeps_from_its_queue_stays_for_the_next_roll(
+    spool: Spool, files: HookedFiles, code: int
+) -> None:
+    winners = [stage(spool, "0-1", b"one"), stage(spool, "1-1", b"two", b"three")]
+    is_first = iter([True])
+
+    def fail_once() -> None:
+        if next(is_first, False):
+            fails(code)()
+
+    files.before_delivery = fail_once
+
+    with pytest.raises(OSError, match=os.strerror(code)):
+        commit(spool, "app", 1, winners)
+
+    assert sorted(bodies(spool.root)) == [b"three", b"two"]
+    assert bodies(spool.root, "corrupt") == []
+    sweep(spool.root)
+    assert sorted(bodies(spool.root)) == [b"one", b"three", b"two"]
+    assert not (spool.root / "spark/stage/app").exists()
+
+
+def test_a_sweep_that_the_disk_keeps_from_a_message_says_so_and_comes_back(
+    spool: Spool, files: HookedFiles
+) -> None:
+    winner = stage(spool, "0-1", b"one")
+    files.before_delivery = fails(errno.EIO)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        commit(spool, "app", 1, [winner])
+    reported: list[str] = []
+    server = visit_root(spool.root, files, Actor.SERVER)
+    sweeper = Sweeper(server, lambda name, _: reported.append(name))
+
+    sweeper.sweep()
+
+    server.close()
+    assert reported == ["spark/stage/app/1"]
+    assert bodies(spool.root, "corrupt") == []
+
+
+@pytest.mark.parametrize(("there", "folder"), [(b"mine", "remove"), (b"another", "corrupt")])
+def test_an_id_that_waits_in_delay_is_not_written_again(
+    spool: Spool, there: bytes, folder: str
+) -> None:
+    path = spool.root / "delay/orders:a"
+    write_message(path, there, seal=seal_of(there), due_in_seconds=3600)
+    attempt = Attempt(spool, "app", 1, "0-1")
+    attempt.add(StagedMessage(ORDERS, b"mine", MessageId("a"), delay_seconds=3600))
+    attempt.seal()
+
+    commit(spool, "app", 1, ["0-1"])
+
+    assert path.read_bytes() == there
+    assert (spool.root / folder / "orders:a").read_bytes() == b"mine"
+
+
+def test_what_was_committed_for_a_deleted_queue_is_not_in_the_one_made_again(
+    spool: Spool, files: HookedFiles
+) -> None:
+    winner = stage(spool, "0-1", b"old")
+    files.before_delivery = dies
+    with pytest.raises(Cut):
+        commit(spool, "app", 1, [winner])
+    files.before_delivery = lambda: None
+    make_again(spool.root / "queues/orders", spool.root / "spark/txn/app/1")
+
+    sweep(spool.root)
+    commit(spool, "app", 2, [stage(spool, "0-2", b"new", batch=2)])
+
+    assert sorted(bodies(spool.root)) == [b"new"]

@@ -1,0 +1,93 @@
+"""The table decides: take one move away from one actor, and what needs it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mq import lifecycle
+from mq.config import MoverConfig, ReaperConfig
+from mq.errors import StartRefused
+from mq.lifecycle import MOVES, Folder, Move, MoveRefused
+from mq.spool.files import Files
+from mq.spool.moves import folder_of_root
+from mq.spool.root import open_root
+from mq_mover.mover import Mover
+from mq_reaper.reaper import Reaper
+from tests.support import arrows as arrow_cases
+from tests.support.arrows import Arrow
+from tests.support.staging_arrows import STAGING_CASES
+
+CASES = arrow_cases.CASES | STAGING_CASES
+
+
+@pytest.fixture
+def root(root: Path) -> Path:
+    open_root(root, 0o700, Files())[0].close()
+    (root / "queues/orders").mkdir()
+    return root
+
+
+def arrows() -> list[Arrow]:
+    return [(actor, move.source, move.target) for move in MOVES for actor in move.actors]
+
+
+def test_every_move_of_every_actor_has_a_case() -> None:
+    assert sorted(map(str, arrows())) == sorted(map(str, CASES))
+
+
+@pytest.mark.parametrize("arrow", CASES, ids=lambda arrow: "-".join(str(each) for each in arrow))
+def test_what_needs_a_move_is_refused_without_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch, arrow: Arrow
+) -> None:
+    """The operation then goes on, with the whole table, from what the refusal left."""
+    actor, source, target = arrow
+    prepare, act = CASES[arrow]
+    prepare(root)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lifecycle, "MOVES", table_without(arrow))
+        with pytest.raises((MoveRefused, StartRefused)) as refused:
+            act(root)
+
+    wanted = f"no move from {source or 'nowhere'} to {target or 'nowhere'} for {actor}:"
+    assert wanted in str(refused.value)
+    act(root)
+
+
+def table_without(arrow: Arrow) -> tuple[Move, ...]:
+    actor, source, target = arrow
+    return tuple(
+        move._replace(actors=move.actors - {actor})
+        if (move.source, move.target) == (source, target)
+        else move
+        for move in MOVES
+    )
+
+
+@pytest.mark.parametrize("source", ["queues", "remove", "corrupt"])
+def test_a_mover_is_not_started_on_folders_it_moves_nothing_from(root: Path, source: str) -> None:
+    (root / "corrupt").mkdir()
+
+    with pytest.raises(StartRefused, match=f"no move from {source} to queues for mover"):
+        Mover(MoverConfig(root / source, root / "queues"), Files())
+
+
+@pytest.mark.parametrize("source", ["new", "queues", "delay", "corrupt"])
+def test_a_reaper_is_not_started_on_messages_that_are_not_removed(root: Path, source: str) -> None:
+    (root / "corrupt").mkdir()
+
+    with pytest.raises(StartRefused, match=f"no move from {source} to nowhere for reaper"):
+        Reaper(ReaperConfig(root / source), Files())
+
+
+def test_a_folder_outside_of_a_root_is_what_its_process_works_on(tmp_path: Path) -> None:
+    folder = tmp_path / "queues"
+    folder.mkdir()
+
+    assert folder_of_root(folder, Folder.REMOVE) is Folder.REMOVE
+    (tmp_path / "format").write_text("mq 1\n")
+    assert folder_of_root(folder, Folder.REMOVE) is Folder.QUEUES
+    (tmp_path / "link").symlink_to(folder)
+    assert folder_of_root(tmp_path / "link", Folder.REMOVE) is Folder.QUEUES

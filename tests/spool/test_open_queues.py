@@ -1,0 +1,125 @@
+"""The folders of queues that are held open: the right ones, a bounded number, and none closed under
+a call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mq.config import MAX_OPEN_QUEUES
+from mq.errors import QueueNotFound
+from mq.lifecycle import Folder
+from mq.names import QueueName
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.root import open_root
+from tests.support.messages import names_in, write_message
+from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on
+from tests.support.users import NOBODY
+
+
+@pytest.fixture
+def spool(root: Path) -> Iterator[Spool]:
+    with closing(open_root(root, 0o700, Files())[0]) as spool:
+        yield spool
+
+
+def opened_folders(below: Path) -> list[str]:
+    """What descriptors of this process lead to below a folder, also where it has gone."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except FileNotFoundError:
+            continue
+    return [path for path in found if path.startswith(f"{below}/")]
+
+
+def test_a_bounded_number_of_queues_stays_open(spool: Spool) -> None:
+    queues = spool.root / "queues"
+    for number in range(MAX_OPEN_QUEUES + 20):
+        (queues / f"orders{number}").mkdir()
+        write_message(queues / f"orders{number}" / "1")
+
+    for number in range(MAX_OPEN_QUEUES + 20):
+        assert spool.exists(Folder.QUEUES, f"orders{number}/1")
+
+    assert len(opened_folders(queues)) == MAX_OPEN_QUEUES
+
+
+def test_a_folder_is_not_closed_while_somebody_uses_it(spool: Spool) -> None:
+    queue = spool.root / "queues" / "orders"
+    queue.mkdir()
+    write_message(queue / "1")
+    opened = spool.queues.open("orders")
+
+    spool.queues.drop("orders")
+
+    assert os.listdir(opened.fd) == ["1"]
+    del opened
+    assert opened_folders(queue.parent) == []
+
+
+def test_a_queue_made_again_is_another_folder(spool: Spool) -> None:
+    queue = spool.root / "queues" / "orders"
+    queue.mkdir()
+    write_message(queue / "1")
+    assert spool.exists(Folder.QUEUES, "orders/1")
+
+    queue.rename(spool.root / "remove" / "orders:.gone")
+    assert not spool.exists(Folder.QUEUES, "orders/1")
+    queue.mkdir()
+    write_message(queue / "2")
+
+    assert spool.names_in_queue(ORDERS) == ["2"]
+    assert not spool.exists(Folder.QUEUES, "orders/1")
+
+
+def test_what_is_no_folder_of_ours_is_not_opened(spool: Spool, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    write_message(elsewhere / "1")
+    queues = spool.root / "queues"
+    (queues / "link").symlink_to(elsewhere)
+    write_message(queues / "file")
+    names = ["link", "file"]
+    if os.geteuid() == 0:
+        (queues / "foreign").mkdir()
+        write_message(queues / "foreign" / "1")
+        os.chown(queues / "foreign", NOBODY, NOBODY)
+        names.append("foreign")
+
+    for name in names:
+        assert not spool.exists(Folder.QUEUES, f"{name}/1")
+        with pytest.raises(NotADirectoryError):
+            spool.names_in_queue(QueueName(name))
+        with pytest.raises(NotADirectoryError):
+            spool.move(Folder.QUEUES, f"{name}/1", Folder.REMOVE, f"{name}:1")
+    assert names_in(elsewhere) == ["1"]
+
+
+async def test_a_queue_that_is_deleted_is_closed(root: Path) -> None:
+    async with store_on(root) as store:
+        await publish(store, b"body")
+        await receive(store)
+        assert opened_folders(root / "queues") == [str(root / "queues" / "orders")]
+
+        await store.delete_queue(ORDERS)
+
+        assert opened_folders(root / "queues") == opened_folders(root / "remove") == []
+
+
+async def test_a_queue_that_another_process_deleted_is_closed(root: Path, orders: Path) -> None:
+    async with store_on(root) as store:
+        await publish(store, b"body")
+        assert (await receive(store)).body == b"body"
+        orders.rename(root / "remove" / "orders:.gone")
+
+        with pytest.raises(QueueNotFound):
+            await store.receive(ORDERS, LONG_SECONDS)
+
+        assert opened_folders(root / "queues") == opened_folders(root / "remove") == []

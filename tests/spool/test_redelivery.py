@@ -1,0 +1,173 @@
+"""Redeliver: out of `delay` to the queue or to the dead letters; nothing is replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mq.lifecycle import Folder
+from mq.names import QueueName
+from mq.spool.folders import Spool
+from mq.spool.message import Held, hold
+from mq.spool.queue_settings import NO_SETTINGS, QueueSettings
+from mq.spool.redelivery import redeliver
+from tests.support.messages import names_in, read_seal, seal_of, write_message
+
+
+def _leased(spool: Spool, queue: str = "orders", *, count: int = 1) -> Path:
+    return write_message(
+        spool.root / "delay" / f"{queue}:1", seal=seal_of(b"body", count=count, lease=7)
+    )
+
+
+def _redeliver(
+    spool: Spool,
+    name: str = "orders:1",
+    max_receives: int = 0,
+    settings: QueueSettings = NO_SETTINGS,
+) -> bool:
+    queue = QueueName(name.partition(":")[0])
+    rule = settings.dead_letter_rule(queue, max_receives)
+    delay = spool.opened(Folder.DELAY)
+    held = hold(spool.files, delay.fd, name)
+    assert isinstance(held, Held)
+    with held:
+        return redeliver(spool.moves, held, delay, spool.queues, rule) is not None
+
+
+def _queue(spool: Spool, name: str) -> list[str]:
+    return names_in(spool.root / "queues" / name)
+
+
+def _queues(spool: Spool) -> list[str]:
+    return names_in(spool.root / "queues")
+
+
+def test_message_goes_to_its_queue_with_lease_and_count_as_they_were(spool: Spool) -> None:
+    _leased(spool, count=3)
+
+    assert _redeliver(spool)
+
+    assert names_in(spool.root / "delay") == []
+    message = spool.root / "queues" / "orders" / "1"
+    assert read_seal(message) == seal_of(b"body", count=3, lease=7)
+
+
+def test_message_of_a_missing_queue_stays(spool: Spool) -> None:
+    leased = _leased(spool, "gone")
+
+    assert not _redeliver(spool, "gone:1")
+
+    assert leased.exists()
+    assert _queues(spool) == ["orders"]
+
+
+def test_name_that_the_queue_has_already_is_not_replaced(spool: Spool) -> None:
+    leased = _leased(spool)
+    other = write_message(spool.root / "queues" / "orders" / "1", b"other")
+
+    with pytest.raises(FileExistsError):
+        _redeliver(spool)
+
+    assert (leased.read_bytes(), other.read_bytes()) == (b"body", b"other")
+
+
+def test_message_received_often_enough_goes_to_the_dead_letters(spool: Spool) -> None:
+    _leased(spool, count=3)
+
+    assert _redeliver(spool, max_receives=3)
+
+    assert _queue(spool, "orders") == []
+    assert _queue(spool, "orders.dead") == ["1"]
+    dead, orders = (spool.root / "queues" / name for name in ("orders.dead", "orders"))
+    assert dead.stat().st_mode & 0o777 == (spool.root / "queues").stat().st_mode & 0o777
+    assert orders.exists()
+
+
+def test_message_received_less_often_goes_to_its_queue(spool: Spool) -> None:
+    _leased(spool, count=2)
+
+    assert _redeliver(spool, max_receives=3)
+
+    assert _queue(spool, "orders") == ["1"]
+    assert _queues(spool) == ["orders"]
+
+
+def test_dead_letters_do_not_die_again(spool: Spool) -> None:
+    (spool.root / "queues" / "orders.dead").mkdir()
+    _leased(spool, "orders.dead", count=9)
+
+    assert _redeliver(spool, "orders.dead:1", max_receives=3)
+
+    assert _queue(spool, "orders.dead") == ["1"]
+    assert _queues(spool) == ["orders", "orders.dead"]
+
+
+def test_missing_queue_gets_no_dead_letters(spool: Spool) -> None:
+    leased = _leased(spool, "gone", count=3)
+
+    assert not _redeliver(spool, "gone:1", max_receives=3)
+
+    assert leased.exists()
+    assert _queues(spool) == ["orders"]
+
+
+def test_dead_letter_of_a_taken_name_is_not_replaced(spool: Spool) -> None:
+    leased = _leased(spool, count=3)
+    (spool.root / "queues" / "orders.dead").mkdir()
+    other = write_message(spool.root / "queues" / "orders.dead" / "1", b"other")
+
+    with pytest.raises(FileExistsError):
+        _redeliver(spool, max_receives=3)
+
+    assert (leased.read_bytes(), other.read_bytes()) == (b"body", b"other")
+
+
+def test_dead_letter_waits_while_its_queue_is_being_deleted(spool: Spool) -> None:
+    leased = _leased(spool, count=3)
+    (spool.root / "remove" / "orders.dead:.deleting").mkdir()
+
+    assert not _redeliver(spool, max_receives=3)
+
+    assert leased.exists()
+    assert _queues(spool) == ["orders"]
+
+
+def test_file_without_a_seal_was_never_counted_and_never_dies(spool: Spool) -> None:
+    write_message(spool.root / "delay" / "orders:1")
+
+    assert _redeliver(spool, max_receives=1)
+
+    assert _queue(spool, "orders") == ["1"]
+
+
+@pytest.mark.parametrize("name", ["orders.failed", "orders.dead", "another"])
+def test_dead_letters_go_to_the_queue_that_the_settings_name(spool: Spool, name: str) -> None:
+    settings = QueueSettings(max_receives=3, dead_letters=QueueName(name))
+    _leased(spool, count=3)
+
+    assert _redeliver(spool, settings=settings)
+
+    assert _queue(spool, name) == ["1"]
+    assert _queues(spool) == sorted(["orders", name])
+
+
+def test_a_limit_of_the_settings_wins_over_that_of_the_flags(spool: Spool) -> None:
+    _leased(spool, count=3)
+    assert _redeliver(spool, max_receives=3, settings=QueueSettings(max_receives=4))
+    assert _queue(spool, "orders") == ["1"]
+
+    _leased(spool, count=9).rename(spool.root / "delay" / "orders:2")
+    assert _redeliver(spool, "orders:2", max_receives=3, settings=QueueSettings(max_receives=0))
+    assert _queue(spool, "orders") == ["1", "2"]
+
+
+def test_nothing_is_moved_out_of_dead_letters_whatever_the_settings_say(spool: Spool) -> None:
+    (spool.root / "queues" / "orders.dead").mkdir()
+    settings = QueueSettings(max_receives=1, dead_letters=QueueName("orders"))
+    _leased(spool, "orders.dead", count=9)
+
+    assert _redeliver(spool, "orders.dead:1", settings=settings)
+
+    assert _queue(spool, "orders.dead") == ["1"]

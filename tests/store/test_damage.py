@@ -1,0 +1,107 @@
+"""A damaged message costs that message alone."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from mq.errors import StoreUnavailable
+from mq.store.store import Store
+from tests.support.faults import WatchedFiles
+from tests.support.messages import names_in
+from tests.support.stores import LONG_SECONDS, ORDERS, body_of, drain, publish, receive, store_on
+
+SIZES = pytest.mark.parametrize("size", [100, 70_000])
+
+
+@pytest.fixture
+def files() -> WatchedFiles:
+    return WatchedFiles()
+
+
+@SIZES
+async def test_damaged_message_costs_that_message_alone(
+    root: Path, store: Store, orders: Path, size: int
+) -> None:
+    bodies = [os.urandom(size) for _ in range(4)]
+    torn, changed, whole, last = [await publish(store, body) for body in bodies]
+    os.truncate(orders / torn, size - 1)
+    with (orders / changed).open("r+b") as file:
+        file.write(b"\0\0\0\0")
+
+    received = await receive(store)
+
+    assert (received.message_id, await body_of(store, received)) == (whole, bodies[2])
+    assert await drain(store) == [last]
+    assert names_in(root / "corrupt") == [f"orders:{torn}", f"orders:{changed}"]
+
+
+async def test_message_that_cannot_be_read_is_set_aside(
+    root: Path, store: Store, files: WatchedFiles
+) -> None:
+    unreadable, whole = [await publish(store, b"body") for _ in range(2)]
+    files.fail("read", code=errno.EIO, times=2)
+
+    assert await drain(store) == [whole]
+
+    assert names_in(root / "corrupt") == [f"orders:{unreadable}"]
+
+
+async def test_stale_handle_is_no_damage(root: Path, store: Store, files: WatchedFiles) -> None:
+    message_id = await publish(store, b"body")
+    files.fail("read", code=errno.ESTALE)
+
+    with pytest.raises(StoreUnavailable):
+        await store.receive(ORDERS, LONG_SECONDS)
+
+    assert await drain(store) == [message_id]
+
+
+async def test_message_that_may_not_be_opened_keeps_no_other_from_being_fetched(
+    store: Store, files: WatchedFiles
+) -> None:
+    locked, free = [await publish(store, b"body") for _ in range(2)]
+
+    def refuse(_: int, name: str) -> None:
+        if name.endswith(locked):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    files.before["open_message"] = refuse
+
+    assert (await receive(store)).message_id == free
+
+
+async def test_damaged_message_is_set_aside_though_corrupt_was_removed(
+    root: Path, orders: Path
+) -> None:
+    async with store_on(root) as store:
+        for number in range(2):
+            message_id = await publish(store, b"body")
+            (orders / message_id).write_bytes(b"damaged")
+
+            assert await store.receive(ORDERS, LONG_SECONDS) is None
+
+            assert names_in(root / "corrupt") == [f"orders:{message_id}"]
+            assert names_in(orders) == []
+            (root / "corrupt").rename(root / f"kept-{number}")
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+async def test_a_damaged_message_stops_no_queue_where_corrupt_is_no_folder(
+    root: Path, orders: Path, tmp_path: Path, is_link: bool
+) -> None:
+    async with store_on(root) as store:
+        if is_link:
+            (root / "corrupt").symlink_to(tmp_path)
+        else:
+            (root / "corrupt").write_text("a person's")
+        before = names_in(tmp_path)
+        damaged, whole = await publish(store, b"body"), await publish(store, b"body")
+        (orders / damaged).write_bytes(b"damaged")
+
+        assert (await receive(store)).message_id == whole
+        assert names_in(orders) == [damaged]
+        assert names_in(tmp_path) == before

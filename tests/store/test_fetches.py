@@ -1,0 +1,70 @@
+"""What a fetch sees through: a dropped index, damaged messages, a lease that is over."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from mq.names import QueueName
+from tests.support.faults import WatchedFiles
+from tests.support.messages import new_id, write_message
+from tests.support.stores import ORDERS, drain, publish, receive, store_on
+
+OTHER = QueueName("other")
+
+
+async def test_queue_made_again_with_the_same_inode_has_its_own_messages_at_once(
+    root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fetch itself learns of it from the events, within the pause between two listings."""
+    # While the folder is open its inode is nobody else's.
+    monkeypatch.setattr("mq.spool.open_queues.MAX_OPEN_QUEUES", 1)
+    async with store_on(root) as store:
+        for _ in range(3):
+            await publish(store, b"old")
+        assert (await receive(store)).body == b"old"
+
+        await store.create_queue(OTHER)
+        await publish(store, b"of another queue", OTHER)
+        inode = orders.stat().st_ino
+        shutil.rmtree(orders)
+        orders.mkdir()
+        assert orders.stat().st_ino == inode
+        fresh = write_message(orders / new_id(), b"new").name
+
+        assert await drain(store) == [fresh]
+
+
+async def test_any_number_of_damaged_large_messages_cost_themselves_alone(
+    root: Path, orders: Path
+) -> None:
+    async with store_on(root) as store:
+        for _ in range(6):
+            await publish(store, bytes(70_000))
+        for message in orders.iterdir():
+            message.write_bytes(os.urandom(70_000))
+        whole = await publish(store, bytes(70_000))
+
+        assert (await receive(store)).message_id == whole
+
+
+async def test_lease_that_the_check_of_a_large_body_outlasted_is_not_answered(
+    root: Path,
+) -> None:
+    """As with the barrier: somebody else may have the message by now."""
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        message_id = await publish(store, bytes(70_000))
+        gate = files.hold_back("read")
+        fetch = asyncio.create_task(store.receive(ORDERS, 0.2))
+        await gate.reached()
+        while (root / "delay" / f"orders:{message_id}").stat().st_mtime_ns > time.time_ns():
+            await asyncio.sleep(0.001)
+        gate.open()
+
+        assert await fetch is None

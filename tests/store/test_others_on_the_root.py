@@ -1,0 +1,175 @@
+"""What other processes do to a root is seen: a person's `mv`, a mover, another server."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mq.config import MoverConfig
+from mq.spool.files import Files
+from mq_mover.mover import Mover
+from tests.support.faults import WatchedFiles
+from tests.support.messages import foreign_id, new_id, write_message
+from tests.support.stores import LONG_SECONDS, ORDERS, drain, eventually, publish, receive, store_on
+
+
+def _no_instances_left(_: object) -> None:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+async def test_message_put_by_hand_is_fetched_at_once(root: Path, orders: Path) -> None:
+    async with store_on(root) as store:
+        assert await store.receive(ORDERS, LONG_SECONDS) is None
+
+        for message_id in (new_id(), foreign_id(), "by-hand"):
+            write_message(root / "elsewhere", b"by hand").rename(orders / message_id)
+            received = await receive(store)
+
+            assert (received.message_id, received.body) == (message_id, b"by hand")
+
+
+async def test_files_that_are_no_messages_are_not_fetched(root: Path, orders: Path) -> None:
+    async with store_on(root) as store:
+        assert await store.receive(ORDERS, LONG_SECONDS) is None
+        for name in (".hidden", "with space", "with~tilde", "a:b"):
+            write_message(orders / name)
+        (orders / "folder").mkdir()
+        (orders / "link").symlink_to("nowhere")
+        message_id = await publish(store, b"body")
+
+        assert await drain(store) == [message_id]
+
+
+async def test_message_removed_by_hand_is_passed_over(root: Path, orders: Path) -> None:
+    async with store_on(root) as store:
+        published = [await publish(store, b"body") for _ in range(4)]
+        first = await receive(store)
+
+        (orders / published[1]).rename(root / "elsewhere")
+        (orders / published[2]).unlink()
+
+        assert first.message_id == published[0]
+        assert await drain(store) == published[3:]
+
+
+async def test_message_that_a_mover_redelivers_is_fetched_at_once(root: Path, orders: Path) -> None:
+    async with store_on(root) as store:
+        await publish(store, b"body")
+        taken = await receive(store)
+        assert await store.receive(ORDERS, LONG_SECONDS) is None
+        # Whoever clears the stamp ends the lease; one of a millisecond the barrier could outlast.
+        os.utime(root / "delay" / f"orders:{taken.message_id}", (0, 0))
+
+        async def is_moved() -> bool:
+            with closing(Mover(MoverConfig(root / "delay", root / "queues"), Files())) as mover:
+                mover.scan()
+                mover.move_due()
+            return os.listdir(orders) != []
+
+        await eventually(is_moved)
+        assert (await receive(store)).message_id == taken.message_id
+
+
+async def test_messages_are_found_though_events_were_lost(root: Path, orders: Path) -> None:
+    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    async with store_on(root) as store:
+        assert await store.receive(ORDERS, LONG_SECONDS) is None
+        restless = write_message(orders / "0")
+        for number in range(limit // 2 + 2):
+            restless = restless.rename(orders / str(number % 2))
+        restless.unlink()
+        late = new_id()
+        write_message(root / "elsewhere").rename(orders / late)
+
+        async def is_fetched() -> bool:
+            return await drain(store) == [late]
+
+        await eventually(is_fetched)
+
+
+async def test_queue_made_again_by_another_process_has_its_own_messages_alone(
+    root: Path, orders: Path
+) -> None:
+    async with store_on(root) as store:
+        for _ in range(3):
+            await publish(store, b"old")
+        assert (await receive(store)).body == b"old"
+
+        orders.rename(root / "remove" / "orders:.elsewhere")
+        orders.mkdir()
+        fresh = write_message(orders / new_id(), b"new").name
+
+        assert await drain(store) == [fresh]
+        fresh = await publish(store, b"new")
+        assert await drain(store) == [fresh]
+
+
+async def test_server_without_file_system_events_finds_everything_by_listing(
+    root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mq.store.index.Watch.__init__", _no_instances_left)
+    async with store_on(root) as store:
+        own = await publish(store, b"body")
+        assert await drain(store) == [own]
+        by_hand = write_message(root / "elsewhere").rename(orders / new_id()).name
+
+        async def is_fetched() -> bool:
+            return await drain(store) == [by_hand]
+
+        await eventually(is_fetched)
+
+
+async def test_queue_whose_folder_has_the_time_zero_is_listed(
+    root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mq.store.index.Watch.__init__", _no_instances_left)
+    async with store_on(root) as store:
+        assert await store.receive(ORDERS, LONG_SECONDS) is None
+        by_hand = write_message(root / "elsewhere").rename(orders / new_id()).name
+        os.utime(orders, (0, 0))
+
+        async def is_fetched() -> bool:
+            return await drain(store) == [by_hand]
+
+        await eventually(is_fetched)
+
+
+async def test_two_servers_on_one_root_give_each_message_once_and_in_order(root: Path) -> None:
+    async with store_on(root) as one, store_on(root) as two:
+        published = []
+        for number in range(60):
+            published.append(await publish((one, two)[number % 2], b"body"))
+        fetched = [(await receive((one, two)[number // 2 % 2])).message_id for number in range(60)]
+
+        assert fetched == published
+        assert await drain(one) == await drain(two) == []
+
+
+async def test_one_lost_race_tells_of_all_that_others_took(root: Path) -> None:
+    """Not one more failed open for each message: that would cost as much as the fetches do."""
+    files = WatchedFiles()
+    async with store_on(root, files) as one, store_on(root) as two:
+        published = [await publish(one, b"body") for _ in range(40)]
+        assert (await receive(one)).message_id == published[0]
+        assert len(await two.receive_many(ORDERS, 30, LONG_SECONDS)) == 30
+
+        files.calls.clear()
+
+        assert (await receive(one)).message_id == published[31]
+        assert files.calls["open_message"] <= 2
+
+
+async def test_servers_that_race_for_messages_give_each_once(root: Path) -> None:
+    async with store_on(root, peers=1) as one, store_on(root, peers=1) as two:
+        published = {await publish(one, b"body") for _ in range(200)}
+
+        halves = await asyncio.gather(*(drain(store) for store in (one, two) * 4))
+
+        fetched = Counter(message_id for half in halves for message_id in half)
+        assert fetched == Counter(published)

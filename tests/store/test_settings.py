@@ -1,0 +1,105 @@
+"""Changing settings: what was answered outlives a power cut, what was refused changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from mq.commit.barrier import SyncBarrier
+from mq.commit.blocking import BlockingCommitter
+from mq.config import ServerConfig
+from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
+from mq.names import QueueName
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.sweep import Sweeper
+from mq.store.context import Workspace
+from mq.store.queues import create_queue
+from mq.store.settings import change_settings, settings_of
+from mq.store.store import Store
+from tests.crash.power import Disk, PowerFiles
+from tests.support.faults import WatchedFiles
+from tests.support.stores import ORDERS
+
+OLD, NEW = {"delay": 5}, {"delay": 5, "ttl": 60}
+MOST_CALLS = 12
+
+
+def _change(spool: Spool, changes: dict[str, str], queue: QueueName = ORDERS) -> None:
+    """As one process of its own does it, without an event loop."""
+    work = Workspace(spool, ServerConfig(root=spool.root), lambda: None)
+    committer = BlockingCommitter(SyncBarrier(spool), work.begin_round, work.end_calls)
+    try:
+        committer.run(change_settings(work, queue, changes))
+    finally:
+        work.ready.close()
+        committer.close()
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.5, 1.0])
+def test_a_power_cut_after_each_call_leaves_the_old_or_the_new_ones(
+    tmp_path: Path,
+    spool: Spool,
+    orders: Path,
+    open_spool: Callable[[Files], Spool],
+    kept: float,
+) -> None:
+    outcomes = []
+    for calls in range(MOST_CALLS):
+        (orders / ".settings").write_text("delay=5\n")
+        disk = Disk(tmp_path / f"graveyard-{calls}")
+        files = PowerFiles(disk)
+        cut_off = open_spool(files)
+        disk.note_sync_of_all(0)
+        files.calls_left = calls
+        is_answered = False
+        with suppress(OSError, StoreUnavailable):
+            _change(cut_off, {"ttl": "60"})
+            is_answered = files.calls_left > 0
+        files.calls_left = 0
+        cut_off.close()
+        disk.cut(kept)
+
+        found = settings_of(spool, ORDERS).document()
+        assert found == NEW if is_answered else found in (OLD, NEW)
+        Sweeper(spool, lambda *_: None).sweep()
+        assert os.listdir(spool.root / "new") == []
+        outcomes.append(is_answered)
+    assert not outcomes[0]
+    assert outcomes[-1]
+
+
+def test_a_queue_that_is_not_there_has_none(spool: Spool) -> None:
+    with pytest.raises(QueueNotFound):
+        _change(spool, {"ttl": "60"}, QueueName("nowhere"))
+    with pytest.raises(QueueNotFound):
+        settings_of(spool, QueueName("nowhere"))
+
+
+def test_a_queue_with_a_wrong_setting_is_not_made(spool: Spool) -> None:
+    work = Workspace(spool, ServerConfig(root=spool.root), lambda: None)
+
+    with pytest.raises(InvalidRequest):
+        BlockingCommitter().run(create_queue(work, QueueName("another"), {"ttl": "never"}))
+
+    assert os.listdir(spool.root / "queues") == ["orders"]
+    work.ready.close()
+
+
+async def test_a_barrier_that_fails_is_no_success(
+    disk: Path, store: Store, files: WatchedFiles
+) -> None:
+    files.fail("sync", "sync_file_system", times=8)
+
+    with pytest.raises(StoreUnavailable):
+        await store.create_queue(ORDERS, {"ttl": "60"})
+
+
+async def test_what_was_answered_counts_at_once(store: Store) -> None:
+    for seconds in ("7", "8", "9"):
+        await store.create_queue(ORDERS, {"visibility": seconds})
+        assert (await store.describe_queue(ORDERS)).settings.visibility_seconds == float(seconds)

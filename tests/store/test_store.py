@@ -1,0 +1,260 @@
+"""The store: leases, races with other processes, counts; what HTTP answers with."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound, StoreUnavailable
+from mq.names import MessageId, QueueName
+from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.message import Held, hold
+from mq.spool.sweep import Sweeper, Swept
+from mq.store.store import Store
+from tests.support.faults import SYNCS, WatchedFiles
+from tests.support.messages import DAY_NS, names_in, read_seal, write_message
+from tests.support.stores import (
+    LONG_SECONDS,
+    ORDERS,
+    drain,
+    eventually,
+    publish,
+    receive,
+    store_on,
+)
+
+
+@pytest.fixture
+def files() -> WatchedFiles:
+    return WatchedFiles()
+
+
+def _hold(folder: Path, name: str) -> Held:
+    """Hold a message as another process would."""
+    files = Files()
+    fd = files.open_folder(None, str(folder))
+    held = hold(files, fd, name)
+    files.close(fd)
+    assert isinstance(held, Held)
+    return held
+
+
+# Leases
+
+
+async def test_lease_count_and_stamp_are_in_the_file(root: Path, store: Store) -> None:
+    message_id = await publish(store, b"body")
+
+    received = await receive(store)
+
+    path = root / "delay" / f"orders:{message_id}"
+    assert read_seal(path)[3:] == (received.receive_count, received.lease)
+    assert path.stat().st_mtime_ns == received.visible_ns
+    assert received.published_ns == read_seal(path).published_ns
+
+
+async def test_stale_lease_removes_nothing(store: Store) -> None:
+    message_id = await publish(store, b"body")
+    first = await receive(store)
+    await store.release(first)
+    second = await receive(store)
+
+    for stale in (frozenset({first.lease}), frozenset({0}), frozenset[int]()):
+        with pytest.raises(LeaseMismatch):
+            await store.remove(ORDERS, message_id, stale)
+
+    await store.remove(ORDERS, message_id, frozenset({first.lease, second.lease}))
+
+
+async def test_release_ends_the_lease_and_takes_the_count_back(store: Store, orders: Path) -> None:
+    message_id = await publish(store, b"body")
+
+    await store.release(await receive(store))
+
+    assert read_seal(orders / message_id)[3:] == (0, 0)
+    assert (await receive(store)).receive_count == 1
+
+
+async def test_release_under_a_stale_lease_changes_nothing(store: Store) -> None:
+    await publish(store, b"body")
+    first = await receive(store)
+    await store.release(first)
+    await receive(store)
+
+    await store.release(first)
+
+    assert await drain(store) == []
+
+
+async def test_removing_again_is_fine_and_removing_nothing_is_not(store: Store) -> None:
+    message_id = await publish(store, b"body")
+
+    await store.remove(ORDERS, message_id)
+    await store.remove(ORDERS, message_id)
+
+    with pytest.raises(MessageNotFound):
+        await store.remove(ORDERS, MessageId("unknown"))
+    with pytest.raises(QueueNotFound):
+        await store.remove(QueueName("nowhere"), message_id)
+    assert await drain(store) == []
+
+
+async def test_cancelled_fetch_gives_the_message_back(
+    disk: Path, store: Store, files: WatchedFiles
+) -> None:
+    message_id = await publish(store, b"body")
+    gate = files.hold_back(*SYNCS)
+    fetch = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS))
+    await gate.reached()
+    fetch.cancel()
+    gate.open()
+    with pytest.raises(asyncio.CancelledError):
+        await fetch
+
+    async def is_back() -> bool:
+        received = await store.receive(ORDERS, LONG_SECONDS)
+        return received is not None and (received.message_id, received.receive_count) == (
+            message_id,
+            1,
+        )
+
+    await eventually(is_back)
+
+
+async def test_lease_that_the_barrier_outlasted_is_not_answered(
+    disk: Path, store: Store, files: WatchedFiles
+) -> None:
+    message_id = await publish(store, b"body")
+    gate = files.hold_back(*SYNCS)
+    fetch = asyncio.create_task(store.receive(ORDERS, 0.01))
+    leased = disk / "delay" / f"orders:{message_id}"
+    await gate.reached()
+    while leased.stat().st_mtime_ns > time.time_ns():
+        await asyncio.sleep(0.001)
+    gate.open()
+
+    assert await fetch is None
+    assert leased.exists()
+
+
+# Races with other processes
+
+
+async def test_message_that_another_holds_is_passed_over(store: Store, orders: Path) -> None:
+    published = [await publish(store, b"body") for _ in range(3)]
+
+    with _hold(orders, published[0]):
+        assert (await receive(store)).message_id == published[1]
+
+    assert await drain(store) == [published[0], published[2]]
+
+
+async def test_guarded_removal_of_a_message_that_another_holds_is_refused(
+    root: Path, store: Store
+) -> None:
+    message_id = await publish(store, b"body")
+    received = await receive(store)
+    name = f"orders:{message_id}"
+
+    with (
+        _hold(root / "delay", name),
+        pytest.raises(StoreUnavailable, match="held by another process"),
+    ):
+        await store.remove(ORDERS, message_id, frozenset({received.lease}))
+
+    assert names_in(root / "delay") == [name]
+
+
+async def test_plain_removal_waits_for_no_lock(root: Path, store: Store, orders: Path) -> None:
+    message_id = await publish(store, b"body")
+
+    with _hold(orders, message_id):
+        await store.remove(ORDERS, message_id)
+
+    assert names_in(root / "remove") == [f"orders:{message_id}"]
+
+
+async def test_publish_that_waits_for_its_barrier_is_not_swept(
+    disk: Path, store: Store, files: WatchedFiles, open_spool: Callable[[WatchedFiles], Spool]
+) -> None:
+    gate = files.hold_back(*SYNCS)
+    publishing = asyncio.create_task(publish(store, b"body"))
+    await gate.reached()
+
+    swept = Sweeper(open_spool(WatchedFiles()), print).sweep()
+    gate.open()
+
+    assert swept == Swept()
+    assert await drain(store) == [await publishing]
+
+
+async def test_publish_to_a_queue_that_another_process_deletes_meanwhile_is_refused(
+    disk: Path, store: Store, files: WatchedFiles, orders: Path
+) -> None:
+    files.before["sync"] = lambda *_: orders.exists() and orders.rename(disk / "remove" / "gone")
+
+    with pytest.raises(QueueNotFound):
+        await publish(store, b"body")
+
+    assert names_in(disk / "new") == []
+
+
+async def test_message_that_could_not_be_delivered_at_once_is_swept_in(
+    root: Path, store: Store, files: WatchedFiles
+) -> None:
+    await publish(store, b"before")
+    files.fail("rename", code=errno.EMFILE)
+
+    message_id = await publish(store, b"body")
+
+    async def is_delivered() -> bool:
+        return message_id in await drain(store)
+
+    await eventually(is_delivered)
+
+
+@pytest.mark.parametrize(
+    "place", ["new/gone:{}", "delay/orders:{}", "remove/orders:{}", "queues/orders/{}"]
+)
+async def test_new_ids_stand_above_every_id_in_the_root(root: Path, place: str) -> None:
+    async with store_on(root):
+        pass
+    ahead = f"{(time.time_ns() + DAY_NS // 2) // 1_000_000:012x}"
+    found = f"{ahead[:8]}-{ahead[8:]}-7fff-bfff-ffffffffffff"
+    write_message(root / place.format(found))
+
+    async with store_on(root) as store:
+        assert await publish(store, b"body") > found
+
+
+# Counts and queues
+
+
+async def test_queue_is_described_as_it_is(root: Path, store: Store) -> None:
+    for _ in range(5):
+        await publish(store, b"body")
+    await receive(store)
+    removed = await receive(store)
+    await store.remove(ORDERS, removed.message_id)
+    write_message(root / "delay" / "orders2:1")
+
+    info = await store.describe_queue(ORDERS)
+
+    assert (info.queue, info.ready, info.leased, info.delayed) == (ORDERS, 3, 1, 0)
+    assert info.oldest_age_seconds is not None
+    assert 0 <= info.oldest_age_seconds < 60
+    with pytest.raises(QueueNotFound):
+        await store.describe_queue(QueueName("nowhere"))
+
+
+async def test_plain_file_among_the_queues_is_no_queue(root: Path, store: Store) -> None:
+    write_message(root / "queues" / "plain")
+
+    with pytest.raises(QueueNotFound):
+        await publish(store, b"body", QueueName("plain"))

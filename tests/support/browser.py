@@ -1,0 +1,92 @@
+"""Headless Chromium, as a person at the page would use it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+_FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+    "--disable-quic", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--window-size=1280,900", "--lang=en-US",
+)  # fmt: skip
+_PATIENCE_SECONDS = 30
+
+T = TypeVar("T")
+
+
+class Browser:
+    """One window. Whatever its console says of an error is kept."""
+
+    def __init__(self, driver: Chrome) -> None:
+        self.driver = driver
+
+    def open(self, url: str) -> None:
+        self.driver.get("about:blank")
+        self.driver.get(url)
+
+    def find(self, selector: str) -> WebElement:
+        """Waits for it to be there."""
+        return self.wait_for(
+            lambda: next(iter(self.driver.find_elements(By.CSS_SELECTOR, selector)), None)
+        )
+
+    def texts(self, selector: str) -> list[str]:
+        """What a person can read of each."""
+        return [each.text for each in self.driver.find_elements(By.CSS_SELECTOR, selector)]
+
+    def is_shown(self, selector: str) -> bool:
+        found = self.driver.find_elements(By.CSS_SELECTOR, selector)
+        return any(each.is_displayed() for each in found)
+
+    def click(self, selector: str) -> None:
+        self.wait_for(lambda: self.is_shown(selector))
+        self.find(selector).click()
+
+    def press(self, keys: str) -> None:
+        self.driver.switch_to.active_element.send_keys(keys)
+
+    def run(self, script: str) -> object:
+        found: object = self.driver.execute_script(script)
+        return found
+
+    def wait_for(self, condition: Callable[[], T | None]) -> T:
+        """What `condition` returns once it is neither None nor False."""
+        found: T = WebDriverWait(self.driver, _PATIENCE_SECONDS, 0.05).until(
+            lambda _: condition() or False
+        )
+        return found
+
+    def errors(self) -> list[str]:
+        untyped: Any = self.driver
+        return [each["message"] for each in untyped.get_log("browser")]
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    """A browser with a profile of its own, both gone at the end."""
+    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in programs:
+        pytest.skip("install the packages chromium and chromium-driver")
+    with tempfile.TemporaryDirectory() as profile:
+        options = Options()
+        options.binary_location = str(programs[0])
+        for flag in (*_FLAGS, f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        driver = Chrome(options=options, service=Service(str(programs[1])))
+        try:
+            yield Browser(driver)
+        finally:
+            driver.quit()

@@ -1,0 +1,76 @@
+"""A committer over a spool, with the operations that the tests run on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+from mq.commit.barrier import SyncBarrier, Unsynced
+from mq.commit.group import GroupCommitter
+from mq.commit.operation import Operation
+from mq.errors import StoreUnavailable
+from mq.lifecycle import Folder
+from mq.spool.folders import Spool
+from tests.support.faults import SYNCS, Gate, SuspiciousFiles, WatchedFiles
+from tests.support.messages import names_in
+
+
+class Bench:
+    def __init__(self, spool: Spool, files: WatchedFiles) -> None:
+        self.spool = spool
+        self.files = files
+        self.rounds = 0
+        self.syncs_when_calls_ended: list[int] = []
+        self.workers = ThreadPoolExecutor(2)
+        self.committer = GroupCommitter(
+            SyncBarrier(spool), self._begin, self._end_calls, spool.reopen, self.workers
+        )
+
+    def _begin(self) -> None:
+        self.rounds += 1
+
+    def _end_calls(self) -> None:
+        self.syncs_when_calls_ended.append(self.files.syncs())
+
+    def put(self, name: str) -> Operation[str]:
+        """Make a file in `new`; taken back if it cannot be made durable."""
+        files, new = self.files, self.spool.fd(Folder.NEW)
+        fd = files.open_unnamed(new, 0o600)
+        try:
+            files.link(fd, new, name)
+            try:
+                yield Unsynced((fd,), (Folder.NEW,))
+            except StoreUnavailable:
+                files.unlink(new, name)
+                raise
+            return name
+        finally:
+            files.close(fd)
+
+    def start(self, *names: str) -> list[asyncio.Task[str]]:
+        return [asyncio.create_task(self.committer.run(self.put(name))) for name in names]
+
+    async def hold_barrier(self) -> Gate:
+        """Let one operation, `first`, come as far as its barrier."""
+        gate = self.files.hold_back(*SYNCS)
+        self.start("first")
+        await gate.reached()
+        return gate
+
+    def names(self) -> list[str]:
+        return names_in(self.spool.root / "new")
+
+
+@asynccontextmanager
+async def open_bench(spool: Spool, files: WatchedFiles) -> AsyncIterator[Bench]:
+    files.calls.clear()
+    made = Bench(spool, files)
+    try:
+        yield made
+    finally:
+        await made.committer.close()
+        made.workers.shutdown()
+        assert isinstance(files, SuspiciousFiles)
+        assert files.retried == []

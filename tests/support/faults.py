@@ -1,0 +1,172 @@
+"""The seam where tests put a full disk, an I/O error, a kill or a poorer file system."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+import os
+import stat
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from mq.spool.files import Files
+
+CHANGES = frozenset(
+    {"create", "rename", "replace", "link", "unlink", "make_folder", "remove_folder", "write",
+     "set_attribute", "stamp"}
+)  # fmt: skip
+SYNCS = frozenset({"sync", "sync_file_system"})
+WATCHED = (
+    CHANGES
+    | SYNCS
+    | {"open_message", "open_unnamed", "open_folder", "read", "replace_fd", "lock", "close"}
+)
+
+
+class WatchedFiles(Files):
+    """Real files that count their calls, and fail or wait where a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+        self.before: dict[str, Callable[..., object]] = {}
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        return functools.partial(self._watched, name, found) if name in WATCHED else found
+
+    def _watched(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        self.calls[name] += 1
+        hook = self.before.get(name)
+        if hook is not None:
+            hook(*arguments)
+        return call(*arguments)
+
+    def syncs(self) -> int:
+        return sum(self.calls[name] for name in SYNCS)
+
+    def fail(self, *names: str, code: int = errno.EIO, times: int = 1) -> None:
+        """Let the next `times` calls of `names` raise OSError with `code`."""
+        left = [None] * times
+
+        def hook(*_: Any) -> None:
+            if left:
+                left.pop()
+                raise OSError(code, os.strerror(code))
+
+        self.before |= dict.fromkeys(names, hook)
+
+    def hold_back(self, *names: str) -> Gate:
+        """Let calls of `names` wait until the gate is opened."""
+        gate = Gate()
+        self.before |= dict.fromkeys(names, gate.wait)
+        return gate
+
+
+class Gate:
+    """Stops whoever comes to it, until it is opened."""
+
+    def __init__(self) -> None:
+        self._reached = threading.Event()
+        self._opened = threading.Event()
+
+    def wait(self, *_: Any) -> None:
+        self._reached.set()
+        assert self._opened.wait(30)
+
+    async def reached(self) -> None:
+        """Return once somebody waits at the gate."""
+        async with asyncio.timeout(10):
+            while not self._reached.is_set():
+                await asyncio.sleep(0.001)
+
+    def open(self) -> None:
+        self._opened.set()
+
+
+class OldFiles(WatchedFiles):
+    """A file system without RENAME_NOREPLACE and without O_TMPFILE."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renames_without_replacing = False
+        self.has_unnamed_files = False
+
+
+class PlainFiles(WatchedFiles):
+    """A file system without extended attributes."""
+
+    def set_attribute(self, fd: int, name: str, value: bytes) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    def attribute(self, fd: int | str, name: str) -> bytes | None:
+        return None
+
+
+class FarFiles(Files):
+    """Those of another machine, to which the locks of folders do not reach."""
+
+    def lock(self, fd: int) -> bool:
+        return stat.S_ISDIR(os.fstat(fd).st_mode) or super().lock(fd)
+
+
+class SuspiciousFiles(WatchedFiles):
+    """Notes every sync of a descriptor whose sync has failed before: the kernel may have marked
+    the pages clean, so that it "succeeds" without the data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed: list[int] = []
+        self.retried: list[int] = []
+        self._opened = 0
+        self._openings: dict[int, int] = {}
+
+    def _watched(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        opening = self._openings.get(arguments[0], 0) if name in SYNCS else 0
+        if opening in self.failed:
+            self.retried.append(arguments[0])
+        try:
+            result = super()._watched(name, call, *arguments)
+        except OSError:
+            if name in SYNCS:
+                self.failed.append(opening)
+            raise
+        if name in ("create", "open_message", "open_unnamed", "open_folder"):
+            self._opened += 1
+            self._openings[result] = self._opened
+        elif name == "replace_fd":
+            new, replaced = arguments
+            self._openings[replaced] = self._openings[new]
+        return result
+
+
+class CountedFiles(WatchedFiles):
+    """When `calls_left` calls of `names` have been made, `happens` comes before the next one. If it
+    raises, it comes before each later one too."""
+
+    def __init__(self, names: Iterable[str], happens: Callable[[], object]) -> None:
+        super().__init__()
+        self.calls_left: int | None = None
+        self._happens = happens
+        self.before |= dict.fromkeys(names, self._count)
+
+    def _count(self, *_: Any) -> None:
+        if self.calls_left is None:
+            return
+        if self.calls_left == 0:
+            self._happens()
+        self.calls_left -= 1
+
+
+class MortalFiles(CountedFiles):
+    """Ends like a killed process: after `calls_left` changes nothing reaches the disk any more."""
+
+    def __init__(self) -> None:
+        super().__init__(CHANGES | SYNCS | {"open_unnamed"}, _is_dead)
+
+
+def _is_dead() -> NoReturn:
+    raise OSError(errno.EIO, "the process is dead")

@@ -1,0 +1,84 @@
+"""Our commands as real processes, `mq` ready for requests on a port of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+LISTENING = re.compile(r"event=listening url=https?://(?:127\.0\.0\.1|\[::1\]):(\d+)")
+ADMIN = re.compile(r"event=admin url=https?://127\.0\.0\.1:(\d+)")
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Wait for a condition; fails when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"did not happen within {seconds} s: {condition}")
+        time.sleep(0.005)
+
+
+class Process:
+    """A command of ours as a real process, its log in a file."""
+
+    def __init__(self, module: str, *arguments: str, log: Path, **environment: str) -> None:
+        self.log_path = log
+        with log.open("ab") as stderr:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stderr=stderr,
+                env={k: v for k, v in os.environ.items() if not k.startswith("MQ_")} | environment,
+            )
+
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def stop(self) -> int:
+        """SIGTERM, as systemd does; returns the exit code."""
+        self.popen.terminate()
+        return self.popen.wait(15)
+
+    def kill(self) -> None:
+        self.popen.send_signal(signal.SIGKILL)
+        self.popen.wait(15)
+
+
+class Server(Process):
+    """`mq` on a root, ready for requests; `module` is what runs it."""
+
+    def __init__(
+        self, root: Path, *flags: str, log: Path, module: str = "mq", **environment: str
+    ) -> None:
+        self.root = root
+        self.flags = flags
+        self._seen = len(log.read_text()) if log.exists() else 0
+        # Flags of the test come last and win.
+        arguments = (f"--root={root}", "--port=0", "--admin=", *flags)
+        super().__init__(module, *arguments, log=log, **environment)
+        wait_until(lambda: self._find_port() or self.popen.poll() is not None, 30)
+        port = self._find_port()
+        assert port is not None, self.log()
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+
+    @property
+    def admin_port(self) -> int:
+        """That of `--admin=127.0.0.1:0`."""
+        match = ADMIN.search(self.log(), self._seen)
+        assert match is not None, self.log()
+        return int(match[1])
+
+    def _find_port(self) -> int | None:
+        match = LISTENING.search(self.log(), self._seen)
+        return int(match[1]) if match else None
+
+
+def start_mover(root: Path) -> Process:
+    folders = [f"--source={root / 'delay'}", f"--destination={root / 'queues'}"]
+    return Process("mq_mover", *folders, log=root.with_name("mover.log"))

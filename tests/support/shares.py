@@ -1,0 +1,49 @@
+"""How `make test` shares the tests out among processes: file by file, and some folders as a whole.
+
+A process goes through its share one test after the other, as a run without processes does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+TOGETHER = ("tests/spark/", "tests/deploy/")
+"""Folders whose tests share what takes long to make: a Spark session; images and networks."""
+
+FIRST = (*TOGETHER, "tests/packaging/test_packaging.py", "tests/crash/")
+"""What takes longest, in this order, so that no process is left alone with it in the end."""
+
+
+def share_of(test: str) -> str:
+    """Tests of the same share run in one process. `test` is a node id: its file, then `::`."""
+    return next((folder for folder in TOGETHER if test.startswith(folder)), test.partition("::")[0])
+
+
+class _Shares(LoadScopeScheduling):  # type: ignore[misc]
+    def _split_scope(self, nodeid: str) -> str:
+        return share_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    # Else those with the most tests would come first.
+    config.option.loadscopereorder = False
+    return _Shares(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The order only where it is one process of several."""
+    twice = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
+    if twice:
+        raise pytest.UsageError(f"of tests of the same name only one would be run: {twice}")
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: _rank(item.nodeid))
+
+
+def _rank(test: str) -> int:
+    places = (place for place, first in enumerate(FIRST) if test.startswith(first))
+    return next(places, len(FIRST))

@@ -1,0 +1,160 @@
+"""Where a module is tested: in the file of its name, or where the list says."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.support.sources import REPOSITORY, imports_of, package_files, parse, python_files
+
+TESTS = REPOSITORY / "tests"
+FOLDERS = {
+    "mq/web": "http",
+    "mq": ".",
+    "mq_mover": "mover",
+    "mq_reaper": "reaper",
+    "pyspark_mq": "spark",
+    "vsqs": "vsqs",
+}
+"""Where the tests of a package are, below `tests`. What is tested over a socket is in a folder for
+each endpoint below `http`."""
+
+ELSEWHERE = {
+    "admin/test_metrics.py": "mq/metrics/histogram mq/metrics/tally mq/store/counts mq/store/survey"
+    " mq_mover/metrics mq_reaper/metrics",
+    "admin/test_endpoints.py": "mq/store/health mq/web/durations",
+    "admin/test_health.py": "mq/spool/trouble mq/store/probe",
+    "admin/test_page.py": "mq/admin/live",
+    "client": "mq/client/aio mq/client/blocking mq/client/received",
+    "client/test_access.py": "mq/client/problems",
+    "client/test_messages.py": "mq/client/errors",
+    "client/test_retries.py": "mq/client/wire",
+    "client/test_wrong_addresses.py": "mq/client/connection",
+    "commit/test_ends.py": "mq/commit/memory mq/commit/operation",
+    "commit/test_group.py": "mq/commit/barrier mq/commit/committer",
+    "commit/test_needs.py": "mq/commit/blocking mq/commit/engine",
+    "crash/test_publish_against_deletion.py": "mq/store/queues",
+    "ctl/test_access.py": "mq/ctl/connect",
+    "ctl/test_answers.py": "mq/ctl/by_http",
+    "ctl/test_by_root.py": "mq/ctl/runner",
+    "ctl/test_ls.py": "mq/ctl/display",
+    "ctl/test_ways.py": "mq/ctl/arguments mq/ctl/settings",
+    "daemon/test_listeners.py": "mq/daemon/sockets",
+    "daemon/test_process.py": "mq/daemon/cli",
+    "daemon/test_start.py": "mq/daemon/server",
+    "daemon/test_tls.py": "mq/web/handshakes",
+    "fsck/test_damage.py": "mq/fsck/implausible mq/fsck/suspect",
+    "fsck/test_races.py": "mq/fsck/check",
+    "fsck/test_strays.py": "mq/fsck/tree mq/fsck/walk",
+    "http/publish/test_batch.py": "mq/web/batch_lines mq/web/batches",
+    "http/publish/test_own_ids.py": "mq/store/own_id mq/store/patience",
+    "http/publish/test_publish.py": "mq/web/publishing mq/store/free_space",
+    "http/queues": "mq/web/queues",
+    "http/queues/test_settings.py": "mq/store/rules",
+    "http/receive/test_by_id.py": "mq/spool/finder mq/store/by_id",
+    "http/receive/test_peek.py": "mq/web/peeking mq/store/peek",
+    "http/receive/test_release.py": "mq/store/release",
+    "http/receive/test_receive.py": "mq/web/receiving mq/web/downloads mq/store/receive",
+    "http/remove": "mq/web/removing",
+    "http/test_answer_memory.py": "mq/store/answer_memory",
+    "http/test_gone_clients.py": "mq/web/presence",
+    "http/test_http_server.py": "mq/web/connection",
+    "http/test_quick_way.py": "mq/web/shortcut",
+    "http/test_routes.py": "mq/web/api mq/web/problems",
+    "spark/by_url/test_forward.py": "pyspark_mq/by_url/servers",
+    "spark/by_url/test_intake.py": "pyspark_mq/by_url/staging",
+    "spark/by_url/test_jobs.py": "pyspark_mq/by_url/peek_read",
+    "spark/pipeline/test_jobs.py": "pyspark_mq/pipeline/places pyspark_mq/pipeline/replay"
+    " pyspark_mq/pipeline/report",
+    "spark/pipeline/test_killed_commands.py": "pyspark_mq/pipeline/session",
+    "spark/pipeline/test_lake.py": "pyspark_mq/pipeline/lake_folder",
+    "spark/test_options.py": "pyspark_mq/by_url/addresses",
+    "spark/test_batch_read.py": "pyspark_mq/balance pyspark_mq/columns",
+    "spark/test_stream_read.py": "pyspark_mq/backlog pyspark_mq/source",
+    "spark/test_write.py": "pyspark_mq/rows",
+    "spool/spark/test_claims.py": "mq/spool/spark/claiming mq/spool/spark/marker_files",
+    "spool/spark/test_transactions.py": "mq/spool/spark/jobs mq/spool/spark/settle",
+    "spool/test_calls.py": "mq/spool/files mq/spool/status",
+    "spool/test_message.py": "mq/spool/seal",
+    "spool/test_moves.py": "mq/spool/folders",
+    "spool/test_root.py": "mq/spool/file_system",
+    "spool/test_second_names.py": "mq/spool/libc",
+    "store/test_index.py": "mq/spool/listing mq/store/indexing",
+    "store/test_open_files.py": "mq/store/bodies",
+    "store/test_redrive.py": "mq/times",
+    "store/test_store.py": "mq/store/context mq/store/lease mq/store/publish mq/store/publisher",
+    "store/test_waiting.py": "mq/store/watching",
+    "tidy/test_documented.py": "mq/config mq/errors mq_mover/cli mq_reaper/cli",
+    "vsqs/test_commands.py": "vsqs/arguments vsqs/cli vsqs/pump vsqs/rate vsqs/sink",
+    "vsqs/test_folder.py": "vsqs/opening",
+    "vsqs/test_protocol.py": "vsqs/names vsqs/queue vsqs/visibility",
+    "vsqs/test_sharing.py": "vsqs/shared",
+    "vsqs/test_waiting.py": "vsqs/bell vsqs/index vsqs/listing",
+    "ctl/test_transfer.py": "vsqs/transfer",
+}
+"""Modules without a test of their name, by the file or folder that tests them. Better is a test of
+their name."""
+
+
+def modules() -> list[str]:
+    """As the list writes them."""
+    paths = (path.relative_to(REPOSITORY) for path in package_files())
+    return [str(path.with_suffix("")) for path in paths if not path.stem.startswith("__")]
+
+
+def files_of_its_name(module: str) -> list[Path]:
+    """`test_index.py` for index, and `test_index_at_start.py`."""
+    package = next(package for package in FOLDERS if module.startswith(f"{package}/"))
+    folder = TESTS / FOLDERS[package] / Path(module).relative_to(package).parent
+    found = folder.rglob if package == "mq/web" else folder.glob
+    name = Path(module).name
+    return [*found(f"test_{name}.py"), *found(f"test_{name}_*.py")]
+
+
+def listed(module: str) -> list[str]:
+    """The module itself, or the package that it is in."""
+    names = {module, str(Path(module).parent)}
+    return [test for test, tested in ELSEWHERE.items() if names & set(tested.split())]
+
+
+def test_each_module_has_a_test_of_its_name_or_is_listed() -> None:
+    assert [name for name in modules() if not files_of_its_name(name) and not listed(name)] == []
+
+
+@pytest.mark.parametrize("test", ELSEWHERE)
+def test_the_list_names_what_is_there_and_has_no_test_of_its_name(test: str) -> None:
+    packages = {str(Path(module).parent) for module in modules()}
+
+    assert (TESTS / test).exists()
+    for module in ELSEWHERE[test].split():
+        assert module in packages or (module in modules() and not files_of_its_name(module)), module
+
+
+def test_nothing_is_imported_from_a_conftest_or_a_test() -> None:
+    """What tests share is in tests/support."""
+    importers = [
+        f"{path.relative_to(REPOSITORY)}: {module}"
+        for path in python_files(TESTS)
+        for module in imports_of(path)
+        if module.startswith("tests.")
+        and module.rpartition(".")[2].startswith(("conftest", "test_"))
+    ]
+
+    assert importers == []
+
+
+def test_each_test_is_in_a_file_that_is_collected() -> None:
+    lost = [
+        str(path.relative_to(REPOSITORY))
+        for path in python_files(TESTS)
+        if any(
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name.startswith("test_")
+            for node in parse(path).body
+        )
+        and not (path.name.startswith("test_") and (path.parent / "__init__.py").exists())
+    ]
+
+    assert lost == []

@@ -1,0 +1,159 @@
+"""VSQS: the folder of a queue, arguments, and stable media."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.faults import SuspiciousFiles, WatchedFiles
+from tests.support.vsqs import Clock, names_in
+from vsqs.queue import Queue
+
+# The folder
+
+
+def test_the_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
+    files = WatchedFiles()
+
+    with Queue(str(tmp_path / "a" / "b" / "c"), files=files) as queue:
+        assert queue.path == str(tmp_path / "a" / "b" / "c")
+
+    assert (tmp_path / "a" / "b" / "c").is_dir()
+    assert files.calls["make_folder"] == files.calls["sync"] == 3
+
+
+def test_a_link_to_the_folder_is_followed(queue: Queue, folder: Path) -> None:
+    link = folder.with_name("link")
+    link.symlink_to(folder)
+    queue.publish(b"body")
+
+    with Queue(link) as other:
+        assert other.receive()[1] == b"body"
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(NotADirectoryError):
+        Queue(tmp_path / "file")
+
+
+def test_a_relative_path_stays_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Queue("here") as queue:
+        monkeypatch.chdir("/")
+        queue.publish(b"")
+
+    assert len(names_in(tmp_path / "here")) == 1
+
+
+@pytest.mark.parametrize("how", ["moved", "deleted"])
+def test_a_folder_that_went_away_is_an_error_until_it_is_there_again(
+    queue: Queue, folder: Path, how: str
+) -> None:
+    queue.publish(b"old")
+    if how == "moved":
+        folder.rename(folder.with_name("elsewhere"))
+    else:
+        shutil.rmtree(folder)
+
+    with pytest.raises(FileNotFoundError):
+        queue.publish(b"new")
+    folder.mkdir()
+    message_id = queue.publish(b"new")
+
+    assert names_in(folder) == [message_id]
+
+
+def test_wrong_arguments_are_refused(folder: Path, queue: Queue) -> None:
+    with pytest.raises(ValueError, match="unit"):
+        Queue(folder, unit="s")
+    for bad in (-1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="visibility_timeout"):
+            queue.receive(bad)
+    with pytest.raises(TypeError):
+        queue.publish("text")  # type: ignore[arg-type]
+    assert names_in(folder) == []
+
+
+@pytest.mark.parametrize("data", [b"body", bytearray(b"body"), memoryview(b"body"), b""])
+def test_a_body_is_anything_of_bytes(queue: Queue, data: bytes) -> None:
+    queue.publish(data)
+
+    assert queue.receive()[1] == bytes(data)
+
+
+def test_a_large_body_comes_back_whole(queue: Queue) -> None:
+    body = os.urandom(3_000_000)
+    queue.publish(body)
+
+    assert queue.receive()[1] == body
+
+
+# Stable media
+
+
+def test_every_operation_is_synced_before_it_returns(folder: Path) -> None:
+    files = WatchedFiles()
+    with Queue(folder, files=files) as queue:
+        made = files.calls["sync"]
+        message_id = queue.publish(b"")
+        assert files.calls["sync"] == made + 2
+        queue.receive()
+        assert files.calls["sync"] == made + 3
+        queue.delete(message_id)
+        assert files.calls["sync"] == made + 4
+
+
+def test_sync_false_syncs_nothing(folder: Path) -> None:
+    files = WatchedFiles()
+    with Queue(folder, sync=False, files=files) as queue:
+        queue.delete(queue.publish(b""))
+        queue.publish(b"")
+        assert queue.receive()[1] == b""
+
+    assert files.syncs() == 0
+
+
+def test_no_descriptor_is_synced_after_its_sync_has_failed(folder: Path) -> None:
+    files = SuspiciousFiles()
+    with Queue(folder, files=files) as queue:
+        ids = [queue.publish(b"%d" % n) for n in range(3)]
+        for operation in (
+            lambda: queue.publish(b""), queue.receive, lambda: queue.delete(ids[1])
+        ):  # fmt: skip
+            files.fail("sync")
+            with pytest.raises(OSError, match="Input/output error"):
+                operation()
+        assert queue.receive() == (ids[2], b"2")
+
+    assert files.failed
+    assert files.retried == []
+
+
+def test_names_follow_the_clock_under_load(folder: Path) -> None:
+    """There are a thousand names a second; more publishers wait, so that names stay times."""
+    with Queue(folder, sync=False) as queue:
+        for _ in range(300):
+            newest = queue.publish(b"")
+
+        assert int(newest) <= time.time() * 1000
+
+
+def test_a_clock_set_back_by_hours_makes_nobody_wait(folder: Path) -> None:
+    clock = Clock()
+    with Queue(folder, clock_ns=clock) as queue:
+        queue.publish(b"")
+        clock.go(-3600)
+        paused: list[float] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("vsqs.folder.time.sleep", paused.append)
+            queue.publish(b"")
+
+    assert paused == []

@@ -1,0 +1,170 @@
+"""VSQS: each message's name is above all before it, whatever a publisher has missed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mq.spool.libc import list_at_once
+from tests.support.faults import WatchedFiles
+from tests.support.vsqs import Clock, OpenQueue, names_in
+from vsqs.queue import Queue
+
+NEWEST = "user.vsqs.newest_ms"
+
+
+def test_a_publisher_that_begins_names_no_message_below_one_that_is_gone(
+    open_queue: OpenQueue, clock: Clock
+) -> None:
+    ahead = open_queue(clock_ns=clock)
+    gone = ahead.publish(b"")
+    ahead.delete(gone)
+    clock.go(-3600)
+
+    assert int(open_queue(clock_ns=clock).publish(b"")) == int(gone) + 1
+
+
+def test_the_newest_is_kept_with_the_folder(queue: Queue, folder: Path) -> None:
+    message_id = queue.publish(b"")
+
+    assert os.getxattr(folder, NEWEST) == message_id.encode()
+
+
+def test_a_newest_in_another_unit_or_from_nobody_is_ignored(
+    open_queue: OpenQueue, folder: Path, clock: Clock
+) -> None:
+    open_queue(clock_ns=clock, unit="us").publish(b"")
+    os.setxattr(folder, NEWEST, b"\xffnonsense")
+    for name in names_in(folder):
+        (folder / name).unlink()
+
+    assert int(open_queue(clock_ns=clock).publish(b"")) == clock.ns // 1_000_000
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EPERM, errno.EACCES])
+def test_a_folder_that_takes_no_attribute_is_published_to(
+    open_queue: OpenQueue, folder: Path, code: int
+) -> None:
+    files = WatchedFiles()
+    files.fail("set_attribute", code=code)
+
+    message_id = open_queue(files=files).publish(b"")
+
+    assert names_in(folder) == [message_id]
+    assert NEWEST not in os.listxattr(folder)
+
+
+def test_a_publish_that_fails_at_the_newest_leaves_nothing(
+    open_queue: OpenQueue, folder: Path
+) -> None:
+    files = WatchedFiles()
+    queue = open_queue(files=files)
+    files.fail("set_attribute", code=errno.ENOSPC)
+
+    with pytest.raises(OSError, match="No space"):
+        queue.publish(b"")
+
+    assert names_in(folder) == []
+    assert [queue.publish(b"")] == names_in(folder)
+
+
+def test_a_publish_that_fails_takes_away_no_file_of_another(
+    open_queue: OpenQueue, folder: Path, clock: Clock
+) -> None:
+    """It has another name by then, and its first one is free."""
+    files = WatchedFiles()
+    queue = open_queue(files=files, clock_ns=clock)
+    first = clock.ns // 1_000_000
+    os.setxattr(folder, NEWEST, str(first + 5).encode())
+
+    def fail(*_: object) -> None:
+        (folder / f"{first}.new").touch()
+        raise OSError(errno.ENOSPC, "No space")
+
+    files.before["set_attribute"] = fail
+    with pytest.raises(OSError, match="No space"):
+        queue.publish(b"")
+
+    assert names_in(folder) == [f"{first}.new"]
+
+
+@contextmanager
+def turn_of_another(folder: Path) -> Iterator[None]:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def test_a_publisher_waits_as_long_as_others_have_their_turns(
+    queue: Queue, folder: Path, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times as long as it waits for one that does nothing."""
+    monkeypatch.setattr("vsqs.turn.FOLDER_LOCK_SECONDS", 0.3)
+    passed = threading.Event()
+    with turn_of_another(folder):
+        published = pool.submit(queue.publish, b"")
+        for turn in range(30):
+            os.setxattr(folder, NEWEST, str(10**15 + turn).encode())
+            passed.wait(0.03)
+        assert not published.done()
+
+    assert int(published.result(10)) == 10**15 + 30
+
+
+def test_a_publisher_that_was_stopped_in_its_turn_holds_nobody_up_for_ever(
+    queue: Queue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vsqs.turn.FOLDER_LOCK_SECONDS", 0.1)
+
+    with turn_of_another(folder):
+        assert queue.publish(b"") in names_in(folder)
+
+
+def test_a_listing_that_misses_the_oldest_is_not_believed(
+    open_queue: OpenQueue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where neither events come nor listings of one moment: it got its name while the folder was
+    listed, and then another did."""
+
+    def no_events() -> None:
+        raise OSError(errno.EMFILE, "no inotify instance is free")
+
+    monkeypatch.setattr("vsqs.folder.Watch", no_events)
+    queue = open_queue()
+    missed = [b"5"]
+
+    def miss(folder_fd: int) -> list[tuple[bytes, int]]:
+        left_out = missed.pop() if missed else None
+        return [each for each in list_at_once(folder_fd) if each[0] != left_out]
+
+    (folder / "5").touch()
+    (folder / "6").touch()
+    monkeypatch.setattr("vsqs.listing.list_at_once", miss)
+
+    assert queue.receive()[0] == "5"
+    assert not missed
+
+
+def test_another_publisher_is_not_waited_for_where_there_are_no_locks(
+    open_queue: OpenQueue, folder: Path
+) -> None:
+    files = WatchedFiles()
+    queue = open_queue(files=files)
+    files.fail("lock", code=errno.ENOLCK)
+
+    with turn_of_another(folder):
+        message_id = queue.publish(b"")
+
+    assert names_in(folder) == [message_id]
+    assert files.calls["lock"] == 1

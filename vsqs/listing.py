@@ -1,0 +1,55 @@
+"""Listing: the names in a queue's folder as of one moment."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mq.spool.files import Files
+from mq.spool.libc import list_at_once
+from vsqs.names import Name, parse_name
+
+_SAME_TICK_NS = 20_000_000
+"""A folder changed twice within so short a time may keep its mtime (kernels before 6.13)."""
+
+_DT_UNKNOWN, _DT_REG = 0, 8
+
+
+class FolderNames(NamedTuple):
+    """`quiet_mtime_ns` is the folder's mtime if the folder changed neither just before nor
+    meanwhile, so that a later change shows in it; else None."""
+
+    names: list[Name]
+    quiet_mtime_ns: int | None
+
+
+def list_folder(
+    files: Files, fd: int, is_wanted: Callable[[bytes], bool] = lambda _: True
+) -> FolderNames:
+    """The messages, in whatever state, whose file name `is_wanted`."""
+    started_ns = time.time_ns()
+    folder = files.open_folder(fd, ".")
+    try:
+        mtime_ns = os.fstat(folder).st_mtime_ns
+        names = [
+            name
+            for text, kind in list_at_once(folder)
+            if is_wanted(text)
+            and (name := parse_name(os.fsdecode(text))) is not None
+            and (kind == _DT_REG or (kind == _DT_UNKNOWN and _is_file(folder, text)))
+        ]
+        is_quiet = mtime_ns < started_ns - _SAME_TICK_NS
+        is_quiet = is_quiet and os.fstat(folder).st_mtime_ns == mtime_ns
+    finally:
+        files.close(folder)
+    return FolderNames(names, mtime_ns if is_quiet else None)
+
+
+def _is_file(folder_fd: int, name: bytes) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,38 @@
+"""Visibility: how long a consumed message is hidden yet. Called with the folder's lock held."""
+
+from __future__ import annotations
+
+import os
+
+from vsqs.folder import QueueFolder
+from vsqs.names import Name
+from vsqs.protocol import inode_of, move
+
+
+def seconds_to_expiry(folder: QueueFolder) -> float | None:
+    """Until the first consumed message is to be requeued; None if there is none."""
+    first = folder.index.first_to_expire()
+    return None if first is None else (int(first.state) - folder.now()) / folder.units_per_second
+
+
+def is_over(folder: QueueFolder, consumed: Name) -> bool:
+    """Whether anybody may requeue it by now."""
+    return int(consumed.state) <= folder.now()
+
+
+def hide_anew(folder: QueueFolder, consumed: Name, fd: int, units: int) -> Name | None:
+    """Give a message, open as `fd`, an expiry this far from now, in the queue's unit; returns its
+    new name. None if it was requeued or deleted meanwhile: another process may have it."""
+    inode = os.fstat(fd).st_ino
+    expiry = folder.now() + units
+    while inode_of(folder, consumed) == inode:
+        hidden = Name(consumed.time, str(expiry))
+        try:
+            move(folder, consumed, hidden)
+        except FileNotFoundError:
+            return None
+        except FileExistsError:
+            expiry += 1
+            continue
+        return hidden if inode_of(folder, hidden) == inode else None
+    return None
