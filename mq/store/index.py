@@ -259,7 +259,8 @@ class ReadyQueues:
 
     def _look_whether_it_is_the_same(self, queue: QueueName) -> None:
         """Something was done to the name of a queue. Forget the queue unless the name still leads
-        to the folder that is watched: events also tell that this one was made.
+        to the folder that is watched: events also tell that this one was made. When the disk does
+        not say where it leads, a listing will.
 
         While a folder is open here its number is not given to another one, and of the end of a
         folder that is not open the kernel tells.
@@ -267,8 +268,11 @@ class ReadyQueues:
         ready = self._queues.get(queue)
         if ready is None:
             return
-        status = self._spool.status(Folder.QUEUES, queue)
-        if status is None or status.st_ino != ready.watched_inode:
+        try:
+            inode = self._spool.inode(Folder.QUEUES, queue)
+        except OSError:
+            inode = None
+        if inode != ready.watched_inode:
             self.forget(queue)
 
     def _came(self, queue: QueueName, ready: ReadyQueue, message_id: str) -> None:

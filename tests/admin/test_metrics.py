@@ -171,7 +171,7 @@ def test_mover_counts_what_it_gives_back_and_what_is_dead(
     _, port = start_process("mq_mover", *mover_flags(server.root))
     wire.publish("q")
     for expected in ((1, 0), (1, 1)):
-        assert wire.request("GET", "/q/messages?wait=20&visibility=0.05").status == 200
+        assert wire.request("GET", "/q/messages?wait=20&visibility=1").status == 200
         names = ("mq_messages_redelivered_total", "mq_messages_dead_lettered_total")
         wait_until(lambda: tuple(map(scrape(port).value, names)) == expected)
 

@@ -186,7 +186,7 @@ def test_a_token_that_others_can_read_is_warned_of_once(
 WARNED_OF = """
 import socket, sys
 from mq.ctl.by_http import HttpAccess
-from mq.ctl.connect import Credentials
+from mq.ctl.connect import ClientCredentials
 from mq.errors import CommandFailed
 
 def refuse(*_):
@@ -194,7 +194,7 @@ def refuse(*_):
 
 socket.create_connection = refuse
 for token in (None, "secret"):
-    access = HttpAccess(sys.argv[1], Credentials(token))
+    access = HttpAccess(sys.argv[1], ClientCredentials(token))
     for queue in ("one", "two"):
         try:
             access.describe_queue(queue)

@@ -25,16 +25,20 @@ async def test_queue_made_again_with_the_same_inode_has_its_own_messages_at_once
     # While the folder is open its inode is nobody else's.
     monkeypatch.setattr("mq.spool.open_queues.MAX_OPEN_QUEUES", 1)
     async with store_on(root) as store:
-        for _ in range(3):
-            await publish(store, b"old")
-        assert (await receive(store)).body == b"old"
-
-        await store.create_queue(OTHER)
-        await publish(store, b"of another queue", OTHER)
-        inode = orders.stat().st_ino
-        shutil.rmtree(orders)
-        orders.mkdir()
-        assert orders.stat().st_ino == inode
+        for _ in range(100):
+            for _ in range(3):
+                await publish(store, b"old")
+            assert (await receive(store)).body == b"old"
+            await store.create_queue(OTHER)
+            await publish(store, b"of another queue", OTHER)
+            inode = orders.stat().st_ino
+            shutil.rmtree(orders)
+            orders.mkdir()
+            # Another process may have made a folder in between, and have the number.
+            if orders.stat().st_ino == inode:
+                break
+        else:
+            pytest.skip("this file system gives no inode number twice")
         fresh = write_message(orders / new_id(), b"new").name
 
         assert await drain(store) == [fresh]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import shutil
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mq.lifecycle import Folder
 from mq.names import QueueName, order_key
 from mq.spool.folders import Spool
 from mq.spool.listing import Listing
@@ -135,6 +137,25 @@ async def test_fetches_of_an_empty_queue_that_nobody_touches_list_it_once(
         for _ in range(300):
             await is_listed()
         assert listings.total() == 1
+
+
+async def test_disk_that_does_not_say_which_folder_it_is_costs_a_listing_and_no_more(
+    root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch, listings: Counter[str]
+) -> None:
+    """The look is nobody's request: an error of it would end the committer."""
+
+    def fail(spool: Spool, folder: Folder, name: str) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async with store_on(root) as store:
+        published = [await publish(store, b"body") for _ in range(3)]
+        assert (await receive(store)).message_id == published.pop(0)
+        monkeypatch.setattr(Spool, "inode", fail)
+        orders.rename(orders.with_name("elsewhere"))
+        orders.with_name("elsewhere").rename(orders)
+
+        assert await drain(store) == published
+        assert listings == {"orders": 2}
 
 
 async def test_messages_that_were_there_before_the_start_come_in_order(
