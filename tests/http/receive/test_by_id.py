@@ -140,7 +140,7 @@ def test_a_lease_that_ran_out_can_be_prolonged_until_somebody_takes_the_message(
     server: Server, wire: Wire, queue: str, processes: list[Process]
 ) -> None:
     message_id = wire.publish(queue)
-    taken = wire.request("GET", f"/{queue}/messages?visibility=0.01")
+    taken = wire.request("GET", f"/{queue}/messages?visibility=0.5")
     processes.append(start_mover(server.root))
     wait_until(lambda: wire.count(queue) == (1, 0))
 
