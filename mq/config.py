@@ -154,7 +154,8 @@ MAX_HEADERS = 64
 MAX_HEADER_BYTES = 4096
 MAX_REQUEST_LINE_BYTES = 8190
 MAX_HEAD_BYTES = 16 * KIB
-"""Of a head, all of it; and of a body's chunk extensions and trailers together."""
+"""Of a header that is not a property; of a head, all of it; and of a body's chunk extensions and
+trailers together."""
 
 RESERVED_DESCRIPTORS = 4096
 MAX_ADMIN_CONNECTIONS = 100

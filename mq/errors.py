@@ -64,6 +64,14 @@ class RequestTimeout(BodyUnreadable):
     """The body came too slowly. Nothing was stored."""
 
 
+class PropertiesTooLarge(MQError):
+    """The properties of a message are over their limit. Nothing was stored."""
+
+
+class PropertiesUnsupported(MQError):
+    """The root's file system has no attributes, so it keeps no properties. Nothing was stored."""
+
+
 class BodyTooLarge(MQError):
     """The body is over `--max-body`. Nothing was stored."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from mq.errors import MQError
 from mq.names import MessageId, QueueName
 from mq.spool.files import Files
 from mq.spool.message import Opened
+from mq.spool.trailer import split
 
 SCHEMA = StructType(
     [
@@ -75,17 +75,18 @@ def read_row(
     files: Files, opened: Opened, queue: QueueName, message_id: MessageId, state: str
 ) -> MessageRow:
     """Read the whole message. Raises OSError."""
-    seal, body = opened.seal, files.read(opened.fd, opened.status.st_size)
+    data = files.read(opened.fd, opened.status.st_size)
+    content = split(opened.seal, data)
     content_type = opened.content_type() if opened.may_have_type() else None
     return MessageRow(
         queue,
         message_id,
-        body if opened.matches(len(body), zlib.crc32(body)) else None,
+        None if content is None else content.body,
         content_type or DEFAULT_CONTENT_TYPE,
         opened.published_ns(message_id) // 1000,
         min(opened.receive_count, _MAX_INT),
         state,
-        len(body) if seal is None else seal.length,
+        len(data) if opened.seal is None else opened.length,
     )
 
 

@@ -39,9 +39,10 @@ class Damaged:
             if not fails_its_seal(opened, files):
                 return None
             size, seal = opened.status.st_size, opened.seal
-        if seal is not None and seal.length != size:
-            return f"it has {size} bytes where its seal says {seal.length}"
-        return "its body is not what its seal says, or cannot be read"
+        if seal is not None and seal.file_length != size:
+            return f"it has {size} bytes where its seal says {seal.file_length}"
+        parts = "body or properties are" if seal is not None and seal.trailer_length else "body is"
+        return f"its {parts} not what its seal says, or cannot be read"
 
     def mend(self) -> str | None:
         held = _hold(self.spool, self.place)

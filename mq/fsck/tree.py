@@ -15,7 +15,7 @@ from mq.fsck.suspect import FindingKind, Suspect
 from mq.lifecycle import FIXED_FOLDERS, Folder
 from mq.spool.files import Files
 from mq.spool.moves import FORMAT_FILE
-from mq.spool.root import FORMAT, write_format
+from mq.spool.root_format import FORMAT, write_format
 
 
 def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:

@@ -1,6 +1,7 @@
 """Messages as lines of JSON, `application/x-ndjson`:
 
     {"id": "...", "content_type": "text/plain", "body": "two coffees"}
+    {"properties": {"x-meta-shop": "north"}, "body": "three"}
 
 A body that is not UTF-8 is in base64, as `body_base64`. A batch, a fetch or peek of many, `export`
 and `import` all have this form, so each can read what another one wrote.
@@ -17,12 +18,13 @@ from typing import Any, NamedTuple, NoReturn
 from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
 from mq.errors import InvalidName, InvalidRequest
 from mq.names import MessageId, parse_message_id
+from mq.properties import NO_PROPERTIES, Properties, check_properties
 
 MEDIA_TYPE = "application/x-ndjson"
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
-_MEMBERS = frozenset({"body", "body_base64", "id", "delay", "content_type"})
+_MEMBERS = frozenset({"body", "body_base64", "id", "delay", "content_type", "properties"})
 
 
 class Line(NamedTuple):
@@ -33,6 +35,7 @@ class Line(NamedTuple):
     message_id: MessageId | None = None
     content_type: str | None = None
     delay_seconds: float | None = None
+    properties: Properties = NO_PROPERTIES
 
 
 def write_line(fields: Mapping[str, object], body: bytes) -> bytes:
@@ -84,7 +87,13 @@ def parse_line(text: bytes, passed_over: Collection[str] = ()) -> Line:
         if name not in _MEMBERS and name not in passed_over:
             known = ", ".join(sorted(_MEMBERS))
             _refuse(f"unknown member {name!r}; a line takes {known}")
-    return Line(body_of(members), _own_id(members), _content_type(members), _delay(members))
+    return Line(
+        body_of(members),
+        _own_id(members),
+        _content_type(members),
+        _delay(members),
+        _properties(members) if "properties" in members else NO_PROPERTIES,
+    )
 
 
 def body_of(members: Mapping[str, Any]) -> bytes:
@@ -163,6 +172,16 @@ def _content_type(members: Mapping[str, Any]) -> str | None:
             f"'content_type' may have at most {MAX_CONTENT_TYPE_BYTES} printable ASCII characters"
         )
     return text or None
+
+
+def _properties(members: Mapping[str, Any]) -> Properties:
+    given = members["properties"]
+    if not isinstance(given, dict):
+        _refuse("'properties' must be an object of strings")
+    for name, value in given.items():
+        if not isinstance(value, str):
+            _refuse(f"property {name!r} must be a string")
+    return check_properties(given.items())
 
 
 def _refuse(why: str) -> NoReturn:

@@ -15,11 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from mq.errors import PropertiesUnsupported
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder, MoveRefused
 from mq.names import QueueName
 from mq.spool.files import Files
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.open_queues import OpenQueue, OpenQueues
+from mq.spool.root_format import LONG_SEALS, raise_format, read_format
 
 _MADE_LATER = (Folder.CORRUPT, Folder.SPARK)
 
@@ -62,6 +64,9 @@ class Spool:
         """Told the name of a file that had to be left or set aside, and why. A server puts its own
         log here: what writes that takes long to import, which every Python of Spark would."""
         self.has_seals = True
+        self.has_long_seals = read_format(root) == LONG_SEALS
+        """Whether the root is known to say so."""
+        self._has_raised_format = False
         self._fds = {
             folder: files.open_folder(None, str(root / folder)) for folder in FIXED_FOLDERS
         }
@@ -85,6 +90,20 @@ class Spool:
             # One that was moved away is made when it is needed again, or refused then.
             with suppress(FileNotFoundError, PermissionError):
                 self._replace(folder, self._open_own(str(self.root / folder)))
+
+    def use_long_seals(self) -> None:
+        """Before a long seal is written: no version that does not know them opens the root from
+        here on, nor after a power cut. Raises OSError, PropertiesUnsupported."""
+        if self._has_raised_format:
+            return
+        if not self.has_seals:
+            raise PropertiesUnsupported(
+                f"the file system of {self.root} has no extended attributes, so messages cannot "
+                "have properties there; publish without them, or move the root to ext4, xfs or "
+                "btrfs"
+            )
+        raise_format(self.root, self.files)
+        self.has_long_seals = self._has_raised_format = True
 
     def fd(self, folder: Folder) -> int:
         """The folder's descriptor. `corrupt` and `spark` are made and opened when first asked for,

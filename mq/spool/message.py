@@ -10,10 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import zlib
 from enum import Enum
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from mq.lifecycle import Folder
 from mq.spool.files import Files
@@ -23,10 +22,10 @@ from mq.spool.seal import (
     TYPE_ATTRIBUTE,
     Seal,
     measure,
-    measure_twice,
     published_ns,
     unless_unreadable,
 )
+from mq.spool.trailer import Content, read_long, split
 
 FAULTS_OF_ONE_MESSAGE = {
     errno.EACCES,  # a file that another user put there
@@ -46,6 +45,15 @@ class Lost(Enum):
     GONE = "the name leads nowhere, or to another file by now"
     BUSY = "another process holds the lock"
     FOREIGN = "no regular file, or another user's: not a message; chown it if it is one"
+
+
+class Sum(NamedTuple):
+    """What tells messages apart: lengths in bytes and CRC-32s of body and trailer."""
+
+    length: int
+    crc32: int
+    trailer_length: int = 0
+    trailer_crc32: int = 0
 
 
 class Opened:
@@ -103,14 +111,20 @@ class Opened:
                 return False
             raise
 
-    def matches(self, length: int, crc32: int) -> bool:
-        """Whether a body of that length and CRC-32 is what the seal says; without one any is."""
-        return self.seal is None or (length, crc32) == (self.seal.length, self.seal.crc32)
+    @property
+    def length(self) -> int:
+        """Of the body, in bytes, as the seal says, or without one the file."""
+        return self.status.st_size if self.seal is None else self.seal.length
 
-    def sum(self) -> tuple[int, int]:
-        """Length in bytes and CRC-32 of the body, as the seal says; read if there is none."""
+    def is_as_long_as_sealed(self) -> bool:
+        return self.seal is None or self.seal.file_length == self.status.st_size
+
+    def sum(self) -> Sum:
+        """Read if there is no seal."""
         seal = self.seal
-        return measure(self._files, self.fd) if seal is None else (seal.length, seal.crc32)
+        if seal is None:
+            return Sum(*measure(self._files, self.fd))
+        return Sum(seal.length, seal.crc32, seal.trailer_length, seal.trailer_crc32)
 
 
 class Held(Opened):
@@ -201,19 +215,16 @@ def _lock_and_check(files: Files, folder_fd: int, name: str, fd: int) -> Held | 
     return Held(files, name, fd, status) if named.st_ino == status.st_ino else Lost.GONE
 
 
-def read_body(held: Opened, files: Files) -> bytes | None:
-    """A small body; None if it fails its seal, or cannot be read (a lasting EIO)."""
-    body = unless_unreadable(lambda: files.read(held.fd, held.status.st_size))
-    if body is None or held.seal is None:
-        return body
-    return body if held.matches(len(body), zlib.crc32(body)) else None
+def read_content(opened: Opened, files: Files) -> Content | None:
+    """All of a small file; None if it fails its seal, or cannot be read (a lasting EIO)."""
+    data = unless_unreadable(lambda: files.read(opened.fd, opened.status.st_size))
+    return None if data is None else split(opened.seal, data)
 
 
-def fails_its_seal(held: Opened, files: Files) -> bool:
+def fails_its_seal(opened: Opened, files: Files) -> bool:
     """Whether the file is damaged: a mismatch after a whole read, or a lasting EIO."""
-    if held.seal is None:
-        return False
-    return measure_twice(files, held.fd) != (held.seal.length, held.seal.crc32)
+    seal = opened.seal
+    return seal is not None and read_long(files, opened.fd, seal) is None
 
 
 def set_aside(spool: Spool, folder: Folder, held: Held) -> None:

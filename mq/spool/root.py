@@ -17,9 +17,7 @@ from mq.spool.file_system import FileSystem, measure_file_system
 from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import Spool, sticky
 from mq.spool.moves import FORMAT_FILE
-
-FORMAT = "mq 1"
-"""What the file `format` says; a version that this one cannot read says another number."""
+from mq.spool.root_format import refuse_unknown_format, write_format
 
 
 def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
@@ -73,7 +71,7 @@ def _refusing(root: Path) -> Iterator[None]:
 
 
 def _open_checked(root: Path, files: Files, actor: Actor) -> Spool:
-    _refuse_unknown_format(root)
+    refuse_unknown_format(root)
     _refuse_mixed_file_systems(root)
     files.owners.add(os.stat(root).st_uid)
     return Spool(root, files, actor)
@@ -146,39 +144,6 @@ def _refuse_foreign_owner(root: Path, folder: Path) -> None:
             f"root {root}: {folder} belongs to user {owner}, this process is user "
             f"{os.geteuid()}; run it as that user or choose another root",
         )
-
-
-def _refuse_unknown_format(root: Path) -> None:
-    path = root / FORMAT_FILE
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as file:
-            found = file.read(80).strip()
-    except FileNotFoundError:
-        return
-    if found != FORMAT:
-        raise StartRefused(
-            ExitCode.FORMAT,
-            f"root {root}: {path} says {found!r}, this server knows {FORMAT!r}; "
-            "use the version of MQ that wrote it",
-        )
-
-
-def write_format(root: Path, files: Files) -> None:
-    """Write the format file whole or not at all if there is none; two servers may both try."""
-    root_fd = files.open_folder(None, str(root))
-    try:
-        fd = files.open_unnamed(root_fd, 0o644)
-        try:
-            files.write(fd, f"{FORMAT}\n".encode())
-            files.sync(fd)
-            files.link(fd, root_fd, FORMAT_FILE)
-        except FileExistsError:
-            pass
-        finally:
-            files.close(fd)
-        files.sync(root_fd)
-    finally:
-        files.close(root_fd)
 
 
 def _refuse_mixed_file_systems(root: Path) -> None:

@@ -29,6 +29,8 @@ MAX_RECEIVE_COUNT = (1 << 32) - 1
 """Where the count ends: more its bytes cannot say."""
 
 _SEAL = struct.Struct(">QIQIQ")
+_LONG_SEAL = struct.Struct(">QIQIQIIQ")
+_NOT_LONG = (0, 0, 0)
 
 _MAX_TIME_NS = (1 << 64) - 1
 """In the year 2554: the last time that a seal can say."""
@@ -37,10 +39,12 @@ T = TypeVar("T")
 
 
 class Seal(NamedTuple):
-    """The extended attribute `user.mq`: 32 bytes, big-endian, in this order.
+    """The extended attribute `user.mq`: 32 or 48 bytes, big-endian, in this order.
 
     `length` in bytes (8), `crc32` of the body (4), `published_ns` since 1970 (8),
-    `receive_count` (4), `lease` (8; 0 for none).
+    `receive_count` (4), `lease` (8; 0 for none). A long one goes on with `trailer_length` in bytes
+    (4), `trailer_crc32` (4), both of what is behind the body, and `first_received_ns` since 1970
+    (8; 0 for not known). It is long if it must be.
     """
 
     length: int
@@ -48,16 +52,31 @@ class Seal(NamedTuple):
     published_ns: int
     receive_count: int
     lease: int
+    trailer_length: int = 0
+    trailer_crc32: int = 0
+    first_received_ns: int = 0
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a root needs format `mq 2` for it."""
+        return self[5:] != _NOT_LONG
+
+    @property
+    def file_length(self) -> int:
+        """Of the body and what is behind it, in bytes."""
+        return self.length + self.trailer_length
 
     def pack(self) -> bytes:
-        return _SEAL.pack(*self)
+        return _LONG_SEAL.pack(*self) if self.is_long else _SEAL.pack(*self[:5])
 
     @classmethod
     def unpack(cls, data: bytes | None) -> Seal | None:
         """None for an absent attribute or one that is not a seal: the file is taken as whole."""
-        if data is None or len(data) != _SEAL.size:
+        if data is None:
             return None
-        return cls._make(_SEAL.unpack(data))
+        if len(data) == _SEAL.size:
+            return cls._make(_SEAL.unpack(data) + _NOT_LONG)
+        return cls._make(_LONG_SEAL.unpack(data)) if len(data) == _LONG_SEAL.size else None
 
 
 class State(StrEnum):
@@ -138,15 +157,12 @@ def round_up(time_ns: int, granularity_ns: int) -> int:
     return -(-time_ns // granularity_ns) * granularity_ns
 
 
-def measure_twice(files: Files, fd: int) -> tuple[int, int] | None:
-    """Like `measure`; None if the file cannot be read (a lasting EIO)."""
-    return unless_unreadable(lambda: measure(files, fd))
-
-
-def measure(files: Files, fd: int) -> tuple[int, int]:
-    """Length in bytes and CRC-32 of a whole file."""
+def measure(files: Files, fd: int, most: int | None = None) -> tuple[int, int]:
+    """Length in bytes and CRC-32 of a whole file, or of its first `most` bytes."""
     length = crc32 = 0
-    while chunk := files.read(fd, CHUNK_BYTES, length):
+    while chunk := files.read(
+        fd, CHUNK_BYTES if most is None else min(CHUNK_BYTES, most - length), length
+    ):
         crc32 = zlib.crc32(chunk, crc32)
         length += len(chunk)
     return length, crc32

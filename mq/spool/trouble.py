@@ -8,6 +8,7 @@ from pathlib import Path
 from mq.lifecycle import FIXED_FOLDERS
 from mq.spool.folders import Spool
 from mq.spool.moves import FORMAT_FILE
+from mq.spool.root_format import find_unknown_format
 
 
 def find_trouble(spool: Spool) -> str | None:
@@ -23,7 +24,7 @@ def find_trouble(spool: Spool) -> str | None:
             f"{spool.root / FORMAT_FILE} is missing, so producers cannot publish under their own "
             f"ids; `mqctl --root {spool.root} fsck --repair` writes it"
         )
-    return None
+    return find_unknown_format(spool.root)
 
 
 def find_moved_folder(spool: Spool) -> str | None:

@@ -53,7 +53,7 @@ def publish_batch(
 ) -> Operation[list[Published]]:
     """Publish all of it or nothing, in that order. On return it survives a power cut. Waits
     OWN_ID_WAIT_SECONDS for whoever is just publishing one of the ids. Raises QueueNotFound,
-    StoreUnavailable, and IdTaken, which names the line."""
+    StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line."""
     positions = yield from take_positions(work, queue, entries)
     batch = yield from _fill(work, queue, entries, positions)
     try:
@@ -122,7 +122,8 @@ class Batch:
         """Write every message into the open set; the data of all is durable on return.
 
         What is published already is in `published` as a duplicate. False if somebody is just
-        publishing one of the ids. Raises IdTaken, which names the line, and OSError.
+        publishing one of the ids. Raises IdTaken, which names the line, PropertiesUnsupported and
+        OSError.
         """
         own = [draft.message_id for _, draft in entries if draft.message_id is not None]
         if own:
@@ -131,6 +132,8 @@ class Batch:
                 return False
             self._ids_fd = ids_fd
             self._finder = finder_for(self._work, self.queue)
+        if any(draft.trailer for _, draft in entries):
+            self._spool.use_long_seals()
         self._make()
         is_small = len(entries) <= FEW_UNSYNCED
         for (line, draft), position in zip(entries, positions, strict=True):
@@ -159,9 +162,12 @@ class Batch:
         message_id = position.message_id
         first = self._seen.setdefault(message_id, draft)
         if first is not draft:
-            if (first.length, first.crc32) == (draft.length, draft.crc32):
+            if first.sum() == draft.sum():
                 return Published(message_id, is_duplicate=True)
-            raise IdTaken(f"the batch has another body under {message_id} before this one")
+            raise IdTaken(
+                f"the batch has another message (body or properties) under {message_id} before "
+                "this one"
+            )
         assert self._finder is not None, "the ids are locked first"
         twin = open_twin(self._work, self._finder, self.queue, draft)
         if twin is None:
@@ -181,8 +187,8 @@ class Batch:
         files, new = self._spool.files, self._spool.fd(Folder.NEW)
         fd = files.open_unnamed(new, self._spool.file_mode)
         try:
-            with self._work.floor.writing(draft.length):
-                files.write(fd, draft.body)
+            with self._work.floor.writing(draft.length + len(draft.trailer)):
+                files.write(fd, draft.body + draft.trailer)
             visible_ns = seal(self._work, self.queue, fd, draft, published_ns)
             name = f"{self.name.open}/{file_name(self.queue, message_id)}"
             self._spool.link(fd, Folder.NEW, name)

@@ -17,7 +17,9 @@ import aiofiles.threadpool
 
 from mq.commit.operation import unavailable
 from mq.config import CHUNK_BYTES
+from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.files import Files
+from mq.spool.trailer import pack_trailer
 from mq.store.free_space import Floor
 from mq.store.lease import Received
 from mq.store.peek import PeekedMessage
@@ -87,13 +89,19 @@ class Upload(_Stream):
         self.length += len(chunk)
         await self._run(self._file.write(chunk))
 
-    async def finish(self, content_type: str | None) -> Draft:
-        """Sync the body, before it joins a round. From here on the descriptor is the draft's, and
-        whoever publishes that closes it. Raises StoreUnavailable."""
+    async def finish(
+        self, content_type: str | None, properties: Properties = NO_PROPERTIES
+    ) -> Draft:
+        """Put the properties behind the body and sync the file, before it joins a round. From here
+        on the descriptor is the draft's, and whoever publishes that closes it. Raises
+        StoreUnavailable, and what `pack_trailer` raises."""
         loop = asyncio.get_running_loop()
+        trailer = pack_trailer(properties)
+        if trailer:
+            await self._run(self._file.write(trailer))
         await self._run(loop.run_in_executor(self._workers, self._files.sync, self._fd))
         fd, self._fd = self._fd, _NO_FD
-        return Draft(self.length, self._crc32, content_type, None, fd)
+        return Draft(self.length, self._crc32, content_type, None, fd, trailer=trailer)
 
     async def read_whole(self, use: Callable[[bytes], T]) -> T:
         """Read what was written back into memory and hand it to `use`, in a worker. Raises what

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import structlog
@@ -12,18 +12,19 @@ import structlog
 from mq.config import SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.files import Files
-from mq.spool.message import Held, Lost, hold, read_body, set_aside
+from mq.spool.message import Held, Lost, hold, read_content, set_aside
 from mq.spool.seal import (
     MAX_RECEIVE_COUNT,
     NO_LEASE,
     Seal,
     due_ns,
     measure,
-    measure_twice,
     new_lease,
     round_up,
 )
+from mq.spool.trailer import read_long
 from mq.store.context import Workspace
 
 log = structlog.get_logger(__name__)
@@ -39,16 +40,18 @@ class Before(NamedTuple):
 @dataclass(slots=True)
 class Received:
     """A message under a lease: its body in memory, or `fd`, open at it, for the caller to close.
-    Nobody changes it; a frozen one takes three times as long to make.
+    Nobody changes it, except that the properties of one in a file come with the check of its body;
+    a frozen one takes three times as long to make.
 
-    Times in ns since 1970. `receive_count` is None on a file system without seals.
-    `is_prolonged` if the lease is an earlier one, which goes on.
+    Times in ns since 1970. `receive_count` is None on a file system without seals, and so is
+    `sealed`: what the seal said when the lease began. `first_received_ns` is 0 if it is not known:
+    before the root has `mq 2`. `is_prolonged` if the lease is an earlier one, which goes on.
     """
 
     queue: QueueName
     message_id: MessageId
     length: int
-    crc32: int | None
+    sealed: Seal | None
     content_type: str | None
     lease: int
     receive_count: int | None
@@ -58,6 +61,13 @@ class Received:
     fd: int = -1
     before: Before | None = None
     is_prolonged: bool = False
+    properties: Properties = field(default_factory=lambda: NO_PROPERTIES)
+    first_received_ns: int = 0
+
+    @property
+    def file_length(self) -> int:
+        """Of body and properties, in bytes."""
+        return self.length if self.sealed is None else self.sealed.file_length
 
     def close(self, files: Files) -> None:
         if self.fd >= 0:
@@ -89,7 +99,7 @@ def place_in(folder: Folder, queue: QueueName, message_id: MessageId) -> Place:
 def begin_lease(seal: Seal) -> Seal:
     """One more receive."""
     count = min(seal.receive_count + 1, MAX_RECEIVE_COUNT)
-    return Seal(seal.length, seal.crc32, seal.published_ns, count, new_lease())
+    return Seal(seal.length, seal.crc32, seal.published_ns, count, new_lease(), *seal[5:])
 
 
 def keep_lease(seal: Seal) -> Seal:
@@ -127,21 +137,23 @@ def _lease(
     visibility_ns: int,
     advance: Callable[[Seal], Seal],
 ) -> Received | Lost:
-    length = held.status.st_size
-    is_small = length <= SMALL_BODY_BYTES
-    body = read_body(held, work.files) if is_small else None
-    if (is_small and body is None) or (held.seal is not None and held.seal.length != length):
+    is_small = held.status.st_size <= SMALL_BODY_BYTES
+    content = read_content(held, work.files) if is_small else None
+    if (is_small and content is None) or not held.is_as_long_as_sealed():
         _set_aside(work, place.folder, held)
         return Lost.GONE
-    seal = held.seal or _adopt(work, held, body, place.message_id)
+    body, properties = content or (None, NO_PROPERTIES)
+    sealed = held.seal
+    seal = sealed or _adopt(work, held, body, place.message_id)
     is_prolonged = advance is keep_lease
     was_delayed = place.folder is Folder.DELAY
     before = Before(held.lease, due_ns(held.status, 0)) if was_delayed else None
     content_type = held.content_type() if work.spool.has_seals else None
     visible_ns = round_up(work.clock_ns() + visibility_ns, work.granularity_ns)
     fresh = advance(seal) if work.spool.has_seals else seal._replace(lease=visible_ns)
-    crc32 = held.seal.crc32 if held.seal else None
     if work.spool.has_seals and fresh != held.seal:
+        if work.spool.has_long_seals or fresh.is_long:
+            fresh = _note_first_receive(work, fresh)
         held.write_seal(fresh)
     try:
         is_ours = _stamp_and_move(work, place, held, visible_ns)
@@ -154,8 +166,8 @@ def _lease(
     return Received(
         place.queue,
         place.message_id,
-        length,
-        crc32,
+        seal.length,
+        sealed,
         content_type,
         fresh.lease,
         fresh.receive_count if work.spool.has_seals else None,
@@ -165,7 +177,15 @@ def _lease(
         held.fd if was_delayed or not is_small else -1,
         before,
         is_prolonged,
+        properties,
+        fresh.first_received_ns,
     )
+
+
+def _note_first_receive(work: Workspace, seal: Seal) -> Seal:
+    work.spool.use_long_seals()
+    is_first = seal.receive_count == 1 and not seal.first_received_ns
+    return seal._replace(first_received_ns=work.clock_ns()) if is_first else seal
 
 
 def _stamp_and_move(work: Workspace, place: Place, held: Held, visible_ns: int) -> bool:
@@ -190,16 +210,18 @@ def _set_aside(work: Workspace, folder: Folder, held: Held) -> None:
 
 
 def find_damaged(files: Files, received: Sequence[Received]) -> list[Received]:
-    """Those whose open body fails its seal. Reads all of each; blocking, for a worker."""
-    return [each for each in received if not is_whole(files, each)]
+    """Those whose open file fails its seal. Reads all of each, and the properties into those that
+    are whole; blocking, for a worker."""
+    return [each for each in received if not _is_whole(files, each)]
 
 
-def is_whole(files: Files, received: Received) -> bool:
-    """Whether the open body passes its seal. Reads all of it; blocking, for a worker."""
-    return received.crc32 is None or measure_twice(files, received.fd) == (
-        received.length,
-        received.crc32,
-    )
+def _is_whole(files: Files, received: Received) -> bool:
+    if received.sealed is None:
+        return True
+    properties = read_long(files, received.fd, received.sealed)
+    if properties is not None:
+        received.properties = properties
+    return properties is not None
 
 
 def set_aside_leased(work: Workspace, received: Received) -> None:

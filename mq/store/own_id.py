@@ -21,9 +21,8 @@ from mq.names import MessageId, QueueName, dead_letter_queue, file_name
 from mq.spool.finder import Finder
 from mq.spool.folders import Spool
 from mq.spool.libc import birth_ns
-from mq.spool.message import Held, Lost, fails_its_seal, seal_at
+from mq.spool.message import Held, Lost, Sum, fails_its_seal, seal_at
 from mq.spool.moves import FORMAT_FILE
-from mq.spool.seal import measure
 from mq.spool.sets import hold_set
 from mq.store.context import Workspace
 from mq.store.patience import with_own_id
@@ -44,7 +43,7 @@ def publish_own(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Pu
 
     On return it is as durable as any, also if another process published it. Waits
     OWN_ID_WAIT_SECONDS for whoever is just publishing that id. Raises IdTaken if the one that is
-    there has another body, and what `publish` raises.
+    there has another body or other properties, and what `publish` raises.
     """
     patience = with_own_id(draft.message_id)
     while (published := (yield from _publish(work, queue, draft))) is None:
@@ -99,7 +98,8 @@ def finder_for(work: Workspace, queue: QueueName) -> Finder:
 
 
 def open_twin(work: Workspace, finder: Finder, queue: QueueName, draft: Draft) -> int | Lost | None:
-    """Open the message of the draft's id that is there already, if its body is the same.
+    """Open the message of the draft's id that is there already, if body and properties are the
+    same.
 
     None if there is none; a damaged one in `new`, which nobody would be given, is set aside and
     counts for none. Lost.BUSY if its publisher is still at work. Raises IdTaken.
@@ -214,20 +214,20 @@ def _is_twin(spool: Spool, path: str, fd: int, draft: Draft) -> bool | Lost:
     folder, _, name = path.partition("/")
     if folder == Folder.NEW and not _is_left_over(spool, name, fd):
         return Lost.BUSY
-    with_seal = Held(spool.files, name, fd, os.fstat(fd))
-    if folder == Folder.NEW and fails_its_seal(with_seal, spool.files):
+    there = Held(spool.files, name, fd, os.fstat(fd))
+    if folder == Folder.NEW and fails_its_seal(there, spool.files):
         spool.move_aside(Folder.NEW, name, Folder.CORRUPT, name.rpartition("/")[2])
         return False
-    seal, length = with_seal.seal, with_seal.status.st_size
-    if seal is not None:
-        found = seal.length, seal.crc32
-    else:
-        found = measure(spool.files, fd) if length == draft.length else (length, 0)
-    if found == (draft.length, draft.crc32):
+    # What has no seal is read only if its length says that it may be the same.
+    is_read = there.seal is not None or there.length == draft.length
+    found, wanted = there.sum() if is_read else Sum(there.length, 0), draft.sum()
+    if found == wanted:
         return True
+    what = "other properties"
+    if found[:2] != wanted[:2]:
+        what = f"another body ({found.length} bytes, this one has {draft.length})"
     raise IdTaken(
-        f"message {draft.message_id} was published with another body ({found[0]} bytes, this one "
-        f"has {draft.length}); send this one under another id"
+        f"message {draft.message_id} was published with {what}; send this one under another id"
     )
 
 

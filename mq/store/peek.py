@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,11 +9,13 @@ from mq.commit.operation import InWorker, Operation
 from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.listing import place_of
 from mq.spool.message import Opened, look_at
-from mq.spool.seal import NO_LEASE, due_ns, measure, state_in
+from mq.spool.seal import NO_LEASE, due_ns, state_in
+from mq.spool.trailer import read_long, split
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, no_message
 from mq.store.indexing import MAX_LISTINGS, listing
@@ -27,14 +28,16 @@ _PLACES = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES, Folder.DELAY)
 class PeekedMessage:
     """A message as it lies there: its body in memory, or `fd`, open at it, for the caller to close.
 
-    `state` is ready, leased or delayed. Times in ns since 1970; `visible_ns` is None for a ready
-    one, `lease` without one, `receive_count` where there is no seal.
+    `state` is ready, leased or delayed; `file_length` is that of body and properties, in bytes.
+    Times in ns since 1970; `visible_ns` is None for a ready one, `lease` without one,
+    `receive_count` where there is no seal.
     """
 
     message_id: MessageId
     state: str
     length: int
     content_type: str | None
+    properties: Properties
     lease: int | None
     receive_count: int | None
     published_ns: int
@@ -42,6 +45,7 @@ class PeekedMessage:
     is_damaged: bool
     body: bytes | None
     fd: int = -1
+    file_length: int = 0
 
     def close(self, files: Files) -> None:
         if self.fd >= 0:
@@ -129,13 +133,13 @@ def peek_up_to(
     peeked: list[PeekedMessage] = []
     room = 0 if len(ids) == 1 else MAX_FETCH_BYTES if share is None else share.room_bytes()
     for message in peek_ready(spool, queue, ids):
-        room -= message.length
+        room -= message.file_length
         if peeked and room < 0:
             message.close(spool.files)
             break
         peeked.append(message)
     if share is not None:
-        share.hold_bodies(sum(each.length for each in peeked))
+        share.hold_bodies(sum(each.file_length for each in peeked))
     return peeked
 
 
@@ -168,21 +172,34 @@ def _peek(
 
 
 def _describe(files: Files, folder: Folder, message_id: MessageId, opened: Opened) -> PeekedMessage:
-    seal, length = opened.seal, opened.status.st_size
+    seal, size = opened.seal, opened.status.st_size
     has_lease = folder is Folder.DELAY if seal is None else seal.lease != NO_LEASE
     content_type = opened.content_type()
-    body = files.read(opened.fd, SMALL_BODY_BYTES) if length <= SMALL_BODY_BYTES else None
-    found = measure(files, opened.fd) if body is None else (len(body), zlib.crc32(body))
+    body, properties = _read(files, opened)
+    # Of a damaged file: as much as there is, and all of it where nothing should be behind it.
+    length = min(opened.length, size) if seal is not None and seal.trailer_length else size
     return PeekedMessage(
         message_id=message_id,
         state=state_in(folder, seal),
         length=length,
         content_type=content_type,
+        properties=properties or NO_PROPERTIES,
         lease=opened.lease if has_lease else None,
         receive_count=None if seal is None else seal.receive_count,
         published_ns=opened.published_ns(message_id),
         visible_ns=due_ns(opened.status, 0) if folder is Folder.DELAY else None,
-        is_damaged=not opened.matches(*found),
-        body=body,
+        is_damaged=properties is None,
+        body=None if body is None else body[:length],
         fd=opened.fd if body is None else -1,
+        file_length=size,
     )
+
+
+def _read(files: Files, opened: Opened) -> tuple[bytes | None, Properties | None]:
+    """All of a small file, None for a large one; and the properties, None if it fails its seal."""
+    seal = opened.seal
+    if opened.status.st_size > SMALL_BODY_BYTES:
+        return None, NO_PROPERTIES if seal is None else read_long(files, opened.fd, seal)
+    data = files.read(opened.fd, SMALL_BODY_BYTES)
+    content = split(seal, data)
+    return data, None if content is None else content.properties

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,7 +14,9 @@ from mq.commit.operation import Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, Position, QueueName, file_name, queue_path
+from mq.spool.message import Sum
 from mq.spool.seal import NO_LEASE, Seal, round_up, seal_new
+from mq.spool.trailer import NO_TRAILER
 from mq.store.context import Workspace, no_queue
 from mq.store.indexing import find_space
 from mq.store.rules import delay_ns
@@ -28,7 +31,8 @@ class Draft:
     changes it; a frozen one takes three times as long to make.
 
     `message_id` is the producer's own id, None for a new one; `delay_ns` is how long the message
-    is hidden from its publication on, None if the queue says.
+    is hidden from its publication on, None if the queue says. `trailer` are its properties, as
+    `mq.spool.trailer.pack_trailer` makes them; in `fd` they are behind the body already.
     """
 
     length: int
@@ -38,6 +42,18 @@ class Draft:
     fd: int = -1
     message_id: MessageId | None = None
     delay_ns: int | None = None
+    trailer: bytes = NO_TRAILER
+
+    def sum(self) -> Sum:
+        return Sum(self.length, self.crc32, *self._sum_of_trailer())
+
+    def seal(self, published_ns: int) -> Seal:
+        """That of the message in the moment of its publication."""
+        behind = self._sum_of_trailer()
+        return Seal(self.length, self.crc32, published_ns, 0, NO_LEASE, *behind)
+
+    def _sum_of_trailer(self) -> tuple[int, int]:
+        return (len(self.trailer), zlib.crc32(self.trailer)) if self.trailer else (0, 0)
 
 
 class Published(NamedTuple):
@@ -55,19 +71,21 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
 
     On return it survives a power cut. A crash before the link leaves nothing; after it, a whole
     file in `new` that a sweep delivers, or one that fails its seal. A failed sync takes the name
-    back. Raises QueueNotFound, StoreUnavailable.
+    back. Raises QueueNotFound, StoreUnavailable, PropertiesUnsupported.
     """
     work.hold_queue(queue)
-    work.require_room(draft.length if draft.body is not None else 0)
+    work.require_room(draft.length + len(draft.trailer) if draft.body is not None else 0)
     if not work.has_space(queue):
         yield from find_space(work, queue)
+    if draft.trailer:
+        work.spool.use_long_seals()
     files, new = work.files, work.spool.fd(Folder.NEW)
     fd = files.open_unnamed(new, work.spool.file_mode) if draft.body is not None else draft.fd
     is_late = False
     work.undelivered[queue] += 1
     try:
         if draft.body is not None:
-            files.write(fd, draft.body)
+            files.write(fd, draft.body + draft.trailer)
         message_id, published_ns = work.ids.next_position(draft.message_id)
         visible_ns = seal(work, queue, fd, draft, published_ns)
         if not work.spool.has_seals:
@@ -112,7 +130,7 @@ def seal(work: Workspace, queue: QueueName, fd: int, draft: Draft, published_ns:
     """Write what a file must say before it has a name; returns when a delayed one is due."""
     attributes, visible_ns = None, None
     if work.spool.has_seals:
-        attributes = Seal(draft.length, draft.crc32, published_ns, 0, NO_LEASE)
+        attributes = draft.seal(published_ns)
     hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
     if hidden_ns:
         visible_ns = round_up(work.clock_ns() + hidden_ns, work.granularity_ns)

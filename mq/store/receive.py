@@ -172,11 +172,11 @@ def _take_some(
             if message_id is None:
                 break
             if taken and room is None:
-                room = _room_bytes(ask) - taken[0].length
+                room = _room_bytes(ask) - taken[0].file_length
             outcome = _take(work, queue, message_id, hidden_ns, room)
             if isinstance(outcome, Received):
                 taken.append(outcome)
-                room = None if room is None else room - outcome.length
+                room = None if room is None else room - outcome.file_length
                 continue
             if outcome is Lost.GONE:
                 # Somebody else takes messages too, and what more they took waits to be read.
@@ -192,7 +192,7 @@ def _take_some(
         log.error("fetch ended early", queue=queue, error=str(error))
     finally:
         if ask.share is not None:
-            ask.share.hold_bodies(sum(each.length for each in taken))
+            ask.share.hold_bodies(sum(each.file_length for each in taken))
         # They are still there, for all that the index can know.
         for message_id in passed:
             work.ready.restore(queue, message_id)

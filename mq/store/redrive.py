@@ -10,8 +10,10 @@ from mq.config import MAX_FETCH_MESSAGES
 from mq.errors import IdTaken, LeaseMismatch, MessageNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path, redriven_id
+from mq.properties import NO_PROPERTIES
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
 from mq.spool.seal import NO_LEASE
+from mq.spool.trailer import pack_trailer, read_properties
 from mq.store.context import Workspace
 from mq.store.indexing import load_index
 from mq.store.own_id import finder_for, lock_ids, open_twin
@@ -116,7 +118,8 @@ def _rename(work: Workspace, queue: QueueName, message_id: MessageId, held: Held
     before, moved = held.seal, False
     try:
         if before is not None:
-            held.write_seal(before._replace(receive_count=0, lease=NO_LEASE))
+            fresh = before._replace(receive_count=0, lease=NO_LEASE, first_received_ns=0)
+            held.write_seal(fresh)
         target = queue_path(queue, message_id)
         moved = work.spool.move(Folder.QUEUES, held.name, Folder.QUEUES, target)
     finally:
@@ -127,9 +130,11 @@ def _rename(work: Workspace, queue: QueueName, message_id: MessageId, held: Held
 
 def _draft_over_http(work: Workspace, dead: QueueName, message_id: MessageId, held: Held) -> Draft:
     """What `mqctl redrive` over HTTP publishes of a dead letter."""
-    length, crc32 = held.sum()
+    found = held.sum()
+    properties = read_properties(work.files, held.fd, held.seal) or NO_PROPERTIES
     own_id = redriven_id(dead, message_id, rfc3339(held.published_ns(message_id)))
-    return Draft(length, crc32, message_id=own_id)
+    trailer = pack_trailer(properties)
+    return Draft(found.length, found.crc32, message_id=own_id, trailer=trailer)
 
 
 def _find_twin(work: Workspace, queue: QueueName, draft: Draft) -> int | Lost | None:

@@ -53,7 +53,10 @@ def put_back(work: Workspace, received: Received) -> bool:
         current = held.seal
         if current is not None:
             count = max(current.receive_count - 1, 0)
-            held.write_seal(current._replace(receive_count=count, lease=lease))
+            first_ns = current.first_received_ns if count else 0
+            held.write_seal(
+                current._replace(receive_count=count, lease=lease, first_received_ns=first_ns)
+            )
         if before is not None and is_still_due:
             work.files.stamp(held.fd, before.due_ns)
             return True

@@ -6,8 +6,10 @@ import zlib
 from collections.abc import Iterator
 
 from mq.config import MAX_BATCH_LINES, SECOND_NS
-from mq.errors import BodyTooLarge, InvalidBatch, InvalidRequest
+from mq.errors import BodyTooLarge, InvalidBatch, InvalidRequest, PropertiesTooLarge
 from mq.lines.ndjson import Line, parse_line
+from mq.properties import require_http_size
+from mq.spool.trailer import pack_trailer
 from mq.store.batch import Entry
 from mq.store.publish import Draft
 
@@ -15,8 +17,8 @@ from mq.store.publish import Draft
 def parse_batch(text: bytes, max_body_bytes: int) -> list[Entry]:
     """The messages of a batch. Lines of white space alone are passed over.
 
-    Blocking, about 10 ms for each MiB. Raises InvalidBatch, BodyTooLarge; both name the line,
-    counted from 1.
+    Blocking, about 10 ms for each MiB. Raises InvalidBatch, BodyTooLarge, PropertiesTooLarge;
+    each names the line, counted from 1.
     """
     entries: list[Entry] = []
     for number, text_line in _lines(text):
@@ -26,8 +28,11 @@ def parse_batch(text: bytes, max_body_bytes: int) -> list[Entry]:
             )
         try:
             line = parse_line(text_line)
+            require_http_size(line.properties)
         except InvalidRequest as error:
             raise InvalidBatch(f"line {number}: {error}") from None
+        except PropertiesTooLarge as error:
+            raise PropertiesTooLarge(f"line {number}: {error}") from None
         if len(line.body) > max_body_bytes:
             raise BodyTooLarge(
                 f"line {number}: the body has more than {max_body_bytes} bytes (--max-body)"
@@ -51,6 +56,7 @@ def _lines(text: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def draft_of(line: Line) -> Draft:
+    """Raises PropertiesTooLarge."""
     return Draft(
         len(line.body),
         zlib.crc32(line.body),
@@ -58,4 +64,5 @@ def draft_of(line: Line) -> Draft:
         line.body,
         message_id=line.message_id,
         delay_ns=None if line.delay_seconds is None else int(line.delay_seconds * SECOND_NS),
+        trailer=pack_trailer(line.properties),
     )

@@ -22,6 +22,7 @@ from mq.web.answers import Answer
 from mq.web.batch_lines import parse_batch
 from mq.web.bodies import Limit, read_large_body, read_small_body
 from mq.web.parameters import Target, read_content_type, refuse_together
+from mq.web.properties import refuse_properties_of_batch
 
 _LIMIT = Limit(MAX_BATCH_BYTES, "of a batch")
 
@@ -46,6 +47,7 @@ def _check_headers(request: web.BaseRequest) -> None:
         )
     if "X-Message-Id" in request.headers:
         raise InvalidRequest("header X-Message-Id: in a batch each line has its own 'id'")
+    refuse_properties_of_batch(request)
 
 
 def _answer(published: list[Published]) -> Answer:

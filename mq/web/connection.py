@@ -15,12 +15,13 @@ from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import _ErrInfo
 
-from mq.config import MAX_HEAD_BYTES
+from mq.config import MAX_HEADER_BYTES
 from mq.web.answers import OUR_HEADERS
-from mq.web.framing import Framing
+from mq.web.framing import Framing, blame
 from mq.web.problems import (
     BAD_HTTP,
     DEFECT,
+    PROBLEMS,
     REQUEST_TIMEOUT,
     ProblemType,
     problem_document,
@@ -138,15 +139,16 @@ class Connection(web.RequestHandler):
         self._waiter = waiter
         messages = self._messages
         number = min(self._request_count - number, len(messages))
-        if number and isinstance(messages[-1][0], _ErrInfo):
-            self._break(messages[-1][0].message)
+        if number and isinstance((broken := messages[-1][0]), _ErrInfo):
+            messages.pop()
+            self._refuse(broken.exc, data)
         elif self._was_upgraded or self._upgraded:
             # What follows is parsed elsewhere; the limits of single lines hold there too.
             self._was_upgraded = True
         elif number != 1 or not (
-            was_plain and len(data) <= MAX_HEAD_BYTES and messages[-1][1].is_eof()
+            was_plain and len(data) <= MAX_HEADER_BYTES and messages[-1][1].is_eof()
         ):
-            self._count_framing(len(data), position, number)
+            self._count_framing(data, position, number)
         self._deliver(number)
         if self._messages or self._is_answering:
             if self._head_timer is not None:
@@ -178,18 +180,23 @@ class Connection(web.RequestHandler):
         if self._messages and waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    def _count_framing(self, length: int, position: int, number: int) -> None:
+    def _count_framing(self, data: bytes, position: int, number: int) -> None:
         came = [self._messages[-place] for place in range(number, 0, -1)]
-        wrong = self._framing.count(length, position, cast(Any, came), self._is_held_back)
+        wrong = self._framing.count(len(data), position, cast(Any, came), self._is_held_back)
         if wrong is None:
             return
         for _ in came:
             self._messages.pop()
         # Even if it is whole by now: its handler cannot have come to its end.
-        self._framing.break_body(web.RequestPayloadError(wrong))
-        self._break(wrong)
-        error = _ErrInfo(HTTPStatus.BAD_REQUEST, BadHttpMessage(wrong), wrong)
-        self._messages.append((error, EMPTY_PAYLOAD))
+        self._framing.break_body(web.RequestPayloadError(wrong.message))
+        self._refuse(wrong, data)
+
+    def _refuse(self, error: BaseException, data: bytes) -> None:
+        """Answer with that, after what came before it."""
+        error = blame(error, data)
+        text = error.message if isinstance(error, BadHttpMessage) else str(error)
+        self._break(text)
+        self._messages.append((_ErrInfo(HTTPStatus.BAD_REQUEST, error, text), EMPTY_PAYLOAD))
 
     def _break(self, reason: str) -> None:
         """What came is not HTTP. Nothing after it is looked at, and the body under way ends:
@@ -280,7 +287,7 @@ class Connection(web.RequestHandler):
         """Answer a request that could not be read, or whose handler failed, and close."""
         if status < 500:
             text = " ".join((message or "it cannot be read").split())
-            response = problem_response(BAD_HTTP, text)
+            response = problem_response(PROBLEMS.get(cast(Any, type(exc)), BAD_HTTP), text)
         else:
             if isinstance(exc, ConnectionError):
                 raise exc  # the client went away in the middle of its answer: no defect

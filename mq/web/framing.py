@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from aiohttp import StreamReader, web
 from aiohttp.http import HttpVersion11, RawRequestMessage
+from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
 
-from mq.config import MAX_HEAD_BYTES
-from mq.errors import InvalidRequest
+from mq.config import MAX_HEAD_BYTES, MAX_HEADER_BYTES, MAX_HEADERS
+from mq.errors import InvalidRequest, PropertiesTooLarge
+from mq.properties import MAX_PROPERTIES_BYTES, is_property
 
 _CHUNK_BYTES = 16
 """What a chunk needs beside its data, and a few zeros before its size."""
 
 _OTHER_HEAD_BYTES = 4
 """`: ` and the end of the line of each header."""
+
+
+_PROPERTY = re.compile(
+    rb"\n(?:traceparent|tracestate|baggage|content-encoding|content-language|ce-|x-meta-)", re.I
+)
+
+
+class HeadTooLong(BadHttpMessage):
+    """A request whose head is over a limit."""
+
+
+def blame(error: BaseException, data: bytes) -> BaseException:
+    """What is to be said of a request that could not be read, in the bytes that came last: if its
+    head is over a limit, its properties are, where it has some."""
+    is_too_long = (
+        isinstance(error, HeadTooLong)
+        or (isinstance(error, LineTooLong) and error.args[1] == MAX_HEAD_BYTES)
+        or str(error.args[0] if error.args else "").startswith("Too many headers")
+    )
+    if not is_too_long or not _PROPERTY.search(data):
+        return error
+    return PropertiesTooLarge(
+        f"the properties have more than {MAX_PROPERTIES_BYTES} bytes, or they are too many: the "
+        f"head of a request has at most {MAX_HEAD_BYTES} bytes and {MAX_HEADERS} headers"
+    )
 
 
 class Framing:
@@ -43,7 +71,7 @@ class Framing:
         position: int,
         came: Iterable[tuple[RawRequestMessage, StreamReader]],
         is_held_back: bool,
-    ) -> str | None:
+    ) -> BadHttpMessage | None:
         """A piece of `length` bytes was parsed, and these requests came with it; what is wrong, or
         None. `is_held_back` says that the parser has not seen all of it yet."""
         body = self._body
@@ -51,12 +79,18 @@ class Framing:
         for message, payload in came:
             head = _head_length(message)
             if head > MAX_HEAD_BYTES:
-                return f"the head has more than {MAX_HEAD_BYTES} bytes"
+                return HeadTooLong(f"the head has more than {MAX_HEAD_BYTES} bytes")
+            name = _find_long_header(message)
+            if name is not None:
+                return HeadTooLong(f"header {name} has more than {MAX_HEADER_BYTES} bytes")
             extra -= head + _accounted(payload)
             body = payload
         if extra > MAX_HEAD_BYTES and not is_held_back:
-            what = "the head has" if body is None else "chunk extensions and trailers have"
-            return f"{what} more than {MAX_HEAD_BYTES} bytes"
+            if body is None:
+                return HeadTooLong(f"the head has more than {MAX_HEAD_BYTES} bytes")
+            return BadHttpMessage(
+                f"chunk extensions and trailers have more than {MAX_HEAD_BYTES} bytes"
+            )
         if body is not None and body.is_eof():
             body, extra = None, 0
         self._body, self._extra_bytes = body, max(extra, 0)
@@ -79,6 +113,16 @@ def _accounted(body: StreamReader) -> int:
 def _head_length(message: RawRequestMessage) -> int:
     headers = sum(len(name) + len(value) + _OTHER_HEAD_BYTES for name, value in message.raw_headers)
     return len(message.method) + len(message.path) + len(" HTTP/1.1\r\n\r\n ") + headers
+
+
+def _find_long_header(message: RawRequestMessage) -> str | None:
+    """One that is over its limit; properties have another."""
+    for raw_name, value in message.raw_headers:
+        if len(raw_name) + len(value) > MAX_HEADER_BYTES:
+            name = raw_name.decode("latin-1")
+            if not is_property(name.lower()):
+                return name
+    return None
 
 
 def refuse_coding(request: web.BaseRequest) -> None:

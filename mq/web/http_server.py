@@ -12,7 +12,7 @@ from aiohttp import web
 from mq.config import (
     FIRST_REQUEST_SECONDS,
     KEEPALIVE_SECONDS,
-    MAX_HEADER_BYTES,
+    MAX_HEAD_BYTES,
     MAX_HEADERS,
     MAX_REQUEST_LINE_BYTES,
     UNREAD_LOOK_SECONDS,
@@ -92,7 +92,7 @@ class HttpServer(web.Server):
             keepalive_timeout=KEEPALIVE_SECONDS,
             max_line_size=MAX_REQUEST_LINE_BYTES,
             max_headers=MAX_HEADERS,
-            max_field_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEAD_BYTES,
         )
 
     def admitted(self) -> web.RequestHandler:

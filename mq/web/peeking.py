@@ -13,6 +13,7 @@ from mq.times import rfc3339
 from mq.web.answers import Answer, Response
 from mq.web.downloads import answer_body, answer_lines
 from mq.web.parameters import Target, read_count, refuse_together
+from mq.web.properties import property_headers
 
 
 async def peek(store: Store, request: web.BaseRequest, target: Target) -> Response:
@@ -52,6 +53,7 @@ def _headers(peeked: PeekedMessage) -> dict[str, str]:
         headers["X-Receive-Count"] = str(peeked.receive_count)
     if peeked.is_damaged:
         headers["X-Damaged"] = "yes"
+    headers.update(property_headers(peeked.properties))
     return headers
 
 
@@ -59,6 +61,7 @@ def _fields(peeked: PeekedMessage) -> dict[str, object]:
     return {
         "id": peeked.message_id,
         "content_type": peeked.content_type,
+        "properties": dict(peeked.properties) or None,
         "state": peeked.state,
         "receive_count": peeked.receive_count,
         "published_at": rfc3339(peeked.published_ns),

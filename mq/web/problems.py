@@ -40,7 +40,7 @@ PROBLEMS: Mapping[type[errors.MQError], ProblemType] = {
     errors.ForeignPage: ProblemType(403, "foreign-page", "A web page of another site sent this"),
     errors.QueueNotFound: ProblemType(404, "queue-not-found", "There is no such queue"),
     errors.MessageNotFound: ProblemType(404, "message-not-found", "There is no such message"),
-    errors.IdTaken: ProblemType(409, "id-taken", "That id was used for another body"),
+    errors.IdTaken: ProblemType(409, "id-taken", "That id was used for another message"),
     errors.LeaseMismatch: ProblemType(412, "lease-mismatch", "That lease is not the current one"),
     errors.BodyTooLarge: ProblemType(413, "body-too-large", "The body is over the limit"),
     errors.UnsupportedMediaType: ProblemType(
@@ -50,6 +50,12 @@ PROBLEMS: Mapping[type[errors.MQError], ProblemType] = {
         417, "expectation-failed", "Expect can only be 100-continue"
     ),
     errors.UnknownHost: ProblemType(421, "unknown-host", "This server does not have that name"),
+    errors.PropertiesTooLarge: ProblemType(
+        431, "properties-too-large", "The properties are over the limit"
+    ),
+    errors.PropertiesUnsupported: ProblemType(
+        501, "properties-unsupported", "The server's file system keeps no properties"
+    ),
     errors.StoreUnavailable: ProblemType(503, "unavailable", "The store cannot do this now"),
 }
 

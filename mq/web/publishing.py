@@ -9,6 +9,7 @@ from aiohttp import web
 
 from mq.config import MAX_DELAY_SECONDS, SECOND_NS, SMALL_BODY_BYTES
 from mq.names import QueueName
+from mq.spool.trailer import pack_trailer
 from mq.store.publish import Draft, Published
 from mq.store.store import Store
 from mq.times import rfc3339
@@ -16,6 +17,7 @@ from mq.web.answers import Answer
 from mq.web.batches import publish_batch
 from mq.web.bodies import Limit, read_large_body, read_small_body
 from mq.web.parameters import Target, read_content_type, read_flag, read_own_id, read_seconds
+from mq.web.properties import read_properties
 
 PARAMETERS = frozenset({"batch", "delay"})
 
@@ -25,18 +27,20 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
         return await publish_batch(store, request, target)
     content_type = read_content_type(request)
     message_id = read_own_id(request)
+    properties = read_properties(request)
     delay = read_seconds(target.parameters, "delay", MAX_DELAY_SECONDS)
     delay_ns = None if delay is None else int(delay * SECOND_NS)
     limit = Limit(store.max_body_bytes, "--max-body")
     body = await read_small_body(store, request, target.queue, limit)
     if len(body) <= SMALL_BODY_BYTES:
+        crc32, trailer = zlib.crc32(body), pack_trailer(properties)
         draft = Draft(
-            len(body), zlib.crc32(body), content_type, bytes(body), -1, message_id, delay_ns
+            len(body), crc32, content_type, bytes(body), -1, message_id, delay_ns, trailer
         )
         published = await store.publish(target.queue, draft)
     else:
         async with read_large_body(store, request, body, limit) as upload:
-            whole = await upload.finish(content_type)
+            whole = await upload.finish(content_type, properties)
             draft = replace(whole, message_id=message_id, delay_ns=delay_ns)
             published = await store.publish(target.queue, draft)
     return answer_published(target.queue, published)

@@ -23,6 +23,7 @@ from multidict import CIMultiDictProxy, istr
 from mq.config import DEFAULT_ALLOWED_HOSTS, SMALL_BODY_BYTES
 from mq.errors import MQError
 from mq.names import QueueName, parse_message_id, parse_queue_name
+from mq.spool.trailer import pack_trailer
 from mq.store.lease import Received
 from mq.store.publish import Draft, Published
 from mq.store.store import Store
@@ -34,6 +35,7 @@ from mq.web.downloads import answer_small_body
 from mq.web.durations import Durations
 from mq.web.http_server import HttpServer
 from mq.web.parameters import read_content_type, read_leases
+from mq.web.properties import read_properties
 from mq.web.publishing import answer_published
 from mq.web.receiving import headers_of
 from mq.web.routes import Found
@@ -121,9 +123,11 @@ class QuickWay:
             longest = min(SMALL_BODY_BYTES, store.max_body_bytes)
             if _OWN_ID in head.headers or body.total_bytes > longest:
                 return None
-            content_type = read_content_type(head)
+            content_type, properties = read_content_type(head), read_properties(head)
             whole = _peek(body)
             draft = Draft(len(whole), zlib.crc32(whole), content_type, whole)
+            if properties:
+                draft.trailer = pack_trailer(properties)
             return lambda request: store.submit_publish(queue, draft, request.published)
         if body is not EMPTY_PAYLOAD:
             return None

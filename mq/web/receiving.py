@@ -31,6 +31,7 @@ from mq.web.parameters import (
 )
 from mq.web.peeking import peek
 from mq.web.presence import has_client_closed, takes_answer, unless_client_leaves
+from mq.web.properties import property_headers
 from mq.web.shortcut import ShortConnection
 
 PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek", "after"})
@@ -122,6 +123,8 @@ def headers_of(received: Received) -> dict[str, str]:
     }
     if received.receive_count is not None:
         headers["X-Receive-Count"] = str(received.receive_count)
+    if received.properties:
+        headers.update(property_headers(received.properties))
     return headers
 
 
@@ -129,6 +132,7 @@ def _fields(received: Received) -> dict[str, object]:
     return {
         "id": received.message_id,
         "content_type": received.content_type,
+        "properties": dict(received.properties) or None,
         "lease": f"{received.lease:016x}",
         "receive_count": received.receive_count,
         "published_at": rfc3339(received.published_ns),

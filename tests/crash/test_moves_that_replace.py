@@ -38,7 +38,7 @@ NOT_RUN_HERE = {
     "mq.spool.spark.settle.": "Spark's sink and claims: tests/spark",
     "mq.spool.spark.claim": "Spark's claims: tests/spark",
     "mq.spool.spark.marker_files": "Spark's queries: tests/spark",
-    "mq.spool.root.write_format": "what another server wrote meanwhile is the same",
+    "mq.spool.root_format.write_format": "what another server wrote meanwhile is the same",
     "mq.spool.sweep.Sweeper._set_aside_if_damaged": "tests/spool/test_sets.py",
     "mq.spool.sweep.Sweeper.finish_batch": A_FOLDER,
     "mq.store.batch.": A_FOLDER,

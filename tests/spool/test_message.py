@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from mq.spool.message import Held, Lost, fails_its_seal, hold, read_body, set_aside
+from mq.spool.message import Held, Lost, fails_its_seal, hold, read_content, set_aside
 from mq.spool.seal import Seal, due_ns, is_due, new_lease, round_up
 from tests.support.faults import WatchedFiles
 from tests.support.messages import DAY_NS, SECOND_NS, names_in, seal_of, stamp, write_message
 
 unsigned_32, unsigned_64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
-seals = st.builds(Seal, unsigned_64, unsigned_32, unsigned_64, unsigned_32, unsigned_64)
+seals = st.builds(
+    Seal, *[unsigned_64, unsigned_32] * 2, unsigned_64, unsigned_32, unsigned_32, unsigned_64
+)
 
 
 @pytest.fixture
@@ -46,19 +48,20 @@ def _held(spool: Spool, name: str = "orders/1") -> Held:
 
 def test_seal_has_the_layout_of_the_design_byte_for_byte() -> None:
     seal = Seal(0x0102030405060708, 0x11121314, 0x2122232425262728, 0x31323334, 0x4142434445464748)
+    long = Seal(*seal[:5], 0x51525354, 0x61626364, 0x7172737475767778)
 
-    assert seal.pack().hex(" ", 4) == (
-        "01020304 05060708 11121314 21222324 25262728 31323334 41424344 45464748"
-    )
+    packed = "01020304 05060708 11121314 21222324 25262728 31323334 41424344 45464748"
+    assert seal.pack().hex(" ", 4) == packed
+    assert long.pack().hex(" ", 4) == f"{packed} 51525354 61626364 71727374 75767778"
 
 
 @given(seals)
 def test_seal_is_read_as_it_was_written(seal: Seal) -> None:
-    assert len(seal.pack()) == 32
+    assert len(seal.pack()) == (48 if any(seal[5:]) else 32)
     assert Seal.unpack(seal.pack()) == seal
 
 
-@pytest.mark.parametrize("data", [None, b"", bytes(31), bytes(33)])
+@pytest.mark.parametrize("data", [None, b"", bytes(31), bytes(33), bytes(47), bytes(49)])
 def test_what_is_no_seal_counts_as_none(data: bytes | None) -> None:
     assert Seal.unpack(data) is None
 
@@ -191,7 +194,7 @@ def test_stamp_is_rounded_up_to_what_the_file_system_keeps(time_ns: int, step_ns
 
 def test_whole_body_passes_its_seal(spool: Spool, message: Path) -> None:
     with _held(spool) as held:
-        assert read_body(held, spool.files) == b"body"
+        assert read_content(held, spool.files) == (b"body", {})
         assert not fails_its_seal(held, spool.files)
 
 
@@ -200,7 +203,7 @@ def test_torn_or_changed_body_fails_its_seal(spool: Spool, message: Path, damage
     message.write_bytes(damaged)
 
     with _held(spool) as held:
-        assert read_body(held, spool.files) is None
+        assert read_content(held, spool.files) is None
         assert fails_its_seal(held, spool.files)
 
 
@@ -209,7 +212,7 @@ def test_file_without_a_seal_is_taken_as_whole(spool: Spool) -> None:
 
     with _held(spool) as held:
         assert held.seal is None
-        assert read_body(held, spool.files) == b"by hand"
+        assert read_content(held, spool.files) == (b"by hand", {})
         assert not fails_its_seal(held, spool.files)
 
 
@@ -231,10 +234,10 @@ def test_one_failed_read_is_forgiven_and_two_are_damage(
 ) -> None:
     with _held(spool) as held:
         files.fail("read", code=errno.EIO, times=1)
-        assert read_body(held, files) == b"body"
+        assert read_content(held, files) == (b"body", {})
 
         files.fail("read", code=errno.EIO, times=2)
-        assert read_body(held, files) is None
+        assert read_content(held, files) is None
 
         files.fail("read", code=errno.EIO, times=2)
         assert fails_its_seal(held, files)
@@ -245,7 +248,7 @@ def test_errors_that_say_nothing_about_the_file_are_raised(
     spool: Spool, files: WatchedFiles, message: Path, code: int
 ) -> None:
     with _held(spool) as held:
-        for read in (read_body, fails_its_seal):
+        for read in (read_content, fails_its_seal):
             files.fail("read", code=code)
             with pytest.raises(OSError, match=os.strerror(code)):
                 read(held, files)

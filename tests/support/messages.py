@@ -9,7 +9,9 @@ import zlib
 from pathlib import Path
 
 from mq.names import MessageId, ServerIds
+from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.seal import SEAL_ATTRIBUTE, Seal
+from mq.spool.trailer import pack_trailer
 
 SECOND_NS = 1_000_000_000
 DAY_NS = 86_400 * SECOND_NS
@@ -17,6 +19,15 @@ DAY_NS = 86_400 * SECOND_NS
 
 def seal_of(body: bytes, *, count: int = 0, lease: int = 0, published_ns: int = 0) -> Seal:
     return Seal(len(body), zlib.crc32(body), published_ns, count, lease)
+
+
+def sealed_with(
+    body: bytes, properties: Properties = NO_PROPERTIES, *, trailer: bytes | None = None
+) -> tuple[Seal, bytes]:
+    """The seal and all the bytes of a file with that body and those properties."""
+    behind = pack_trailer(properties) if trailer is None else trailer
+    seal = seal_of(body)._replace(trailer_length=len(behind), trailer_crc32=zlib.crc32(behind))
+    return seal, body + behind
 
 
 def write_message(

@@ -25,6 +25,7 @@ LEVELS = {
     "mq.lifecycle": 0,
     "mq.metrics.*": 0,
     "mq.names": 0,
+    "mq.properties": 0,
     "mq.times": 0,
     "mq.spool.*": 1,
     "mq.lines.*": 1,

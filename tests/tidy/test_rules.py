@@ -55,7 +55,7 @@ PAST_THE_TABLE = {
     "mq/spool/files.py": "the door itself",
     "mq/spool/folders.py": "asks the table in the line above",
     "mq/spool/moves.py": "asks the table in the line above",
-    "mq/spool/root.py": "links the file `format`, which is no message",
+    "mq/spool/root_format.py": "links the file `format`, which is no message",
     "pyspark_mq/by_url/staging.py": "links the file `servers`, which is no message",
     "pyspark_mq/pipeline/lake_folder.py": "renames files of a lake, which is no root",
     "mq/daemon/sockets.py": "unlinks a unix socket",

@@ -43,11 +43,10 @@ class Claim:
         if isinstance(held, Lost):
             return Taken.LOST
         with held:
-            length = held.status.st_size
-            if held.seal is not None and held.seal.length != length:
+            if not held.is_as_long_as_sealed():
                 set_aside(self._spool, Folder.QUEUES, held)
                 return Taken.LOST
-            part = part_for(length)
+            part = part_for(held.status.st_size)
             if part is None:
                 return Taken.DECLINED
             member = f"{self._path}/{part}/{file_name(queue, message_id)}"

@@ -20,7 +20,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
 from mq.spool.folders import Spool
 from mq.spool.libc import birth_ns
-from mq.spool.message import Lost, look_at
+from mq.spool.message import Lost, Sum, look_at
 from mq.spool.sets import Place, members, remove_empty_set, roll_forward
 
 _LOOKS = 3
@@ -119,7 +119,7 @@ def _settle(spool: Spool, source: str) -> _Settled:
         set_aside(spool, source, Lost.FOREIGN.value)
         return _Settled.GONE
     if spool.exists(Folder.QUEUES, parsed[0]):
-        is_same = _has_its_body(spool, source, *parsed)
+        is_same = _is_the_same(spool, source, *parsed)
         if not is_same:
             return _Settled.PLACE_IS_FREE if is_same is None else _Settled.KEPT_OUT
     spool.move_aside(Folder.SPARK, source, Folder.REMOVE, name)
@@ -134,27 +134,24 @@ def set_aside(spool: Spool, source: str, why: str) -> None:
         spool.report_left(f"{Folder.CORRUPT}/{kept}", why)
 
 
-def _has_its_body(
-    spool: Spool, source: str, queue: QueueName, message_id: MessageId
-) -> bool | None:
-    """Whether the queue's message of that id has the same body; None if there is none any more.
-    Raises OSError if that cannot be read: then nobody knows."""
-    ours = _body_of(spool, Folder.SPARK, source)
+def _is_the_same(spool: Spool, source: str, queue: QueueName, message_id: MessageId) -> bool | None:
+    """Whether the queue's message of that id has the same body and properties; None if there is
+    none any more. Raises OSError if that cannot be read: then nobody knows."""
+    ours = _sum_of(spool, Folder.SPARK, source)
     for folder, name in (
         (Folder.QUEUES, queue_path(queue, message_id)),
         (Folder.DELAY, file_name(queue, message_id)),
     ):
-        theirs = _body_of(spool, folder, name)
+        theirs = _sum_of(spool, folder, name)
         if theirs is not None:
             return theirs == ours
     return None
 
 
-def _body_of(spool: Spool, folder: Folder, name: str) -> tuple[int, int] | None:
-    """Length and CRC of a message's body, by its seal, or by the body if it has none; None if it is
-    not there. What is not a message has a body that is like no other."""
+def _sum_of(spool: Spool, folder: Folder, name: str) -> Sum | None:
+    """None if it is not there. What is not a message is like no other."""
     opened = look_at(spool, folder, name)
     if opened is None:
-        return (-1, 0) if spool.exists(folder, name) else None
+        return Sum(-1, 0) if spool.exists(folder, name) else None
     with opened:
         return opened.sum()

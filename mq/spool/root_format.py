@@ -1,0 +1,88 @@
+"""The file `format` of a root: who may work on it.
+
+`mq 1` is what every version reads. `mq 2` also has messages with long seals: with properties, or
+with the time of their first receive. A version that does not know these would take them for
+messages without a seal, so before the first one is written the root becomes `mq 2`, which that
+version refuses to open.
+
+The file is never replaced, because its bytes are locks (`mq.store.own_id`): one byte of it changes,
+in its place.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mq.errors import ExitCode, StartRefused
+from mq.spool.files import Files
+from mq.spool.moves import FORMAT_FILE
+
+FORMAT = "mq 1"
+"""What a new root says."""
+
+LONG_SEALS = "mq 2"
+"""What a root says that may have long seals."""
+
+_KNOWN = (FORMAT, LONG_SEALS)
+
+
+def read_format(root: Path) -> str | None:
+    """What the file says; None if there is none. Raises OSError."""
+    try:
+        with open(os.open(root / FORMAT_FILE, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as f:
+            return f.read(80).strip()
+    except FileNotFoundError:
+        return None
+
+
+def find_unknown_format(root: Path) -> str | None:
+    """Why this version cannot work on the root, in words. Raises OSError."""
+    found = read_format(root)
+    if found is None or found in _KNOWN:
+        return None
+    return (
+        f"{root / FORMAT_FILE} says {found!r}, this server knows {FORMAT!r} and {LONG_SEALS!r}; "
+        "use the version of MQ that wrote it"
+    )
+
+
+def refuse_unknown_format(root: Path) -> None:
+    """Raises StartRefused."""
+    why = find_unknown_format(root)
+    if why is not None:
+        raise StartRefused(ExitCode.FORMAT, f"root {root}: {why}")
+
+
+def write_format(root: Path, files: Files) -> None:
+    """Write the format file whole or not at all if there is none; two servers may both try."""
+    root_fd = files.open_folder(None, str(root))
+    try:
+        fd = files.open_unnamed(root_fd, 0o644)
+        try:
+            files.write(fd, f"{FORMAT}\n".encode())
+            files.sync(fd)
+            files.link(fd, root_fd, FORMAT_FILE)
+        except FileExistsError:
+            pass
+        finally:
+            files.close(fd)
+        files.sync(root_fd)
+    finally:
+        files.close(root_fd)
+
+
+def raise_format(root: Path, files: Files) -> None:
+    """Make it `mq 2`, durably; only the digit changes. It is written also if it says so already: a
+    process that was killed may have written it and not synced it. Raises OSError."""
+    path = str(root / FORMAT_FILE)
+    try:
+        fd = files.open_to_lock(path)
+    except FileNotFoundError:
+        write_format(root, files)
+        fd = files.open_to_lock(path)
+    try:
+        files.write(fd, f"{LONG_SEALS}\n".encode())
+        files.sync(fd)
+    finally:
+        files.close(fd)

@@ -1,0 +1,92 @@
+"""The trailer: a message's properties, behind its body, as a newline and one line of JSON.
+
+    {"coffee": 2}
+    {"traceparent":"00-4bf9...-01","x-meta-shop":"north"}
+
+The seal says how long the body is, and length and CRC-32 of the trailer. A message without
+properties has none.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import NamedTuple
+
+from mq.errors import InvalidRequest
+from mq.properties import (
+    MAX_STORED_PROPERTIES_BYTES,
+    NO_PROPERTIES,
+    Properties,
+    check_properties,
+    require_size,
+)
+from mq.spool.files import Files
+from mq.spool.seal import Seal, measure, unless_unreadable
+
+NO_TRAILER = b""
+
+
+class Content(NamedTuple):
+    """What a message file holds."""
+
+    body: bytes
+    properties: Properties
+
+
+def pack_trailer(properties: Properties) -> bytes:
+    """The same bytes for the same properties, in whatever order. Raises InvalidRequest and
+    PropertiesTooLarge for what no message may have."""
+    if not properties:
+        return NO_TRAILER
+    checked = check_properties(properties.items())
+    require_size(checked, MAX_STORED_PROPERTIES_BYTES)
+    return b"\n" + _ENCODER.encode(checked).encode() + b"\n"
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
+
+
+def unpack_trailer(seal: Seal, trailer: bytes) -> Properties | None:
+    """None for one that is not what the seal says, or that nobody wrote here."""
+    if (len(trailer), zlib.crc32(trailer)) != (seal.trailer_length, seal.trailer_crc32):
+        return None
+    try:
+        return check_properties(json.loads(trailer).items())
+    except (ValueError, AttributeError, TypeError, RecursionError, InvalidRequest):
+        return None
+
+
+def split(seal: Seal | None, data: bytes) -> Content | None:
+    """All of a file, taken apart. None if it fails its seal; without one it is all body."""
+    if seal is None:
+        return Content(data, NO_PROPERTIES)
+    body, properties = data, NO_PROPERTIES
+    if seal.trailer_length:
+        body = data[: seal.length]
+        found = unpack_trailer(seal, data[seal.length :])
+        if found is None:
+            return None
+        properties = found
+    if (len(body), zlib.crc32(body)) != (seal.length, seal.crc32):
+        return None
+    return Content(body, properties)
+
+
+def read_properties(files: Files, fd: int, seal: Seal | None) -> Properties | None:
+    """Those of an open message. None for a trailer that fails its seal, or cannot be read (a
+    lasting EIO)."""
+    if seal is None or not seal.trailer_length:
+        return NO_PROPERTIES
+    # One more byte would be there of a file that has grown.
+    length = seal.trailer_length + 1
+    trailer = unless_unreadable(lambda: files.read(fd, length, seal.length))
+    return None if trailer is None else unpack_trailer(seal, trailer)
+
+
+def read_long(files: Files, fd: int, seal: Seal) -> Properties | None:
+    """Read the whole of a file, but not into memory. The properties; None if it fails its seal, or
+    cannot be read (a lasting EIO)."""
+    most = seal.length if seal.trailer_length else None
+    measured = unless_unreadable(lambda: measure(files, fd, most))
+    return read_properties(files, fd, seal) if measured == (seal.length, seal.crc32) else None
