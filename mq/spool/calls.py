@@ -47,6 +47,7 @@ _KINDS: Final = {
     "LOCK": "f",
     "STATUS": "f",
     "STATUS_OF": "fn",
+    "ABSENT": "fn",
     "SET_ATTRIBUTE": "fnb",
     "ATTRIBUTE": "fn",
     "STAMP": "fi",
@@ -79,25 +80,28 @@ STATUS = 5
 STATUS_OF = 6
 """(folder_fd, name): the fields of a `Status`."""
 
-SET_ATTRIBUTE = 7
+ABSENT = 7
+"""(folder_fd, name); fails with EEXIST if there is something of that name, as access(2) finds."""
+
+SET_ATTRIBUTE = 8
 """(fd, attribute, value)"""
 
-ATTRIBUTE = 8
+ATTRIBUTE = 9
 """(fd, attribute): its value, or None."""
 
-STAMP = 9
+STAMP = 10
 """(fd, mtime_ns)"""
 
-LINK = 10
+LINK = 11
 """(fd, folder_fd, name)"""
 
-RENAME = 11
+RENAME = 12
 """(source_fd, source, target_fd, target)"""
 
-SYNC = 12
+SYNC = 13
 """(fd), of a file: what a folder needs, `Files.sync` knows."""
 
-CLOSE = 13
+CLOSE = 14
 """(fd)"""
 
 _METHODS = tuple(kind.lower() for kind in _KINDS)
@@ -110,6 +114,10 @@ _ASKING = (STATUS, STATUS_OF)
 
 _WAYS_ROUND = {OPEN_UNNAMED: LACKS_UNNAMED_FILES, RENAME: LACKS_RENAME_FLAGS}
 """Failures that `Files` knows a way round."""
+
+CHAINS_AT_ONCE = 128
+"""How many chains one run gets where there is any number: the longer the GIL is released, the less
+threads wait for one another; the sooner it is taken again, the sooner a failure is seen."""
 
 VARIABLE = "MQ_NATIVE"
 """In the environment: 0 or `off` switches the native part off."""
@@ -226,6 +234,10 @@ def _make_call(files: Files, chain: Chain, call: Call, results: list[Any]) -> An
         return files.read(fd, size) if size <= limit else None
     if kind in _ASKING:
         return status(*arguments) if kind == STATUS else status_of(*arguments)
+    if kind == ABSENT:
+        if os.access(arguments[1], os.F_OK, dir_fd=arguments[0]):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        return None
     result = getattr(files, _METHODS[kind])(*arguments)
     if kind == LOCK:
         if not result:

@@ -4,13 +4,17 @@ the search."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
+from mq.spool.calls import ABSENT, run
 from mq.spool.folders import Spool
 from mq.spool.sets import OPEN_SUFFIX, parse_batch_name
 from mq.spool.spark.finished import CLAIMS, DoneBatches, folders_in
+
+_Stage = list[str] | Callable[[MessageId], Iterable[str]]
+"""Some of the places: what each path begins with, or what says the paths for an id."""
 
 _ON_ITS_WAY = 3
 """A receive and a redelivery may pass between two looks, again and again."""
@@ -28,7 +32,7 @@ class Finder:
         self, spool: Spool, done: DoneBatches, queue: QueueName, dead_letters: Iterable[QueueName]
     ) -> None:
         """`dead_letters` are the queues that its dead letters may be in. Raises OSError."""
-        self._root, self._done = f"{spool.root}", done
+        self._spool, self._root, self._done = spool, f"{spool.root}", done
         self._flat = f"{queue}:"
         ready, delayed = f"{Folder.QUEUES}/{queue}/", f"{Folder.DELAY}/{queue}:"
         self._first = [
@@ -43,31 +47,61 @@ class Finder:
     def find(self, message_id: MessageId) -> Iterator[str]:
         """The paths from the root on, in the order of its way, at which there is a message of that
         id. Looks at each place when it is asked for the next path. Raises OSError."""
-        yield from self._existing(self._first, message_id)
-        yield from self._taken(self._flat + message_id)
+        for stage in self._stages():
+            if callable(stage):
+                yield from self._existing(stage(message_id))
+            else:
+                yield from self._existing(head + message_id for head in stage)
+
+    def missing(self, message_ids: Iterable[MessageId]) -> set[MessageId]:
+        """Those of which `find` finds nothing, by the same looks in the same order. They are made
+        for all ids together, in a third of the time. Raises OSError."""
+        left = list(message_ids)
+        for stage in self._stages():
+            if callable(stage):
+                left = [each for each in left if not any(self._existing(stage(each)))]
+            else:
+                left = self._absent(stage, left)
+        return set(left)
+
+    def _absent(self, heads: Iterable[str], message_ids: Sequence[MessageId]) -> list[MessageId]:
+        """Those that are at none of the places."""
+        places = []
+        for head in heads:
+            folder, _, inside = head.partition("/")
+            places.append((self._spool.fd(Folder(folder)), inside))
+        chains = [
+            tuple([(ABSENT, fd, inside + each) for fd, inside in places]) for each in message_ids
+        ]
+        outcomes = run(self._spool.files, chains)
+        return [each for each, (_, code) in zip(message_ids, outcomes, strict=True) if not code]
+
+    def _existing(self, paths: Iterable[str]) -> Iterator[str]:
+        for path in paths:
+            # Takes half the time of lexists(), because a missing place does not raise. Links do not
+            # count.
+            if os.access(f"{self._root}/{path}", os.F_OK):
+                yield path
+
+    def _stages(self) -> Iterator[_Stage]:
+        """Where it can have come to after the stage before, which is over when the next one is
+        asked for."""
+        yield self._first
+        yield from self._taken(self._flat)
         for dead in self._dead_letters:
             ready, flat = f"{Folder.QUEUES}/{dead}/", f"{dead}:"
             if os.access(f"{self._root}/{ready}", os.F_OK):
-                delayed = f"{Folder.DELAY}/{flat}"
-                yield from self._existing([ready, delayed, ready], message_id)
-            yield from self._taken(flat + message_id)
-            yield from self._existing([ready, f"{Folder.REMOVE}/{flat}"], message_id)
-        yield from self._existing(self._last, message_id)
+                yield [ready, f"{Folder.DELAY}/{flat}", ready]
+            yield from self._taken(flat)
+            yield [ready, f"{Folder.REMOVE}/{flat}"]
+        yield self._last
 
-    def _existing(self, heads: Sequence[str], message_id: MessageId) -> Iterator[str]:
-        for head in heads:
-            # Takes half the time of lexists(), because a missing place does not raise. Links do not
-            # count.
-            if os.access(f"{self._root}/{head}{message_id}", os.F_OK):
-                yield head + message_id
-
-    def _taken(self, flat: str) -> Iterator[str]:
+    def _taken(self, flat: str) -> Iterator[_Stage]:
         """Where Spark queries have it, or had it."""
         groups = folders_in(self._root, CLAIMS)
-        for places in (self._claims(groups, flat), self._done.paths(flat, groups)):
-            for path in places:
-                if os.access(f"{self._root}/{path}", os.F_OK):
-                    yield path
+        if groups:
+            yield lambda message_id: self._claims(groups, flat + message_id)
+        yield lambda message_id: self._done.paths(flat + message_id, groups)
 
     def _claims(self, groups: Iterable[str], flat: str) -> Iterator[str]:
         """In the sets that are claimed: `GROUP/CLAIM/QUEUE:ID`, or a level deeper."""

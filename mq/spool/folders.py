@@ -18,6 +18,7 @@ from typing import NamedTuple
 from mq.errors import PropertiesUnsupported
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder, MoveRefused
 from mq.names import QueueName
+from mq.spool.calls import LINK, RENAME, Call
 from mq.spool.files import Files
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.open_queues import OpenQueue, OpenQueues
@@ -45,6 +46,13 @@ class At(NamedTuple):
     fd: int
     name: str
     keeper: OpenQueue | None
+
+
+class MoveCall(NamedTuple):
+    """The file call of one move; what is in `keepers` keeps its descriptors open."""
+
+    call: Call
+    keepers: tuple[OpenQueue | None, ...]
 
 
 class Spool:
@@ -179,6 +187,15 @@ class Spool:
             return False
         return True
 
+    def move_call(
+        self, source: Folder, source_name: str, target: Folder, target_name: str
+    ) -> MoveCall:
+        """The call that makes a move, for `mq.spool.calls`. Raises MoveRefused, and what `at`
+        raises."""
+        self.moves.require(source, target)
+        here, there = self._at(source, source_name), self._at(target, target_name)
+        return MoveCall((RENAME, here[0], here[1], there[0], there[1]), (here[2], there[2]))
+
     def move_aside(
         self, source: Folder, source_name: str, target: Folder, target_name: str
     ) -> str | None:
@@ -251,6 +268,12 @@ class Spool:
         FileExistsError, FileNotFoundError, MoveRefused."""
         self.moves.require(source, folder)
         self.files.link(fd, self.fd(folder), name)
+
+    def link_call(self, fd: int, folder: Folder, name: str) -> Call:
+        """The call that gives a new file its first name, for `mq.spool.calls`. Raises
+        MoveRefused."""
+        self.moves.require(None, folder)
+        return LINK, fd, self.fd(folder), name
 
     def unlink(self, folder: Folder, name: str) -> None:
         """Raises FileNotFoundError, MoveRefused."""

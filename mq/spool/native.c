@@ -23,8 +23,8 @@
 /* Each kind with its arguments. f: a descriptor, or ~number of the call that opens it; n: a name; b: bytes;
    i: an integer; s: the number of the call that asked for the file's status. */
 #define CALLS(X) X(OPEN_UNNAMED, fi) X(OPEN_MESSAGE, fn) X(WRITE, fb) X(READ, fsi) X(LOCK, f) X(STATUS, f) \
-    X(STATUS_OF, fn) X(SET_ATTRIBUTE, fnb) X(ATTRIBUTE, fn) X(STAMP, fi) X(LINK, ffn) X(RENAME, fnfn) X(SYNC, f) \
-    X(CLOSE, f)
+    X(STATUS_OF, fn) X(ABSENT, fn) X(SET_ATTRIBUTE, fnb) X(ATTRIBUTE, fn) X(STAMP, fi) X(LINK, ffn) X(RENAME, fnfn) \
+    X(SYNC, f) X(CLOSE, f)
 #define KIND(kind, arguments) kind,
 #define ARGUMENTS_OF(kind, arguments) #arguments,
 #define LISTED(kind, arguments) #kind " " #arguments "\n"
@@ -107,6 +107,7 @@ static int perform(Call *call, const Chain *chain) {
     case LOCK: AGAIN(result, flock(fd, LOCK_EX | LOCK_NB)); break;
     case STATUS: return keep_status(call, fstat(fd, &st), &st);
     case STATUS_OF: return keep_status(call, fstatat(fd, call->names[0], &st, AT_SYMLINK_NOFOLLOW), &st);
+    case ABSENT: return !faccessat(fd, call->names[0], F_OK, 0) ? EEXIST : errno == ENOENT || errno == ENOTDIR ? 0 : errno;
     case SET_ATTRIBUTE: result = fsetxattr(fd, call->names[0], call->bytes.buf, call->bytes.len, 0); break;
     case ATTRIBUTE: return read_attribute(call, fd);
     case STAMP: result = futimens(fd, (struct timespec[2]){time_of(call->number), time_of(call->number)}); break;

@@ -10,14 +10,16 @@ import errno
 import os
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from mq.config import CHUNK_BYTES, DEFAULT_CONTENT_TYPE, MAX_STAMP_AHEAD_NS
 from mq.lifecycle import Folder
 from mq.names import id_time_ns
+from mq.spool.calls import SET_ATTRIBUTE, STAMP, Call, check, run
 from mq.spool.files import Files
+from mq.spool.status import AnyStatus
 
 SEAL_ATTRIBUTE = "user.mq"
 
@@ -112,21 +114,30 @@ def new_lease() -> int:
 def seal_new(
     files: Files, fd: int, seal: Seal | None, content_type: str | None, due_ns: int | None
 ) -> None:
-    """Write what a new message's file must say before it has a name. Without `seal` the file system
-    keeps none, and no type; `due_ns` is when a delayed one is due, as the file system can keep it.
+    """Write what a new message's file must say before it has a name, as `sealing` says. Raises
+    OSError."""
+    check(run(files, [tuple(sealing(fd, seal, content_type, due_ns))])[0])
+
+
+def sealing(
+    fd: int, seal: Seal | None, content_type: str | None, due_ns: int | None
+) -> Iterator[Call]:
+    """The file calls that write what a new message's file must say before it has a name. Without
+    `seal` the file system keeps none, and no type; `due_ns` is when a delayed one is due, as the
+    file system can keep it.
 
     The stamp comes last: the link sets ctime, so an mtime after that tells a sweep that finds the
     file until when it is hidden.
     """
     if seal is not None:
-        files.set_attribute(fd, SEAL_ATTRIBUTE, seal.pack())
+        yield SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, seal.pack()
         if content_type not in (None, DEFAULT_CONTENT_TYPE):
-            files.set_attribute(fd, TYPE_ATTRIBUTE, content_type.encode("latin-1"))
+            yield SET_ATTRIBUTE, fd, TYPE_ATTRIBUTE, content_type.encode("latin-1")
     if due_ns is not None:
-        files.stamp(fd, due_ns)
+        yield STAMP, fd, due_ns
 
 
-def due_ns(status: os.stat_result, delay_ns: int) -> int:
+def due_ns(status: AnyStatus, delay_ns: int) -> int:
     """When a file in `delay` is due, in ns since 1970.
 
     Its mtime if that is later than its ctime: a rename sets ctime, so it was stamped on purpose,
@@ -142,7 +153,7 @@ def is_due(due: int, now_ns: int) -> bool:
     return due <= now_ns or due > now_ns + MAX_STAMP_AHEAD_NS
 
 
-def is_stamped_ahead(status: os.stat_result, now_ns: int) -> bool:
+def is_stamped_ahead(status: AnyStatus, now_ns: int) -> bool:
     """Whether a file on its way was published with a delay that is not over yet.
 
     The stamp is set on the file before it has a name; the link sets ctime, so a later mtime was

@@ -7,7 +7,6 @@ beside another process that does the same, the file would have none.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from mq.lifecycle import Folder
@@ -21,9 +20,10 @@ from mq.names import (
     queue_path,
 )
 from mq.spool.folders import Spool
+from mq.spool.status import AnyStatus
 
 
-def finish_move(spool: Spool, folder: Folder, name: str, status: os.stat_result) -> bool:
+def finish_move(spool: Spool, folder: Folder, name: str, status: AnyStatus) -> bool:
     """Whether a message of `new` or `spark` was moved from there before: it has a name further on
     its way, which others may have moved on since. Its old name is unlinked then. A name elsewhere,
     such as that of a backup, says nothing. The caller holds the lock of the message or its set."""

@@ -23,10 +23,11 @@ that another process renamed, to fence its owner off, takes no more members.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,15 +40,17 @@ from mq.names import (
     parse_file_name,
     queue_path,
 )
+from mq.spool.calls import CHAINS_AT_ONCE, STATUS_OF, check, run
 from mq.spool.files import HIDDEN
-from mq.spool.folders import Spool
+from mq.spool.folders import MoveCall, Spool
 from mq.spool.message import Lost
 from mq.spool.seal import is_stamped_ahead
 from mq.spool.second_names import finish_move
+from mq.spool.status import Status
 
 OPEN_SUFFIX = ".open"
 
-Place = Callable[[os.stat_result, QueueName, MessageId], tuple[Folder, str]]
+Place = Callable[[Status, QueueName, MessageId], tuple[Folder, str]]
 """Where a member goes: the folder, and its name there."""
 
 
@@ -118,7 +121,7 @@ def members(spool: Spool, folder: Folder, name: str) -> list[str]:
     return sorted(found)
 
 
-def to_queue(status: os.stat_result, queue: QueueName, message_id: MessageId) -> tuple[Folder, str]:
+def to_queue(status: Status, queue: QueueName, message_id: MessageId) -> tuple[Folder, str]:
     """Every member to its queue, where a claim took it from. Its mtime means nothing there."""
     return Folder.QUEUES, queue_path(queue, message_id)
 
@@ -127,9 +130,7 @@ def by_stamp(now_ns: int) -> Place:
     """A member that was stamped on purpose, with a due time ahead, to `delay`; others to their
     queue."""
 
-    def place(
-        status: os.stat_result, queue: QueueName, message_id: MessageId
-    ) -> tuple[Folder, str]:
+    def place(status: Status, queue: QueueName, message_id: MessageId) -> tuple[Folder, str]:
         if is_stamped_ahead(status, now_ns):
             return Folder.DELAY, file_name(queue, message_id)
         return Folder.QUEUES, queue_path(queue, message_id)
@@ -144,33 +145,86 @@ def roll_forward(spool: Spool, folder: Folder, name: str, place: Place) -> Rolle
     The caller holds the set's lock. Nothing is replaced: a member whose name is taken stays, and so
     does one whose queue is not there. Doing it again goes on where it stopped.
     """
-    rolled = Rolled()
-    for member in members(spool, folder, name):
-        parsed = parse_file_name(member.rpartition("/")[2])
-        status = spool.status(folder, f"{name}/{member}")
-        if parsed is None or status is None:
-            continue
-        if not stat.S_ISREG(status.st_mode):
-            rolled.left[member] = Lost.FOREIGN.value
-            continue
-        target, target_name = place(status, *parsed)
-        try:
-            if finish_move(spool, folder, f"{name}/{member}", status):
-                continue
-            # `delay` takes every name; what lies there without a queue would lie there for ever.
-            has_place = target is Folder.QUEUES or spool.exists(Folder.QUEUES, parsed[0])
-            if not has_place or not spool.move(folder, f"{name}/{member}", target, target_name):
-                rolled.left[member] = f"there is no queue {parsed[0]}"
-            elif target is Folder.QUEUES:
-                rolled.ready.append(parsed)
-        except FileExistsError:
-            rolled.left[member] = f"{target} has another message of that id"
-        except OSError as error:
-            rolled.left[member] = error.strerror or str(error)
-            rolled.errors[member] = error
-    if not rolled.left:
+    rolling = _Rolling(spool, folder, name, place)
+    found = members(spool, folder, name)
+    for at in range(0, len(found), CHAINS_AT_ONCE):
+        rolling.roll(found[at : at + CHAINS_AT_ONCE])
+    if not rolling.rolled.left:
         remove_empty_set(spool, folder, name)
-    return rolled
+    return rolling.rolled
+
+
+class _Step(NamedTuple):
+    """A member, what its name says, and the move to its place."""
+
+    member: str
+    parsed: tuple[QueueName, MessageId]
+    target: Folder
+    move: MoveCall
+
+
+class _Rolling:
+    """One set that is rolled forward, some members at a time."""
+
+    def __init__(self, spool: Spool, folder: Folder, name: str, place: Place) -> None:
+        self.rolled = Rolled()
+        self._spool, self._folder, self._name, self._place = spool, folder, name, place
+
+    def roll(self, some: Sequence[str]) -> None:
+        """Move these members, and enter in `rolled` what became of them. Raises OSError."""
+        steps = []
+        for member, status in self._statuses(some):
+            try:
+                step = self._step(member, status)
+            except OSError as error:
+                self._leave(member, error)
+                continue
+            if isinstance(step, str):
+                self.rolled.left[member] = step
+            elif step is not None:
+                steps.append(step)
+        outcomes = run(self._spool.files, [(step.move.call,) for step in steps])
+        for (member, parsed, target, _), (_, code) in zip(steps, outcomes, strict=True):
+            if code == errno.EEXIST:
+                self.rolled.left[member] = f"{target} has another message of that id"
+            elif code == errno.ENOENT:
+                self.rolled.left[member] = f"there is no queue {parsed[0]}"
+            elif code:
+                self._leave(member, OSError(code, os.strerror(code)))
+            elif target is Folder.QUEUES:
+                self.rolled.ready.append(parsed)
+
+    def _statuses(self, some: Sequence[str]) -> Iterator[tuple[str, Status]]:
+        """Of those that are still there."""
+        spool, fd = self._spool, self._spool.fd(self._folder)
+        outcomes = run(spool.files, [((STATUS_OF, fd, f"{self._name}/{each}"),) for each in some])
+        for member, outcome in zip(some, outcomes, strict=True):
+            if outcome[1] not in (errno.ENOENT, errno.ENOTDIR):
+                yield member, Status(*check(outcome)[0])
+
+    def _step(self, member: str, status: Status) -> _Step | str | None:
+        """What to do with a member; the reason if it has to stay, None if its move was made before.
+        Raises OSError."""
+        spool, path = self._spool, f"{self._name}/{member}"
+        parsed = parse_file_name(member.rpartition("/")[2])
+        assert parsed is not None, "a member has the name of a message"
+        if not stat.S_ISREG(status.st_mode):
+            return Lost.FOREIGN.value
+        if finish_move(spool, self._folder, path, status):
+            return None
+        target, target_name = self._place(status, *parsed)
+        # `delay` takes every name; what lies there without a queue would lie there for ever.
+        if target is not Folder.QUEUES and not spool.exists(Folder.QUEUES, parsed[0]):
+            return f"there is no queue {parsed[0]}"
+        try:
+            move = spool.move_call(self._folder, path, target, target_name)
+        except FileNotFoundError:
+            return f"there is no queue {parsed[0]}"
+        return _Step(member, parsed, target, move)
+
+    def _leave(self, member: str, error: OSError) -> None:
+        self.rolled.left[member] = error.strerror or str(error)
+        self.rolled.errors[member] = error
 
 
 def remove_empty_set(spool: Spool, folder: Folder, name: str) -> None:

@@ -20,6 +20,8 @@ class Status(NamedTuple):
     st_ctime_ns: int
 
 
+AnyStatus = Status | os.stat_result
+
 SIZE = Status._fields.index("st_size")
 
 

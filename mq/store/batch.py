@@ -6,7 +6,7 @@ takes the ids, seals it and makes the seal durable.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -18,9 +18,11 @@ from mq.config import FEW_UNSYNCED
 from mq.errors import IdTaken, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, Position, QueueName, file_name
+from mq.spool.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, SYNC, WRITE, Call, Chain, check, run
 from mq.spool.finder import Finder
 from mq.spool.folders import Spool
 from mq.spool.message import Lost
+from mq.spool.seal import sealing
 from mq.spool.sets import (
     Rolled,
     by_stamp,
@@ -34,7 +36,7 @@ from mq.spool.sets import (
 from mq.store.context import Workspace, no_queue
 from mq.store.own_id import finder_for, lock_ids, open_twin
 from mq.store.patience import with_own_id
-from mq.store.publish import Draft, Published, check_publish, seal
+from mq.store.publish import Draft, Published, check_publish, visible_from
 
 log = structlog.get_logger(__name__)
 
@@ -136,14 +138,13 @@ class Batch:
             self._spool.use_long_seals()
         self._make()
         is_small = len(entries) <= FEW_UNSYNCED
-        for (line, draft), position in zip(entries, positions, strict=True):
-            try:
-                published = self._add_once(draft, position, is_small)
-            except IdTaken as error:
-                raise IdTaken(f"line {line}: {error}") from None
-            if isinstance(published, Lost):
-                return False
-            self.published.append(published)
+        placed = list(zip(entries, positions, strict=True))
+        with self._work.floor.writing(
+            sum(draft.length + len(draft.trailer) for _, draft in entries)
+        ):
+            for at in range(0, len(placed), CHAINS_AT_ONCE):
+                if not self._add_some(placed[at : at + CHAINS_AT_ONCE], is_small):
+                    return False
         if not is_small:
             # On a descriptor that is older than the data: it is told of every error since.
             self._spool.files.sync_file_system(self._fd)
@@ -156,50 +157,72 @@ class Batch:
             fd = make_set(self._spool, Folder.NEW, self.name.open)
         self._fd = fd
 
-    def _add_once(self, draft: Draft, position: Position, is_synced: bool) -> Published | Lost:
+    def _add_some(self, placed: Sequence[tuple[Entry, Position]], are_synced: bool) -> bool:
+        """Write those of the messages that are not published yet, and enter all in `published`.
+        False if somebody is just publishing one of the ids."""
+        own = [draft.message_id for (_, draft), _ in placed if draft.message_id is not None]
+        missing = set() if self._finder is None else self._finder.missing(own)
+        chains = []
+        for (line, draft), position in placed:
+            try:
+                known = self._known(draft, missing, are_synced)
+            except IdTaken as error:
+                raise IdTaken(f"line {line}: {error}") from None
+            if isinstance(known, Lost):
+                return False
+            if known is None:
+                visible_ns = visible_from(self._work, self.queue, draft)
+                chains.append(self._writing(draft, position, visible_ns, are_synced))
+                self.times[position.message_id] = position.published_ns
+                known = Published(position.message_id, visible_ns)
+            self.published.append(known)
+        try:
+            for outcome in run(self._spool.files, chains):
+                check(outcome)
+        except FileNotFoundError:
+            raise _vanished(self._spool, self.queue) from None
+        return True
+
+    def _known(
+        self, draft: Draft, missing: Set[MessageId], is_synced: bool
+    ) -> Published | Lost | None:
+        """The message of the draft's id that is published already, or comes before it in the
+        batch. None if there is none."""
         if draft.message_id is None:
-            return self._add(draft, position, is_synced)
-        message_id = position.message_id
-        first = self._seen.setdefault(message_id, draft)
+            return None
+        first = self._seen.setdefault(draft.message_id, draft)
         if first is not draft:
             if first.sum() == draft.sum():
-                return Published(message_id, is_duplicate=True)
-            raise IdTaken(
-                f"the batch has another message (body or properties) under {message_id} before "
-                "this one"
-            )
+                return Published(draft.message_id, is_duplicate=True)
+            before = f"the batch has another message (body or properties) under {draft.message_id}"
+            raise IdTaken(f"{before} before this one")
+        if draft.message_id in missing:
+            return None
         assert self._finder is not None, "the ids are locked first"
         twin = open_twin(self._work, self._finder, self.queue, draft)
-        if twin is None:
-            return self._add(draft, position, is_synced)
-        if isinstance(twin, Lost):
+        if twin is None or isinstance(twin, Lost):
             return twin
         try:
             if is_synced:
                 self._spool.files.sync(twin)
         finally:
             self._spool.files.close(twin)
-        return Published(message_id, is_duplicate=True)
+        return Published(draft.message_id, is_duplicate=True)
 
-    def _add(self, draft: Draft, position: Position, is_synced: bool) -> Published:
+    def _writing(
+        self, draft: Draft, position: Position, visible_ns: int | None, is_synced: bool
+    ) -> Chain:
+        """The file calls that put a new message into the open set."""
+        spool, name = self._spool, file_name(self.queue, position.message_id)
         assert draft.body is not None
-        message_id, published_ns = position
-        files, new = self._spool.files, self._spool.fd(Folder.NEW)
-        fd = files.open_unnamed(new, self._spool.file_mode)
-        try:
-            with self._work.floor.writing(draft.length + len(draft.trailer)):
-                files.write(fd, draft.body + draft.trailer)
-            visible_ns = seal(self._work, self.queue, fd, draft, published_ns)
-            name = f"{self.name.open}/{file_name(self.queue, message_id)}"
-            self._spool.link(fd, Folder.NEW, name)
-            if is_synced:
-                files.sync(fd)
-        except FileNotFoundError:
-            raise _vanished(self._spool, self.queue) from None
-        finally:
-            files.close(fd)
-        self.times[message_id] = published_ns
-        return Published(message_id, visible_ns)
+        data = draft.body + draft.trailer if draft.trailer else draft.body
+        sealed = draft.seal(position.published_ns) if spool.has_seals else None
+        calls: list[Call] = [(OPEN_UNNAMED, spool.fd(Folder.NEW), spool.file_mode)]
+        calls += [(WRITE, ~0, data), *sealing(~0, sealed, draft.content_type, visible_ns)]
+        calls.append(spool.link_call(~0, Folder.NEW, f"{self.name.open}/{name}"))
+        if is_synced:
+            calls.append((SYNC, ~0))
+        return (*calls, (CLOSE, ~0))
 
     def deliver(self) -> Rolled:
         """Roll the sealed set forward. What cannot be delivered now stays for a sweep. Raises

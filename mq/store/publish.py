@@ -128,14 +128,17 @@ def check_publish(
 
 def seal(work: Workspace, queue: QueueName, fd: int, draft: Draft, published_ns: int) -> int | None:
     """Write what a file must say before it has a name; returns when a delayed one is due."""
-    attributes, visible_ns = None, None
-    if work.spool.has_seals:
-        attributes = draft.seal(published_ns)
-    hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
-    if hidden_ns:
-        visible_ns = round_up(work.clock_ns() + hidden_ns, work.granularity_ns)
-    seal_new(work.files, fd, attributes, draft.content_type, visible_ns)
+    sealed = draft.seal(published_ns) if work.spool.has_seals else None
+    visible_ns = visible_from(work, queue, draft)
+    seal_new(work.files, fd, sealed, draft.content_type, visible_ns)
     return visible_ns
+
+
+def visible_from(work: Workspace, queue: QueueName, draft: Draft) -> int | None:
+    """When a message that is published now becomes visible, in ns since 1970, as the file system
+    can keep it; None for at once."""
+    hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
+    return round_up(work.clock_ns() + hidden_ns, work.granularity_ns) if hidden_ns else None
 
 
 def _deliver(work: Workspace, queue: QueueName, position: Position, visible_ns: int | None) -> bool:

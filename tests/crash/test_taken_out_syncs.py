@@ -84,7 +84,7 @@ NOT_RUN_HERE = {
     "mq.ctl.": "runs the same operations over the same barrier",
     "mq.fsck.": "repairs by hand, and is run again",
     "mq.store.probe.probe": "what it writes is nobody's",
-    "mq.store.batch.Batch._add_once": "as `own_id._adopt` does",
+    "mq.store.batch.Batch._known": "as `own_id._adopt` does",
     "mq.store.redrive.redrive": "dead letters sent back by hand: tests/ctl/test_leases.py",
     "mq.lines.transfer.flush": "writes a file of a person's",
     "mq.store.settings.change_settings": "settings of a queue: tests/store/test_settings.py",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mq.spool.calls import (
+    ABSENT,
     ATTRIBUTE,
     CLOSE,
     LINK,
@@ -145,6 +146,17 @@ def test_a_file_that_has_become_shorter_is_read_to_its_end(
     )
 
     assert check(run(Files(), [chain])[0])[2] == BODY
+
+
+def test_a_look_for_what_is_absent_ends_a_chain_at_what_is_there(
+    runner: str, folder: int, tmp_path: Path
+) -> None:
+    (tmp_path / "there").touch()
+    (tmp_path / "dangling").symlink_to("nowhere")
+    absent = [(ABSENT, folder, name) for name in ("gone", "there/below", "gone/below", "dangling")]
+
+    assert run(Files(), [(*absent, (ABSENT, folder, "there"))]) == [([None] * 4, errno.EEXIST)]
+    assert run(Files(), [tuple(absent)]) == [([None] * 4, 0)]
 
 
 @pytest.mark.parametrize("size", [0, 255, 256, 257, 3000])

@@ -24,12 +24,16 @@ class Kind(Enum):
         | {"hold", "hold_in", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
     )
     MOVE = frozenset(
-        {"rename", "link", "move", "move_aside", "rename_within"}
+        {"rename", "link", "move", "move_call", "link_call", "move_aside", "rename_within"}
         | {"set_aside", "seal_set", "give_up_set", "_set_aside"}
     )
 
 
 PASSED_OVER = frozenset({
+    "mq.spool.calls._make_call",
+    "mq.spool.calls._make_calls",
+    "mq.spool.calls._run_in_python",
+    "mq.spool.calls.run",
     "mq.spool.folders.Spool.move",
     "mq.spool.folders.Spool.move_aside",
     "mq.spool.folders.Spool.link",
@@ -40,12 +44,14 @@ PASSED_OVER = frozenset({
     "mq.spool.message.set_aside",
     "mq.spool.moves.Moves.rename",
     "mq.spool.open_queues.OpenQueues.hold",
+    "mq.spool.sets._Rolling._step",
     "mq.spool.sets.give_up_set",
     "mq.spool.sets.hold_set",
     "mq.spool.sets.make_set",
     "mq.spool.sets.seal_set",
     "mq.spool.spark.settle.set_aside",
     "mq.spool.sweep.Sweeper._hold",
+    "mq.store.batch.Batch._writing",
     "mq.store.indexing.find_space",
     "mq.store.own_id.lock_ids",
     "mq.store.context.Workspace.hold_queue",
