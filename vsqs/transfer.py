@@ -80,4 +80,9 @@ def _take(queue: Queue) -> TakenOut | None:
 def _publish(queue: Queue, line: Line) -> None:
     if line.delay_seconds:
         raise InvalidRequest("it has a delay, which a VSQS queue does not know")
+    if line.properties:
+        raise InvalidRequest(
+            "it has properties, which a VSQS queue does not keep; take them out of the line to "
+            "import it without them"
+        )
     queue.publish(line.body)

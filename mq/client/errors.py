@@ -61,7 +61,7 @@ class Refused(ClientError):
 
 
 class BadRequest(Refused):
-    """400: a parameter, name or header is wrong."""
+    """400 or 431: a parameter, name, header or property is wrong."""
 
 
 class Unauthorized(Refused):
@@ -81,7 +81,7 @@ class MessageNotFound(Refused):
 
 
 class IdTaken(Refused):
-    """409: another body was published under that id."""
+    """409: another body, or other properties, were published under that id."""
 
 
 class LeaseLost(Refused):

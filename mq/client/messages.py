@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from mq.client.errors import ClientError, UnexpectedAnswer
+from mq.client.errors import BadRequest, ClientError, UnexpectedAnswer
 from mq.client.own_ids import read_http_date
 from mq.client.problems import error_of
 from mq.client.wire import ServerAnswer
@@ -16,12 +16,10 @@ from mq.config import DEFAULT_CONTENT_TYPE
 from mq.errors import InvalidRequest
 from mq.lines import ndjson
 from mq.names import MessageId, QueueName
+from mq.properties import NO_PROPERTIES, Properties, check_properties, is_property
 
 Body = bytes | bytearray | memoryview | str
 """Text is sent as UTF-8."""
-
-SettingValue = float | int | str | bool | None
-"""Of a setting; None takes the setting away."""
 
 _TEXT = "text/plain; charset=utf-8"
 _SHORTEST_LEASE_SECONDS = 0.1
@@ -35,6 +33,7 @@ class NewMessage:
     content_type: str | None = None
     delay: float | None = None
     message_id: str | None = None
+    properties: Properties = field(default_factory=dict)
 
 
 class Counts(NamedTuple):
@@ -69,6 +68,7 @@ class Delivery:
     visibility: float | None
     lease_seconds: float
     leased_at: float
+    properties: Properties = field(default_factory=dict)
 
     @property
     def lease_ends_at(self) -> float:
@@ -85,6 +85,7 @@ class Peeked(NamedTuple):
     receive_count: int | None
     published_at: datetime
     is_damaged: bool = False
+    properties: Properties = NO_PROPERTIES
 
 
 class Lines(NamedTuple):
@@ -116,32 +117,25 @@ def content_type_of(message: NewMessage) -> str | None:
     return message.content_type
 
 
+def properties_of(message: NewMessage) -> dict[str, str]:
+    """Those to send, with names in lower case. Raises BadRequest for what no server takes."""
+    if not message.properties:
+        return {}
+    try:
+        return dict(check_properties(message.properties.items()))
+    except InvalidRequest as error:
+        raise BadRequest(str(error)) from None
+
+
 def write_line(message: NewMessage, message_id: MessageId) -> bytes:
     """A line of a batch."""
     fields = {
         "id": message_id,
         "content_type": content_type_of(message),
         "delay": message.delay,
+        "properties": properties_of(message) or None,
     }
     return ndjson.write_line(fields, bytes_of(message.body))
-
-
-def setting_text(value: SettingValue) -> str:
-    """As a parameter has it: digits only, no exponent."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-
-def settings_in(answer: ServerAnswer) -> dict[str, Any]:
-    """The settings of a queue, by name; none from a server that knows none. Raises
-    UnexpectedAnswer."""
-    found = _document(answer.body).get("settings", {})
-    if not isinstance(found, dict):
-        raise unexpected("has settings that are not an object")
-    return found
 
 
 def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float | None) -> Delivery:
@@ -154,6 +148,7 @@ def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float |
         "receive_count": headers.get("x-receive-count"),
         "published_at": headers.get("x-published-at"),
         "visible_at": headers.get("x-visible-at"),
+        "properties": {name: value for name, value in headers.items() if is_property(name)},
     }
     return _delivery(queue, fields, answer.body, answer, asked_seconds)
 
@@ -164,7 +159,7 @@ def read_deliveries(
     """The messages in an answer with a line for each. Raises UnexpectedAnswer."""
     found = []
     for line in answer.body.splitlines():
-        fields = _document(line)
+        fields = document_in(line)
         found.append(_delivery(queue, fields, _body(fields), answer, asked_seconds))
     return found
 
@@ -173,7 +168,7 @@ def read_peeked(answer: ServerAnswer) -> list[Peeked]:
     """Raises UnexpectedAnswer."""
     found = []
     for line in answer.body.splitlines():
-        fields = _document(line)
+        fields = document_in(line)
         try:
             found.append(
                 Peeked(
@@ -183,9 +178,10 @@ def read_peeked(answer: ServerAnswer) -> list[Peeked]:
                     fields.get("receive_count"),
                     datetime.fromisoformat(fields["published_at"]),
                     fields.get("damaged") is True,
+                    _properties(fields),
                 )
             )
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise unexpected("is not a message") from None
     return found
 
@@ -194,7 +190,7 @@ def read_failures(answer: ServerAnswer) -> dict[str, ClientError]:
     """Of a removal of several messages: those that failed. Raises UnexpectedAnswer."""
     failed = {}
     for line in answer.body.splitlines():
-        fields = _document(line)
+        fields = document_in(line)
         status = fields.get("status")
         if "id" not in fields or not isinstance(status, int):
             raise unexpected("has a line that is not the outcome of a removal")
@@ -213,7 +209,7 @@ def read_visible_at(answer: ServerAnswer) -> datetime:
 
 def read_counts(answer: ServerAnswer) -> Counts:
     """Raises UnexpectedAnswer."""
-    return counts_in(_document(answer.body))
+    return counts_in(document_in(answer.body))
 
 
 def counts_in(document: Mapping[str, Any]) -> Counts:
@@ -246,9 +242,15 @@ def _delivery(
             asked_seconds,
             lease_seconds(answer, visible_at) if asked_seconds is None else asked_seconds,
             answer.came_at,
+            _properties(fields),
         )
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         raise unexpected("is not a message") from None
+
+
+def _properties(fields: Mapping[str, Any]) -> Properties:
+    """Raises ValueError, AttributeError."""
+    return {str(name): str(value) for name, value in fields.get("properties", {}).items()}
 
 
 def lease_seconds(answer: ServerAnswer, visible_at: datetime) -> float:
@@ -260,7 +262,8 @@ def lease_seconds(answer: ServerAnswer, visible_at: datetime) -> float:
     return max((visible_at - date).total_seconds() - 1.0, _SHORTEST_LEASE_SECONDS)
 
 
-def _document(text: bytes) -> dict[str, Any]:
+def document_in(text: bytes) -> dict[str, Any]:
+    """Raises UnexpectedAnswer."""
     try:
         document = json.loads(text)
     except ValueError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Never
 from urllib.parse import urlencode
 
@@ -13,22 +14,21 @@ from mq.client.messages import (
     Lines,
     NewMessage,
     Peeked,
-    SettingValue,
     bytes_of,
     content_type_of,
     lease_seconds,
+    properties_of,
     read_counts,
     read_deliveries,
     read_delivery,
     read_failures,
     read_peeked,
     read_visible_at,
-    setting_text,
-    settings_in,
     unexpected,
     write_line,
 )
 from mq.client.retries import Context, ask
+from mq.client.settings import SettingValue, setting_text, settings_in
 from mq.client.wire import ClientPause, Operation, Request, query
 from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_REMOVALS, MAX_REQUEST_LINE_BYTES
 from mq.lines.ndjson import MEDIA_TYPE
@@ -72,7 +72,8 @@ def publish(context: Context, queue: QueueName, message: NewMessage) -> Operatio
         "POST",
         f"/{queue}/messages{query(delay=message.delay)}",
         bytes_of(message.body),
-        {name: value for name, value in given.items() if value is not None},
+        {name: value for name, value in given.items() if value is not None}
+        | properties_of(message),
     )
     answer = yield from ask(context, request)
     if answer.headers.get("x-message-id") != message_id:
@@ -257,7 +258,7 @@ def _batches(context: Context, messages: Iterable[NewMessage]) -> Iterator[Lines
             yield Lines(b"".join(lines), ids)
             lines, ids, size = [], [], 0
         if len(line) > MAX_BATCH_BYTES:
-            yield NewMessage(message.body, message.content_type, message.delay, message_id)
+            yield replace(message, message_id=message_id)
             continue
         lines.append(line)
         ids.append(message_id)

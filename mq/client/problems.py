@@ -39,6 +39,7 @@ _BY_STATUS: dict[int, type[Refused]] = {
     409: IdTaken,
     412: LeaseLost,
     413: BodyTooLarge,
+    431: BadRequest,
 }
 _TRY_AGAIN = frozenset({408, 429, 502, 503, 504})
 """Ours is 503; a proxy may say the others."""

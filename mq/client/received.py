@@ -8,6 +8,7 @@ from typing import Any
 
 from mq.client.errors import LeaseLost
 from mq.client.messages import Delivery
+from mq.properties import Properties
 
 
 class ReceivedMessage:
@@ -43,6 +44,11 @@ class ReceivedMessage:
     def content_type(self) -> str:
         """As the producer gave it, else application/octet-stream."""
         return self.delivery.content_type
+
+    @property
+    def properties(self) -> Properties:
+        """Those that the producer gave, with names in lower case."""
+        return self.delivery.properties
 
     @property
     def lease(self) -> str:

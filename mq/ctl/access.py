@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
+from mq.properties import NO_PROPERTIES, Properties
 
 
 class QueueCounts(NamedTuple):
@@ -44,6 +45,7 @@ class ShownMessage:
     length: int
     body: Readable
     is_damaged: bool = False
+    properties: Properties = field(default_factory=dict)
 
 
 class Access(Protocol):
@@ -71,6 +73,8 @@ class Access(Protocol):
         content_type: str | None,
         message_id: MessageId | None = None,
         delay_seconds: float | None = None,
+        *,
+        properties: Properties = NO_PROPERTIES,
     ) -> MessageId:
         """Publish under the caller's id or a new one, hidden for that long; None leaves that to the
         queue. Returns the id, even if the same message was published under it before."""

@@ -13,14 +13,23 @@ from mq.config import DEFAULT_CONTENT_TYPE
 from mq.ctl.access import ShownMessage
 from mq.errors import CommandFailed, ExitCode, InvalidRequest
 from mq.lines.ndjson import body_of
+from mq.properties import is_property
 
 
 def message_of(exchange: Exchange) -> ShownMessage:
-    """What the head says of a message; the body is still to be read. Raises UnexpectedAnswer."""
+    """What the head says of a message; the body is still to be read. Raises UnexpectedAnswer,
+    and CommandFailed if some of the message would be missing."""
     head = exchange.head()
     headers = head.headers
     count, lease = headers.get("x-receive-count"), headers.get("etag")
     message_id = header_of(head, "X-Message-Id")
+    left_out = headers.get("x-properties-left-out")
+    if left_out is not None:
+        raise CommandFailed(
+            ExitCode.REFUSED,
+            f"message {message_id} has {left_out} properties that are too long for HTTP's headers; "
+            "use --root. If it was received, it returns when its lease ends",
+        )
     length = int(header_of(head, "Content-Length"))
     return ShownMessage(
         message_id=message_id,
@@ -33,6 +42,7 @@ def message_of(exchange: Exchange) -> ShownMessage:
         length=length,
         body=AnswerBody(exchange, message_id, length),
         is_damaged=headers.get("x-damaged") == "yes",
+        properties={name: value for name, value in headers.items() if is_property(name)},
     )
 
 
@@ -52,6 +62,7 @@ def message_in(line: bytes) -> ShownMessage:
             length=len(body),
             body=BytesIO(body),
             is_damaged=found.get("damaged", False),
+            properties=dict(found.get("properties", {})),
         )
     except (ValueError, LookupError, TypeError, AttributeError, InvalidRequest):
         raise unexpected("has a line that is not a message") from None

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import BinaryIO
 
 import click
 
 from mq.config import MAX_CONTENT_TYPE_BYTES
-from mq.errors import CommandFailed, ExitCode, InvalidName
+from mq.errors import (
+    CommandFailed,
+    ExitCode,
+    InvalidName,
+    InvalidRequest,
+    PropertiesTooLarge,
+)
 from mq.names import MessageId, QueueName, parse_message_id, parse_queue_name
+from mq.properties import Properties, check_properties, require_http_size
 
 _LEASE = re.compile(r'"?([0-9a-f]{16})"?')
 
@@ -90,6 +98,34 @@ class ContentTypeParam(click.ParamType[str]):
                 ctx,
             )
         return text
+
+
+class PropertyParam(click.ParamType[tuple[str, str]]):
+    """A property, as NAME=VALUE."""
+
+    name = "name=value"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        name, equals, text = str(value).partition("=")
+        if not equals:
+            self.fail(f"{value!r}: give NAME=VALUE, as X-Meta-Shop=north", param, ctx)
+        try:
+            check_properties([(name, text)])
+        except InvalidRequest as error:
+            self.fail(str(error), param, ctx)
+        return name, text
+
+
+def checked_properties(given: Sequence[tuple[str, str]]) -> Properties:
+    """All of them. Raises UsageError."""
+    try:
+        properties = check_properties(given)
+        require_http_size(properties)
+    except (InvalidRequest, PropertiesTooLarge) as error:
+        raise click.UsageError(str(error)) from None
+    return properties
 
 
 class Source:

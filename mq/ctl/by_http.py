@@ -20,6 +20,7 @@ from mq.ctl.answers import header_of, message_in, message_of
 from mq.ctl.connect import ClientCredentials, admin_url, failure_of, open_session
 from mq.lines.ndjson import MEDIA_TYPE, Line
 from mq.names import MessageId, QueueName, redriven_id
+from mq.properties import NO_PROPERTIES, Properties
 
 T = TypeVar("T")
 
@@ -91,10 +92,13 @@ class HttpAccess:
         content_type: str | None,
         message_id: MessageId | None = None,
         delay_seconds: float | None = None,
+        *,
+        properties: Properties = NO_PROPERTIES,
     ) -> MessageId:
         first = body.read(SMALL_BODY_BYTES + 1)
         given = {"Content-Type": content_type, "X-Message-Id": message_id}
         headers = {name: value for name, value in given.items() if value is not None}
+        headers |= properties
         target = f"/{queue}/messages{query(delay=delay_seconds)}"
         is_small = len(first) <= SMALL_BODY_BYTES
         request = Request("POST", target, first if is_small else b"", headers)
@@ -154,7 +158,8 @@ class HttpAccess:
         while moved < total and (found := self.receive(dead, _REDRIVE_SECONDS)) is not None:
             with closing(found.body):
                 own_id = redriven_id(dead, found.message_id, found.published_at)
-                self.publish(queue, found.body, found.content_type, own_id)
+                more = found.properties
+                self.publish(queue, found.body, found.content_type, own_id, properties=more)
             lease = None if found.lease is None else int(found.lease, 16)
             self.remove(dead, MessageId(found.message_id), lease)
             moved += 1

@@ -3,7 +3,6 @@ work on them."""
 
 from __future__ import annotations
 
-import io
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,16 +21,18 @@ from mq.config import (
     ServerConfig,
 )
 from mq.ctl.access import QueueCounts, Readable, ShownMessage
-from mq.ctl.inspect import count_queue, count_queues, find_message, oldest_messages
+from mq.ctl.inspect import body_in, count_queue, count_queues, find_message, oldest_messages
 from mq.ctl.runner import Runner
 from mq.errors import BodyTooLarge
 from mq.lifecycle import Actor, Folder
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
+from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
+from mq.spool.trailer import pack_trailer
 from mq.store import by_id, queues
 from mq.store.batch import Entry, publish_batch
 from mq.store.by_id import Guard
@@ -103,20 +104,24 @@ class RootAccess:
         content_type: str | None,
         message_id: MessageId | None = None,
         delay_seconds: float | None = None,
+        *,
+        properties: Properties = NO_PROPERTIES,
     ) -> MessageId:
+        trailer = pack_trailer(properties)
         work, delay_ns = self._runner.work, _ns(delay_seconds)
         self._runner.run(check_publish(work, queue))
         first = body.read(SMALL_BODY_BYTES + 1)
         if len(first) <= SMALL_BODY_BYTES:
             crc32 = zlib.crc32(first)
             return self._publish(
-                queue, Draft(len(first), crc32, content_type, first, -1, message_id, delay_ns)
+                queue,
+                Draft(len(first), crc32, content_type, first, -1, message_id, delay_ns, trailer),
             )
         with _disk_errors():
             fd = self._files.open_unnamed(self._spool.fd(Folder.NEW), self._spool.file_mode)
         try:
             with _disk_errors():
-                draft = self._upload(fd, first, body, content_type)
+                draft = self._upload(fd, first, body, content_type, trailer)
             return self._publish(queue, replace(draft, message_id=message_id, delay_ns=delay_ns))
         finally:
             self._files.close(fd)
@@ -189,8 +194,10 @@ class RootAccess:
         with _disk_errors():
             return find_message(self._spool, queue, message_id)
 
-    def _upload(self, fd: int, first: bytes, rest: Readable, content_type: str | None) -> Draft:
-        """Write and sync a large body. Raises BodyTooLarge."""
+    def _upload(
+        self, fd: int, first: bytes, rest: Readable, content_type: str | None, trailer: bytes
+    ) -> Draft:
+        """Write and sync a large body, and what is behind it. Raises BodyTooLarge."""
         length = crc32 = 0
         chunk = first
         while chunk:
@@ -200,8 +207,9 @@ class RootAccess:
             crc32 = zlib.crc32(chunk, crc32)
             self._files.write(fd, chunk)
             chunk = rest.read(CHUNK_BYTES)
+        self._files.write(fd, trailer)
         self._files.sync(fd)
-        return Draft(length, crc32, content_type, None, fd)
+        return Draft(length, crc32, content_type, None, fd, trailer=trailer)
 
 
 def _ns(seconds: float | None) -> int | None:
@@ -219,7 +227,7 @@ def _is_unused(root: Path) -> bool:
 
 
 def _message(received: Received) -> ShownMessage:
-    body = io.FileIO(received.fd) if received.body is None else io.BytesIO(received.body)
+    body = body_in(received.body, received.fd, received.length)
     return ShownMessage(
         message_id=received.message_id,
         state="leased",
@@ -230,6 +238,7 @@ def _message(received: Received) -> ShownMessage:
         visible_at=rfc3339(received.visible_ns),
         length=received.length,
         body=body,
+        properties=received.properties,
     )
 
 

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import sys
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
 from mq import __version__
 from mq.command.flags import Seconds, exit_codes_text
 from mq.config import (
-    MAX_BATCH_BYTES,
-    MAX_DELAY_SECONDS,
     MAX_VISIBILITY_SECONDS,
     MAX_WAIT_SECONDS,
 )
 from mq.ctl import display
 from mq.ctl.access import QueueCounts
-from mq.ctl.arguments import Commands, ContentTypeParam, IdParam, LeaseParam, QueueParam, Source
+from mq.ctl.arguments import (
+    Commands,
+    IdParam,
+    LeaseParam,
+    QueueParam,
+)
 from mq.ctl.leases import redrive, release, touch
 from mq.ctl.queue_settings import set_settings, settings_text
+from mq.ctl.sending import send
 from mq.ctl.settings import Settings, everywhere, opened, require_root, settings_of
 from mq.ctl.transfer import export_queue, import_queue
-from mq.errors import CTL_EXIT_CODES, BodyTooLarge, CommandFailed, ExitCode
+from mq.errors import CTL_EXIT_CODES, CommandFailed, ExitCode
 from mq.names import MessageId, QueueName
 
 _queue = click.argument("queue", type=QueueParam())
@@ -111,53 +112,6 @@ def rm(context: click.Context, queue: QueueName, yes: bool) -> None:
             _ask(access.describe_queue(queue))
         access.delete_queue(queue)
     display.say(settings.as_json, {"queue": queue, "deleted": True}, f"deleted {queue}")
-
-
-@mqctl.command()
-@_queue
-@click.argument("body", required=False)
-@click.option("-f", "--file", "file", type=click.File("rb"), help="Send this file; - is stdin.")
-@click.option("--content-type", type=ContentTypeParam(),
-              help="What the body is, for example text/plain.")  # fmt: skip
-@click.option("--id", "message_id", type=IdParam(),
-              help="Publish under this id, once however often you send it.")  # fmt: skip
-@click.option("--delay", "delay_seconds", type=Seconds(0, MAX_DELAY_SECONDS),
-              help="Seconds for which it is hidden.  [default: the queue's setting]")  # fmt: skip
-@click.option("--batch", "is_batch", is_flag=True,
-              help="Publish a message a line, as {\"body\": \"text\"}, all or none.")  # fmt: skip
-@everywhere
-@click.pass_context
-def send(
-    context: click.Context,
-    *,
-    queue: QueueName,
-    body: str | None,
-    file: BinaryIO | None,
-    content_type: str | None,
-    message_id: MessageId | None,
-    delay_seconds: float | None,
-    is_batch: bool,
-) -> None:
-    """Publish a message: BODY, a file, or stdin. Prints its id."""
-    settings = settings_of(context)
-    if is_batch and (content_type is not None or message_id or delay_seconds is not None):
-        raise click.UsageError(
-            "--content-type, --id and --delay do not go with --batch; give content_type, id and "
-            "delay in each line"
-        )
-    if body is not None and file is not None:
-        raise click.UsageError("BODY and --file are two bodies; give only one")
-    source = io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
-    with opened(settings) as access:
-        if is_batch:
-            lines = Source(source).read(MAX_BATCH_BYTES + 1)
-            if len(lines) > MAX_BATCH_BYTES:
-                raise BodyTooLarge(f"the batch has more than {MAX_BATCH_BYTES} bytes; send several")
-            ids = access.publish_batch(queue, lines)
-        else:
-            ids = [access.publish(queue, Source(source), content_type, message_id, delay_seconds)]
-    for sent in ids:
-        display.say(settings.as_json, {"queue": queue, "id": sent}, sent)
 
 
 @mqctl.command()
@@ -269,6 +223,7 @@ def fsck(context: click.Context, repair: bool) -> None:
         context.exit(ExitCode.FINDINGS)
 
 
+mqctl.add_command(send)
 mqctl.add_command(set_settings)
 mqctl.add_command(release)
 mqctl.add_command(touch)

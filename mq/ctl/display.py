@@ -68,13 +68,15 @@ def write_body(message: ShownMessage, write: Write) -> None:
     """Write the body as it is, after the receipt as a line on stderr: if the body is interrupted,
     the message can still be acknowledged."""
     click.echo(_receipt(message), err=True)
+    for name, value in message.properties.items():
+        click.echo(printable(f"{name}: {value}"), err=True)
     write(b"")
     _copy(message, write)
 
 
 def write_document(message: ShownMessage, write: Write) -> None:
     """Write all as one line of JSON, with the body as text if it is UTF-8, else in base64."""
-    document = {
+    document: dict[str, object] = {
         "id": message.message_id,
         "state": message.state,
         "lease": message.lease,
@@ -84,6 +86,8 @@ def write_document(message: ShownMessage, write: Write) -> None:
         "visible_at": message.visible_at,
         "damaged": message.is_damaged,
     }
+    if message.properties:
+        document["properties"] = dict(message.properties)
     body = bytearray()
     _copy(message, body.extend)
     write(json.dumps(document | body_member(body)).encode() + b"\n")

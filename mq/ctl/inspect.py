@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from mq.config import DEFAULT_CONTENT_TYPE, SECOND_NS
-from mq.ctl.access import QueueCounts, ShownMessage
+from mq.ctl.access import QueueCounts, Readable, ShownMessage
 from mq.lifecycle import Folder
 from mq.names import (
     MessageId,
@@ -77,6 +77,26 @@ def find_message(spool: Spool, queue: QueueName, message_id: MessageId) -> Shown
     return _message(peeked)
 
 
+class _FirstBytes(io.FileIO):
+    """The body in a file, without the properties behind it."""
+
+    def __init__(self, fd: int, length: int) -> None:
+        super().__init__(fd)
+        self._left = length
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted = self._left if size is None or size < 0 else min(size, self._left)
+        data = super().read(wanted) or b""
+        self._left -= len(data)
+        return data
+
+
+def body_in(body: bytes | None, fd: int, length: int) -> Readable:
+    """A body of `length` bytes: in memory, or in the file that `fd` is open at, which is closed
+    with it."""
+    return _FirstBytes(fd, length) if body is None else io.BytesIO(body)
+
+
 def _message(peeked: PeekedMessage) -> ShownMessage:
     """The file stays open if the body is large."""
     return ShownMessage(
@@ -88,6 +108,7 @@ def _message(peeked: PeekedMessage) -> ShownMessage:
         published_at=rfc3339(peeked.published_ns),
         visible_at=None if peeked.visible_ns is None else rfc3339(peeked.visible_ns),
         length=peeked.length,
-        body=io.FileIO(peeked.fd) if peeked.body is None else io.BytesIO(peeked.body),
+        body=body_in(peeked.body, peeked.fd, peeked.length),
         is_damaged=peeked.is_damaged,
+        properties=peeked.properties,
     )

@@ -133,7 +133,8 @@ def _line_of(message: ShownMessage) -> Line:
             f"{message.length} bytes; if it was received, it returns when its lease ends",
         )
     usual = message.content_type == DEFAULT_CONTENT_TYPE
-    return Line(body, MessageId(message.message_id), None if usual else message.content_type)
+    content_type = None if usual else message.content_type
+    return Line(body, MessageId(message.message_id), content_type, None, message.properties)
 
 
 def _remove(access: Access, queue: QueueName, message: ShownMessage) -> bool:
@@ -153,7 +154,12 @@ def _publish(access: Access, queue: QueueName, line: Line) -> None:
     """Raises MQError."""
     try:
         access.publish(
-            queue, io.BytesIO(line.body), line.content_type, line.message_id, line.delay_seconds
+            queue,
+            io.BytesIO(line.body),
+            line.content_type,
+            line.message_id,
+            line.delay_seconds,
+            properties=line.properties,
         )
     except MQError as error:
         error.args = (f"cannot be published: {error}",)

@@ -79,6 +79,7 @@ def exported(line: Line) -> bytes:
         "id": line.message_id,
         "content_type": line.content_type,
         "delay": line.delay_seconds,
+        "properties": dict(line.properties) or None,
     }
     return write_line(fields, line.body)
 

@@ -19,6 +19,7 @@ from mq.client.wire import Request, ServerAnswer
 from mq.config import (
     CLIENT_CONNECT_SECONDS,
     CLIENT_SLOWEST_BYTES_PER_SECOND,
+    MAX_HEAD_BYTES,
     SMALL_BODY_BYTES,
 )
 
@@ -125,6 +126,7 @@ class AsyncConnections:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": _USER_AGENT},
                 skip_auto_headers=["Content-Type"],
+                max_field_size=MAX_HEAD_BYTES,
             )
             # aiohttp would send a request again by itself, and say nothing: then a removal whose
             # answer was lost looks like one of a message that was gone before.

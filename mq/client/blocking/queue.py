@@ -10,9 +10,11 @@ from mq.client.blocking.message import Message
 from mq.client.blocking.session import Session
 from mq.client.blocking.worker import Worker
 from mq.client.errors import ClientError
-from mq.client.messages import Body, Counts, NewMessage, Peeked, SettingValue, new_messages
+from mq.client.messages import Body, Counts, NewMessage, Peeked, new_messages
+from mq.client.settings import SettingValue
 from mq.config import WORKER_WAIT_SECONDS
 from mq.names import QueueName
+from mq.properties import NO_PROPERTIES, Properties
 
 
 class Queue:
@@ -54,16 +56,19 @@ class Queue:
         content_type: str | None = None,
         delay: float | None = None,
         message_id: str | None = None,
+        properties: Properties = NO_PROPERTIES,
     ) -> str:
         """Publish a message; returns its id. On return it is on stable media.
 
         It is hidden for `delay` seconds; None leaves that to the queue's settings. Text is sent as
         UTF-8, as text/plain unless `content_type` says otherwise. Without `message_id` the client
-        makes one up, so a publish that is tried again makes no second message.
+        makes one up, so a publish that is tried again makes no second message. `properties` stay
+        with the message, as `{"x-meta-shop": "north"}`.
 
-        Raises QueueNotFound, BodyTooLarge, and IdTaken if another body was published under the id.
+        Raises QueueNotFound, BodyTooLarge, BadRequest for wrong properties, and IdTaken if another
+        message was published under the id.
         """
-        message = NewMessage(body, content_type, delay, message_id)
+        message = NewMessage(body, content_type, delay, message_id, properties)
         return self._session.run(operations.publish(self._context, self.name, message))
 
     def publish_many(self, messages: Iterable[Body | NewMessage]) -> list[str]:
