@@ -10,6 +10,7 @@ from pyspark.sql.types import (
     BinaryType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -33,6 +34,7 @@ SCHEMA = StructType(
         StructField("receive_count", IntegerType()),
         StructField("state", StringType()),
         StructField("length", LongType()),
+        StructField("properties", MapType(StringType(), StringType())),
     ]
 )
 
@@ -46,6 +48,7 @@ _ARROW = pa.schema(
         ("receive_count", pa.int32()),
         ("state", pa.string()),
         ("length", pa.int64()),
+        ("properties", pa.map_(pa.string(), pa.string())),
     ]
 )
 
@@ -69,6 +72,7 @@ class MessageRow(NamedTuple):
     receive_count: int
     state: str
     length: int
+    properties: list[tuple[str, str]]
 
 
 def read_row(
@@ -87,6 +91,7 @@ def read_row(
         min(opened.receive_count, _MAX_INT),
         state,
         len(data) if opened.seal is None else opened.length,
+        [] if content is None else sorted(content.properties.items()),
     )
 
 

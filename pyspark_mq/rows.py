@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, NumericType, StringType, StructType
+from pyspark.sql.types import BinaryType, DataType, MapType, NumericType, StringType, StructType
 
 from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
-from mq.errors import InvalidRequest
+from mq.errors import InvalidRequest, PropertiesTooLarge
 from mq.names import QueueName, parse_message_id, parse_queue_name
+from mq.properties import Properties, check_properties, require_http_size
 from mq.spool.spark.staging import StagedMessage
 from pyspark_mq.options import BadOption, is_pattern
 
@@ -22,8 +23,10 @@ COLUMNS = {
     "id": (StringType,),
     "delay": (NumericType,),
     "content_type": (StringType,),
+    "properties": (MapType,),
 }
-_WORDS = {BinaryType: "binary", StringType: "string", NumericType: "a number of seconds"}
+_WORDS = {BinaryType: "binary", StringType: "string", NumericType: "a number of seconds",
+          MapType: "a map of strings to strings"}  # fmt: skip
 _CONTENT_TYPE = re.compile(rf"[\x20-\x7e]{{1,{MAX_CONTENT_TYPE_BYTES}}}")
 
 
@@ -35,7 +38,7 @@ def check_columns(schema: StructType, queues: tuple[str, ...], overwrite: bool) 
         allowed = COLUMNS.get(field.name)
         if allowed is None:
             raise BadOption(f"column {field.name}: unknown; there are {', '.join(COLUMNS)}")
-        if not isinstance(field.dataType, allowed):
+        if not isinstance(field.dataType, allowed) or _is_other_map(field.dataType):
             words = " or ".join(_WORDS[each] for each in allowed)
             raise BadOption(
                 f"column {field.name}: {field.dataType.simpleString()}, and it must be {words}"
@@ -46,6 +49,12 @@ def check_columns(schema: StructType, queues: tuple[str, ...], overwrite: bool) 
         raise BadOption("option queue: name one queue, or give each row its own in a column queue")
     if not queues and "queue" not in schema.names:
         raise BadOption("option queue: missing; name a queue, or add a column queue")
+
+
+def _is_other_map(kind: DataType) -> bool:
+    return isinstance(kind, MapType) and not (
+        isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
+    )
 
 
 def drafts_of(
@@ -73,6 +82,7 @@ def _draft(row: dict[str, Any], default: QueueName | None) -> StagedMessage:
         parse_message_id(message_id) if message_id is not None else None,
         _content_type(row.get("content_type")),
         _delay(row.get("delay")),
+        _properties(row.get("properties")),
     )
 
 
@@ -83,6 +93,19 @@ def _content_type(text: str | None) -> str | None:
             "characters"
         )
     return text
+
+
+def _properties(pairs: list[tuple[str, str | None]] | None) -> Properties:
+    """As Arrow has a map."""
+    try:
+        for name, value in pairs or ():
+            if value is None:
+                raise InvalidRequest(f"property {name!r} is null; leave it out of the map")
+        properties = check_properties((name, value or "") for name, value in pairs or ())
+        require_http_size(properties)
+    except (InvalidRequest, PropertiesTooLarge) as error:
+        raise InvalidRequest(f"column properties: {error}") from None
+    return properties
 
 
 def _delay(seconds: Any) -> float:

@@ -17,6 +17,7 @@ class FindingKind(StrEnum):
     """In the order in which suspects that had to settle are mended: one can explain the next."""
 
     MISSING = "missing"
+    FORMAT = "format"
     MODE = "mode"
     FOREIGN = "foreign"
     DAMAGED = "damaged"

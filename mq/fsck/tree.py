@@ -11,11 +11,19 @@ from pathlib import Path
 
 from mq.errors import ExitCode, StartRefused
 from mq.fsck.strays import FOLDER_NEEDS
-from mq.fsck.suspect import FindingKind, Suspect
+from mq.fsck.suspect import FindingKind, Suspect, SuspectPlace
 from mq.lifecycle import FIXED_FOLDERS, Folder
 from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.message import seal_at
 from mq.spool.moves import FORMAT_FILE
-from mq.spool.root_format import FORMAT, write_format
+from mq.spool.root_format import (
+    FORMAT,
+    LONG_SEALS,
+    raise_format,
+    read_format,
+    write_format,
+)
 
 
 def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:
@@ -61,6 +69,30 @@ class MissingFormat:
     def mend(self) -> str | None:
         write_format(self.root, self.files)
         return f"written as {FORMAT!r}"
+
+
+@dataclass(frozen=True)
+class OldFormat:
+    """The root says `mq 1`, and the message at `place` needs `mq 2`: a person put it there. A
+    version that does not know its seal would open the root."""
+
+    spool: Spool
+    place: SuspectPlace
+    path: str = FORMAT_FILE
+    kind: FindingKind = FindingKind.FORMAT
+
+    def look(self) -> str | None:
+        try:
+            seal = seal_at(self.spool, *self.place)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if seal is None or not seal.is_long or read_format(self.spool.root) != FORMAT:
+            return None
+        return f"it says {FORMAT!r}, and {self.place} needs {LONG_SEALS!r}"
+
+    def mend(self) -> str | None:
+        raise_format(self.spool.root, self.spool.files)
+        return f"written as {LONG_SEALS!r}"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from mq.fsck.implausible import Implausible
 from mq.fsck.settings import DamagedSettings
 from mq.fsck.strays import FILE_NEEDS, FOLDER_NEEDS, DeadUpload, Foreign, WrongMode
 from mq.fsck.suspect import Suspect, SuspectPlace
+from mq.fsck.tree import OldFormat
 from mq.lifecycle import Folder
 from mq.names import (
     DEAD_SUFFIX,
@@ -47,6 +48,7 @@ class Walk:
         self._total = 0
         self._flat: dict[str, Folder] = {}
         self._owner = os.stat(spool.root).st_uid
+        self._knows_format = spool.has_long_seals
 
     def suspects(self) -> Iterator[Suspect]:
         """Raises OSError if a folder that its owner may read cannot be listed."""
@@ -157,7 +159,16 @@ class Walk:
             yield WrongMode(self._spool, place, FILE_NEEDS, self._owner)
         yield Damaged(self._spool, place)
         yield Implausible(self._spool, place)
+        yield from self._format(place)
         yield from self._second_names(place, place.message)
+
+    def _format(self, place: SuspectPlace) -> Iterator[Suspect]:
+        """Once for the root."""
+        if not self._knows_format:
+            suspect = OldFormat(self._spool, place)
+            self._knows_format = suspect.look() is not None
+            if self._knows_format:
+                yield suspect
 
     def _second_names(self, place: SuspectPlace, message: str) -> Iterator[Suspect]:
         """If the message was seen in another folder too: the one further on its way stays. Queues

@@ -47,6 +47,12 @@ def pack_trailer(properties: Properties) -> bytes:
 _ENCODER = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 
+def sealed(body: bytes, trailer: bytes, published_ns: int, count: int = 0, lease: int = 0) -> Seal:
+    """The seal of a file with that body and trailer."""
+    behind = (len(trailer), zlib.crc32(trailer)) if trailer else (0, 0)
+    return Seal(len(body), zlib.crc32(body), published_ns, count, lease, *behind)
+
+
 def unpack_trailer(seal: Seal, trailer: bytes) -> Properties | None:
     """None for one that is not what the seal says, or that nobody wrote here."""
     if (len(trailer), zlib.crc32(trailer)) != (seal.trailer_length, seal.trailer_crc32):

@@ -33,13 +33,17 @@ from mq.names import (
 )
 from mq.spool.folders import Spool
 from mq.spool.listing import list_queue
-from mq.spool.seal import TYPE_ATTRIBUTE, due_ns
+from mq.spool.message import Opened, read_content
+from mq.spool.seal import due_ns
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue, reap_staged
 
 LOCK_SECONDS = 60.0
 """How long a commit waits for another process that publishes out of the same staging."""
 
+
+_REFUSED = (IdTaken, BodyTooLarge)
+"""Because of one message, of whatever servers are asked."""
 
 log = logging.getLogger("pyspark_mq")
 
@@ -97,13 +101,13 @@ class Forwarder:
         return [Committed(Folder.QUEUES, queue_path(queue, each), each) for each in ids]
 
     def _forward(self, queue: QueueName, waiting: list[Committed]) -> None:
-        messages = self._read(waiting)
+        messages = self._read(queue, waiting)
         while batch := _some(messages):
             try:
                 self._publish(queue, [message for _, message in batch])
             except QueueNotFound as error:
                 raise self._no_queue(queue, len(waiting)) from error
-            except (IdTaken, BodyTooLarge):
+            except _REFUSED:
                 # One of them, and none is published; which one it is only each by itself can tell.
                 for one in batch:
                     self._forward_alone(queue, *one)
@@ -113,13 +117,16 @@ class Forwarder:
     def _forward_alone(self, queue: QueueName, place: Committed, message: NewMessage) -> None:
         try:
             self._publish(queue, [message])
-        except (IdTaken, BodyTooLarge) as error:
-            kept = self.set_aside(queue, place)
-            text = f"{place.message_id} for queue {queue} was refused, and is {kept} now: {error}"
-            log.error("%s", text)
-            self._refused.append(text)
+        except _REFUSED as error:
+            self._refuse(queue, place, str(error))
         else:
             self.put_away(queue, [place])
+
+    def _refuse(self, queue: QueueName, place: Committed, why: str) -> None:
+        kept = self.set_aside(queue, place)
+        text = f"{place.message_id} for queue {queue} was refused, and is {kept} now: {why}"
+        log.error("%s", text)
+        self._refused.append(text)
 
     def _publish(self, queue: QueueName, messages: list[NewMessage]) -> None:
         self._servers.ask(lambda mq: mq.queue(queue).publish_many(messages))
@@ -145,7 +152,9 @@ class Forwarder:
         reap_staged(self._spool)
         self._spool.files.sync_file_system(self._spool.fd(Folder.REMOVE))
 
-    def _read(self, waiting: list[Committed]) -> Iterator[tuple[Committed, NewMessage]]:
+    def _read(
+        self, queue: QueueName, waiting: list[Committed]
+    ) -> Iterator[tuple[Committed, NewMessage]]:
         files = self._spool.files
         for place in waiting:
             try:
@@ -154,23 +163,23 @@ class Forwarder:
             except FileNotFoundError:
                 # Another process has published it before it let go of the lock.
                 continue
-            try:
-                yield place, self._message(fd, place)
-            finally:
-                files.close(fd)
+            with Opened(files, place.name, fd, os.fstat(fd)) as opened:
+                message = self._message(opened, place)
+                if message is None:
+                    self._refuse(queue, place, "it fails its seal")
+                else:
+                    yield place, message
 
-    def _message(self, fd: int, place: Committed) -> NewMessage:
-        status = os.fstat(fd)
-        body = self._spool.files.read(fd, status.st_size)
-        content_type = self._spool.files.attribute(fd, TYPE_ATTRIBUTE)
+    def _message(self, opened: Opened, place: Committed) -> NewMessage | None:
+        """None if it is damaged."""
+        content = read_content(opened, self._spool.files)
+        if content is None:
+            return None
         delay = 0.0
         if place.folder is Folder.DELAY:
-            delay = max(0.0, (due_ns(status, 0) - time.time_ns()) / SECOND_NS)
+            delay = max(0.0, (due_ns(opened.status, 0) - time.time_ns()) / SECOND_NS)
         return NewMessage(
-            body,
-            None if content_type is None else content_type.decode("latin-1"),
-            delay,
-            place.message_id,
+            content.body, opened.content_type(), delay, place.message_id, content.properties
         )
 
 

@@ -14,7 +14,6 @@ consumer finished it.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +25,7 @@ from mq.names import MessageId, QueueName, file_name, parse_file_name, parse_mes
 from mq.spool.files import Files
 from mq.spool.message import Lost, hold_in, seal_at
 from mq.spool.seal import Seal, seal_new
+from mq.spool.trailer import pack_trailer, sealed
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging, reap_staged
@@ -130,10 +130,13 @@ class Intake:
 
     def _write(self, queue: QueueName, message_id: MessageId, message: Message) -> None:
         files, delay = self._spool.files, self._spool.fd(Folder.DELAY)
+        trailer = pack_trailer(message.properties)
+        if trailer:
+            self._spool.use_long_seals()
         fd = files.open_unnamed(delay, self._spool.file_mode)
         try:
-            files.write(fd, message.body)
-            seal_new(files, fd, _seal_of(message), message.content_type, None)
+            files.write(fd, message.body + trailer)
+            seal_new(files, fd, _seal_of(message, trailer), message.content_type, None)
             self._spool.link(fd, Folder.DELAY, file_name(queue, message_id))
         finally:
             files.close(fd)
@@ -200,8 +203,7 @@ class Intake:
                 return False
 
 
-def _seal_of(message: Message) -> Seal:
-    body = message.body
+def _seal_of(message: Message, trailer: bytes) -> Seal:
     published_ns = (message.published_at - _EPOCH) // _MICROSECOND * 1000
     count, lease = message.receive_count or 0, int(message.lease, 16)
-    return Seal(len(body), zlib.crc32(body), max(published_ns, 0), count, lease)
+    return sealed(message.body, trailer, max(published_ns, 0), count, lease)

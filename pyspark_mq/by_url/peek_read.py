@@ -87,4 +87,5 @@ def _row(queue: str, peeked: Peeked) -> MessageRow:
         peeked.receive_count or 0,
         "dead" if queue.endswith(DEAD_SUFFIX) else "ready",
         len(peeked.body),
+        sorted(peeked.properties.items()),
     )

@@ -95,6 +95,7 @@ def lake_rows(frame: Any, schema: str | None) -> Any:
         "published_at",
         "receive_count",
         "length",
+        "properties",
     )
     if schema is None:
         return rows

@@ -84,8 +84,10 @@ def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) ->
     if job.where is not None:
         rows = rows.where(job.where)
     message_id = F.col("id") if job.keeps_ids else _new_id(job.write_name)
+    # Files of an older archive have none.
+    more = [name for name in ("properties",) if name in rows.columns]
     messages = rows.orderBy("published_at", "id").select(
-        message_id.alias("id"), "value", "content_type"
+        message_id.alias("id"), "value", "content_type", *more
     )
     return write_once(messages, place, job.to, job.write_name, line)
 

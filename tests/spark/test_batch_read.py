@@ -46,7 +46,7 @@ def test_spark_finds_the_source_by_its_name_and_reads_all_columns(
     assert found[first] == {
         "queue": "orders", "id": first, "value": b"\x00one",
         "content_type": "application/octet-stream", "receive_count": 0, "state": "ready",
-        "published_at": datetime(2023, 11, 14, 22, 13, 20, 123456), "length": 4,
+        "published_at": datetime(2023, 11, 14, 22, 13, 20, 123456), "length": 4, "properties": {},
     }  # fmt: skip
     assert (found[second]["value"], found[second]["receive_count"]) == (b"", 3)
 

@@ -7,19 +7,20 @@ spark/stage/JOB/BATCH/ATTEMPT/QUEUE:ID        sealed, and durable
 from __future__ import annotations
 
 import time
-import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mq.config import SECOND_NS
 from mq.errors import ClaimError, InvalidRequest, QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, ServerIds, file_name
+from mq.properties import Properties
 from mq.spool.file_system import FileSystem, measure_file_system
 from mq.spool.folders import Spool
 from mq.spool.message import Lost
 from mq.spool.queues import has_queue
-from mq.spool.seal import NO_LEASE, Seal, round_up, seal_new
+from mq.spool.seal import round_up, seal_new
 from mq.spool.sets import OPEN_SUFFIX, give_up_set, make_set, seal_set
+from mq.spool.trailer import pack_trailer, sealed
 
 STAGE = "stage"
 GIVEN_UP = "spark"
@@ -35,6 +36,7 @@ class StagedMessage:
     message_id: MessageId | None = None
     content_type: str | None = None
     delay_seconds: float = 0.0
+    properties: Properties = field(default_factory=dict)
 
 
 def make_folders(spool: Spool, *names: str) -> None:
@@ -63,14 +65,17 @@ class Attempt:
 
     def add(self, draft: StagedMessage) -> None:
         """Write one message. Raises QueueNotFound, InvalidRequest for an id that this attempt has
-        used, ClaimError if the batch was given up, OSError."""
+        used, PropertiesUnsupported, ClaimError if the batch was given up, OSError."""
         self._require_queue(draft.queue)
+        trailer = pack_trailer(draft.properties)
+        if trailer:
+            self._spool.use_long_seals()
         message_id, published_ns = self._ids.next_position(draft.message_id)
         files, spark = self._spool.files, self._spool.fd(Folder.SPARK)
         fd = files.open_unnamed(spark, self._spool.file_mode)
         try:
-            files.write(fd, draft.body)
-            self._mark(fd, draft, published_ns)
+            files.write(fd, draft.body + trailer)
+            self._mark(fd, draft, trailer, published_ns)
             self._spool.link(fd, Folder.SPARK, f"{self._path}/{file_name(draft.queue, message_id)}")
         except FileNotFoundError:
             raise self._given_up() from None
@@ -97,10 +102,10 @@ class Attempt:
             )
         self._queues.add(queue)
 
-    def _mark(self, fd: int, draft: StagedMessage, published_ns: int) -> None:
+    def _mark(self, fd: int, draft: StagedMessage, trailer: bytes, published_ns: int) -> None:
         body, seal, due_ns = draft.body, None, None
         if self._spool.has_seals:
-            seal = Seal(len(body), zlib.crc32(body), published_ns, 0, NO_LEASE)
+            seal = sealed(body, trailer, published_ns)
         if draft.delay_seconds > 0:
             due_ns = time.time_ns() + int(draft.delay_seconds * SECOND_NS)
             due_ns = round_up(due_ns, self._system.stamp_granularity_ns)

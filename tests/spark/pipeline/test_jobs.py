@@ -17,6 +17,7 @@ from pyspark_mq.pipeline.progress import ProgressLine
 from pyspark_mq.pipeline.replay import LoadJob, NothingToWrite, ReplayJob, load, replay
 from pyspark_mq.pipeline.report import take_report
 from tests.support.lone_root import Root
+from tests.support.messages import sealed_with, write_message
 from tests.support.processes import Server
 from tests.support.url_site import UrlSite
 
@@ -222,3 +223,22 @@ def test_all_of_them_work_by_url(
     assert [(each.queue, each.ready, each.dead) for each in before.queues] == [("orders", 50, 1)]
     assert sorted(site.bodies("again")) == sorted(published)
     assert site.orders.counts()[1:4] == (0, 0, 0)
+
+
+def test_properties_go_to_the_lake_and_back(
+    spark: Any, lone_root: Root, tmp_path: Path, line: ProgressLine
+) -> None:
+    seal, data = sealed_with(b"one", {"x-meta-shop": "north"})
+    write_message(lone_root.path / "queues/orders/one", data, seal=seal)
+    lone_root.put("orders", b"two")
+    archive(spark, place_of(lone_root), archive_job(tmp_path), line)
+    lone_root.make("again")
+
+    job = ReplayJob(lake=str(tmp_path / "lake"), to="again", name="again")
+    assert replay(spark, place_of(lone_root), job, line) == 2
+
+    given = {"root": str(lone_root.path), "queue": "again"}
+    rows = spark.read.format("mq").options(**given).load().collect()
+    assert {bytes(row.value): row.properties for row in rows} == {
+        b"one": {"x-meta-shop": "north"}, b"two": {},
+    }  # fmt: skip
