@@ -210,6 +210,9 @@ MAX_PLAUSIBLE_RECEIVES = 1_000_000_000
 MAX_CONTENT_TYPE_BYTES = 255
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
 
+MAX_MOVES = 1000
+"""How many messages one request moves from one queue to another at the most."""
+
 MIN_FREE_BYTES = 16 * MIB
 MIN_FREE_FRACTION = 0.01
 MIN_FREE_INODES = 1000

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import re
-import uuid
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
@@ -87,6 +86,16 @@ def is_message_id(text: str) -> bool:
     return _MESSAGE_ID.fullmatch(text) is not None
 
 
+MAX_DEAD_REASON_BYTES = 255
+
+
+def is_dead_reason(text: str) -> bool:
+    """Whether it can say why a message is a dead letter: 1 to MAX_DEAD_REASON_BYTES printable
+    characters of ASCII with no space at the ends, which a header can carry."""
+    is_short = 0 < len(text) <= MAX_DEAD_REASON_BYTES
+    return is_short and text.isascii() and text.isprintable() and text == text.strip()
+
+
 def id_time_ns(message_id: str) -> int | None:
     """The time inside a UUIDv7 or UUIDv1, in ns since 1970; None for any other id."""
     match = _UUID.fullmatch(message_id) or _UUID.fullmatch(message_id.lower())
@@ -150,13 +159,6 @@ _SERVER = 0x6D71
 
 def _check_digits(text: str) -> str:
     return f"{zlib.crc32(text.encode(), _SERVER) & 0xFFFFFF:06x}"
-
-
-def redriven_id(dead: QueueName, message_id: str, published_at: str) -> MessageId:
-    """The id under which a redrive over HTTP publishes a dead letter again, the same each time;
-    `published_at` is RFC 3339, as a server writes it."""
-    origin = f"{dead}:{message_id}:{published_at}"
-    return MessageId(str(uuid.uuid5(uuid.NAMESPACE_URL, origin)))
 
 
 class MessageIds:

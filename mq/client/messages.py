@@ -54,7 +54,8 @@ class Delivery:
     `receive_count` is None where the server's file system keeps none. Times are the server's.
     `visibility` is what was asked for, None for the server's choice. The lease lasts for
     `lease_seconds` from `leased_at`, by the monotonic clock here: it is over here no later than
-    there, but for the time that the answer was under way.
+    there, but for the time that the answer was under way. A dead letter says where it is from and
+    why it is one.
     """
 
     queue: QueueName
@@ -69,6 +70,8 @@ class Delivery:
     lease_seconds: float
     leased_at: float
     properties: Properties = field(default_factory=dict)
+    dead_from: str | None = None
+    dead_reason: str | None = None
 
     @property
     def lease_ends_at(self) -> float:
@@ -77,7 +80,8 @@ class Delivery:
 
 class Peeked(NamedTuple):
     """A ready message, looked at and not taken. A damaged one, whose body is not what was
-    published, is set aside by the server when it would be received."""
+    published, is set aside by the server when it would be received. A dead letter says where it is
+    from and why it is one."""
 
     id: MessageId
     body: bytes
@@ -86,6 +90,8 @@ class Peeked(NamedTuple):
     published_at: datetime
     is_damaged: bool = False
     properties: Properties = NO_PROPERTIES
+    dead_from: str | None = None
+    dead_reason: str | None = None
 
 
 class Lines(NamedTuple):
@@ -149,6 +155,8 @@ def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float |
         "published_at": headers.get("x-published-at"),
         "visible_at": headers.get("x-visible-at"),
         "properties": {name: value for name, value in headers.items() if is_property(name)},
+        "dead_from": headers.get("x-dead-from"),
+        "dead_reason": headers.get("x-dead-reason"),
     }
     return _delivery(queue, fields, answer.body, answer, asked_seconds)
 
@@ -179,6 +187,8 @@ def read_peeked(answer: ServerAnswer) -> list[Peeked]:
                     datetime.fromisoformat(fields["published_at"]),
                     fields.get("damaged") is True,
                     _properties(fields),
+                    fields.get("dead_from"),
+                    fields.get("dead_reason"),
                 )
             )
         except (ValueError, LookupError, TypeError, AttributeError):
@@ -243,6 +253,8 @@ def _delivery(
             lease_seconds(answer, visible_at) if asked_seconds is None else asked_seconds,
             answer.came_at,
             _properties(fields),
+            fields.get("dead_from"),
+            fields.get("dead_reason"),
         )
     except (ValueError, LookupError, TypeError, AttributeError):
         raise unexpected("is not a message") from None

@@ -38,7 +38,7 @@ _RENEWALS_PER_LEASE = 3
 """Two may fail before a lease is lost."""
 _SHORTEST_RENEWAL_SECONDS = 0.03
 """Renewals of one lease are at least so far apart."""
-_MOST_BYTES_OF_IDS = MAX_REQUEST_LINE_BYTES - 512
+MOST_BYTES_OF_IDS = MAX_REQUEST_LINE_BYTES - 512
 """The rest of the line has the method, a prefix of the URL, and the queue."""
 
 
@@ -147,7 +147,7 @@ def acknowledge_many(
 ) -> Operation[dict[str, ClientError]]:
     """Those that were not removed, each with the reason: LeaseLost or MessageNotFound."""
     failed: dict[str, ClientError] = {}
-    for ids in _removals(leases):
+    for ids in split_ids(leases, MAX_REMOVALS, MOST_BYTES_OF_IDS):
         target = f"/{queue}/messages/{','.join(ids)}"
         matched = ", ".join(f'"{leases[each]}"' for each in ids)
         request = Request("DELETE", target, headers={"If-Match": matched})
@@ -162,18 +162,18 @@ def acknowledge_many(
     return failed
 
 
-def _removals(leases: Mapping[str, str]) -> Iterator[list[MessageId]]:
+def split_ids(ids: Iterable[str], most: int, most_bytes: int) -> Iterator[list[MessageId]]:
     """Ids for one request each: its line has a limit, and so has their number."""
-    ids: list[MessageId] = []
+    some: list[MessageId] = []
     size = 0
-    for each in map(parse_message_id, leases):
-        if ids and (len(ids) == MAX_REMOVALS or size + len(each) > _MOST_BYTES_OF_IDS):
-            yield ids
-            ids, size = [], 0
-        ids.append(each)
+    for each in map(parse_message_id, ids):
+        if some and (len(some) == most or size + len(each) > most_bytes):
+            yield some
+            some, size = [], 0
+        some.append(each)
         size += len(each) + 1
-    if ids:
-        yield ids
+    if some:
+        yield some
 
 
 def release(context: Context, delivery: Delivery, delay: float) -> Operation[None]:

@@ -15,7 +15,7 @@ class ReceivedMessage:
     """A message that was received, under a lease.
 
     `lost` is the error that told that the lease is lost, None as far as is known; `is_settled`
-    says that the message was acknowledged or released.
+    says that the message was acknowledged, released or moved.
     """
 
     def __init__(self, delivery: Delivery) -> None:
@@ -68,6 +68,16 @@ class ReceivedMessage:
     def visible_at(self) -> datetime:
         """When the lease ends, by the server's clock."""
         return self.delivery.visible_at
+
+    @property
+    def dead_from(self) -> str | None:
+        """Of a dead letter: the queue that it came from."""
+        return self.delivery.dead_from
+
+    @property
+    def dead_reason(self) -> str | None:
+        """Of a dead letter: `max-receives`, or what was given when it was moved."""
+        return self.delivery.dead_reason
 
     @property
     def is_lost(self) -> bool:

@@ -33,7 +33,8 @@ class Readable(Protocol):
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
     """A message as it was received, or looked at. `lease` is what `ack --lease` takes, None without
-    one; times are RFC 3339, `visible_at` None for a ready one. Unknown is None."""
+    one; times are RFC 3339, `visible_at` None for a ready one. A dead letter says where it is from
+    and why it is one. Unknown is None."""
 
     message_id: str
     state: str
@@ -46,6 +47,8 @@ class ShownMessage:
     body: Readable
     is_damaged: bool = False
     properties: Properties = field(default_factory=dict)
+    dead_from: str | None = None
+    dead_reason: str | None = None
 
 
 class Access(Protocol):
@@ -100,8 +103,22 @@ class Access(Protocol):
     def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         """Put a message back into its queue; with a lease, only under that one."""
 
-    def redrive(self, queue: QueueName, dead: QueueName) -> int:
-        """Move what is ready in `dead` to `queue`; returns how many."""
+    def move(
+        self, source: QueueName, target: QueueName, limit: int, reason: str | None
+    ) -> tuple[int, list[str]]:
+        """Move the oldest ready messages, up to `limit` and MAX_MOVES. Returns how many were moved,
+        and ids of those that stay, because the target has other messages of these ids."""
+
+    def move_by_id(
+        self,
+        source: QueueName,
+        target: QueueName,
+        message_id: MessageId,
+        *,
+        reason: str | None,
+        lease: int | None,
+    ) -> None:
+        """Move a message, whatever its state; with a lease, only under that one."""
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         """Remove a message; with a lease, only under that one."""

@@ -43,6 +43,8 @@ def message_of(exchange: Exchange) -> ShownMessage:
         body=AnswerBody(exchange, message_id, length),
         is_damaged=headers.get("x-damaged") == "yes",
         properties={name: value for name, value in headers.items() if is_property(name)},
+        dead_from=headers.get("x-dead-from"),
+        dead_reason=headers.get("x-dead-reason"),
     )
 
 
@@ -63,6 +65,8 @@ def message_in(line: bytes) -> ShownMessage:
             body=BytesIO(body),
             is_damaged=found.get("damaged", False),
             properties=dict(found.get("properties", {})),
+            dead_from=found.get("dead_from"),
+            dead_reason=found.get("dead_reason"),
         )
     except (ValueError, LookupError, TypeError, AttributeError, InvalidRequest):
         raise unexpected("has a line that is not a message") from None

@@ -16,7 +16,14 @@ from mq.errors import (
     InvalidRequest,
     PropertiesTooLarge,
 )
-from mq.names import MessageId, QueueName, parse_message_id, parse_queue_name
+from mq.names import (
+    MAX_DEAD_REASON_BYTES,
+    MessageId,
+    QueueName,
+    is_dead_reason,
+    parse_message_id,
+    parse_queue_name,
+)
 from mq.properties import Properties, check_properties, require_http_size
 
 _LEASE = re.compile(r'"?([0-9a-f]{16})"?')
@@ -126,6 +133,25 @@ def checked_properties(given: Sequence[tuple[str, str]]) -> Properties:
     except (InvalidRequest, PropertiesTooLarge) as error:
         raise click.UsageError(str(error)) from None
     return properties
+
+
+class ReasonParam(click.ParamType[str]):
+    """Why a message is a dead letter."""
+
+    name = "text"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        text = str(value)
+        if not is_dead_reason(text):
+            self.fail(
+                f"{value!r}: give 1 to {MAX_DEAD_REASON_BYTES} printable ASCII characters, without "
+                "space at the ends",
+                param,
+                ctx,
+            )
+        return text
 
 
 class Source:

@@ -8,24 +8,21 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from mq.client import operations
+from mq.client import moves, operations
 from mq.client.blocking.exchange import Exchange
 from mq.client.errors import ClientError
 from mq.client.messages import counts_in, unexpected
 from mq.client.retries import ask
 from mq.client.wire import Operation, Request, ServerAnswer, query
-from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, SMALL_BODY_BYTES
+from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
 from mq.ctl.access import QueueCounts, Readable, ShownMessage
 from mq.ctl.answers import header_of, message_in, message_of
 from mq.ctl.connect import ClientCredentials, admin_url, failure_of, open_session
 from mq.lines.ndjson import MEDIA_TYPE, Line
-from mq.names import MessageId, QueueName, redriven_id
+from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
 
 T = TypeVar("T")
-
-_REDRIVE_SECONDS = 600.0
-"""How long a dead letter is hidden while it is published again."""
 
 
 class HttpAccess:
@@ -149,21 +146,26 @@ class HttpAccess:
         with self._failures():
             self._ask(Request("GET", target, headers=_if_match(lease)))
 
-    def redrive(self, queue: QueueName, dead: QueueName) -> int:
-        """Each is published again, with an id made of its old one: a second try after one that
-        broke off makes no second message."""
-        self.describe_queue(queue)
-        total = self.describe_queue(dead).ready
-        moved = 0
-        while moved < total and (found := self.receive(dead, _REDRIVE_SECONDS)) is not None:
-            with closing(found.body):
-                own_id = redriven_id(dead, found.message_id, found.published_at)
-                more = found.properties
-                self.publish(queue, found.body, found.content_type, own_id, properties=more)
-            lease = None if found.lease is None else int(found.lease, 16)
-            self.remove(dead, MessageId(found.message_id), lease)
-            moved += 1
-        return moved
+    def move(
+        self, source: QueueName, target: QueueName, limit: int, reason: str | None
+    ) -> tuple[int, list[str]]:
+        most = min(limit, MAX_MOVES)
+        return self._run(moves.move(self._session.context, target, source, most, reason))
+
+    def move_by_id(
+        self,
+        source: QueueName,
+        target: QueueName,
+        message_id: MessageId,
+        *,
+        reason: str | None,
+        lease: int | None,
+    ) -> None:
+        with self._failures():
+            context, tag = self._session.context, None if lease is None else f"{lease:016x}"
+            moving = moves.move_many(context, target, source, [message_id], reason, lease=tag)
+            for error in self._session.run(moving).values():
+                raise error
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         target = f"/{queue}/messages/{message_id}"

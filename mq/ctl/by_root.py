@@ -16,6 +16,7 @@ from mq.commit.operation import unavailable
 from mq.config import (
     CHUNK_BYTES,
     DEFAULT_CONTENT_TYPE,
+    MAX_MOVES,
     SECOND_NS,
     SMALL_BODY_BYTES,
     ServerConfig,
@@ -37,10 +38,10 @@ from mq.store import by_id, queues
 from mq.store.batch import Entry, publish_batch
 from mq.store.by_id import Guard
 from mq.store.lease import Received
+from mq.store.move import Moving, move_by_id, move_ready
 from mq.store.own_id import publish_own
 from mq.store.publish import Draft, check_publish, publish
 from mq.store.receive import receive
-from mq.store.redrive import redrive
 from mq.store.remove import remove, remove_leased
 from mq.store.settings import change_settings, settings_of
 from mq.times import rfc3339
@@ -173,11 +174,27 @@ class RootAccess:
         guard = None if lease is None else Guard(frozenset({lease}))
         self._runner.run(by_id.release(self._runner.work, queue, message_id, guard))
 
-    def redrive(self, queue: QueueName, dead: QueueName) -> int:
-        moved = 0
-        while batch := self._runner.run(redrive(self._runner.work, queue, dead)):
-            moved += batch
-        return moved
+    def move(
+        self, source: QueueName, target: QueueName, limit: int, reason: str | None
+    ) -> tuple[int, list[str]]:
+        moving, most = Moving(source, target, reason), min(limit, MAX_MOVES)
+        moved = self._runner.run(move_ready(self._runner.work, moving, most))
+        return moved.number, [*moved.taken]
+
+    def move_by_id(
+        self,
+        source: QueueName,
+        target: QueueName,
+        message_id: MessageId,
+        *,
+        reason: str | None,
+        lease: int | None,
+    ) -> None:
+        guard = None if lease is None else Guard(frozenset({lease}))
+        moving, work = Moving(source, target, reason), self._runner.work
+        for error in self._runner.run(move_by_id(work, moving, [message_id], guard)):
+            if error is not None:
+                raise error
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         work = self._runner.work
@@ -239,6 +256,8 @@ def _message(received: Received) -> ShownMessage:
         length=received.length,
         body=body,
         properties=received.properties,
+        dead_from=None if received.burial is None else received.burial.queue,
+        dead_reason=None if received.burial is None else received.burial.reason,
     )
 
 

@@ -22,7 +22,8 @@ from mq.ctl.arguments import (
     LeaseParam,
     QueueParam,
 )
-from mq.ctl.leases import redrive, release, touch
+from mq.ctl.leases import release, touch
+from mq.ctl.moving import move, redrive
 from mq.ctl.queue_settings import set_settings, settings_text
 from mq.ctl.sending import send
 from mq.ctl.settings import Settings, everywhere, opened, require_root, settings_of
@@ -227,6 +228,7 @@ mqctl.add_command(send)
 mqctl.add_command(set_settings)
 mqctl.add_command(release)
 mqctl.add_command(touch)
+mqctl.add_command(move)
 mqctl.add_command(redrive)
 
 

@@ -88,6 +88,8 @@ def write_document(message: ShownMessage, write: Write) -> None:
     }
     if message.properties:
         document["properties"] = dict(message.properties)
+    if message.dead_from is not None:
+        document |= {"dead_from": message.dead_from, "dead_reason": message.dead_reason}
     body = bytearray()
     _copy(message, body.extend)
     write(json.dumps(document | body_member(body)).encode() + b"\n")

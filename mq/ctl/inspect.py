@@ -111,4 +111,6 @@ def _message(peeked: PeekedMessage) -> ShownMessage:
         body=body_in(peeked.body, peeked.fd, peeked.length),
         is_damaged=peeked.is_damaged,
         properties=peeked.properties,
+        dead_from=None if peeked.burial is None else peeked.burial.queue,
+        dead_reason=None if peeked.burial is None else peeked.burial.reason,
     )

@@ -1,4 +1,4 @@
-"""The commands about leases, and about what was received too often."""
+"""The commands about leases."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from mq.config import MAX_VISIBILITY_SECONDS
 from mq.ctl import display
 from mq.ctl.arguments import IdParam, LeaseParam, QueueParam
 from mq.ctl.settings import everywhere, opened, require_root, settings_of
-from mq.errors import ExitCode
-from mq.names import MessageId, QueueName, dead_letter_queue
+from mq.names import MessageId, QueueName
 
 
 @click.command()
@@ -83,25 +82,3 @@ def _release_group(context: click.Context, group: str, force: bool) -> None:
     with opened(settings):
         released = release_group(root, group, force)
     display.say(settings.as_json, released._asdict(), str(released))
-
-
-@click.command()
-@click.argument("queue", type=QueueParam())
-@everywhere
-@click.pass_context
-def redrive(context: click.Context, queue: QueueName) -> None:
-    """Move the dead letters of QUEUE back to it: those in QUEUE.dead, or in the queue that its
-    setting dead-letters names.
-
-    With --root each keeps its id and its place in the order. Over HTTP each is published again.
-    """
-    settings = settings_of(context)
-    dead = dead_letter_queue(queue)
-    if dead is None:
-        raise click.UsageError(f"name the queue itself: {queue.removesuffix('.dead')}")
-    with opened(settings) as access:
-        dead = access.settings(queue).get("dead-letters", dead)
-        moved = access.redrive(queue, dead)
-    display.say(settings.as_json, {"queue": queue, "redriven": moved}, f"moved {moved} messages")
-    if not moved:
-        context.exit(ExitCode.EMPTY)

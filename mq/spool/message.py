@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from mq.lifecycle import Folder
+from mq.spool.burial import DEAD_ATTRIBUTE, Burial, burial_of
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.seal import (
@@ -104,12 +105,15 @@ class Opened:
 
     def may_have_type(self) -> bool:
         """Most have none, and of many messages a list of what there is costs less than an error."""
-        try:
-            return TYPE_ATTRIBUTE in os.listxattr(self.fd)
-        except OSError as error:
-            if error.errno == errno.EOPNOTSUPP:
-                return False
-            raise
+        return TYPE_ATTRIBUTE in _attribute_names(self.fd)
+
+    def type_and_burial(self, queue: str) -> tuple[str | None, Burial | None]:
+        """What a message of `queue` says beside its seal; most say nothing."""
+        names = _attribute_names(self.fd)
+        return (
+            self.content_type() if TYPE_ATTRIBUTE in names else None,
+            burial_of(self._files, self.fd, queue) if DEAD_ATTRIBUTE in names else None,
+        )
 
     @property
     def length(self) -> int:
@@ -125,6 +129,17 @@ class Opened:
         if seal is None:
             return Sum(*measure(self._files, self.fd))
         return Sum(seal.length, seal.crc32, seal.trailer_length, seal.trailer_crc32)
+
+
+def _attribute_names(fd: int) -> list[str]:
+    """None where the file system has none. Takes half the time of asking for one that is not
+    there."""
+    try:
+        return os.listxattr(fd)
+    except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:
+            return []
+        raise
 
 
 class Held(Opened):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from mq.lifecycle import Folder
 from mq.names import QueueName, parse_file_name
+from mq.spool.burial import bury
 from mq.spool.message import Held
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.open_queues import OpenQueues
@@ -23,9 +24,10 @@ def redeliver(
     it is.
 
     A message that was received as often as `rule` says goes to the queue that it names, made when
-    needed. None if the message stays where it is: it is gone, or its queue is. Raises
-    FileExistsError if the queue has another file of that name; nothing is replaced. Raises
-    BlockingIOError while another process makes a queue, if one is needed for dead letters.
+    needed, and says from then on where it came from. None if the message stays where it is: it is
+    gone, or its queue is. Raises FileExistsError if the queue has another file of that name;
+    nothing is replaced. Raises BlockingIOError while another process makes a queue, if one is
+    needed for dead letters.
     """
     parsed = parse_file_name(held.name)
     assert parsed is not None
@@ -33,6 +35,7 @@ def redeliver(
     dead = rule.queue if 0 < rule.max_receives <= held.receive_count else None
     if dead is not None and has_queue(queues.fd, queue):
         make_queue(moves.files, queues.fd, dead)
+        bury(moves.files, held.fd, queue)
         queue = dead
     try:
         opened = queues.open(queue)

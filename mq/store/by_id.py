@@ -66,7 +66,7 @@ def _take(
     guard: Guard | None,
 ) -> Operation[Received | None]:
     """None if somebody else holds the lock, or the barrier outlasted the lease."""
-    found = _find(work, queue, message_id, guard)
+    found = hold_by_id(work, queue, message_id, guard)
     if found is None:
         return None
     place, held = found
@@ -112,7 +112,7 @@ def release(
 
 
 def _release(work: Workspace, queue: QueueName, message_id: MessageId, guard: Guard | None) -> bool:
-    found = _find(work, queue, message_id, guard)
+    found = hold_by_id(work, queue, message_id, guard)
     if found is None:
         return False
     place, held = found
@@ -126,10 +126,12 @@ def _release(work: Workspace, queue: QueueName, message_id: MessageId, guard: Gu
             return False  # somebody else makes a queue, and the dead letters have none yet
 
 
-def _find(
+def hold_by_id(
     work: Workspace, queue: QueueName, message_id: MessageId, guard: Guard | None
 ) -> tuple[Place, Held] | None:
-    """None if somebody else holds the lock, or the message is on its way to its queue."""
+    """The message under its lock: ready, leased or delayed. None if somebody else holds the lock,
+    or the message is on its way to its queue. Raises QueueNotFound, MessageNotFound, LeaseMismatch,
+    StoreUnavailable."""
     work.require_queue(queue)
     for folder in _ORDER:
         place = place_in(folder, queue, message_id)

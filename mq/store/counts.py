@@ -17,6 +17,7 @@ class OperationCounts:
     removed: int = 0
     dead_lettered: int = 0
     expired: int = 0
+    moved: int = 0
     corrupt: int = 0
     failed_sweeps: int = 0
     _lock: Lock = field(default_factory=Lock)

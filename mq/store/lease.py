@@ -13,6 +13,7 @@ from mq.config import SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
+from mq.spool.burial import Burial
 from mq.spool.files import Files
 from mq.spool.message import Held, Lost, hold, read_content, set_aside
 from mq.spool.seal import (
@@ -46,6 +47,8 @@ class Received:
     Times in ns since 1970. `receive_count` is None on a file system without seals, and so is
     `sealed`: what the seal said when the lease began. `first_received_ns` is 0 if it is not known:
     before the root has `mq 2`. `is_prolonged` if the lease is an earlier one, which goes on.
+    Times in ns since 1970. `receive_count` is None on a file system without seals.
+    `is_prolonged` if the lease is an earlier one, which goes on. A dead letter has a `burial`.
     """
 
     queue: QueueName
@@ -68,6 +71,8 @@ class Received:
     def file_length(self) -> int:
         """Of body and properties, in bytes."""
         return self.length if self.sealed is None else self.sealed.file_length
+
+    burial: Burial | None = None
 
     def close(self, files: Files) -> None:
         if self.fd >= 0:
@@ -148,7 +153,7 @@ def _lease(
     is_prolonged = advance is keep_lease
     was_delayed = place.folder is Folder.DELAY
     before = Before(held.lease, due_ns(held.status, 0)) if was_delayed else None
-    content_type = held.content_type() if work.spool.has_seals else None
+    told = held.type_and_burial(place.queue) if work.spool.has_seals else (None, None)
     visible_ns = round_up(work.clock_ns() + visibility_ns, work.granularity_ns)
     fresh = advance(seal) if work.spool.has_seals else seal._replace(lease=visible_ns)
     if work.spool.has_seals and fresh != held.seal:
@@ -168,7 +173,7 @@ def _lease(
         place.message_id,
         seal.length,
         sealed,
-        content_type,
+        told[0],
         fresh.lease,
         fresh.receive_count if work.spool.has_seals else None,
         seal.published_ns,
@@ -179,6 +184,7 @@ def _lease(
         is_prolonged,
         properties,
         fresh.first_received_ns,
+        told[1],
     )
 
 

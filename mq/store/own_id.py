@@ -24,6 +24,7 @@ from mq.spool.libc import birth_ns
 from mq.spool.message import Held, Lost, Sum, fails_its_seal, seal_at
 from mq.spool.moves import FORMAT_FILE
 from mq.spool.sets import hold_set
+from mq.spool.spark.claims import ARCHIVE
 from mq.store.context import Workspace
 from mq.store.patience import with_own_id
 from mq.store.publish import Draft, Published, publish
@@ -31,6 +32,8 @@ from mq.store.publish import Draft, Published, publish
 _NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 
 _OUTLIVES_ITS_QUEUE = (f"{Folder.SPARK}/", f"{Folder.REMOVE}/")
+
+_IS_OVER = (f"{Folder.REMOVE}/", f"{Folder.SPARK}/{ARCHIVE}/")
 
 _ON_THE_WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY)
 
@@ -147,6 +150,20 @@ def _has_twin(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
         fd = None if path == ours else _open(work.spool, path)
         if fd is not None:
             work.files.close(fd)
+            return True
+    return False
+
+
+def has_another(work: Workspace, queue: QueueName, message_id: MessageId, inode: int) -> bool:
+    """Whether the queue has a message of that id which is not the file `inode`: on its way, ready,
+    hidden, dead, or claimed by Spark. One that was removed does not count. The caller holds the
+    lock of the id."""
+    for path in _find(work, finder_for(work, queue), queue, message_id):
+        folder, _, name = path.partition("/")
+        if path.startswith(_IS_OVER):
+            continue
+        found = work.spool.status(Folder(folder), name)
+        if found is not None and found.st_ino != inode:
             return True
     return False
 

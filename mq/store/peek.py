@@ -10,6 +10,7 @@ from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
+from mq.spool.burial import Burial
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.listing import place_of
@@ -30,7 +31,7 @@ class PeekedMessage:
 
     `state` is ready, leased or delayed; `file_length` is that of body and properties, in bytes.
     Times in ns since 1970; `visible_ns` is None for a ready one, `lease` without one,
-    `receive_count` where there is no seal.
+    `receive_count` where there is no seal, `burial` unless it is a dead letter.
     """
 
     message_id: MessageId
@@ -44,6 +45,7 @@ class PeekedMessage:
     visible_ns: int | None
     is_damaged: bool
     body: bytes | None
+    burial: Burial | None
     fd: int = -1
     file_length: int = 0
 
@@ -163,7 +165,7 @@ def _peek(
         return None
     keeps_open = False
     try:
-        peeked = _describe(spool.files, folder, message_id, opened)
+        peeked = _describe(spool.files, folder, queue, message_id, opened)
         keeps_open = peeked.fd >= 0
         return peeked
     finally:
@@ -171,10 +173,12 @@ def _peek(
             opened.close()
 
 
-def _describe(files: Files, folder: Folder, message_id: MessageId, opened: Opened) -> PeekedMessage:
+def _describe(
+    files: Files, folder: Folder, queue: QueueName, message_id: MessageId, opened: Opened
+) -> PeekedMessage:
     seal, size = opened.seal, opened.status.st_size
     has_lease = folder is Folder.DELAY if seal is None else seal.lease != NO_LEASE
-    content_type = opened.content_type()
+    content_type, burial = opened.type_and_burial(queue)
     body, properties = _read(files, opened)
     # Of a damaged file: as much as there is, and all of it where nothing should be behind it.
     length = min(opened.length, size) if seal is not None and seal.trailer_length else size
@@ -190,6 +194,7 @@ def _describe(files: Files, folder: Folder, message_id: MessageId, opened: Opene
         visible_ns=due_ns(opened.status, 0) if folder is Folder.DELAY else None,
         is_damaged=properties is None,
         body=None if body is None else body[:length],
+        burial=burial,
         fd=opened.fd if body is None else -1,
         file_length=size,
     )

@@ -135,6 +135,8 @@ def _remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId
     suffix = f":{message_id}"
     others += ((Folder.DELAY, each) for each in spool.names(Folder.DELAY) if each.endswith(suffix))
     others += ((Folder.NEW, f"{batch}/{target}") for batch in sealed_batches(spool, queue))
+    # It may have been moved here from any queue.
+    others += ((Folder.QUEUES, f"{each}/{message_id}") for each in spool.names(Folder.QUEUES))
     for source, name in others:
         if spool.inode(source, name) == removed.st_ino:
             spool.move_aside(source, name, Folder.REMOVE, target)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Submitted
-from mq.config import MAX_BATCHES_AT_ONCE, SECOND_NS
+from mq.config import MAX_BATCHES_AT_ONCE, MAX_MOVES, SECOND_NS
 from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
@@ -25,6 +25,7 @@ from mq.store.context import Workspace
 from mq.store.fetches import Fetches
 from mq.store.health import Condition
 from mq.store.lease import Received
+from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
 from mq.store.peek import PeekedMessage
 from mq.store.publish import Draft, Published, check_publish, publish
 from mq.store.publisher import Publisher
@@ -221,6 +222,19 @@ class Store:
         """Remove several messages under one barrier; what is wrong with each, None for those that
         are removed. Raises QueueNotFound, StoreUnavailable."""
         return await self._committer.run(remove_many(self._work, queue, ids, leases))
+
+    async def move(self, moving: Moving, limit: int) -> MovedMessages:
+        """Move the oldest ready messages from one queue to another, up to `limit` and MAX_MOVES.
+        Raises InvalidRequest, QueueNotFound, StoreUnavailable."""
+        return await self._committer.run(move_ready(self._work, moving, min(limit, MAX_MOVES)))
+
+    async def move_by_id(
+        self, moving: Moving, ids: Sequence[MessageId], guard: Guard | None = None
+    ) -> list[MQError | None]:
+        """Move these messages, whatever their state; with a guard, only those that it admits. What
+        is wrong with each, None for those that are moved. Raises InvalidRequest, QueueNotFound,
+        StoreUnavailable."""
+        return await self._committer.run(move_by_id(self._work, moving, ids, guard))
 
     def _close_all(self, messages: Sequence[PeekedMessage]) -> None:
         for each in messages:

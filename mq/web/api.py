@@ -109,7 +109,8 @@ async def _answer(
         allowed = ", ".join(found.resource)
         detail = f"this path takes {allowed}" + found.hint(request.method)
         return problem_response(METHOD_NOT_ALLOWED, detail, {"Allow": allowed})
-    parameters = read_parameters(found.query, route.parameters)
+    parameters = read_parameters(found.query, route.parameters, route.lists)
     if token is not None:
-        token.require(route.scope_with(parameters), queue)
+        for each in route.queues_with(queue, parameters):
+            token.require(route.scope_with(parameters), each)
     return await route.handler(store, request, Target(queue, found.message_id, parameters))

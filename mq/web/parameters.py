@@ -9,11 +9,13 @@ from urllib.parse import parse_qsl
 
 from multidict import CIMultiDictProxy
 
-from mq.config import MAX_CONTENT_TYPE_BYTES
+from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_MOVES
 from mq.errors import InvalidRequest
 from mq.lines.ndjson import is_content_type
 from mq.names import MessageId, QueueName, parse_message_id
 from mq.store.by_id import Guard
+
+_MOST_PARAMETERS = 32
 
 _EMPTY_ELEMENTS = " \t,"
 """Empty elements of a list, which are ignored (RFC 9110, section 5.6.1)."""
@@ -42,23 +44,27 @@ class Target(NamedTuple):
     parameters: dict[str, str]
 
 
-def read_parameters(query: str, known: frozenset[str] | None) -> dict[str, str]:
-    """The query's parameters. Raises InvalidRequest for an unknown or repeated one."""
+def read_parameters(
+    query: str, known: frozenset[str] | None, lists: frozenset[str] = frozenset()
+) -> dict[str, str]:
+    """The query's parameters. Those in `lists` may be given more than once; a comma is between
+    their values then. Raises InvalidRequest for an unknown or repeated one."""
     if not query or known is None:
         return {}
+    most = _MOST_PARAMETERS + (MAX_MOVES if lists else 0)
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=32)
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=most)
     except ValueError as error:
         raise InvalidRequest(f"the query cannot be read: {error}") from None
-    found: dict[str, str] = {}
+    values: dict[str, list[str]] = {}
     for name, value in pairs:
         if name not in known:
             takes = ", ".join(sorted(known)) or "none"
             raise InvalidRequest(f"unknown parameter {name!r}; this endpoint takes {takes}")
-        if name in found:
+        if name in values and name not in lists:
             raise InvalidRequest(f"parameter {name!r} is given twice; give it once")
-        found[name] = value
-    return found
+        values.setdefault(name, []).append(value)
+    return {name: ",".join(several) for name, several in values.items()}
 
 
 def read_seconds(

@@ -11,6 +11,7 @@ from mq.store.peek import PeekedMessage
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer, Response
+from mq.web.burials import burial_fields, burial_headers
 from mq.web.downloads import answer_body, answer_lines
 from mq.web.parameters import Target, read_count, refuse_together
 from mq.web.properties import property_headers
@@ -54,6 +55,8 @@ def _headers(peeked: PeekedMessage) -> dict[str, str]:
     if peeked.is_damaged:
         headers["X-Damaged"] = "yes"
     headers.update(property_headers(peeked.properties))
+    if peeked.burial is not None:
+        headers |= burial_headers(peeked.burial)
     return headers
 
 
@@ -66,4 +69,5 @@ def _fields(peeked: PeekedMessage) -> dict[str, object]:
         "receive_count": peeked.receive_count,
         "published_at": rfc3339(peeked.published_ns),
         "damaged": True if peeked.is_damaged else None,
+        **burial_fields(peeked.burial),
     }

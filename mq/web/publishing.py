@@ -8,21 +8,27 @@ from dataclasses import replace
 from aiohttp import web
 
 from mq.config import MAX_DELAY_SECONDS, SECOND_NS, SMALL_BODY_BYTES
+from mq.errors import InvalidRequest
 from mq.names import QueueName
 from mq.spool.trailer import pack_trailer
 from mq.store.publish import Draft, Published
 from mq.store.store import Store
 from mq.times import rfc3339
+from mq.web import moving
 from mq.web.answers import Answer
 from mq.web.batches import publish_batch
 from mq.web.bodies import Limit, read_large_body, read_small_body
 from mq.web.parameters import Target, read_content_type, read_flag, read_own_id, read_seconds
 from mq.web.properties import read_properties
 
-PARAMETERS = frozenset({"batch", "delay"})
+PARAMETERS = frozenset({"batch", "delay"}) | moving.PARAMETERS
 
 
 async def publish(store: Store, request: web.BaseRequest, target: Target) -> Answer:
+    if moving.PARAMETERS & target.parameters.keys():
+        if moving.SOURCE in target.parameters:
+            return await moving.move(store, request, target)
+        raise InvalidRequest("parameters 'id', 'max' and 'reason' go with 'from' here")
     if target.parameters and read_flag(target.parameters, "batch"):
         return await publish_batch(store, request, target)
     content_type = read_content_type(request)

@@ -20,6 +20,7 @@ from mq.store.lease import Received
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer, Response
+from mq.web.burials import burial_fields, burial_headers
 from mq.web.downloads import answer_body, answer_lines, send_now
 from mq.web.parameters import (
     Target,
@@ -125,6 +126,8 @@ def headers_of(received: Received) -> dict[str, str]:
         headers["X-Receive-Count"] = str(received.receive_count)
     if received.properties:
         headers.update(property_headers(received.properties))
+    if received.burial is not None:
+        headers |= burial_headers(received.burial)
     return headers
 
 
@@ -137,4 +140,5 @@ def _fields(received: Received) -> dict[str, object]:
         "receive_count": received.receive_count,
         "published_at": rfc3339(received.published_ns),
         "visible_at": rfc3339(received.visible_ns),
+        **burial_fields(received.burial),
     }

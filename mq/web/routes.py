@@ -9,9 +9,10 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from mq.names import QueueName, parse_queue_name
 from mq.spool.queue_settings import SETTINGS
 from mq.store.store import Store
-from mq.web import publishing, queues, receiving, removing
+from mq.web import moving, publishing, queues, receiving, removing
 from mq.web.answers import Response
 from mq.web.parameters import Target
 from mq.web.tokens import Scope
@@ -22,18 +23,26 @@ Handler = Callable[[Store, web.BaseRequest, Target], Awaitable[Response]]
 class Route(NamedTuple):
     """One method of a path, and what a token must be for to use it.
 
-    `parameters` are those it takes; None means the query is ignored. Where one of them makes it
-    another thing to do, `scopes` says which scope that needs.
+    `parameters` are those it takes; None means the query is ignored. Those in `lists` may be given
+    more than once. Where one of them makes it another thing to do, `scopes` says which scope that
+    needs. `other_queue` is the parameter that names one more queue, for which a token must be too.
     """
 
     handler: Handler
     scope: Scope
     parameters: frozenset[str] | None = frozenset()
     scopes: Mapping[str, Scope] = {}
+    lists: frozenset[str] = frozenset()
+    other_queue: str = ""
 
     def scope_with(self, parameters: Mapping[str, str]) -> Scope:
         """The scope that a request with these parameters needs."""
         return next((self.scopes[name] for name in parameters if name in self.scopes), self.scope)
+
+    def queues_with(self, queue: QueueName, parameters: Mapping[str, str]) -> list[QueueName]:
+        """The queues that a request with these parameters is about. Raises InvalidName."""
+        other = parameters.get(self.other_queue)
+        return [queue] if other is None else [queue, parse_queue_name(other)]
 
 
 Resource = Mapping[str, Route]
@@ -46,7 +55,13 @@ QUEUE: Resource = {
 }
 MESSAGES: Resource = {
     "GET": Route(receiving.receive, Scope.WRITE, receiving.PARAMETERS, {"peek": Scope.READ}),
-    "POST": Route(publishing.publish, Scope.WRITE, publishing.PARAMETERS),
+    "POST": Route(
+        publishing.publish,
+        Scope.WRITE,
+        publishing.PARAMETERS,
+        lists=moving.IDS,
+        other_queue=moving.SOURCE,
+    ),
 }
 MESSAGE: Resource = {
     "DELETE": Route(removing.remove, Scope.WRITE),

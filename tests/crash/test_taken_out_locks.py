@@ -26,7 +26,7 @@ NEEDED = {
     "mq.store.batch.Batch._make: lock": "sweep while publishing a batch",
     "mq.store.batch.Batch.fill: lock_byte": "publish an own id in a batch",
     "mq.store.batch.seal_batch: lock_shared": "seal while deleting",
-    "mq.store.by_id._find: lock": "prolong late",
+    "mq.store.by_id.hold_by_id: lock": "prolong late",
     "mq.store.own_id._publish: lock_byte": "publish an own id twice",
     "mq.store.own_id._publish: lock_shared": "delete while publishing an own id",
     "mq.store.publish.publish: lock": "sweep while publishing",
@@ -53,7 +53,7 @@ REDUNDANT = {
 NOT_RUN_HERE = {
     "mq.store.answer_memory.": "holds memory, of no file",
     "mq.web.downloads._let_go": "holds memory, of no file",
-    "mq.store.redrive.": "dead letters sent back by hand: tests/ctl/test_leases.py",
+    "mq.store.move.": "moves between queues: tests/store/test_move_races.py",
     "mq.store.probe.probe": "if a sweep discards the probe it fails, and is asked again",
     "mq.spool.settings_file.": "settings of a queue: tests/spool/test_settings_file.py",
     "mq.store.expiry.": "messages that expire: tests/store/test_expiry.py",

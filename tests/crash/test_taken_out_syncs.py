@@ -20,16 +20,13 @@ MOST_RUNS = 24
 EACH_FOLDER = "a rename is durable with either folder; both are synced so as not to rest on that"
 
 REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
-    "mq.commit.barrier.SyncBarrier._sync_each: a queue's folder": (
-        EACH_FOLDER,
-        ("mq.commit.barrier.SyncBarrier._sync_each: delay",),
-    ),
     "mq.commit.barrier.SyncBarrier._sync_each: delay": (
         EACH_FOLDER,
         ("mq.commit.barrier.SyncBarrier._sync_each: a queue's folder",),
     ),
     "mq.store.by_id._take: a queue's folder": (EACH_FOLDER, ("mq.store.by_id._take: delay",)),
     "mq.store.by_id._take: delay": (EACH_FOLDER, ("mq.store.by_id._take: a queue's folder",)),
+    "mq.store.move._move_one: delay": (EACH_FOLDER, ("mq.store.move._move_one: a queue's folder",)),
     "mq.store.queues.begin_deletion: queues": (
         EACH_FOLDER,
         ("mq.store.queues.begin_deletion: remove",),
@@ -85,7 +82,7 @@ NOT_RUN_HERE = {
     "mq.fsck.": "repairs by hand, and is run again",
     "mq.store.probe.probe": "what it writes is nobody's",
     "mq.store.batch.Batch._known": "as `own_id._adopt` does",
-    "mq.store.redrive.redrive": "dead letters sent back by hand: tests/ctl/test_leases.py",
+    "mq.store.move._unsynced": "says what `move_ready` and `_move_one` yield",
     "mq.lines.transfer.flush": "writes a file of a person's",
     "mq.store.settings.change_settings": "settings of a queue: tests/store/test_settings.py",
     "mq.spool.settings_file.": "settings of a queue: tests/spool/test_settings_file.py",

@@ -1,23 +1,16 @@
-"""`mqctl touch`, `release` and `redrive`, and `recv --wait`: over HTTP and on the folders."""
+"""`mqctl touch` and `release`, and `recv --wait`: over HTTP and on the folders."""
 
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from mq.errors import ExitCode
-from tests.support.messages import names_in
 from tests.support.mqctl import Ctl, assert_refused, without_ours
-from tests.support.processes import Server, wait_until
-from tests.support.proxy import LossyProxy
 from tests.support.wire import Wire
 
 UNKNOWN = "00c0ffee00c0ffee"
@@ -97,140 +90,3 @@ def test_recv_waits_for_a_message(ctl: Ctl, wire: Wire, queue: str) -> None:
 
     out, _ = waiting.communicate(timeout=30)
     assert (waiting.returncode, out) == (0, b"at last")
-
-
-def bury(server: Server, wire: Wire, queue: str, bodies: list[bytes]) -> list[str]:
-    """Dead letters as the mover leaves them, received three times."""
-    wire.request("PUT", f"/{queue}.dead")
-    ids = [wire.publish(queue, body, content_type="text/x") for body in bodies]
-    for message_id in ids:
-        for _ in range(3):
-            wire.request("GET", f"/{queue}/messages?id={message_id}")
-        leased = server.root / "delay" / f"{queue}:{message_id}"
-        leased.rename(server.root / "queues" / f"{queue}.dead" / message_id)
-    wait_until(lambda: wire.count(f"{queue}.dead")[0] == len(bodies))
-    return ids
-
-
-def test_redrive_on_the_folders_keeps_id_type_and_place(
-    server: Server, by_root: Ctl, wire: Wire, queue: str
-) -> None:
-    bodies = [b"one", LARGE, b"three"]
-    ids = bury(server, wire, queue, bodies)
-    younger = wire.publish(queue, b"younger")
-
-    redriven = by_root.ok("redrive", queue)
-
-    assert redriven.out == b"moved 3 messages\n"
-    wait_until(lambda: wire.count(queue) == (4, 0))
-    taken = [wire.receive(queue) for _ in range(4)]
-    assert [each.headers["x-message-id"] for each in taken] == [*ids, younger]
-    assert [each.body for each in taken] == [*bodies, b"younger"]
-    assert {each.headers["content-type"] for each in taken[:3]} == {"text/x"}
-    assert {each.headers["x-receive-count"] for each in taken} == {"1"}
-    assert by_root("redrive", queue).code == ExitCode.EMPTY
-
-
-def test_redrive_over_http_publishes_anew_in_order(
-    server: Server, by_http: Ctl, wire: Wire, queue: str
-) -> None:
-    bodies = [b"one", LARGE, b"three"]
-    ids = bury(server, wire, queue, bodies)
-
-    redriven = by_http.ok("redrive", queue, "--json").json()
-
-    assert redriven == {"queue": queue, "redriven": 3}
-    taken = [wire.receive(queue) for _ in range(3)]
-    assert [each.body for each in taken] == bodies
-    assert {each.headers["content-type"] for each in taken} == {"text/x"}
-    assert {each.headers["x-receive-count"] for each in taken} == {"1"}
-    assert {each.headers["x-message-id"] for each in taken}.isdisjoint(ids)
-    assert names_in(server.root / "queues" / f"{queue}.dead") == []
-
-
-def test_redrive_that_broke_off_doubles_nothing(
-    server: Server, by_http: Ctl, wire: Wire, queue: str
-) -> None:
-    """Published anew, but not removed yet."""
-    [message_id] = bury(server, wire, queue, [b"one"])
-    by_http.ok("redrive", queue)
-    removed = server.root / "remove" / f"{queue}.dead:{message_id}"
-    removed.rename(server.root / "queues" / f"{queue}.dead" / message_id)
-    wait_until(lambda: wire.count(f"{queue}.dead") == (1, 0))
-
-    by_http.ok("redrive", queue)
-
-    assert wire.count(queue) == (1, 0)
-    assert wire.count(f"{queue}.dead") == (0, 0)
-
-
-class NoRemovals(LossyProxy):
-    """Passes on everything up to the first removal, which never arrives."""
-
-    def __init__(self, port: int) -> None:
-        self.has_held = threading.Event()
-        super().__init__(port, 0)
-
-    def _pass_on(self, client: socket.socket) -> None:
-        server = socket.create_connection(("127.0.0.1", self._port))
-
-        def listen() -> None:
-            with suppress(OSError):
-                while (data := client.recv(65536)) and not data.startswith(b"DELETE"):
-                    server.sendall(data)
-                if data:
-                    self.has_held.set()
-
-        threading.Thread(target=listen, daemon=True).start()
-        with client, server, suppress(OSError):
-            while data := server.recv(65536):
-                client.sendall(data)
-
-
-@pytest.fixture
-def without_removals(server: Server) -> Iterator[NoRemovals]:
-    proxy = NoRemovals(server.port)
-    yield proxy
-    proxy.close()
-
-
-def test_redrive_on_the_folders_after_a_killed_one_over_http_doubles_nothing(
-    server: Server, by_root: Ctl, wire: Wire, queue: str, without_removals: NoRemovals
-) -> None:
-    """The message was published anew, but not removed yet."""
-    [message_id] = bury(server, wire, queue, [b"one"])
-    command = [sys.executable, "-m", "mq.ctl", "redrive", queue, "--url", without_removals.url]
-    with subprocess.Popen(command, env=without_ours()) as over_http:
-        assert without_removals.has_held.wait(30)
-        over_http.kill()
-    assert wire.count(queue) == (1, 0)
-    assert wire.count(f"{queue}.dead") == (0, 1)
-    wire.request("GET", f"/{queue}.dead/messages?id={message_id}&visibility=0")
-
-    redriven = by_root.ok("redrive", queue)
-
-    assert redriven.out == b"moved 1 messages\n"
-    assert wire.count(queue) == (1, 0)
-    assert wire.count(f"{queue}.dead") == (0, 0)
-    assert f"{queue}.dead:{message_id}" in names_in(server.root / "remove")
-    assert wire.receive(queue).body == b"one"
-
-
-def test_redrive_passes_over_a_name_that_the_queue_has(
-    server: Server, by_root: Ctl, wire: Wire, queue: str
-) -> None:
-    first, second = bury(server, wire, queue, [b"one", b"two"])
-    (server.root / "queues" / queue / first).write_bytes(b"other")
-
-    redriven = by_root.ok("redrive", queue)
-
-    assert redriven.out == b"moved 1 messages\n"
-    assert names_in(server.root / "queues" / f"{queue}.dead") == [first]
-    assert (server.root / "queues" / queue / first).read_bytes() == b"other"
-    assert second in names_in(server.root / "queues" / queue)
-
-
-def test_redrive_of_what_is_missing(ctl: Ctl, queue: str) -> None:
-    assert ctl("redrive", queue).code == ExitCode.NOT_FOUND
-    assert ctl("redrive", "absent").code == ExitCode.NOT_FOUND
-    assert_refused(ctl("redrive", "orders.dead"), ExitCode.USAGE, "orders")

@@ -17,7 +17,7 @@ import pytest
 import schemathesis
 from hypothesis import settings
 from schemathesis import Case, GenerationMode
-from schemathesis.checks import positive_data_acceptance
+from schemathesis.checks import negative_data_rejection, positive_data_acceptance
 from schemathesis.core.result import Ok
 
 from mq.spool.queue_settings import SETTINGS
@@ -25,7 +25,7 @@ from tests.support.processes import Server
 
 DOCUMENT = Path(str(files("mq.web").joinpath("openapi.json")))
 SCHEMA = schemathesis.openapi.from_path(DOCUMENT)
-QUEUE = "orders"
+QUEUE, DEAD = "orders", "orders.dead"
 NDJSON = "application/x-ndjson"
 MOST_WAIT_SECONDS = 0.05
 EXAMPLES = 100
@@ -59,18 +59,30 @@ def _aim(case: Case[Any], message_id: str) -> None:
             case.path_parameters["id"] = message_id
         if chance % 3 == 0 and "id" in case.query:
             case.query["id"] = message_id
-    if case.media_type == NDJSON:
+        if chance % 5 and "from" in case.query:
+            case.query["from"] = DEAD
+    if case.query.get("from") == DEAD:
+        # What goes together the document cannot say.
+        for name in ("batch", "delay", "max" if "id" in case.query else "id"):
+            case.query.pop(name, None)
+        case.headers.pop("X-Message-Id", None)
+        case.body = b""
+    elif case.media_type == NDJSON:
         case.query.setdefault("batch", "")  # without it the body may be anything
     if isinstance(case.query.get("wait"), int | float):
         case.query["wait"] = min(case.query["wait"], MOST_WAIT_SECONDS)
 
 
 def _publish(server: Server) -> str:
-    """Make the queue, and put a message into it; returns the message's id."""
+    """Make the queue, and put a message into it and into its dead letters; returns the id of the
+    first one."""
     with closing(HTTPConnection("127.0.0.1", server.port)) as connection:
         # Whatever settings a request before it has made.
         connection.request("PUT", f"/{QUEUE}?{'&'.join(f'{name}=' for name in SETTINGS)}")
         connection.getresponse().read()
+        for method, path in (("PUT", f"/{DEAD}"), ("POST", f"/{DEAD}/messages")):
+            connection.request(method, path)
+            connection.getresponse().read()
         connection.request("POST", f"/{QUEUE}/messages", b"body")
         answer = connection.getresponse()
         assert answer.status == 201
@@ -84,11 +96,13 @@ def _test_of(operation: str) -> object:
     @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
     def test(case: Case[Any], server: Server) -> None:
         _aim(case, _publish(server))
-        statuses.add(
-            case.call_and_validate(
-                base_url=server.url, excluded_checks=[positive_data_acceptance]
-            ).status_code
-        )
+        excluded = [positive_data_acceptance]
+        if case.query.get("from") == DEAD:
+            excluded.append(negative_data_rejection)  # what was wrong may have been taken out
+        answer = case.call_and_validate(base_url=server.url, excluded_checks=excluded)
+        statuses.add(answer.status_code)
+        if answer.status_code == 200 and "from" in case.query:
+            moved.append(answer.json()["moved"])
 
     return test
 
@@ -105,6 +119,8 @@ for _each in SCHEMA.get_all_operations():
 def test_those_requests_got_far() -> None:
     """Answers of every kind, so the test above has looked at more than refusals."""
     assert statuses >= {200, 201, 202, 400, 404}
+    assert sum(moved)
 
 
 statuses: set[int] = set()
+moved: list[int] = []

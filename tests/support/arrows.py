@@ -143,7 +143,7 @@ def send_batch(access: RootAccess) -> None:
 
 
 def redrive(access: RootAccess) -> None:
-    assert access.redrive(ORDERS, DEAD) == 1
+    assert access.move(DEAD, ORDERS, 1, None) == (1, [])
 
 
 def touch(access: RootAccess) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from mq.client import operations
+from mq.client import moves, operations
 from mq.client.aio.message import AsyncMessage
 from mq.client.aio.session import AsyncSession
 from mq.client.aio.worker import AsyncWorker
 from mq.client.errors import ClientError
 from mq.client.messages import Body, Counts, NewMessage, Peeked, new_messages
 from mq.client.settings import SettingValue
-from mq.config import WORKER_WAIT_SECONDS
-from mq.names import QueueName
+from mq.config import MAX_MOVES, WORKER_WAIT_SECONDS
+from mq.names import QueueName, parse_queue_name
 from mq.properties import NO_PROPERTIES, Properties
 
 
@@ -119,6 +119,31 @@ class AsyncQueue:
         """Look at up to `max` ready messages (1 to 1,000), oldest first, those behind the message
         `after`; changes nothing. Raises MessageNotFound for an `after` that nothing is left of."""
         return await self._session.run(operations.peek(self._context, self.name, max, after))
+
+    async def move(self, source: str, *, max: int = MAX_MOVES, reason: str | None = None) -> int:
+        """Move up to `max` ready messages (1 to 1,000) of the queue `source` here, oldest first, as
+        they are; returns how many. On return that is on stable media.
+
+        Each takes the place that its publication time gives it, and its count begins at 0. With a
+        reason they are dead letters here, and say so. One whose id this queue has already stays
+        where it is. Raises QueueNotFound.
+        """
+        name = parse_queue_name(source)
+        moving = moves.move(self._context, self.name, name, max, reason)
+        return (await self._session.run(moving))[0]
+
+    async def move_many(
+        self, source: str, ids: Iterable[str], *, reason: str | None = None
+    ) -> dict[str, ClientError]:
+        """Move these messages of the queue `source` here, ready, leased or delayed, in requests of
+        up to 1,000; otherwise as `move`.
+
+        Returns those that were not moved, each with the reason: MessageNotFound if it is not there,
+        IdTaken if this queue has another message of its id. Raises QueueNotFound.
+        """
+        name = parse_queue_name(source)
+        moving = moves.move_many(self._context, self.name, name, ids, reason)
+        return await self._session.run(moving)
 
     async def ack_many(self, leases: Mapping[str, str]) -> dict[str, ClientError]:
         """Remove messages for good, in requests of up to 200; `leases` has the lease of each id.

@@ -7,13 +7,14 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from mq.client import operations
+from mq.client import moves, operations
 from mq.client.blocking.session import Session
 from mq.client.errors import ClientError, LeaseLost
 from mq.client.messages import Delivery
 from mq.client.received import ReceivedMessage
 from mq.client.wire import Operation, Stopped
 from mq.config import CLIENT_GIVE_BACK_SECONDS
+from mq.names import parse_queue_name
 
 log = logging.getLogger("mq.client")
 
@@ -37,6 +38,12 @@ class Message(ReceivedMessage):
     def release(self, delay: float = 0.0) -> None:
         """Give the message back: at once, or in `delay` seconds. Raises LeaseLost."""
         self._settle(operations.release(self._session.context, self.delivery, delay))
+
+    def move(self, queue: str, *, reason: str | None = None) -> None:
+        """Move the message to another queue, where it is ready; with a reason as a dead letter.
+        Raises LeaseLost, QueueNotFound, and IdTaken if that queue has another message of its id."""
+        name, context = parse_queue_name(queue), self._session.context
+        self._settle(moves.move_delivery(context, self.delivery, name, reason))
 
     def extend(self, visibility: float | None = None) -> None:
         """Let the lease end in `visibility` seconds from now; None for the server's

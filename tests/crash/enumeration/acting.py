@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
-from tests.crash.enumeration.ledger import LedgerMessage
+from tests.crash.enumeration.known import LedgerMessage
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
 

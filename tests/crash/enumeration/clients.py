@@ -12,15 +12,23 @@ from functools import partial
 from typing import Any
 
 from mq.config import SMALL_BODY_BYTES
-from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound, StoreUnavailable
+from mq.errors import (
+    LeaseMismatch,
+    MessageNotFound,
+    MQError,
+    QueueNotFound,
+    StoreUnavailable,
+)
 from mq.names import MessageId, QueueName
 from mq.store.batch import Entry
 from mq.store.by_id import Guard
 from mq.store.lease import Received
+from mq.store.move import Moving
 from mq.store.publish import Draft, Published
 from mq.store.store import Store
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS
-from tests.crash.enumeration.ledger import GivenLease, Ledger, LedgerMessage
+from tests.crash.enumeration.known import GivenLease, LedgerMessage
+from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.promises import Got
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
@@ -201,6 +209,43 @@ class PlayedClients:
         message_id = str(received.message_id)
         self.scene.say(partial(Ledger.asks_release, message_id=message_id, is_uncounted=True))
         await self.store.release(received)
+
+    async def move(self, message: LedgerMessage, target: str, lease: int | None = None) -> None:
+        """That very message; with a lease, only under it."""
+        message_id, say = str(message.message_id), self.scene.say
+        moving = Moving(QueueName(message.queue), QueueName(target), "no use")
+        guard = None if lease is None else Guard(frozenset({lease}))
+        say(partial(Ledger.asks_move, message_id=message_id, target=target))
+        error: MQError | None
+        try:
+            [error] = await self.store.move_by_id(moving, [MessageId(message_id)], guard)
+        except MQError as raised:
+            error = raised
+        if error is None:
+            say(partial(Ledger.is_moved, message_id=message_id, target=target))
+            return
+        is_certain = not isinstance(error, StoreUnavailable)
+        no = partial(Ledger.is_not_moved, is_certain=is_certain)
+        say(partial(no, message_id=message_id, target=target))
+
+    async def move_ready(self, queue: str, target: str, limit: int) -> None:
+        """The oldest; nobody else moves or receives any meanwhile."""
+        say, moving = self.scene.say, Moving(QueueName(queue), QueueName(target))
+        asked = [str(m.message_id) for m in self.scene.ledger.of_queue(queue) if m.message_id]
+        for each in asked:
+            say(partial(Ledger.asks_move, message_id=each, target=target))
+        is_certain = True
+        try:
+            await self.store.move(moving, limit)
+        except MQError as error:
+            is_certain = not isinstance(error, StoreUnavailable)
+        there = os.listdir(self.scene.root / "queues" / target)
+        for each in asked:
+            if is_certain and each in there:
+                say(partial(Ledger.is_moved, message_id=each, target=target))
+            else:
+                no = partial(Ledger.is_not_moved, is_certain=is_certain)
+                say(partial(no, message_id=each, target=target))
 
     async def remove(self, queue: str, message_id: str, lease: int | None = None) -> None:
         """With a lease, only under it."""

@@ -9,38 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from tests.crash.enumeration.clock import RESTART_NS
+from tests.crash.enumeration.known import GivenLease, LedgerMessage
 from tests.crash.enumeration.promises import ANY_LEASE, Got, Is, Promise, Promises
-
-
-class GivenLease(NamedTuple):
-    """What a receiver was told, and not before when."""
-
-    number: int
-    begun_ns: int
-    visible_ns: int
-
-
-@dataclass
-class LedgerMessage:
-    """What is known of one message. Its lease is over at `hidden_until_ns`."""
-
-    body: bytes
-    queue: str
-    message_id: str | None = None
-    exists: Is = Is.MAYBE
-    hidden: Is = Is.NOT
-    hidden_until_ns: int = 0
-    lease: int = 0
-    count: int = 0
-    removals: int = 0
-    takings: int = 0
-    asked_until_ns: int = 0
-    is_published: bool = False
-    is_doubtful: bool = False
-    """Its queue was deleted while it was being published."""
 
 
 @dataclass
@@ -87,6 +59,8 @@ class Ledger:
             # Under the one lease or the other.
             hidden = Is.SURE if hidden is Is.SURE else Is.MAYBE
             until, lease = min(until, message.asked_until_ns), ANY_LEASE
+        if message.moving and hidden is Is.SURE:
+            hidden = Is.MAYBE
         is_free = until <= RESTART_NS
         if hidden is not Is.MAYBE and is_free and (message.takings or self._receives(message)):
             hidden = Is.MAYBE
@@ -94,13 +68,14 @@ class Ledger:
         return Promise(message.body, message.message_id, places, exists, hidden, until, lease)
 
     def _receives(self, message: LedgerMessage) -> int:
-        return self.receiving[message.queue] + self.receiving[f"{message.queue}.dead"]
+        there = (message.queue, f"{message.queue}.dead", *message.moving)
+        return sum(self.receiving[queue] for queue in there)
 
     def _places(self, message: LedgerMessage) -> frozenset[str]:
         """A message that was received `max_receives` times goes to the dead letters."""
         here, dead = message.queue, f"{message.queue}.dead"
         if not self.max_receives or message.count + self._receives(message) < self.max_receives:
-            return frozenset({here})
+            return frozenset({here, *message.moving})
         is_sure = message.count >= self.max_receives and message.hidden is Is.SURE
         return frozenset({dead} if is_sure else {here, dead})
 
@@ -142,9 +117,14 @@ class Ledger:
         """`gone` are the bodies of messages that had been removed when that was asked."""
         self.receiving[queue] -= 1
         message = self.messages.get(got.body)
-        if message is None or queue not in (message.queue, f"{message.queue}.dead"):
+        if message is None or queue not in (
+            message.queue, f"{message.queue}.dead", *message.moving
+        ):  # fmt: skip
             self.broken.append(f"{got} is torn or of another queue")
             return
+        if queue in message.moving:
+            # That is where it is, whatever its mover is told.
+            message.queue, message.hidden = queue, Is.NOT
         if got.body in gone:
             self.broken.append(f"{got} was given out though it was removed")
         if message.hidden is Is.SURE and message.hidden_until_ns > lease.begun_ns:
@@ -193,6 +173,31 @@ class Ledger:
         message = self.of(message_id)
         message.hidden = Is.MAYBE
         message.count = max(message.count - is_uncounted, 0)
+
+    # Moving
+
+    def asks_move(self, message_id: str, target: str) -> None:
+        self.of(message_id).moving[target] += 1
+
+    def is_moved(self, message_id: str, target: str) -> None:
+        message = self.of(message_id)
+        self._end_move(message, target)
+        if message.queue != target:
+            message.queue = target
+            message.hidden, message.hidden_until_ns, message.lease, message.count = Is.NOT, 0, 0, 0
+
+    def is_not_moved(self, message_id: str, target: str, *, is_certain: bool) -> None:
+        """404, 409 or 412 if that is certain, else 503: it may be there or not."""
+        message = self.of(message_id)
+        if is_certain:
+            self._end_move(message, target)
+        elif message.hidden is Is.SURE:
+            message.hidden = Is.MAYBE
+
+    @staticmethod
+    def _end_move(message: LedgerMessage, target: str) -> None:
+        message.moving[target] -= 1
+        message.moving += Counter()  # only those above 0 stay
 
     # Removing
 

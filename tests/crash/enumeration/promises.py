@@ -77,14 +77,14 @@ def violations(promises: Promises, outcome: Outcome) -> list[str]:
         for batch in batches
         if batch & there and batch - there
     ]
-    for got, times in Counter((*outcome.now, *outcome.later)).items():
+    times = Counter(got.body for got in (*outcome.now, *outcome.later))
+    found += [f"given out twice: {body[:40]!r}" for body, number in times.items() if number > 1]
+    for got in {*outcome.now, *outcome.later}:
         promise = known.get(got.body)
         if promise is None or got.queue not in promise.queues:
             found.append(f"torn, or never published there: {got}")
         elif promise.message_id not in (None, got.message_id):
             found.append(f"under another id: {got}")
-        if times > 1:
-            found.append(f"given out twice: {got}")
     hidden = {message_id: (lease, due) for message_id, lease, due in outcome.hidden}
     for promise in messages:
         found += _violations_of(promise, outcome, hidden)

@@ -28,6 +28,7 @@ from tests.crash.enumeration.leasing import (
     release_by_id,
     set_aside,
 )
+from tests.crash.enumeration.moving import move_by_id, move_ready
 from tests.crash.enumeration.publishing import (
     deliver,
     deliver_batches,
@@ -75,6 +76,9 @@ ROWS = (
     Row("release by id to the dead letters", release_by_id, max_receives=1),
     Row("dead letter", dead_letter, max_receives=1),
     Row("dead letter after two", dead_letter, max_receives=2),
+    Row("move", move_ready),
+    Row("move, no attributes", move_ready, PLAIN),
+    Row("move by id", move_by_id),
     Row("remove", remove),
     Row("remove, no attributes", remove, PLAIN),
     Row("remove, by two servers", remove_twice),

@@ -1,0 +1,81 @@
+"""Moving messages from one queue to another, as generators that both clients run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlencode
+
+from mq.client.errors import ClientError, IdTaken, LeaseLost, MessageNotFound
+from mq.client.messages import Delivery, read_failures, unexpected
+from mq.client.operations import MOST_BYTES_OF_IDS, split_ids
+from mq.client.problems import error_of
+from mq.client.retries import Context, ask
+from mq.client.wire import Operation, Request, ServerAnswer
+from mq.config import MAX_MOVES
+from mq.names import QueueName
+
+
+def move(
+    context: Context, target: QueueName, source: QueueName, most: int, reason: str | None
+) -> Operation[tuple[int, list[str]]]:
+    """The oldest ready messages of `source`: how many were moved, and the ids of those that stay
+    because the target has others of these ids. If the answer of a try is lost, those that it moved
+    are not counted."""
+    given = _query(source, reason, {"max": most})
+    return _read_moved((yield from ask(context, Request("POST", f"/{target}/messages?{given}"))))
+
+
+def move_many(
+    context: Context,
+    target: QueueName,
+    source: QueueName,
+    ids: Iterable[str],
+    reason: str | None,
+    *,
+    lease: str | None = None,
+) -> Operation[dict[str, ClientError]]:
+    """Those that were not moved, each with the reason. With a lease, only a message that has it is
+    moved."""
+    failed: dict[str, ClientError] = {}
+    headers = {} if lease is None else {"If-Match": f'"{lease}"'}
+    room = MOST_BYTES_OF_IDS - len(_query(source, reason, {}))
+    for some in split_ids(ids, MAX_MOVES, room):
+        given = _query(source, reason, {"id": ",".join(some)})
+        request = Request("POST", f"/{target}/messages?{given}", headers=headers)
+        try:
+            answer = yield from ask(context, request, gone_is_done=len(some) == 1)
+        except (LeaseLost, MessageNotFound, IdTaken) as error:
+            # One id alone is answered without lines.
+            failed[some[0]] = error
+            continue
+        if answer.status == 207:
+            failed |= read_failures(answer)
+        elif answer.status == 404 and not isinstance(error_of(answer), MessageNotFound):
+            raise error_of(answer)  # of a queue that is gone nobody knows what was moved before
+    return failed
+
+
+def move_delivery(
+    context: Context, delivery: Delivery, target: QueueName, reason: str | None
+) -> Operation[None]:
+    """Under its lease. Raises LeaseLost if that is not the current one, or the message is gone."""
+    lease, source = delivery.lease, delivery.queue
+    failed = yield from move_many(context, target, source, [delivery.id], reason, lease=lease)
+    for error in failed.values():
+        if isinstance(error, MessageNotFound):
+            raise LeaseLost(str(error), error.problem)
+        raise error
+
+
+def _query(source: QueueName, reason: str | None, which: Mapping[str, str | int]) -> str:
+    given = {"from": source, **which}
+    return urlencode(given if reason is None else {**given, "reason": reason}, safe=",")
+
+
+def _read_moved(answer: ServerAnswer) -> tuple[int, list[str]]:
+    try:
+        document = json.loads(answer.body)
+        return int(document["moved"]), [str(each) for each in document.get("taken", ())]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise unexpected("does not say how many messages were moved") from None

@@ -1,0 +1,142 @@
+"""`mqctl move` and `redrive`: messages go from one queue to another as they are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import click
+
+from mq.config import MAX_MOVES
+from mq.ctl import display
+from mq.ctl.access import Access
+from mq.ctl.arguments import IdParam, LeaseParam, QueueParam, ReasonParam
+from mq.ctl.settings import everywhere, opened, settings_of
+from mq.errors import CommandFailed, ExitCode
+from mq.names import MessageId, QueueName, dead_letter_queue
+
+_max = click.option("-n", "--max", "limit", type=click.IntRange(1),
+                    help="How many messages at the most, oldest first.  [default: all that are "
+                    "ready]")  # fmt: skip
+_ids = click.option("--id", "ids", type=IdParam(), multiple=True, metavar="ID",
+                    help="Only this message, whatever its state; may be given again.")  # fmt: skip
+
+
+class _Way(NamedTuple):
+    """From which queue to which, and why."""
+
+    source: QueueName
+    target: QueueName
+    reason: str | None = None
+    lease: int | None = None
+
+
+@click.command()
+@click.argument("source", type=QueueParam())
+@click.argument("target", type=QueueParam())
+@_max
+@_ids
+@click.option("--lease", type=LeaseParam(), help="With one --id: only under this lease, as recv "
+              "showed it.")  # fmt: skip
+@click.option("--reason", type=ReasonParam(), help="Why they are dead letters in TARGET, which "
+              "tells it to those who receive them.")  # fmt: skip
+@everywhere
+@click.pass_context
+def move(
+    context: click.Context,
+    *,
+    source: QueueName,
+    target: QueueName,
+    limit: int | None,
+    ids: tuple[MessageId, ...],
+    lease: int | None,
+    reason: str | None,
+) -> None:
+    """Move messages from queue SOURCE to queue TARGET, where they are ready.
+
+    Each keeps its id, its properties and its place in the order; its count begins at 0. One whose
+    id TARGET has already stays where it is.
+    """
+    settings = settings_of(context)
+    _refuse_both(limit, ids)
+    if lease is not None and len(ids) != 1:
+        raise click.UsageError("--lease belongs to one message; give exactly one --id with it")
+    if source == target:
+        raise click.UsageError(f"messages of queue {source} are in it already; name another queue")
+    with opened(settings) as access:
+        moved, taken = _move(access, _Way(source, target, reason, lease), limit, ids)
+    _say_what_stays(moved, taken, target)
+    document = {"source": source, "target": target, "moved": moved}
+    display.say(settings.as_json, document, f"moved {moved} messages")
+    if not moved:
+        context.exit(ExitCode.EMPTY)
+
+
+@click.command()
+@click.argument("queue", type=QueueParam())
+@_max
+@_ids
+@click.option("--to", "target", type=QueueParam(), help="Another queue to move them to.  [default: "
+              "QUEUE]")  # fmt: skip
+@everywhere
+@click.pass_context
+def redrive(
+    context: click.Context,
+    *,
+    queue: QueueName,
+    limit: int | None,
+    ids: tuple[MessageId, ...],
+    target: QueueName | None,
+) -> None:
+    """Move the dead letters of QUEUE back to it: those in QUEUE.dead, or in the queue that its
+    setting dead-letters names.
+
+    Each keeps its id, its properties and its place in the order; its count begins at 0.
+    """
+    settings = settings_of(context)
+    _refuse_both(limit, ids)
+    dead = dead_letter_queue(queue)
+    if dead is None:
+        raise click.UsageError(f"name the queue itself: {queue.removesuffix('.dead')}")
+    with opened(settings) as access:
+        source = QueueName(access.settings(queue).get("dead-letters", dead))
+        moved, taken = _move(access, _Way(source, target or queue), limit, ids)
+    _say_what_stays(moved, taken, target or queue)
+    display.say(settings.as_json, {"queue": queue, "redriven": moved}, f"moved {moved} messages")
+    if not moved:
+        context.exit(ExitCode.EMPTY)
+
+
+def _refuse_both(limit: int | None, ids: tuple[MessageId, ...]) -> None:
+    if limit is not None and ids:
+        raise click.UsageError("--max and --id do not go together; drop one")
+
+
+def _move(
+    access: Access, way: _Way, limit: int | None, ids: tuple[MessageId, ...]
+) -> tuple[int, list[str]]:
+    """How many were moved, and which stay because their ids are taken."""
+    source, target, reason, lease = way
+    if ids:
+        for message_id in ids:
+            access.move_by_id(source, target, message_id, reason=reason, lease=lease)
+        return len(ids), []
+    left = access.describe_queue(source).ready if limit is None else limit
+    moved, some, taken = 0, 1, dict[str, None]()
+    while some and moved < left:
+        some, stay = access.move(source, target, min(left - moved, MAX_MOVES), reason)
+        moved += some
+        taken |= dict.fromkeys(stay)
+    return moved, list(taken)
+
+
+def _say_what_stays(moved: int, taken: list[str], target: QueueName) -> None:
+    """Raises CommandFailed if nothing else was there to be moved."""
+    if not taken:
+        return
+    text = (
+        f"{len(taken)} messages stay where they are: queue {target} has others of their ids; the "
+        f"first is {taken[0]}"
+    )
+    if not moved:
+        raise CommandFailed(ExitCode.REFUSED, text)
+    click.echo(text, err=True)

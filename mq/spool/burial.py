@@ -1,0 +1,85 @@
+"""Burial: what a dead letter says of where it came from, and why.
+
+It is an extended attribute of its own, `user.mq.dead`, and goes with the file wherever that goes.
+It is written under the message's lock before the rename that buries the message. A crash in between
+leaves it on a message that is still where it was: there it says nothing, because no message is dead
+in the queue that it came from.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import NamedTuple
+
+from mq.names import QueueName, is_dead_reason, is_queue_name
+from mq.spool.files import Files
+
+DEAD_ATTRIBUTE = "user.mq.dead"
+
+MAX_RECEIVES_REASON = "max-receives"
+"""Of a message that was received too often."""
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+_NOTHING = b""
+"""The attribute's value where it was taken back."""
+
+
+class Burial(NamedTuple):
+    """The attribute `user.mq.dead`: the queue that the message came from, a space, the reason."""
+
+    queue: QueueName
+    reason: str
+
+    def pack(self) -> bytes:
+        return f"{self.queue} {self.reason}".encode("ascii")
+
+    @classmethod
+    def unpack(cls, data: bytes | None) -> Burial | None:
+        """None for an absent attribute, or one that a person wrote and no header can carry."""
+        if not data:
+            return None
+        queue, _, reason = data.decode("latin-1").partition(" ")
+        if not is_queue_name(queue) or not is_dead_reason(reason):
+            return None
+        return cls(QueueName(queue), reason)
+
+
+def burial_of(files: Files, fd: int, queue: str) -> Burial | None:
+    """Why a message of `queue` is a dead letter, and where it came from; None if it is not one."""
+    burial = Burial.unpack(files.attribute(fd, DEAD_ATTRIBUTE))
+    return None if burial is None or burial.queue == queue else burial
+
+
+def bury(files: Files, fd: int, queue: QueueName) -> None:
+    """Say that a message of `queue` was received too often. It is moved whether or not the disk has
+    room for that."""
+    burial = Burial(queue, MAX_RECEIVES_REASON).pack()
+    try:
+        if files.attribute(fd, DEAD_ATTRIBUTE) != burial:
+            files.set_attribute(fd, DEAD_ATTRIBUTE, burial)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+
+
+def change_burial(
+    files: Files, fd: int, source: QueueName, reason: str | None
+) -> tuple[bytes, bytes] | None:
+    """What a message that leaves `source` says from now on. With a reason it is a dead letter of
+    that queue; without one it is what it was before.
+
+    Returns the attribute's value before and after; None if nothing is to be changed.
+    """
+    before = files.attribute(fd, DEAD_ATTRIBUTE)
+    if reason is not None:
+        after = Burial(source, reason).pack()
+    else:
+        # What lies in the queue that it died in was redriven: it is not dead elsewhere either.
+        known = Burial.unpack(before)
+        after = _NOTHING if known is not None and known.queue == source else before or _NOTHING
+    before = before or _NOTHING
+    if before == after:
+        return None
+    files.set_attribute(fd, DEAD_ATTRIBUTE, after)
+    return before, after

@@ -1,0 +1,282 @@
+"""Move: messages go from one queue to another as they are, each by one rename.
+
+That is redrive, "dead now", and moving between queues. A message keeps its id, its type, and its
+publication time, and with that its place in the order; its count begins at 0. It is ready in the
+target, whatever it was before.
+
+The lock of the id, which a publisher under an own id takes too, is held from before the look at
+what the target has until the rename is done: a queue never has two messages of one id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import structlog
+
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import Operation, Pause, Together
+from mq.config import MAX_MOVES
+from mq.errors import IdTaken, InvalidRequest, MQError, StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, queue_path
+from mq.spool.burial import DEAD_ATTRIBUTE, change_burial
+from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
+from mq.spool.seal import NO_LEASE
+from mq.store.by_id import Guard, hold_by_id
+from mq.store.context import Workspace
+from mq.store.indexing import MAX_LISTINGS, being_made_again, find_space, listing, relist
+from mq.store.lease import Place, place_in
+from mq.store.own_id import has_another, lock_ids
+from mq.store.patience import with_message
+
+log = structlog.get_logger(__name__)
+
+_MOVES_AT_ONCE = 32
+"""How many messages are moved before other requests have their turn."""
+
+
+class Moving(NamedTuple):
+    """From which queue to which. With a `reason` the messages are dead letters there, and say where
+    they came from and why; it is text that a header can carry (`mq.names.is_dead_reason`)."""
+
+    source: QueueName
+    target: QueueName
+    reason: str | None = None
+
+
+class MovedMessages(NamedTuple):
+    """How many messages were moved; `taken` are ids of those that stay where they are, because the
+    target has other messages of these ids."""
+
+    number: int
+    taken: list[MessageId]
+
+
+def check_move(work: Workspace, moving: Moving) -> None:
+    """Raises QueueNotFound, or InvalidRequest for what can never be moved."""
+    if moving.source == moving.target:
+        raise InvalidRequest(f"messages of queue {moving.source} are in it already; name another")
+    if moving.reason is not None and not work.spool.has_seals:
+        raise InvalidRequest(
+            "the file system of this root has no extended attributes, so a message cannot keep a "
+            "reason; move it without one"
+        )
+    work.require_queue(moving.target)
+    work.require_queue(moving.source)
+
+
+def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMessages]:
+    """Move ready messages, oldest first, up to `limit`. Those that somebody else holds stay.
+
+    On return all of it survives a power cut; after a crash each message is in one of the two
+    queues. If the target gets full meanwhile, a queue is deleted, or the disk fails, what was moved
+    before counts.
+    After MAX_MOVES messages that cannot be moved it looks at no more. Raises InvalidRequest,
+    QueueNotFound, StoreUnavailable.
+    """
+    check_move(work, moving)
+    yield from relist(work, moving.source)
+    moved, passed = 0, _Passed([], [])
+    try:
+        is_dry = False
+        while not is_dry and moved < limit and len(passed.all) < MAX_MOVES:
+            try:
+                yield from _prepare(work, moving)
+                some, is_dry = _move_some(work, moving, min(_MOVES_AT_ONCE, limit - moved), passed)
+            except (MQError, OSError):
+                if not moved:
+                    raise
+                break
+            yield _unsynced(moving, Folder.QUEUES) if some else Pause(0.0)
+            moved += some
+            _count(work, moving, some)
+    finally:
+        for message_id in passed.all:
+            work.ready.restore(moving.source, message_id)
+    return MovedMessages(moved, passed.taken)
+
+
+def move_by_id(
+    work: Workspace, moving: Moving, ids: Sequence[MessageId], guard: Guard | None
+) -> Operation[list[MQError | None]]:
+    """Move these messages, ready, leased or delayed; with a guard only those that it admits. What
+    is wrong with each, None for those that are moved: MessageNotFound, LeaseMismatch, IdTaken,
+    StoreUnavailable. Durable on return. Raises InvalidRequest, QueueNotFound, StoreUnavailable.
+    """
+    check_move(work, moving)
+    outcomes: list[MQError | None] = []
+    for start in range(0, len(ids), _MOVES_AT_ONCE):
+        some = ids[start : start + _MOVES_AT_ONCE]
+        ended: list[Any] = yield Together([_move_one(work, moving, each, guard) for each in some])
+        for outcome in ended:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, MQError):
+                raise outcome
+        outcomes += ended
+    return outcomes
+
+
+class _Passed(NamedTuple):
+    """Messages that stay where they are; `taken` are those whose ids the target has."""
+
+    all: list[MessageId]
+    taken: list[MessageId]
+
+
+def _prepare(work: Workspace, moving: Moving) -> Operation[None]:
+    """On return both queues are held, the source's index is there, and the target has room. Raises
+    QueueNotFound, StoreUnavailable."""
+    for _ in range(MAX_LISTINGS):
+        _hold_both(work, moving)
+        if work.loaded_index(moving.source) is None:
+            yield listing(work, moving.source)
+        elif not work.has_space(moving.target):
+            yield listing(work, moving.target)
+        else:
+            return
+    raise being_made_again(moving.source)
+
+
+def _hold_both(work: Workspace, moving: Moving) -> None:
+    """A deletion of either waits until the message has its new name: one of the source misses no
+    message of its own, and one of the target none that was moved."""
+    work.hold_queue(moving.source)
+    work.hold_queue(moving.target)
+
+
+def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> tuple[int, bool]:
+    """Try so many of the oldest; returns how many were moved, and whether there is no more to be
+    had. Raises OSError if the disk fails before the first one."""
+    ready = work.ready.get(moving.source)
+    moved = 0
+    try:
+        for _ in range(most if ready is not None else 0):
+            assert ready is not None
+            message_id = ready.pop()
+            if message_id is None:
+                work.ready.drain()
+                message_id = ready.pop()
+            if message_id is None:
+                # What was listed anew meanwhile is another index.
+                return moved, work.ready.get(moving.source) is ready
+            outcome = _move_or_report(work, moving, message_id)
+            moved += outcome is None
+            if outcome is Lost.BUSY or isinstance(outcome, MQError):
+                passed.all.append(message_id)
+            if isinstance(outcome, IdTaken):
+                passed.taken.append(message_id)
+            if isinstance(outcome, StoreUnavailable):
+                break  # the target is full
+    except OSError as error:
+        if not moved:
+            raise
+        log.error("move ended early", queue=moving.source, error=str(error))
+        return moved, True
+    return moved, False
+
+
+def _move_or_report(
+    work: Workspace, moving: Moving, message_id: MessageId
+) -> MQError | Lost | None:
+    """None if it was moved. What is wrong with one message keeps no other one from its queue."""
+    name = queue_path(moving.source, message_id)
+    try:
+        work.has_space(moving.target)
+        held = hold_in(work.spool, Folder.QUEUES, name)
+        if isinstance(held, Lost):
+            if held is Lost.FOREIGN:
+                work.report(f"{Folder.QUEUES}/{name}", held.value)
+            return held
+        with held:
+            return _move(work, moving, place_in(Folder.QUEUES, moving.source, message_id), held)
+    except MQError as error:
+        return error
+    except OSError as error:
+        if error.errno not in FAULTS_OF_ONE_MESSAGE:
+            work.ready.restore(moving.source, message_id)
+            raise
+        work.report(f"{Folder.QUEUES}/{name}", str(error.strerror))
+        return Lost.BUSY
+
+
+def _move_one(
+    work: Workspace, moving: Moving, message_id: MessageId, guard: Guard | None
+) -> Operation[None]:
+    """Waits BUSY_WAIT_SECONDS while somebody else holds the message or publishes its id."""
+    patience = with_message(message_id)
+    while True:
+        _hold_both(work, moving)
+        if not work.has_space(moving.target):
+            yield from find_space(work, moving.target)
+            _hold_both(work, moving)
+        found = hold_by_id(work, moving.source, message_id, guard)
+        if found is not None:
+            place, held = found
+            with held:
+                outcome = _move(work, moving, place, held)
+            if outcome is None:
+                break
+        yield patience.pause()
+    ready = work.ready.get(moving.source)
+    if ready is not None:
+        ready.discard(message_id)
+    yield _unsynced(moving, place.folder)
+    _count(work, moving, 1)
+
+
+def _move(work: Workspace, moving: Moving, place: Place, held: Held) -> Lost | None:
+    """None if it was moved, Lost.GONE if it is gone, Lost.BUSY if somebody is just publishing its
+    id in the target. Raises IdTaken, OSError. A failure leaves the message as it was."""
+    message_id = place.message_id
+    lock = lock_ids(work.spool, moving.target, [message_id])
+    if lock is None:
+        return Lost.BUSY
+    try:
+        if has_another(work, moving.target, message_id, held.status.st_ino):
+            raise _id_taken(moving, message_id)
+        if not _rename(work, moving, place, held):
+            return Lost.GONE
+    except FileExistsError:
+        raise _id_taken(moving, message_id) from None
+    finally:
+        work.files.close(lock)
+    work.ready.add(moving.target, message_id, held.published_ns(message_id))
+    return None
+
+
+def _rename(work: Workspace, moving: Moving, place: Place, held: Held) -> bool:
+    """False if it is gone."""
+    seal, burial, moved = held.seal, None, False
+    try:
+        if work.spool.has_seals:
+            burial = change_burial(work.files, held.fd, moving.source, moving.reason)
+        if seal is not None:
+            fresh = seal._replace(receive_count=0, lease=NO_LEASE, first_received_ns=0)
+            held.write_seal(fresh)
+        target = queue_path(moving.target, place.message_id)
+        moved = work.spool.move(place.folder, held.name, Folder.QUEUES, target)
+    finally:
+        if seal is not None and not moved:
+            held.write_seal(seal)
+        if burial is not None and not moved:
+            work.files.set_attribute(held.fd, DEAD_ATTRIBUTE, burial[0])
+    return moved
+
+
+def _id_taken(moving: Moving, message_id: MessageId) -> IdTaken:
+    return IdTaken(
+        f"queue {moving.target} has another message {message_id}: this one stays in queue "
+        f"{moving.source}; remove one of the two"
+    )
+
+
+def _unsynced(moving: Moving, folder: Folder) -> Unsynced:
+    source = f"{folder}/{moving.source}" if folder is Folder.QUEUES else str(folder)
+    return Unsynced((), (source, f"{Folder.QUEUES}/{moving.target}"))
+
+
+def _count(work: Workspace, moving: Moving, number: int) -> None:
+    work.counts.moved += number
+    if moving.reason is not None:
+        work.counts.dead_lettered += number

@@ -1,0 +1,89 @@
+"""Move messages from one queue to another, over HTTP: `POST /TARGET/messages?from=SOURCE`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from mq.config import MAX_MOVES
+from mq.errors import InvalidRequest, MQError
+from mq.lines.ndjson import MEDIA_TYPE
+from mq.names import (
+    MAX_DEAD_REASON_BYTES,
+    MessageId,
+    is_dead_reason,
+    parse_message_id,
+    parse_queue_name,
+)
+from mq.store.move import Moving
+from mq.store.store import Store
+from mq.web.answers import Answer
+from mq.web.parameters import Target, read_count, read_guard, refuse_together
+from mq.web.problems import PROBLEMS, problem_document
+
+SOURCE = "from"
+PARAMETERS = frozenset({SOURCE, "max", "id", "reason"})
+IDS = frozenset({"id"})
+"""What may be given more than once."""
+
+
+async def move(store: Store, request: web.BaseRequest, target: Target) -> Answer:
+    parameters = target.parameters
+    refuse_together(parameters, SOURCE, "batch", "delay")
+    refuse_together(parameters, "id", "max")
+    source = parse_queue_name(parameters[SOURCE])
+    moving = Moving(source, target.queue, _read_reason(parameters))
+    guard = read_guard(request)
+    _refuse_message(request)
+    if "id" not in parameters:
+        if guard is not None:
+            raise InvalidRequest("header If-Match: a lease belongs to a message; name it with 'id'")
+        moved = await store.move(moving, read_count(parameters, "max", MAX_MOVES) or MAX_MOVES)
+        told: dict[str, object] = {"moved": moved.number}
+        return _answer(told | {"taken": moved.taken} if moved.taken else told)
+    ids = _read_ids(parameters["id"])
+    outcomes = await store.move_by_id(moving, ids, guard)
+    if not any(outcomes):
+        return _answer({"moved": len(ids)})
+    if len(ids) == 1 and outcomes[0] is not None:
+        raise outcomes[0]
+    lines = b"".join(_line(*each) for each in zip(ids, outcomes, strict=True))
+    return Answer(207, {"Content-Type": MEDIA_TYPE}, lines)
+
+
+def _read_reason(parameters: dict[str, str]) -> str | None:
+    reason = parameters.get("reason")
+    if reason is not None and not is_dead_reason(reason):
+        raise InvalidRequest(
+            f"parameter reason={reason[:40]!r}: give 1 to {MAX_DEAD_REASON_BYTES} printable "
+            "characters of ASCII, without space at the ends"
+        )
+    return reason
+
+
+def _refuse_message(request: web.BaseRequest) -> None:
+    """Who sends a message here wants to publish it."""
+    if "X-Message-Id" in request.headers:
+        raise InvalidRequest("header X-Message-Id does not go with 'from'; name messages with 'id'")
+    if request.can_read_body:
+        raise InvalidRequest("a move takes no body; without the parameter 'from' it is published")
+
+
+def _read_ids(text: str) -> Sequence[MessageId]:
+    ids = list(dict.fromkeys(parse_message_id(each) for each in text.split(",")))
+    if len(ids) > MAX_MOVES:
+        raise InvalidRequest(f"{len(ids)} ids; one request moves at most {MAX_MOVES}")
+    return ids
+
+
+def _line(message_id: MessageId, error: MQError | None) -> bytes:
+    outcome: dict[str, object] = {"status": 200}
+    if error is not None:
+        outcome = problem_document(PROBLEMS[type(error)], str(error))
+    return json.dumps({"id": message_id} | outcome).encode() + b"\n"
+
+
+def _answer(document: dict[str, object]) -> Answer:
+    return Answer(200, {"Content-Type": "application/json"}, json.dumps(document).encode() + b"\n")

@@ -1,0 +1,33 @@
+"""Moves from one queue to another, and back."""
+
+from __future__ import annotations
+
+from tests.crash.enumeration.acting import Chance, known_in, lease_seconds, stock
+from tests.crash.enumeration.clock import LONG_SECONDS
+from tests.crash.enumeration.scene import Scene
+
+
+def move_ready(scene: Scene, chance: Chance) -> None:
+    """The oldest, and then some of them back."""
+    clients = stock(scene, chance, ready=chance.randint(1, 4), leased=chance.randrange(2))
+    clients.run(clients.move_ready("a", "a.b", chance.randint(1, 4)))
+    clients.run(clients.receive("a.b", lease_seconds(chance)), clients.publish("a"))
+    clients.run(clients.move_ready("a.b", "a", chance.randint(1, 2)))
+
+
+def move_by_id(scene: Scene, chance: Chance) -> None:
+    """In any state, some under a lease, one of which is over; beside other requests."""
+    clients = stock(scene, chance, ready=2, leased=chance.randint(1, 2))
+    clients.run(clients.publish("a", 10, LONG_SECONDS))
+    for _ in range(2):
+        chosen = chance.sample(known_in(scene, "a"), chance.randint(1, 2))
+        leases = [m.lease if m.lease and chance.random() < 0.6 else None for m in chosen]
+        clients.run(
+            *(
+                clients.move(message, "a.b", lease)
+                for message, lease in zip(chosen, leases, strict=True)
+            ),
+            clients.publish("a.b"),
+        )
+        scene.clock.pass_seconds(chance.choice([0, 2]))
+    clients.run(clients.receive("a.b", lease_seconds(chance)))
