@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import Metric
 
 from mq.config import SECOND_NS, Address
-from mq.metrics.exposition import counter, gauge, moved, serve_in_thread
+from mq.metrics.exposition import counter, counters, gauge, moved, serve_in_thread
 from mq.metrics.tally import MoverCounts
 
 
@@ -30,6 +30,12 @@ class _MoverCollector:
             "Messages moved to a dead letter queue.",
             counts.dead_lettered,
         )
+        for name, help in (
+            ("redelivered", "Messages of a queue that were moved to it."),
+            ("dead_lettered", "Messages of a queue that were moved to a dead letter queue."),
+        ):
+            found = {queue: getattr(each, name) for queue, each in counts.by_queue().items()}
+            yield counters(f"mq_queue_messages_{name}", help, "queue", found)
         yield moved(counts)
         yield gauge(
             "mq_mover_lag_seconds",

@@ -18,7 +18,7 @@ from mq.command.logs import Once, report_left
 from mq.config import SECOND_NS, MoverConfig
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder, MoveRefused
-from mq.metrics.tally import MoverCounts, own_counts
+from mq.metrics.tally import MoverCounts, MoverTally, own_counts
 from mq.names import parse_file_name
 from mq.spool.arrivals import Change, Watch
 from mq.spool.files import HIDDEN, Files
@@ -70,6 +70,7 @@ class Mover:
             )
         self._refuse_move_of_others()
         self.counts = own_counts(MoverCounts)
+        self._tally = MoverTally(self.counts)
         self._waiting: list[str] = []
         self._report = Once(report_left)
         self._next_scan = 0.0
@@ -234,8 +235,9 @@ class Mover:
         rule = self._settings.of(parsed[0]).dead_letter_rule(parsed[0], self._config.max_receives)
         queue = redeliver(self._moves, held, self._from, self._queues, rule)
         if queue is not None:
-            self.counts.redelivered += queue == parsed[0]
-            self.counts.dead_lettered += queue != parsed[0]
+            counted = self._tally.of(parsed[0])
+            counted.redelivered += queue == parsed[0]
+            counted.dead_lettered += queue != parsed[0]
             return None
         self._report(held.name, f"there is no folder for it in {self._config.destination}")
         return time.time_ns() + int(self._config.rescan_seconds * SECOND_NS)

@@ -153,11 +153,11 @@ class Admin:
         }
         counts, moved = self.condition.counts, self.mover or MoverCounts()
         totals = {
-            "published": counts.published,
-            "received": counts.received,
-            "removed": counts.removed,
-            "redelivered": counts.redelivered + moved.redelivered,
-            "dead_lettered": counts.dead_lettered + moved.dead_lettered,
+            "published": counts.total("published"),
+            "received": counts.total("received"),
+            "removed": counts.total("removed"),
+            "redelivered": counts.total("redelivered") + moved.redelivered,
+            "dead_lettered": counts.total("dead_lettered") + moved.dead_lettered,
             "corrupt": survey.files.get(Folder.CORRUPT, 0),
         }
         return Look(survey.time_ns / SECOND_NS, queues, totals)

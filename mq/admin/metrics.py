@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
@@ -12,6 +13,7 @@ from mq.config import MAX_METRIC_QUEUES, SECOND_NS
 from mq.metrics.exposition import (
     Collector,
     counter,
+    counters,
     gauge,
     gauges,
     histograms,
@@ -19,14 +21,11 @@ from mq.metrics.exposition import (
     reaped,
     registry_of,
 )
-from mq.metrics.tally import MoverCounts, ReaperCounts
-from mq.store.counts import OperationCounts
+from mq.metrics.tally import OTHER_QUEUES, MoverCounts, ReaperCounts
+from mq.store.counts import OperationCounts, QueueActivity
 from mq.store.health import Condition, Room
 from mq.store.survey import QueueSurvey, Survey
 from mq.web.durations import Durations
-
-OTHERS = "_other"
-"""The label of all queues beyond the first MAX_METRIC_QUEUES; no queue has such a name."""
 
 
 async def render(
@@ -113,22 +112,37 @@ class _Store:
         )
 
 
+_ABOUT = {
+    "published": "Messages published.",
+    "received": "Times a message was received.",
+    "redelivered": "Times a message was given back to its queue.",
+    "removed": "Messages removed, but for those of a deleted queue.",
+    "dead_lettered": "Messages that became dead letters.",
+    "expired": "Messages removed because they were older than the ttl of their queue.",
+    "moved": "Messages that a client moved to another queue.",
+}
+
+
 def _message_counters(counts: OperationCounts, mover: MoverCounts) -> Iterable[Metric]:
-    redelivered = counts.redelivered + mover.redelivered
-    dead_lettered = counts.dead_lettered + mover.dead_lettered
-    for name, help, value in (
-        ("published", "Messages published.", counts.published),
-        ("received", "Times a message was received.", counts.received),
-        ("redelivered", "Times a message was given back to its queue.", redelivered),
-        ("removed", "Messages removed, but for those of a deleted queue.", counts.removed),
-        ("dead_lettered", "Messages moved to a dead letter queue.", dead_lettered),
-        ("expired", "Messages removed because they were older than the ttl of their queue.",
-         counts.expired),
-        ("corrupt", "Damaged files this server set aside.", counts.corrupt),
-    ):  # fmt: skip
-        yield counter(f"mq_messages_{name}", help, value)
+    by_queue = activity_by_queue(counts, mover)
+    for name, help in _ABOUT.items():
+        found = {queue: getattr(each, name) for queue, each in by_queue.items()}
+        yield counter(f"mq_messages_{name}", help, sum(found.values()))
+        yield counters(f"mq_queue_messages_{name}", f"{help} By queue.", "queue", found)
+    yield counter("mq_messages_corrupt", "Damaged files this server set aside.", counts.corrupt)
     about_sweeps = "Sweeps that failed, or that the disk kept from something."
     yield counter("mq_sweeps_failed", about_sweeps, counts.failed_sweeps)
+
+
+def activity_by_queue(counts: OperationCounts, mover: MoverCounts) -> dict[str, QueueActivity]:
+    """What the server did, and its mover."""
+    moved_by_queue = mover.by_queue()
+    labels = {queue: counts.label(queue) for queue in moved_by_queue}
+    found = {queue: replace(each) for queue, each in counts.by_queue().items()}
+    for queue, each in moved_by_queue.items():
+        found[labels[queue]].redelivered += each.redelivered
+        found[labels[queue]].dead_lettered += each.dead_lettered
+    return found
 
 
 def _queue_gauges(survey: Survey) -> Iterable[Metric]:
@@ -166,5 +180,5 @@ def _with_few_names(found: Mapping[str, QueueSurvey]) -> dict[str, QueueSurvey]:
     names = sorted(found)
     few = {name: found[name] for name in names[:MAX_METRIC_QUEUES]}
     for name in names[MAX_METRIC_QUEUES:]:
-        few[OTHERS] = few.get(OTHERS, QueueSurvey()).join(found[name])
+        few[OTHER_QUEUES] = few.get(OTHER_QUEUES, QueueSurvey()).join(found[name])
     return few

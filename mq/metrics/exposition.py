@@ -67,6 +67,14 @@ def gauges(
     return family
 
 
+def counters(name: str, help: str, label: str, values: Mapping[str, float]) -> Metric:
+    """`name` is without `_total`."""
+    family = CounterMetricFamily(name, help, labels=[label])
+    for key, value in values.items():
+        family.add_metric((key,), value)
+    return family
+
+
 def histograms(
     name: str, help: str, labels: list[str], found: Mapping[tuple[str, ...], Histogram]
 ) -> Metric:

@@ -8,20 +8,84 @@ import mmap
 import os
 from typing import Generic, TypeVar
 
+from mq.config import MAX_METRIC_QUEUES
+
+MAX_QUEUE_NAME_BYTES = 80
+"""Of a name with `.dead` behind it."""
+
 TALLY_VARIABLE = "MQ_TALLY_FD"
 """Set by `mq --standalone` for its children: the descriptor of that memory."""
 
 
-class MoverCounts(ctypes.Structure):
-    """What one mover has done since it started. `lag_ns` is how late the file was that is moved
-    just now; 0 while none is due."""
+OTHER_QUEUES = "_other"
+"""The label of all queues beyond the first MAX_METRIC_QUEUES; no queue has such a name."""
 
-    _fields_ = [(name, ctypes.c_uint64) for name in (
-        "moved", "redelivered", "dead_lettered", "lag_ns")]  # fmt: skip
-    moved: int
+
+class MovedOfQueue(ctypes.Structure):
+    """What a mover has done with the messages of one queue, whose name is in ASCII."""
+
+    _fields_ = [
+        ("name", ctypes.c_char * MAX_QUEUE_NAME_BYTES),
+        ("redelivered", ctypes.c_uint64),
+        ("dead_lettered", ctypes.c_uint64),
+    ]
+    name: bytes
     redelivered: int
     dead_lettered: int
+
+
+class MoverCounts(ctypes.Structure):
+    """What one mover has done since it started. `lag_ns` is how late the file was that is moved
+    just now; 0 while none is due. The first `queues` of `slots` are those of one queue each; the
+    last of all is that of the queues for which there was none."""
+
+    _fields_ = [
+        ("moved", ctypes.c_uint64),
+        ("lag_ns", ctypes.c_uint64),
+        ("queues", ctypes.c_uint64),
+        ("slots", MovedOfQueue * (MAX_METRIC_QUEUES + 1)),
+    ]
+    moved: int
     lag_ns: int
+    queues: int
+    slots: ctypes.Array[MovedOfQueue]
+
+    def by_queue(self) -> dict[str, MovedOfQueue]:
+        """The figures of each queue, and of the others if there are some."""
+        found = {each.name.decode("ascii"): each for each in self.slots[: self.queues]}
+        others = self.slots[MAX_METRIC_QUEUES]
+        return found | {OTHER_QUEUES: others} if others.name else found
+
+    @property
+    def redelivered(self) -> int:
+        return sum(each.redelivered for each in self.by_queue().values())
+
+    @property
+    def dead_lettered(self) -> int:
+        return sum(each.dead_lettered for each in self.by_queue().values())
+
+
+class MoverTally:
+    """Where a mover counts by queue. One that is started again goes on with the slots there are."""
+
+    def __init__(self, counts: MoverCounts) -> None:
+        self._counts = counts
+        self._slots = counts.by_queue()
+
+    def of(self, queue: str) -> MovedOfQueue:
+        return self._slots.get(queue) or self._begin(queue)
+
+    def _begin(self, queue: str) -> MovedOfQueue:
+        number = self._counts.queues
+        if number == MAX_METRIC_QUEUES:
+            queue = OTHER_QUEUES
+        slot = self._counts.slots[number]
+        slot.name = queue.encode("ascii")
+        # The parent may read it from now on, and a kill before that leaves it for the next one.
+        self._counts.queues = min(number + 1, MAX_METRIC_QUEUES)
+        if queue != OTHER_QUEUES:
+            self._slots[queue] = slot
+        return slot
 
 
 class ReaperCounts(ctypes.Structure):

@@ -281,7 +281,7 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
         batch.is_sealed = False
         raise
     else:
-        work.counts.published += added
+        work.counts.of(queue).published += added
     finally:
         work.undelivered[queue] -= added
 

@@ -93,7 +93,7 @@ def _take(
     if received.visible_ns <= work.clock_ns():
         received.close(work.files)
         return None
-    work.counts.received += not received.is_prolonged
+    work.counts.of(queue).received += not received.is_prolonged
     return received.without_idle_file(work.files)
 
 

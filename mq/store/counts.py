@@ -1,15 +1,21 @@
-"""What one server has done since it started: plain numbers, counted where it is done."""
+"""What one server has done since it started: plain numbers, counted by queue where it is done."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from threading import Lock
+
+import structlog
+
+from mq.config import MAX_METRIC_QUEUES
+from mq.metrics.tally import OTHER_QUEUES
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class OperationCounts:
-    """Messages, and sweeps. The committer alone counts messages, except `corrupt`: sweeps run in
-    other threads."""
+class QueueActivity:
+    """What was done to the messages of one queue. The committer alone counts."""
 
     published: int = 0
     received: int = 0
@@ -18,9 +24,54 @@ class OperationCounts:
     dead_lettered: int = 0
     expired: int = 0
     moved: int = 0
-    corrupt: int = 0
-    failed_sweeps: int = 0
-    _lock: Lock = field(default_factory=Lock)
+
+
+ACTIVITIES = tuple(each.name for each in fields(QueueActivity))
+
+
+class OperationCounts:
+    """By queue, and of the server: damaged files and sweeps, which other threads count too.
+
+    The first MAX_METRIC_QUEUES queues to which anything is done have figures of their own from then
+    on, also when they are deleted; all others are counted together.
+    """
+
+    def __init__(self) -> None:
+        self.corrupt = 0
+        self.failed_sweeps = 0
+        self._by_queue: dict[str, QueueActivity] = {}
+        self._others = QueueActivity()
+        self._has_others = False
+        self._lock = Lock()
+
+    def of(self, queue: str) -> QueueActivity:
+        """Where to count what is done to messages of the queue."""
+        return self._by_queue.get(queue) or self._begin(queue)
+
+    def by_queue(self) -> dict[str, QueueActivity]:
+        """The figures of each queue, and of the others if there are some. For any thread."""
+        found = self._by_queue.copy()
+        return found | {OTHER_QUEUES: self._others} if self._has_others else found
+
+    def label(self, queue: str) -> str:
+        """Under which name what others count of the queue is told: its own, or OTHER_QUEUES."""
+        return queue if self.of(queue) is not self._others else OTHER_QUEUES
+
+    def total(self, activity: str) -> int:
+        """One of ACTIVITIES, over all queues."""
+        return sum(getattr(each, activity) for each in self.by_queue().values())
+
+    def _begin(self, queue: str) -> QueueActivity:
+        with self._lock:
+            if queue != OTHER_QUEUES and len(self._by_queue) < MAX_METRIC_QUEUES:
+                return self._by_queue.setdefault(queue, QueueActivity())
+            if not self._has_others:
+                self._has_others = True
+                log.warning(
+                    f"the metrics have figures of {MAX_METRIC_QUEUES} queues each; those of all "
+                    f"others are added up under {OTHER_QUEUES}"
+                )
+            return self._others
 
     def add_corrupt(self, number: int) -> None:
         with self._lock:

@@ -108,7 +108,7 @@ def _remove(
         return False
     flat = file_name(queue, message_id)
     if work.spool.move_aside(Folder.QUEUES, name, Folder.REMOVE, flat) is not None:
-        work.counts.expired += 1
+        work.counts.of(queue).expired += 1
     return True
 
 

@@ -277,6 +277,7 @@ def _unsynced(moving: Moving, folder: Folder) -> Unsynced:
 
 
 def _count(work: Workspace, moving: Moving, number: int) -> None:
-    work.counts.moved += number
+    counted = work.counts.of(moving.source)
+    counted.moved += number
     if moving.reason is not None:
-        work.counts.dead_lettered += number
+        counted.dead_lettered += number

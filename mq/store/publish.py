@@ -100,7 +100,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
         except StoreUnavailable:
             work.spool.unlink(Folder.NEW, name)
             raise
-        work.counts.published += 1
+        work.counts.of(queue).published += 1
         is_late = not _deliver(work, queue, Position(message_id, published_ns), visible_ns)
         return Published(message_id, visible_ns)
     finally:

@@ -91,7 +91,7 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
                 now_ns = work.clock_ns()
                 if not taken[0].visible_ns > now_ns < taken[-1].visible_ns:
                     taken = _drop_late(work, taken)
-                work.counts.received += len(taken)
+                work.counts.of(queue).received += len(taken)
                 if taken and (len(taken) > 1 or taken[0].body is None):
                     taken = yield from check_bodies(work, taken)
                 if taken:

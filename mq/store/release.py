@@ -76,6 +76,7 @@ def _move(work: Workspace, place: Place, held: Held, before: Seal | None) -> boo
     if went is None:
         return False
     work.ready.add(went, place.message_id)
-    work.counts.redelivered += went == place.queue
-    work.counts.dead_lettered += went != place.queue
+    counted = work.counts.of(place.queue)
+    counted.redelivered += went == place.queue
+    counted.dead_lettered += went != place.queue
     return True

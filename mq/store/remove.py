@@ -40,7 +40,7 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
             _forget(work, source, queue, message_id)
             _remove_other_names(work, queue, message_id)
             yield _unsynced(source, queue)
-            work.counts.removed += 1
+            work.counts.of(queue).removed += 1
             return
     if not work.spool.exists(Folder.REMOVE, target):
         raise no_message(queue, message_id)
@@ -62,7 +62,7 @@ def remove_leased(
     _forget(work, source, queue, message_id)
     _remove_other_names(work, queue, message_id)
     yield _unsynced(source, queue)
-    work.counts.removed += source is not Folder.REMOVE
+    work.counts.of(queue).removed += source is not Folder.REMOVE
 
 
 def _move_leased(

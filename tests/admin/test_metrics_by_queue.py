@@ -1,0 +1,169 @@
+"""What was done to the messages of each queue, by whichever process did it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+from structlog.testing import capture_logs
+
+from mq.admin.metrics import activity_by_queue
+from mq.config import MAX_METRIC_QUEUES
+from mq.metrics.tally import (
+    MAX_QUEUE_NAME_BYTES,
+    OTHER_QUEUES,
+    MoverCounts,
+    MoverTally,
+    Tally,
+)
+from mq.store.counts import ACTIVITIES, OperationCounts
+from mq_mover.metrics import _MoverCollector
+from tests.support.processes import Server, wait_until
+from tests.support.scraping import Scrape, scrape
+from tests.support.wire import Wire
+
+
+def told(found: Scrape, name: str, queue: str) -> float:
+    return found.value(f"mq_queue_messages_{name}_total", queue=queue)
+
+
+def assert_totals(found: Scrape) -> None:
+    """Those of all queues are those of the server."""
+    for name in ACTIVITIES:
+        by_queue = found.by(f"mq_queue_messages_{name}_total", "queue")
+        assert sum(by_queue.values()) == found.value(f"mq_messages_{name}_total"), name
+
+
+@pytest.fixture
+def server(start_server: Callable[..., Server]) -> Server:
+    return start_server("--standalone", "--admin=127.0.0.1:0", "--max-receives=2", "--keep=0")
+
+
+def test_each_queue_has_its_own_figures_whoever_did_it(
+    server: Server, connect: Callable[[Server], Wire]
+) -> None:
+    wire = connect(server)
+    for queue in ("a", "b", "a.dead"):
+        wire.request("PUT", f"/{queue}")
+
+    # a: one dies by the mover, one is given back by the server, one removed. b: one dead at once.
+    wire.publish("a")
+    for _ in range(2):
+        assert wire.request("GET", "/a/messages?wait=20&visibility=1").status == 200
+    wait_until(lambda: wire.count("a.dead") == (1, 0), 30)
+    message_id = wire.publish("a")
+    wire.receive("a")
+    wire.request("GET", f"/a/messages?id={message_id}&visibility=0")
+    wire.remove("a", message_id)
+    lines = b'{"body": "one"}\n{"body": "two"}'
+    wire.request("POST", "/b/messages?batch", lines, content_type="application/x-ndjson")
+    wire.request("POST", "/a.dead/messages?from=b&max=1&reason=x")
+    wire.request("PUT", "/b?ttl=0.000001")
+    assert wire.receive("b").status == 204
+
+    expected = {
+        "a": {"published": 2, "received": 3, "redelivered": 2, "removed": 1, "dead_lettered": 1},
+        "b": {"published": 2, "moved": 1, "dead_lettered": 1},
+    }
+    wait_until(lambda: told(scrape(server.admin_port), "expired", "b") == 1, 30)
+    found = scrape(server.admin_port)
+    for queue, figures in expected.items():
+        for name, figure in figures.items():
+            assert told(found, name, queue) == figure, (queue, name)
+    assert_totals(found)
+
+
+def test_a_mover_by_itself_tells_them_too() -> None:
+    counts = MoverCounts()
+    MoverTally(counts).of("a").redelivered += 3
+    MoverTally(counts).of("b").dead_lettered += 1
+
+    found = {
+        (sample.name, sample.labels["queue"]): sample.value
+        for family in _MoverCollector(counts).collect()
+        for sample in family.samples
+        if "queue" in sample.labels
+    }
+
+    assert found["mq_queue_messages_redelivered_total", "a"] == 3
+    assert found["mq_queue_messages_dead_lettered_total", "b"] == 1
+
+
+# More queues than have figures of their own
+
+
+def test_the_first_queues_have_their_own_figures_and_the_others_one_together() -> None:
+    counts = OperationCounts()
+    with capture_logs() as logs:
+        for number in range(MAX_METRIC_QUEUES + 3):
+            counts.of(f"q{number}").published += 1
+
+    by_queue = counts.by_queue()
+    assert len(by_queue) == MAX_METRIC_QUEUES + 1
+    assert by_queue[OTHER_QUEUES].published == 3
+    assert counts.total("published") == MAX_METRIC_QUEUES + 3
+    assert [entry["log_level"] for entry in logs] == ["warning"]
+
+
+def test_a_mover_counts_as_many_and_the_others_together() -> None:
+    counts = MoverCounts()
+    tally = MoverTally(counts)
+    for number in range(MAX_METRIC_QUEUES + 3):
+        tally.of(f"q{number}").redelivered += 1
+
+    by_queue = counts.by_queue()
+
+    assert len(by_queue) == MAX_METRIC_QUEUES + 1
+    assert by_queue[OTHER_QUEUES].redelivered == 3
+    assert counts.redelivered == MAX_METRIC_QUEUES + 3
+
+
+def test_what_the_mover_counts_of_a_queue_without_own_figures_is_told_with_the_others() -> None:
+    """A series never changes its name: one that the mover alone knows gets its own while there is
+    room, and keeps it."""
+    counts, mover = OperationCounts(), MoverCounts()
+    tally = MoverTally(mover)
+    tally.of("early").redelivered += 1
+    assert activity_by_queue(counts, mover)["early"].redelivered == 1
+    for number in range(MAX_METRIC_QUEUES):
+        counts.of(f"q{number}").published += 1
+    tally.of("late").dead_lettered += 1
+
+    found = activity_by_queue(counts, mover)
+
+    assert found["early"].redelivered == 1
+    assert found[OTHER_QUEUES].dead_lettered == 1
+    assert "late" not in found
+    assert len(found) == MAX_METRIC_QUEUES + 1
+
+
+# A mover that is started again
+
+
+def test_a_mover_that_is_started_again_goes_on_with_the_figures_of_each_queue() -> None:
+    longest = "n" * (MAX_QUEUE_NAME_BYTES - 5) + ".dead"
+    with closing(Tally(MoverCounts)) as tally:
+        first = MoverTally(tally.counts)
+        first.of(longest).redelivered += 1
+        first.of("b").dead_lettered += 1
+
+        second = MoverTally(tally.counts)
+        second.of(longest).redelivered += 1
+        second.of("c").redelivered += 1
+
+        found = tally.counts.by_queue()
+        assert {queue: each.redelivered for queue, each in found.items()} == {
+            longest: 2, "b": 0, "c": 1,
+        }  # fmt: skip
+        assert tally.counts.dead_lettered == 1
+
+
+def test_one_that_died_while_it_began_a_queue_leaves_nothing() -> None:
+    counts = MoverCounts()
+    counts.slots[0].name = b"half"  # and the number of queues was not raised
+
+    assert counts.by_queue() == {}
+    MoverTally(counts).of("whole").redelivered += 1
+
+    assert list(counts.by_queue()) == ["whole"]
