@@ -16,12 +16,8 @@ from mq.config import (
 )
 from mq.ctl import display
 from mq.ctl.access import QueueCounts
-from mq.ctl.arguments import (
-    Commands,
-    IdParam,
-    LeaseParam,
-    QueueParam,
-)
+from mq.ctl.arguments import Commands, IdParam, LeaseParam, QueueParam
+from mq.ctl.executing import execute
 from mq.ctl.leases import release, touch
 from mq.ctl.moving import move, redrive
 from mq.ctl.queue_settings import set_settings, settings_text
@@ -230,6 +226,7 @@ mqctl.add_command(release)
 mqctl.add_command(touch)
 mqctl.add_command(move)
 mqctl.add_command(redrive)
+mqctl.add_command(execute)
 
 
 mqctl.add_command(export_queue)

@@ -130,7 +130,7 @@ def opened(settings: Settings) -> Iterator[Access]:
         if settings.root is None:
             from mq.ctl.by_http import HttpAccess
 
-            access = HttpAccess(settings.url, _credentials(settings), settings.admin)
+            access = HttpAccess(settings.url, credentials(settings), settings.admin)
         else:
             from mq.command.logs import configure_logs
             from mq.ctl.by_root import RootAccess
@@ -149,7 +149,8 @@ def opened(settings: Settings) -> Iterator[Access]:
         raise CommandFailed(_EXIT_CODES[type(error)], str(error)) from error
 
 
-def _credentials(settings: Settings) -> ClientCredentials:
+def credentials(settings: Settings) -> ClientCredentials:
+    """What the server is shown."""
     from mq.ctl.connect import ClientCredentials
 
     return ClientCredentials(os.environ.get("MQCTL_TOKEN"), settings.token_file, settings.cacert)

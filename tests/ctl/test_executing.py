@@ -1,0 +1,237 @@
+"""`mqctl exec`: what a command's end means for its message, whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mq.errors import ExitCode
+from tests.support.mqctl import Ctl, assert_refused, without_ours
+from tests.support.processes import Process, Server, start_mover, wait_until
+from tests.support.wire import Wire
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def start(server: Server) -> Iterator[Start]:
+    """`start(queue, *flags, script)`: exec of a shell script; killed at the end."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin(queue: str, script: str, *flags: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "mq.ctl", "--json", "exec", queue, "--url", server.url]
+        started.append(
+            subprocess.Popen(
+                [*command, *flags, "--", "sh", "-c", script],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=without_ours(),
+            )
+        )  # fmt: skip
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def mover(server: Server, processes: list[Process]) -> None:
+    processes.append(start_mover(server.root))
+
+
+def end(process: subprocess.Popen[bytes]) -> tuple[dict[str, Any], str]:
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return json.loads(out), err.decode()
+
+
+def publish(wire: Wire, queue: str, *bodies: bytes) -> list[str]:
+    return [wire.publish(queue, body) for body in bodies]
+
+
+def test_a_message_is_removed_when_its_command_exits_with_0(
+    wire: Wire, queue: str, start: Start, tmp_path: Path
+) -> None:
+    ids = publish(wire, queue, b"one", b"two\0", b"")
+
+    process = start(queue, f"cat > {tmp_path}/$MQ_MESSAGE_ID; echo $MQ_RECEIVE_COUNT $MQ_QUEUE")
+
+    wait_until(lambda: wire.count(queue) == (0, 0))
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert [(tmp_path / each).read_bytes() for each in ids] == [b"one", b"two\0", b""]
+    *echoed, summary = out.decode().splitlines()
+    assert echoed == [f"1 {queue}"] * 3
+    assert json.loads(summary) == {
+        "queue": queue,
+        "done": 3,
+        "failed": 0,
+        "given_back": 0,
+        "dead": 0,
+    }
+
+
+def test_the_environment_tells_of_the_message(
+    wire: Wire, queue: str, start: Start, tmp_path: Path
+) -> None:
+    wire.request(
+        "POST", f"/{queue}/messages", b"x", content_type="text/plain", **{"x-meta-colour": "blue"}
+    )
+
+    start(queue, f"env > {tmp_path}/.env; mv {tmp_path}/.env {tmp_path}/env")
+
+    wait_until((tmp_path / "env").exists)
+    variables = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
+    assert variables["MQ_CONTENT_TYPE"] == "text/plain"
+    assert json.loads(variables["MQ_PROPERTIES"]) == {"x-meta-colour": "blue"}
+    assert variables["MQ_PUBLISHED_AT"].startswith("20")
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome", "reason"),
+    [
+        ("exit 75", "given_back", "exited with 75"),
+        ("kill -9 $$", "given_back", "was killed (SIGKILL)"),
+        ("exit 3", "failed", "exited with 3"),
+    ],
+)
+@pytest.mark.usefixtures("mover")
+def test_another_end_gives_the_message_back(
+    wire: Wire, queue: str, start: Start, *, script: str, outcome: str, reason: str
+) -> None:
+    [message_id] = publish(wire, queue, b"body")
+
+    process = start(queue, f"test $MQ_RECEIVE_COUNT -gt 1 || {{ {script}; }}")
+
+    wait_until(lambda: wire.count(queue) == (0, 0), 30)
+    counts, err = end(process)
+    assert counts == {"queue": queue, "done": 1, "failed": 0, "given_back": 0, "dead": 0} | {
+        outcome: 1
+    }
+    assert f"mqctl: message {message_id}: sh {reason}; it returns in " in err
+
+
+@pytest.mark.usefixtures("mover")
+def test_a_message_that_fails_too_often_is_a_dead_letter(
+    wire: Wire, queue: str, start: Start
+) -> None:
+    [message_id] = publish(wire, queue, b"body")
+    wire.request("PUT", f"/{queue}?dead-letters={queue}.failed")
+
+    process = start(queue, "exit 3", "--dead-after=2")
+
+    wait_until(lambda: wire.request("GET", f"/{queue}.failed").status == 200)
+    wait_until(lambda: wire.count(f"{queue}.failed") == (1, 0), 30)
+    counts, _ = end(process)
+    assert (counts["failed"], counts["dead"]) == (1, 1)
+    dead = wire.receive(f"{queue}.failed")
+    assert (dead.headers["x-message-id"], dead.body) == (message_id, b"body")
+    assert dead.headers["x-dead-from"] == queue
+    assert dead.headers["x-dead-reason"] == "sh exited with 3"
+
+
+def test_a_command_that_cannot_be_started_gives_the_message_back(
+    server: Server, wire: Wire, queue: str, tmp_path: Path
+) -> None:
+    publish(wire, queue, b"body")
+    script = tmp_path / "script"
+    script.write_bytes(b"\x00 no program")
+    script.chmod(0o700)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mq.ctl", "exec", queue, "--url", server.url, str(script)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=without_ours(),
+    )  # fmt: skip
+    assert process.stderr is not None
+
+    assert b"cannot be started: Exec format error" in process.stderr.readline()
+
+    process.send_signal(signal.SIGINT)
+    assert b"0 done, 1 failed, 0 given back, 0 dead" in process.communicate(timeout=60)[0]
+
+
+def test_what_runs_at_the_end_is_finished(
+    wire: Wire, queue: str, start: Start, tmp_path: Path
+) -> None:
+    publish(wire, queue, b"first", b"second")
+    process = start(
+        queue, f"touch {tmp_path}/began; until test -e {tmp_path}/go; do sleep .02; done"
+    )
+    wait_until((tmp_path / "began").exists)
+
+    process.send_signal(signal.SIGINT)
+    (tmp_path / "go").touch()
+    out, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 0
+    assert json.loads(out)["done"] + wire.count(queue)[0] == 2
+    assert wire.count(queue)[1] == 0
+
+
+def test_exec_that_is_killed_takes_its_commands_with_it(
+    wire: Wire, queue: str, start: Start, tmp_path: Path
+) -> None:
+    [message_id] = publish(wire, queue, b"body")
+    process = start(
+        queue, f"echo $$ > {tmp_path}/.pid; mv {tmp_path}/.pid {tmp_path}/pid; exec sleep 600"
+    )
+    wait_until((tmp_path / "pid").exists)
+    pid = int((tmp_path / "pid").read_text())
+
+    process.kill()
+    process.wait()
+
+    wait_until(lambda: not _is_running(pid))
+    assert wire.count(queue) == (0, 1)
+    taken = wire.request("GET", f"/{queue}/messages?id={message_id}&visibility=0")
+    assert taken.status < 300
+    assert wire.count(queue) == (1, 0)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return b"\nState:\tZ" not in Path(f"/proc/{pid}/status").read_bytes()
+
+
+def test_several_commands_run_at_a_time(
+    wire: Wire, queue: str, start: Start, tmp_path: Path
+) -> None:
+    publish(wire, queue, b"1", b"2", b"3")
+
+    until_all = f"until test $(ls {tmp_path} | wc -l) = 3; do sleep .02; done"
+    start(queue, f"touch {tmp_path}/$MQ_MESSAGE_ID; {until_all}", "--concurrency=3")
+
+    wait_until(lambda: wire.count(queue) == (0, 0))
+
+
+def test_a_command_whose_lease_is_lost_is_ended(
+    wire: Wire, queue: str, start: Start, tmp_path: Path
+) -> None:
+    [message_id] = publish(wire, queue, b"body")
+    process = start(queue, f"touch {tmp_path}/began; sleep 600", "--visibility=2")
+    wait_until((tmp_path / "began").exists)
+
+    assert wire.request("DELETE", f"/{queue}/messages/{message_id}").status == 202
+
+    assert process.stderr is not None
+    assert b"was ended, for the lease was lost (SIGTERM)" in process.stderr.readline()
+
+
+def test_bad_use_is_refused(by_http: Ctl, by_root: Ctl, queue: str) -> None:
+    missing = by_http("exec", queue, "--", "no-such-command")
+    assert_refused(missing, ExitCode.USAGE, "there is no command 'no-such-command'")
+    assert_refused(by_root("exec", queue, "true"), ExitCode.USAGE, "it needs a server; use --url")
+    absent = by_http("exec", "no-such-queue", "true")
+    assert absent.code == ExitCode.NOT_FOUND
+    assert "there is no queue no-such-queue" in absent.err
