@@ -158,6 +158,56 @@ def test_a_message_is_published_and_removed(browser: Browser, writable: Server) 
         assert wire.count("orders") == (0, 0)
 
 
+def counted(server: Server, queue: str) -> int:
+    with closing(Wire(server.port)) as wire:
+        return wire.count(queue)[0]
+
+
+def test_a_message_is_moved_with_a_reason(browser: Browser, writable: Server) -> None:
+    fill(writable, orders=[b"1", b"2"], **{"orders.dead": []})
+    browser.open(page_of(writable, "orders"))
+    browser.wait_for(lambda: len(browser.texts("#messages li")) == 2)
+
+    browser.click("#message .bar button:not(.danger)")
+    assert browser.find("#move-target").get_attribute("value") == "orders.dead"
+    browser.find("#move-reason").send_keys("no such street")
+    browser.click("#move-yes")
+
+    browser.wait_for(lambda: len(browser.texts("#messages li")) == 1)
+    browser.open(page_of(writable, "orders.dead"))
+    browser.wait_for(lambda: "in orders: no such street" in browser.find("#message dl").text)
+
+
+def test_dead_letters_are_redriven(browser: Browser, writable: Server) -> None:
+    fill(writable, orders=[], **{"orders.dead": [b"1", b"2", b"3"]})
+    browser.open(page_of(writable, "orders.dead"))
+    browser.wait_for(lambda: len(browser.texts("#messages li")) == 3)
+
+    browser.click("#actions button:nth-child(2)")
+    browser.click("#confirm-yes")
+
+    browser.wait_for(lambda: "Moved 3 messages to orders." in browser.find("#toast").text)
+    assert (counted(writable, "orders"), counted(writable, "orders.dead")) == (3, 0)
+
+
+def test_all_messages_of_a_queue_are_moved_but_for_those_that_must_stay(
+    browser: Browser, writable: Server
+) -> None:
+    fill(writable, orders=[b"1", b"2"], later=[])
+    with closing(Wire(writable.port)) as wire:
+        for queue in ("orders", "later"):
+            wire.publish(queue, b"own", x_message_id="own")
+    browser.open(page_of(writable, "orders"))
+    browser.wait_for(lambda: len(browser.texts("#messages li")) == 3)
+
+    browser.click("#actions button:first-child")
+    browser.find("#move-target").send_keys("later")
+    browser.click("#move-yes")
+
+    browser.wait_for(lambda: "1 stay" in browser.find("#toast").text)
+    assert (counted(writable, "orders"), counted(writable, "later")) == (1, 3)
+
+
 def test_a_queue_is_made_and_deleted_only_with_its_name(browser: Browser, writable: Server) -> None:
     browser.open(page_of(writable))
     browser.find("#new-queue").send_keys("orders")

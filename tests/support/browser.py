@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pytest
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
@@ -52,7 +53,12 @@ class Browser:
 
     def click(self, selector: str) -> None:
         self.wait_for(lambda: self.is_shown(selector))
+        # What is found may be drawn anew before it is clicked.
+        self.wait_for(lambda: self._click(selector))
+
+    def _click(self, selector: str) -> bool:
         self.find(selector).click()
+        return True
 
     def press(self, keys: str) -> None:
         self.driver.switch_to.active_element.send_keys(keys)
@@ -63,9 +69,10 @@ class Browser:
 
     def wait_for(self, condition: Callable[[], T | None]) -> T:
         """What `condition` returns once it is neither None nor False."""
-        found: T = WebDriverWait(self.driver, _PATIENCE_SECONDS, 0.05).until(
-            lambda _: condition() or False
+        waiting = WebDriverWait(
+            self.driver, _PATIENCE_SECONDS, 0.05, [StaleElementReferenceException]
         )
+        found: T = waiting.until(lambda _: condition() or False)
         return found
 
     def errors(self) -> list[str]:

@@ -1,7 +1,7 @@
 // One queue: its counts, its messages, and what may be done with them.
 
 import { ask, askLines } from "/server.js";
-import { age, byId, bytes, confirmed, draw, element, hex, newPlot, number, text, toast } from "/view.js";
+import { age, byId, bytes, confirmed, destination, draw, element, hex, newPlot, number, text, toast } from "/view.js";
 
 const PAGE = 50;
 const SHOWN_TEXT = 200_000;
@@ -159,10 +159,12 @@ function show(message) {
   const facts = {
     id: message.id, published: new Date(message.published_at).toLocaleString(), type: message.content_type ?? "\u2013",
     size: bytes(data.length), received: `${message.receive_count ?? 0} times`,
+    ...(message.dead_from ? { dead: `in ${message.dead_from}: ${message.dead_reason}` } : {}),
     ...(message.damaged ? { damaged: "its body fails its checksum" } : {}),
   };
   const list = Object.entries(facts).flatMap(([key, value]) => [element("dt", {}, key), element("dd", { className: key === "id" ? "id" : "" }, ...text(value))]);
-  const buttons = mayWrite ? element("div", { className: "bar" }, button("Remove", () => remove(message), true)) : null;
+  const buttons = mayWrite
+    ? element("div", { className: "bar" }, button("Move", () => moveOne(message)), button("Remove", () => remove(message), true)) : null;
   byId("message").replaceChildren(element("dl", {}, ...list), ...(buttons ? [buttons] : []), tabs, pre);
   byId("message").hidden = false;
   pick(json !== null ? "JSON" : message.body !== undefined ? "text" : "hex");
@@ -172,7 +174,44 @@ const button = (label, onclick, isDangerous = false) =>
   element("button", { type: "button", onclick, className: isDangerous ? "danger" : "" }, label);
 
 function offerActions() {
-  byId("actions").replaceChildren(button("Delete queue", removeQueue, true));
+  const moves = [button("Move all", moveAll), ...(isDead(name) ? [button("Redrive", redrive)] : [])];
+  byId("actions").replaceChildren(...moves, button("Delete queue", removeQueue, true));
+}
+
+// Moves what `which` says from this queue; returns how many messages went, and how many stay.
+async function moved(target, which, reason = "") {
+  const query = new URLSearchParams({ from: name, ...which, ...(reason ? { reason } : {}) });
+  const { moved: went, taken = [] } = await (await ask("POST", `/${encodeURIComponent(target)}/messages?${query}`)).json();
+  return { went, stay: taken.length };
+}
+
+// As many requests as it takes for those that are ready now.
+async function moveReady(target, reason = "") {
+  await tried(async () => {
+    let left = (await (await ask("GET", path())).json()).ready, all = 0, stay = 0, went = 1;
+    while (left > 0 && went > 0) {
+      ({ went, stay } = await moved(target, { max: Math.min(left, 1000) }, reason));
+      all += went;
+      left -= went;
+    }
+    toast(`Moved ${number(all)} messages to ${target}.${stay ? ` ${number(stay)} stay: ${target} has others of their ids.` : ""}`);
+  });
+  look();
+}
+
+async function moveOne(message) {
+  const to = await destination("Move", `Message ${message.id}`, message.dead_from ?? (isDead(name) ? "" : deadOf(name)));
+  if (to && await tried(() => moved(to.target, { id: message.id }, to.reason), `Moved to ${to.target}.`)) look();
+}
+
+async function moveAll() {
+  const to = await destination("Move all", "All messages that are ready, oldest first.", isDead(name) ? aliveOf(name) : "");
+  if (to) await moveReady(to.target, to.reason);
+}
+
+async function redrive() {
+  const queue = aliveOf(name);
+  if (await confirmed("Redrive", `All messages that are ready go back to ${queue}, and count as not received.`)) await moveReady(queue);
 }
 
 async function remove(message) {
@@ -200,3 +239,4 @@ byId("publish").onsubmit = async (event) => {
 byId("more").onclick = more;
 export const isDead = (queue) => queue.endsWith(DEAD);
 export const deadOf = (queue) => queue + DEAD;
+const aliveOf = (queue) => queue.slice(0, -DEAD.length);

@@ -103,6 +103,21 @@ export function toast(message) {
   toast.timer = setTimeout(() => { box.hidden = true; }, 6000);
 }
 
+// Ask where messages go, and why; resolves to { target, reason }, or null.
+export function destination(title, what, target) {
+  const dialog = byId("move");
+  byId("move-title").textContent = title;
+  byId("move-text").textContent = what;
+  byId("move-target").value = target;
+  byId("move-reason").value = "";
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.onclose = () => resolve(dialog.returnValue === "yes"
+      ? { target: byId("move-target").value.trim(), reason: byId("move-reason").value.trim() } : null);
+  });
+}
+
 // Ask before something that cannot be undone; with `name` only after that name was typed.
 export function confirmed(title, what, name = "") {
   const dialog = byId("confirm"), typed = byId("confirm-typed"), yes = byId("confirm-yes");
