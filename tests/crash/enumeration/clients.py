@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import zlib
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -20,6 +20,7 @@ from mq.errors import (
     StoreUnavailable,
 )
 from mq.names import MessageId, QueueName
+from mq.spool.trailer import pack_trailer
 from mq.store.batch import Entry
 from mq.store.by_id import Guard
 from mq.store.lease import Received
@@ -30,6 +31,7 @@ from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS
 from tests.crash.enumeration.known import GivenLease, LedgerMessage
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.promises import Got
+from tests.crash.enumeration.properties import body_and_properties, properties_of
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
 
@@ -91,15 +93,18 @@ class PlayedClients:
             say(partial(Ledger.is_deleted, queue=queue, bodies=bodies))
 
     async def publish(
-        self, queue: str, size: int = 10, delay_seconds: float = 0.0, own_id: str | None = None
-    ) -> LedgerMessage:
+        self, queue: str, size: int = 10, delay_seconds: float = 0.0, own_id: str | None = None,
+        make_body: Callable[[int], bytes] | None = None,
+    ) -> LedgerMessage:  # fmt: skip
         """A large body comes in two pieces. The same own id is sent with the same body."""
-        body = f"{own_id} ".encode() if own_id else self.scene.body(size)
+        make_body = make_body or self.scene.body
+        body = f"{own_id} ".encode() if own_id else make_body(size)
         say, delay_ns = self.scene.say, int(delay_seconds * SECOND_NS)
         due_ns = self.scene.clock.now_ns + delay_ns if delay_ns else 0
         say(partial(Ledger.asks_publish, queue=queue, body=body, hidden_until_ns=due_ns))
         own = MessageId(own_id) if own_id else None
-        draft = Draft(len(body), zlib.crc32(body), None, body, -1, own, delay_ns)
+        trailer = pack_trailer(properties_of(body))
+        draft = Draft(len(body), zlib.crc32(body), None, body, -1, own, delay_ns, trailer)
         try:
             published = await self._publish(QueueName(queue), draft)
         except StoreUnavailable:
@@ -111,19 +116,21 @@ class PlayedClients:
         return self.scene.ledger.messages[body]
 
     async def publish_batch(
-        self, queue: str, number: int, delay_seconds: float = 0.0, own_id: str | None = None
-    ) -> list[LedgerMessage]:
+        self, queue: str, number: int, delay_seconds: float = 0.0, own_id: str | None = None,
+        make_body: Callable[[int], bytes] | None = None,
+    ) -> list[LedgerMessage]:  # fmt: skip
         """So many messages, every second one delayed if there is a delay, the first one under its
         own id if there is one."""
         say, name, delay_ns = self.scene.say, QueueName(queue), int(delay_seconds * SECOND_NS)
         entries = []
         for line in range(1, number + 1):
             own = MessageId(own_id) if own_id and line == 1 else None
-            body = f"{own} ".encode() if own else self.scene.body(10)
+            body = f"{own} ".encode() if own else (make_body or self.scene.body)(10)
             own_delay_ns = delay_ns * (line % 2)
             due_ns = self.scene.clock.now_ns + own_delay_ns if own_delay_ns else 0
             say(partial(Ledger.asks_publish, queue=queue, body=body, hidden_until_ns=due_ns))
-            draft = Draft(len(body), zlib.crc32(body), None, body, -1, own, own_delay_ns)
+            trailer = pack_trailer(properties_of(body))
+            draft = Draft(len(body), zlib.crc32(body), None, body, -1, own, own_delay_ns, trailer)
             entries.append(Entry(line, draft))
         bodies = [entry.draft.body or b"" for entry in entries]
         say(partial(Ledger.asks_batch, bodies=frozenset(bodies)))
@@ -145,7 +152,7 @@ class PlayedClients:
         async with await self.store.open_upload() as upload:
             await upload.write(body[: len(body) // 2])
             await upload.write(body[len(body) // 2 :])
-            uploaded = await upload.finish(None)
+            uploaded = await upload.finish(None, properties_of(body))
             return await self.store.publish(queue, replace(uploaded, delay_ns=draft.delay_ns))
 
     async def receive(self, queue: str, seconds: float = LONG_SECONDS) -> Received | None:
@@ -165,8 +172,9 @@ class PlayedClients:
             return None
         body = received.body
         if body is None:
-            body = os.pread(received.fd, received.length + 1, 0)
+            body = os.pread(received.fd, received.length, 0)
             self.store.close_received(received)
+        body = body_and_properties(body, received.properties)
         got = Got(queue, received.message_id, body)
         lease = GivenLease(received.lease, self.scene.clock.now_ns, received.visible_ns)
         say(partial(Ledger.is_received, queue=name, got=got, lease=lease, gone=gone))

@@ -52,8 +52,15 @@ Change = Named | Renamed | Unnamed | Attributed | Stamped
 
 
 class Wrote(NamedTuple):
+    """`at` is where in the file it begins: at its end, or in place of what is there."""
+
     inode: int
     data: bytes
+    at: int
+
+    def on(self, before: bytes) -> bytes:
+        """What is in the file then."""
+        return before[: self.at] + self.data + before[self.at + len(self.data) :]
 
 
 class Synced(NamedTuple):
@@ -187,5 +194,5 @@ class RecordedDisk:
         found = dict(self.first_contents)
         for event in self.events:
             if isinstance(event, Wrote):
-                found[event.inode] = found.get(event.inode, b"") + event.data
+                found[event.inode] = event.on(found.get(event.inode, b""))
         return found

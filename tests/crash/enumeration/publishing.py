@@ -30,6 +30,25 @@ def publish_large(scene: Scene, chance: Chance) -> None:
     clients.run(*(clients.publish(chance.choice(["a", "a.b"]), size) for size in sizes))
 
 
+def publish_with_properties(scene: Scene, chance: Chance) -> None:
+    """The first of them raises the format of the root; large ones and batches too."""
+    clients = stock(scene, chance, ready=chance.randrange(2))
+    make = scene.body_with_properties
+    sizes = chance.choices([*SIZES, LARGE], k=chance.randint(1, 2))
+    batch = clients.publish_batch("a", chance.randint(1, 2), make_body=make)
+    several = [clients.publish("a", size, make_body=make) for size in sizes]
+    several.append(clients.publish("a"))
+    if chance.random() < 0.5:
+        clients.run(batch, *several)
+    else:
+        clients.run(*several)
+        clients.run(batch)
+    clients.run(clients.receive("a", lease_seconds(chance)))
+    if chance.random() < 0.5:
+        scene.clock.pass_seconds(2)
+        scene.move()
+
+
 def publish_delayed(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=1)
     for _ in range(chance.randint(1, 2)):

@@ -160,10 +160,10 @@ class RecordedFiles(Files):
         """What arrived in the file counts, whatever the caller meant to write."""
         self._step("write")
         with self.disk.lock:
-            at = os.fstat(fd).st_size
+            at = os.lseek(fd, 0, os.SEEK_CUR)
             super().write(fd, data)
-            written = os.pread(fd, os.fstat(fd).st_size - at, at)
-            self.disk.note(Wrote(self._inode(fd), written))
+            written = os.pread(fd, os.lseek(fd, 0, os.SEEK_CUR) - at, at)
+            self.disk.note(Wrote(self._inode(fd), written, at))
 
     # Attributes
 

@@ -26,12 +26,15 @@ from mq_reaper.reaper import Reaper
 from tests.crash.enumeration.clock import LATER_NS, RESTART_NS, StoppedClock
 from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.promises import Got, Outcome
+from tests.crash.enumeration.properties import body_and_properties
 from tests.crash.enumeration.recorder import Abilities, RecordedFiles
 from tests.crash.enumeration.server import InlineExecutor, OpenedServer
 from tests.crash.enumeration.states import DiskState, last_state_of
 
 QUEUES = tuple(map(QueueName, ("a", "a.b", "b")))
 """The queues of all runs; after a restart those that are missing are made again."""
+
+LONG_SEAL_BYTES = 48
 
 MOST_MESSAGES = 100
 PROBE_SECONDS = 30 * 86_400.0
@@ -153,8 +156,9 @@ class Restarts:
                 for received in taken:
                     body = received.body
                     if body is None:
-                        body = os.pread(received.fd, received.length + 1, 0)
+                        body = os.pread(received.fd, received.length, 0)
                     store.close_received(received)
+                    body = body_and_properties(body, received.properties)
                     yield Got(queue, received.message_id, body)
 
 
@@ -173,8 +177,13 @@ def _hidden_in(end: DiskState) -> Iterator[tuple[str, int, int]]:
 
 
 def _left_over_in(end: DiskState) -> Iterator[str]:
-    """What a restart must not leave: files in `new`, and deletions that are not finished. A
-    message stays in `new` if there is no queue for it, or another message of its name there."""
+    """What a restart must not leave: files in `new`, deletions that are not finished, and a root
+    whose format is older than its messages. A message stays in `new` if there is no queue for it,
+    or another message of its name there."""
+    formats = [file.data for file in end.files if "format" in file.paths]
+    seals = (dict(file.attributes).get(SEAL_ATTRIBUTE, b"") for file in end.files)
+    if any(len(seal) == LONG_SEAL_BYTES for seal in seals) and formats != [b"mq 2\n"]:
+        yield f"a message that an older version does not know, in a root of {formats}"
     names = {*end.folders, *(path for file in end.files for path in file.paths)}
     for name in sorted(names):
         queue, _, message_id = name.removeprefix("new/").partition(":")

@@ -38,6 +38,7 @@ from tests.crash.enumeration.publishing import (
     publish_large,
     publish_many,
     publish_own_ids,
+    publish_with_properties,
 )
 from tests.crash.enumeration.recorder import MODERN, OLD, PLAIN, Abilities
 from tests.crash.enumeration.scene import Scene
@@ -58,6 +59,7 @@ ROWS = (
     Row("publish, few at once", publish_few),
     Row("publish, many at once", publish_many),
     Row("publish, a large body", publish_large),
+    Row("publish, with properties", publish_with_properties),
     Row("publish, no attributes", publish_few, PLAIN),
     Row("publish, no unnamed files", publish_few, OLD),
     Row("publish, delayed", publish_delayed),

@@ -12,6 +12,7 @@ from tests.crash.enumeration.clock import SECOND_NS, StoppedClock
 from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.interference import Interference
 from tests.crash.enumeration.ledger import Ledger
+from tests.crash.enumeration.properties import WITH_PROPERTIES
 from tests.crash.enumeration.recorder import MODERN, Abilities, RecordedFiles
 from tests.crash.enumeration.restart import move, reap
 from tests.crash.enumeration.server import PlayedServer
@@ -75,6 +76,10 @@ class Scene:
         """Another body each time, of `size` bytes or the few more that this takes."""
         self._bodies += 1
         return (b"%d " % self._bodies).ljust(size, b"x")
+
+    def body_with_properties(self, size: int) -> bytes:
+        """As `body`; `properties_of` says which properties such a message has."""
+        return WITH_PROPERTIES + self.body(size)
 
     def bodies_in(self, queue: str) -> list[bytes]:
         """Of the messages that are published there."""

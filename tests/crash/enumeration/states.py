@@ -103,7 +103,7 @@ class _Medium:
             self._log.append(event)
             self._trees.append(tree)
         elif isinstance(event, Wrote):
-            self._written[event.inode] = self._written.get(event.inode, b"") + event.data
+            self._written[event.inode] = event.on(self._written.get(event.inode, b""))
         elif isinstance(event, Synced):
             self._sync(event)
         elif isinstance(event, SyncFailed):

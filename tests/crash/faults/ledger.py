@@ -7,8 +7,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from mq.lifecycle import Folder
+from mq.spool.root_format import LONG_SEALS, read_format
 from mq.spool.seal import SEAL_ATTRIBUTE, Seal
-from tests.support.messages import seal_of
+from mq.spool.trailer import split
 
 HOMES = (Folder.NEW, Folder.QUEUES, Folder.DELAY)
 """Where a message is that may still be delivered."""
@@ -72,17 +73,19 @@ def _find(root: Path) -> tuple[dict[str, list[str]], dict[str, bytes | None]]:
     """The folders each message lies in, and its body, None if that fails its seal."""
     homes: dict[str, list[str]] = defaultdict(list)
     bodies: dict[str, bytes | None] = {}
+    formats: set[str | None] = set()
     for folder in HOMES:
         for path in _files(root / folder):
             message_id = path.name.rpartition(":")[2]
             homes[message_id].append(str(folder))
-            body = path.read_bytes()
             try:
                 seal = Seal.unpack(os.getxattr(path, SEAL_ATTRIBUTE))
             except OSError:
                 seal = None
-            whole = seal is None or seal[:2] == seal_of(body)[:2]
-            bodies[message_id] = body if whole else None
+            content = split(seal, path.read_bytes())
+            bodies[message_id] = None if content is None else content.body
+            formats |= {LONG_SEALS} if seal is not None and seal.is_long else set()
+    assert formats <= {read_format(root)}
     return homes, bodies
 
 

@@ -15,6 +15,8 @@ LARGE_BYTES = 200_000
 _MESSAGES = "/orders/messages"
 _SMALL_BODY, _LARGE_BODY = b"small" * 4, b"large" * (LARGE_BYTES // 5)
 
+PROPERTIES = {"traceparent": "00-1-2-01", "X-Meta-Shop": "north"}
+
 Before = Callable[[Service], Awaitable[dict[str, str]]]
 
 
@@ -45,6 +47,20 @@ async def leased(service: Service) -> dict[str, str]:
     await service.publish(os.urandom(20))
     received = await service.receive()
     return {"id": received.message_id, "lease": received.headers["etag"]}
+
+
+async def with_properties(service: Service) -> dict[str, str]:
+    """Two, one of them large."""
+    await _empty(service)
+    for body in (os.urandom(20), os.urandom(LARGE_BYTES)):
+        await service.send(ServiceRequest("POST", _MESSAGES, body, PROPERTIES))
+    return {}
+
+
+async def old_format(service: Service) -> dict[str, str]:
+    """No message of this server had properties yet."""
+    service.forget_format()
+    return {}
 
 
 async def removed(service: Service) -> dict[str, str]:
@@ -124,6 +140,13 @@ OPERATIONS = {
     "publish with a type": _operation(nothing, "POST", _MESSAGES, _SMALL_BODY, 201,
                                       Content_Type="text/plain"),
     "publish large": _operation(nothing, "POST", _MESSAGES, _LARGE_BODY, 201),
+    "publish with properties": _operation(old_format, "POST", _MESSAGES, _SMALL_BODY, 201,
+                                          traceparent="00-1-2-01", X_Meta_Shop="north"),
+    "publish large with properties": _operation(old_format, "POST", _MESSAGES, _LARGE_BODY, 201,
+                                                X_Meta_Shop="north"),
+    "receive with properties": _operation(with_properties, "GET", _MESSAGES, b"", 200),
+    "receive several with properties": _operation(with_properties, "GET", _MESSAGES + "?max=10",
+                                                  b"", 200),
     "publish a batch": _operation(nothing, "POST", _MESSAGES + "?batch", _batch(20), 201,
                                   Content_Type="application/x-ndjson"),
     "publish a large batch": _operation(nothing, "POST", _MESSAGES + "?batch", _batch(40_000), 201,

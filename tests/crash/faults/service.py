@@ -16,6 +16,7 @@ from aiohttp import web
 
 from mq.config import ServerConfig
 from mq.spool.files import Files
+from mq.spool.folders import Spool
 from mq.store.maintenance import open_store
 from mq.web.quick import make_http
 from tests.crash.faults.ledger import FaultLedger
@@ -45,10 +46,15 @@ class ServiceRequest(NamedTuple):
 class Service:
     """The server on `root`, and what its one client was answered."""
 
-    def __init__(self, root: Path, port: int) -> None:
+    def __init__(self, root: Path, port: int, spool: Spool) -> None:
         self.root = root
+        self._spool = spool
         self.ledger = FaultLedger()
         self._port = port
+
+    def forget_format(self) -> None:
+        """As if nobody had published properties yet, as far as the server knows."""
+        self._spool._has_raised_format = False
 
     async def send(self, request: ServiceRequest, note: str = "without a fault") -> LoadAnswer:
         """Ask on a new connection; what is answered goes to the ledger. Raises ServerGone."""
@@ -146,7 +152,8 @@ async def service_on(root: Path, files: Files) -> AsyncIterator[Service]:
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         try:
-            service = Service(root, int(runner.addresses[0][1]))
+            port = int(runner.addresses[0][1])
+            service = Service(root, port, store._work.spool)
             for queue in ("orders", "probe"):
                 await service.send(ServiceRequest("PUT", f"/{queue}"))
             yield service
