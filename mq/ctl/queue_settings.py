@@ -38,9 +38,12 @@ def set_settings(context: click.Context, queue: QueueName, changes: Sequence[str
 
 def settings_text(found: Mapping[str, object]) -> str:
     """A line each, as in the file."""
-    return "\n".join(
-        f"{name}={json.dumps(found[name]).strip(chr(34))}" for name in SETTINGS if name in found
-    )
+    names = [*SETTINGS, *(name for name in found if name not in SETTINGS)]
+    return "\n".join(f"{name}={_value_text(found[name])}" for name in names if name in found)
+
+
+def _value_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _parse(changes: Sequence[str]) -> dict[str, str]:

@@ -9,10 +9,10 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 import uvloop
@@ -29,13 +29,14 @@ from mq.daemon.credentials import Credentials
 from mq.daemon.listeners import bind
 from mq.daemon.notify import Notifier, beat_forever
 from mq.daemon.sockets import Listener
-from mq.daemon.standalone import run_children
+from mq.daemon.standalone import Supervision, run_children
 from mq.errors import ExitCode, StartRefused
 from mq.spool import calls
 from mq.store.free_space import default_floor_bytes
 from mq.store.maintenance import open_store
+from mq.store.store import Store
 from mq.web.api import make_api
-from mq.web.browsers import doors_of
+from mq.web.browsers import Doors, doors_of
 from mq.web.connection import Limits
 from mq.web.durations import Durations
 from mq.web.http_server import HttpServer
@@ -50,8 +51,30 @@ _CUT_OFF_SECONDS = 0.5
 """How long a request that is cut off has to notice it."""
 
 
-def serve(config: ServerConfig, keep_seconds: float | None = None) -> None:
-    """Serve until SIGTERM or SIGINT. With `keep_seconds` a mover and a reaper run beside.
+class Front(NamedTuple):
+    """What speaks to clients in a server's place needs to know: the open store, limits, who is let
+    in, and where it says how long requests took."""
+
+    store: Store
+    limits: Limits
+    credentials: Credentials
+    durations: Durations
+    doors: Doors
+
+
+def make_api_front(front: Front) -> HttpServer:
+    """The six endpoints."""
+    return make_http(
+        front.store, front.limits, front.credentials.tokens, front.durations, front.doors
+    )
+
+
+def serve(
+    config: ServerConfig,
+    children: Supervision | None = None,
+    make_front: Callable[[Front], HttpServer] = make_api_front,
+) -> None:
+    """Serve until SIGTERM or SIGINT, with what `make_front` makes. `children` run beside it.
 
     Stopping: no new connections, requests under way are answered, commits finish. Raises
     StartRefused.
@@ -63,7 +86,7 @@ def serve(config: ServerConfig, keep_seconds: float | None = None) -> None:
     os.umask(0o777 & ~config.mode)
     _give_memory_back()
     config = replace(config, max_connections=_bound_connections(config.max_connections))
-    uvloop.run(_serve(config, keep_seconds))
+    uvloop.run(_serve(config, children, make_front))
 
 
 def _give_memory_back() -> None:
@@ -87,8 +110,12 @@ def _bound_connections(asked: int) -> int:
     return most
 
 
-async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
-    _log_configuration(config, keep_seconds)
+async def _serve(
+    config: ServerConfig,
+    supervision: Supervision | None,
+    make_front: Callable[[Front], HttpServer],
+) -> None:
+    _log_configuration(config, supervision)
     stop, reload_now = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
@@ -120,10 +147,10 @@ async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
             _serving("admin", listeners.admin, HttpServer(admin.handle, admin_limits))
         )
         store = await stack.enter_async_context(open_store(config))
-        if keep_seconds is not None:
-            children = await stack.enter_async_context(run_children(config, keep_seconds))
+        if supervision is not None:
+            children = await stack.enter_async_context(run_children(config, supervision))
             admin.mover, admin.reaper = children.mover, children.reaper
-        api = make_http(store, limits, credentials.tokens, durations, doors)
+        api = make_front(Front(store, limits, credentials, durations, doors))
         beat = beat_forever(notifier, store.condition.probe, store.condition.is_alive)
         reload = _reload_forever(reload_now, credentials, notifier)
         await stack.enter_async_context(_running(beat, reload))
@@ -144,7 +171,7 @@ async def _serve(config: ServerConfig, keep_seconds: float | None) -> None:
     log.info("stopped")
 
 
-def _log_configuration(config: ServerConfig, keep_seconds: float | None) -> None:
+def _log_configuration(config: ServerConfig, supervision: Supervision | None) -> None:
     settings = asdict(config) | {
         "mode": f"{config.mode:o}",
         "socket_mode": f"{config.socket_mode:o}",
@@ -152,7 +179,7 @@ def _log_configuration(config: ServerConfig, keep_seconds: float | None) -> None
         "allowed_hosts": ",".join(config.allowed_hosts),
         "native_part": calls.STATE,
     }
-    log.info("configuration", version=__version__, standalone=keep_seconds is not None, **settings)
+    log.info("configuration", version=__version__, standalone=supervision is not None, **settings)
 
 
 def _calm_garbage_collector() -> None:

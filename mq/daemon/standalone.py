@@ -1,4 +1,4 @@
-"""`mq --standalone`: a mover and a reaper as supervised children.
+"""`mq --standalone`: a mover and a reaper as supervised children, and the gateway for SQS.
 
 A child that ends is started again, with backoff. None outlives its parent: the kernel kills it,
 even while it is stopped.
@@ -29,6 +29,14 @@ CHILD_STOP_SECONDS = 5.0
 """How long a child has between SIGTERM and SIGKILL."""
 
 
+class Supervision(NamedTuple):
+    """What runs beside the server: the reaper keeps removed messages for `keep_seconds`; with
+    `sqs_port` the gateway for SQS runs too, and listens there."""
+
+    keep_seconds: float
+    sqs_port: int | None = None
+
+
 class Children(NamedTuple):
     """What they have counted."""
 
@@ -37,8 +45,8 @@ class Children(NamedTuple):
 
 
 @asynccontextmanager
-async def run_children(config: ServerConfig, keep_seconds: float) -> AsyncIterator[Children]:
-    """Keep a mover and a reaper on `config.root` running until the block ends."""
+async def run_children(config: ServerConfig, supervision: Supervision) -> AsyncIterator[Children]:
+    """Keep a mover and a reaper on `config.root` running until the block ends, and the gateway."""
     root, logs = config.root, f"--log-format={config.log_format}"
     mover = [
         "mq_mover",
@@ -47,12 +55,16 @@ async def run_children(config: ServerConfig, keep_seconds: float) -> AsyncIterat
         f"--max-receives={config.max_receives}",
         logs,
     ]
-    reaper = ["mq_reaper", f"--source={root / Folder.REMOVE}", f"--keep={keep_seconds}", logs]
+    keep = f"--keep={supervision.keep_seconds}"
+    reaper = ["mq_reaper", f"--source={root / Folder.REMOVE}", keep, logs]
     moves, reaps = Tally(MoverCounts), Tally(ReaperCounts)
     tasks = [
         asyncio.create_task(_keep_running(mover, moves.fd)),
         asyncio.create_task(_keep_running(reaper, reaps.fd)),
     ]
+    if supervision.sqs_port is not None:
+        gateway = gateway_arguments(config, supervision.sqs_port)
+        tasks.append(asyncio.create_task(_keep_running(gateway)))
     try:
         yield Children(moves.counts, reaps.counts)
     finally:
@@ -63,7 +75,33 @@ async def run_children(config: ServerConfig, keep_seconds: float) -> AsyncIterat
         reaps.close()
 
 
-async def _keep_running(arguments: list[str], tally_fd: int) -> None:
+def gateway_arguments(config: ServerConfig, port: int) -> list[str]:
+    """The gateway for SQS listens where the server does, and lets in whom that lets in."""
+    flags = {
+        "root": config.root,
+        "address": config.address or ServerConfig().address,
+        "port": port,
+        "admin": "off",
+        "workers": config.workers,
+        "visibility": config.visibility_seconds,
+        "max-receives": config.max_receives,
+        "max-queue-messages": config.max_queue_messages,
+        "max-connections": config.max_connections,
+        "header-timeout": config.header_timeout_seconds,
+        "body-timeout": config.body_timeout_seconds,
+        "min-free": config.min_free_bytes,
+        "mode": f"{config.mode:o}",
+        "token-file": config.token_file,
+        "cert": config.cert,
+        "key": config.key,
+        "allowed-host": ",".join(config.allowed_hosts),
+        "log-format": config.log_format,
+    }
+    given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
+    return ["mq_sqs", *given, *["--insecure"] * config.insecure]
+
+
+async def _keep_running(arguments: list[str], tally_fd: int | None = None) -> None:
     shortest, longest = CHILD_BACKOFF_SECONDS
     pause = shortest
     loop = asyncio.get_running_loop()
@@ -77,15 +115,15 @@ async def _keep_running(arguments: list[str], tally_fd: int) -> None:
         pause = min(2 * pause, longest)
 
 
-async def _run(arguments: list[str], tally_fd: int) -> str:
+async def _run(arguments: list[str], tally_fd: int | None) -> str:
     """Run a child to its end; returns what that was."""
+    tally = {} if tally_fd is None else {TALLY_VARIABLE: str(tally_fd)}
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", *arguments,
             stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=[tally_fd],
-            env=os.environ
-            | {PARENT_VARIABLE: str(os.getpid()), TALLY_VARIABLE: str(tally_fd)},
+            pass_fds=[] if tally_fd is None else [tally_fd],
+            env=os.environ | {PARENT_VARIABLE: str(os.getpid())} | tally,
         )  # fmt: skip
     except OSError as error:
         return f"not started: {error.strerror}"

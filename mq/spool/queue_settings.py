@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ MAX_SETTING_COUNT = 999_999_999
 _SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 _COUNT = re.compile(r"[0-9]{1,9}")
 _TRUTH = {"true": True, "false": False}
+_NOTE = re.compile(r"[a-z][a-z0-9-]*\.[^\s=]{1,2000}")
+_NOTED = re.compile(r"\S(?:[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]{0,3998}\S)?")
 _SHORTEST_SECONDS = 1e-9
 """Above 0, and the least that the text of a number can say."""
 
@@ -41,7 +43,10 @@ NO_DEAD_LETTERS = DeadLetterRule(0, None)
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
     """What a queue says itself; None where it leaves that to the flags. `max_receives` and
-    `max_messages` 0 are no limit, whatever the flags say."""
+    `max_messages` 0 are no limit, whatever the flags say.
+
+    `notes` are what a gateway keeps with the queue, as `sqs.wait`: MQ shows them and keeps them.
+    """
 
     visibility_seconds: float | None = None
     delay_seconds: float | None = None
@@ -50,6 +55,7 @@ class QueueSettings:
     max_messages: int | None = None
     ttl_seconds: float | None = None
     paused: bool | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     def dead_letter_rule(self, queue: QueueName, max_receives: int) -> DeadLetterRule:
         """`max_receives` is what the flags say. Nothing is moved out of a `.dead` queue."""
@@ -60,7 +66,8 @@ class QueueSettings:
     def document(self) -> dict[str, Value]:
         """Those that are set, by name, as JSON shows them."""
         found = {name: getattr(self, setting.field) for name, setting in SETTINGS.items()}
-        return {name: _short(value) for name, value in found.items() if value is not None}
+        short = {name: _short(value) for name, value in found.items() if value is not None}
+        return short | dict(sorted(self.notes.items()))
 
     def text(self) -> str:
         """As in the file `.settings`: `name=value`, a line each."""
@@ -111,15 +118,20 @@ SETTINGS: Mapping[str, Setting] = {
     "ttl": _seconds("ttl_seconds", MAX_TTL_SECONDS, _SHORTEST_SECONDS),
     "paused": Setting("paused", "true or false", _TRUTH.get),
 }
-"""By the name that parameters, the file and `mqctl set` have for it."""
+"""By the name that parameters, the file and `mqctl set` have for it. Any name with a dot, as
+`sqs.wait`, is a note, which a gateway of that name understands."""
 
 
 def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) -> QueueSettings:
     """The settings with some of them changed; an empty value takes a setting away. Raises
     InvalidRequest, which names the setting."""
     values: dict[str, Any] = {}
+    notes = dict(before.notes)
     for name, text in changes.items():
         setting = SETTINGS.get(name)
+        if setting is None and _NOTE.fullmatch(name):
+            _change_note(notes, name, text)
+            continue
         if setting is None:
             raise InvalidRequest(f"unknown setting {name!r}; a queue has {', '.join(SETTINGS)}")
         value = setting.read(text) if text else None
@@ -127,7 +139,7 @@ def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) 
             raise InvalidRequest(f"setting {name}={text!r}: give {setting.takes}")
         # What is not paused has no setting for it.
         values[setting.field] = None if value is False else value
-    after = replace(before, **values)
+    after = replace(before, notes=notes, **values)
     if after.dead_letters == queue:
         raise InvalidRequest(f"setting dead-letters={queue!r}: name another queue than this one")
     if dead_letter_queue(queue) is None and (after.max_receives or after.dead_letters):
@@ -136,6 +148,17 @@ def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) 
             "max-receives nor dead-letters"
         )
     return after
+
+
+def _change_note(notes: dict[str, str], name: str, text: str) -> None:
+    if not text:
+        notes.pop(name, None)
+    elif _NOTED.fullmatch(text):
+        notes[name] = text
+    else:
+        raise InvalidRequest(
+            f"setting {name}: give one line of up to 4000 characters, without space at its ends"
+        )
 
 
 def parse_settings(queue: QueueName, text: str) -> QueueSettings:

@@ -112,6 +112,10 @@ def change_settings(spool: Spool, queue: QueueName, changes: Mapping[str, str]) 
         after = change(queue, found.settings, changes)
         if after == found.settings and found.fault is None:
             return
+        if len(after.text().encode()) > MAX_SETTINGS_BYTES:
+            raise InvalidRequest(
+                f"queue {queue}: its settings would have more than {MAX_SETTINGS_BYTES} bytes"
+            )
         _replace(spool, opened, after)
         if spool.queues.open(queue) is not opened:
             raise FileNotFoundError(errno.ENOENT, "the queue was deleted meanwhile", queue)

@@ -15,7 +15,7 @@ from mq.commit.operation import InWorker, Operation
 from mq.config import SECOND_NS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.names import QueueName
+from mq.names import QueueName, is_queue_name
 from mq.spool import queues
 from mq.spool.folders import Spool
 from mq.spool.message import seal_at
@@ -157,6 +157,11 @@ def describe_queue(work: Workspace, queue: QueueName) -> Operation[QueueInfo]:
     settings = yield InWorker(settings_of, work.spool, queue)
     age = None if oldest_ns is None else max(time.time_ns() - oldest_ns, 0) / SECOND_NS
     return QueueInfo(queue, count, leased, delayed, age, settings)
+
+
+def list_queues(spool: Spool) -> list[QueueName]:
+    """The names of all queues, sorted; for a worker. Raises OSError."""
+    return [QueueName(name) for name in sorted(spool.names(Folder.QUEUES)) if is_queue_name(name)]
 
 
 def count_waiting(spool: Spool, queue: QueueName) -> tuple[int, int]:

@@ -17,7 +17,8 @@ from mq.config import MAX_BATCHES_AT_ONCE, MAX_MOVES, SECOND_NS
 from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
-from mq.store import bodies, by_id, peek, queues
+from mq.spool.queue_settings import QueueSettings
+from mq.store import bodies, by_id, peek, queues, settings, visibility
 from mq.store.answer_memory import AnswerMemory, MayShare
 from mq.store.batch import Entry
 from mq.store.by_id import Guard
@@ -74,6 +75,19 @@ class Store:
     async def describe_queue(self, queue: QueueName) -> QueueInfo:
         """Count a queue's messages. Raises QueueNotFound, StoreUnavailable."""
         return await self._committer.run(queues.describe_queue(self._work, queue))
+
+    async def list_queues(self) -> list[QueueName]:
+        """The names of all queues, sorted. Raises StoreUnavailable."""
+        return await self._in_worker(queues.list_queues, self._work.spool)
+
+    async def read_settings(self, queue: QueueName) -> QueueSettings:
+        """What a queue's settings are now. Raises QueueNotFound, StoreUnavailable."""
+        return await self._in_worker(settings.settings_of, self._work.spool, queue)
+
+    async def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
+        """Change some settings of a queue; see `mq.store.settings`. Raises InvalidRequest,
+        QueueNotFound, StoreUnavailable."""
+        await self._committer.run(settings.change_settings(self._work, queue, changes))
 
     # Messages
 
@@ -149,6 +163,17 @@ class Store:
         """Put that message back into its queue, for everybody to receive. Not durable by itself:
         undone by a crash, it comes back when it is due. Raises what `take` raises."""
         await self._committer.run(by_id.release(self._work, queue, message_id, guard))
+
+    async def change_visibility(
+        self, queue: QueueName, message_id: MessageId, lease: int, seconds: float
+    ) -> bool:
+        """Hide a received message for `seconds` from now, or show it at once for 0; the lease goes
+        on. False if it is not under that lease any more. Raises QueueNotFound, StoreUnavailable."""
+        return await self._committer.run(
+            visibility.change_visibility(
+                self._work, queue, message_id, lease, int(seconds * SECOND_NS)
+            )
+        )
 
     async def release(self, received: Received) -> None:
         """Give a message back that its receiver never got. Never raises: its lease ends anyway."""

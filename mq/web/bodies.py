@@ -32,9 +32,10 @@ class Limit(NamedTuple):
 
 
 async def read_small_body(
-    store: Store, request: web.BaseRequest, queue: QueueName, limit: Limit
+    store: Store, request: web.BaseRequest, queue: QueueName | None, limit: Limit
 ) -> bytes | bytearray:
     """The whole body, if it has up to SMALL_BODY_BYTES; else a longer piece of its beginning.
+    `queue` is where it would be published, None if only the body says.
 
     A refusal that can be known before the body comes first, so that a client which waits for
     `100 Continue` never sends it. Raises BodyTooLarge, BodyUnreadable, QueueNotFound,
@@ -65,12 +66,13 @@ async def read_large_body(
         yield upload
 
 
-async def _send_continue(store: Store, request: web.BaseRequest, queue: QueueName) -> None:
+async def _send_continue(store: Store, request: web.BaseRequest, queue: QueueName | None) -> None:
     """Let the client go on if the publish would be taken (RFC 9110, section 10.1.1)."""
     expectation = request.headers.get("Expect", "100-continue")
     if expectation.lower() != "100-continue":
         raise ExpectationFailed(f"header Expect {expectation!r}: only 100-continue is known")
-    await store.check_publish(queue, request.content_length or 0)
+    if queue is not None:
+        await store.check_publish(queue, request.content_length or 0)
     if "Expect" in request.headers and request.version >= (1, 1) and request.transport is not None:
         request.transport.write(_CONTINUE)
 

@@ -20,6 +20,10 @@ class Durations:
         route = OTHER if found is None else found.path
         if found is None or method not in found.resource:
             method = OTHER
+        self.add(route, method, status, seconds)
+
+    def add(self, route: str, method: str, status: int, seconds: float) -> None:
+        """As `observe`, for labels of which there are few."""
         histogram = self.found.get((route, method, status))
         if histogram is None:
             histogram = self.found[route, method, status] = Histogram(SECONDS)

@@ -39,8 +39,13 @@ class KnownToken(NamedTuple):
             raise Forbidden(
                 f"token {self.name} has no scope {scope}, which this request needs", scope
             )
-        if self.queues is not None and (queue is None or not self.queues.fullmatch(queue)):
+        if not self.is_for(queue):
             raise Forbidden(f"token {self.name} is not for {queue or 'every queue'}", scope)
+
+    def is_for(self, queue: QueueName | None) -> bool:
+        return self.queues is None or (
+            queue is not None and self.queues.fullmatch(queue) is not None
+        )
 
 
 class Tokens:

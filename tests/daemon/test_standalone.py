@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mq.config import ServerConfig
-from mq.daemon.standalone import run_children
+from mq.daemon.standalone import Supervision, run_children
 from tests.support.messages import names_in, write_message
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire
@@ -150,5 +150,5 @@ async def test_child_that_cannot_be_started_is_tried_again(
     monkeypatch.setattr("mq.daemon.standalone.CHILD_BACKOFF_SECONDS", (0.001, 0.002))
     monkeypatch.setattr("asyncio.create_subprocess_exec", refuse)
 
-    async with run_children(ServerConfig(tmp_path), 0.0), asyncio.timeout(20):
+    async with run_children(ServerConfig(tmp_path), Supervision(0.0)), asyncio.timeout(20):
         await both_again.wait()

@@ -31,7 +31,8 @@ ALL_SET = QueueSettings(60.0, 0.5, 5, QueueName("orders.failed"), 100_000, 345_6
 
 
 def test_each_field_has_one_name() -> None:
-    assert [each.field for each in SETTINGS.values()] == [f.name for f in fields(QueueSettings)]
+    names = [each.field for each in SETTINGS.values()]
+    assert [*names, "notes"] == [f.name for f in fields(QueueSettings)]
     assert list(ALL) == list(SETTINGS)
 
 
@@ -109,3 +110,27 @@ def test_a_person_may_write_the_text() -> None:
 def test_other_text_is_damage(text: str) -> None:
     with pytest.raises(InvalidRequest):
         parse_settings(ORDERS, text)
+
+
+def test_a_note_of_a_gateway_is_kept_shown_and_taken_away() -> None:
+    noted = change(ORDERS, NO_SETTINGS, {"sqs.wait": "20", "delay": "5", "sqs.tag.Kosten": "ä = b"})
+
+    assert noted.document() == {"delay": 5, "sqs.tag.Kosten": "ä = b", "sqs.wait": "20"}
+    assert parse_settings(ORDERS, noted.text()) == noted
+    assert change(ORDERS, noted, {"delay": "1"}).notes == noted.notes
+    without = change(ORDERS, noted, {"sqs.wait": "", "sqs.tag.Kosten": ""})
+    assert without.text() == "delay=5\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["two\nlines", "a\u2028b", " space", "space ", "\t", "x" * 4001, "a\x85b"]
+)
+def test_a_note_that_is_not_one_line_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"sqs\.tag"):
+        change(ORDERS, NO_SETTINGS, {"sqs.tag": text})
+
+
+@pytest.mark.parametrize("name", ["sqs.", ".sqs", "sqs", "Sqs.wait", "sqs.a b", "sqs.a=b"])
+def test_a_name_that_is_neither_a_setting_nor_a_note_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="unknown setting"):
+        change(ORDERS, NO_SETTINGS, {name: "1"})

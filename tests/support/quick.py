@@ -13,7 +13,9 @@ PLACES = (
     "tests/test_", "tests/admin/", "tests/client/", "tests/commit/", "tests/ctl/test_by_root",
     "tests/ctl/test_inspect", "tests/ctl/test_visit", "tests/fsck/", "tests/http/test_bodies",
     "tests/http/test_parameters", "tests/http/test_quick_", "tests/http/test_routes",
-    "tests/lines/", "tests/mover/", "tests/reaper/", "tests/spool/", "tests/store/", "tests/tidy/",
+    "tests/lines/", "tests/mover/", "tests/reaper/", "tests/spool/", "tests/sqs/test_addresses",
+    "tests/sqs/test_handles", "tests/sqs/test_message_", "tests/sqs/test_model",
+    "tests/sqs/test_queue_", "tests/store/", "tests/tidy/",
     "tests/vsqs/",
 )  # fmt: skip
 """Elsewhere nearly every test starts a process, or takes long."""

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-PACKAGES = ("mq", "mq_mover", "mq_reaper", "pyspark_mq", "vsqs")
+PACKAGES = ("mq", "mq_mover", "mq_reaper", "mq_sqs", "pyspark_mq", "vsqs")
 
 
 def package_files() -> list[Path]:

@@ -22,15 +22,16 @@ from mq.web.problems import PROBLEMS, TYPE_PREFIX, ProblemType
 from mq.web.routes import RESOURCES
 from mq_mover.cli import mq_mover
 from mq_reaper.cli import mq_reaper
+from mq_sqs.cli import mq_sqs
 from tests.support.sources import REPOSITORY, read_table
 
-COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper}
+COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper, "mq-sqs": mq_sqs}
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/client.md",
              "docs/lifecycle.md",
              "docs/mqctl.md", "docs/operations.md", "docs/performance.md",
              "docs/pipeline.md", "docs/protocol.md",
              "docs/reliability.md",
-             "docs/spark.md", "docs/vsqs.md",
+             "docs/spark.md", "docs/sqs.md", "docs/vsqs.md",
              "SECURITY.md"]  # fmt: skip
 COMPUTED_DEFAULTS = {"--min-free": "16 MiB, or 1 % of a smaller file system"}
 

@@ -74,6 +74,17 @@ def test_a_module_imports_from_its_level_and_below(module: str) -> None:
     assert above == set()
 
 
+def test_only_its_own_modules_import_the_gateway() -> None:
+    """It is above all of `mq`, which starts it by its name."""
+    importers = {
+        module.partition(".")[0]
+        for module, imported in OURS.items()
+        if any(name.partition(".")[0] == "mq_sqs" for name in imported)
+    }
+
+    assert importers == {"mq_sqs"}
+
+
 @pytest.mark.parametrize("package", ["mq_mover", "mq_reaper", "pyspark_mq", "vsqs"])
 def test_processes_import_nothing_of_the_server_or_each_other(package: str) -> None:
     imported = {name for module in OURS if module.startswith(package) for name in OURS[module]}
@@ -142,6 +153,7 @@ def test_the_http_layer_knows_no_paths(module: str) -> None:
         ("vsqs.queue", HTTP_MODULES | {"asyncio", "structlog", "click"}),
         ("vsqs.cli", HTTP_MODULES | {"asyncio", "structlog", "mq.commit", "mq.store", "mq.web"}),
         ("mq.daemon.cli", HTTP_MODULES),
+        ("mq_sqs.cli", HTTP_MODULES),
         ("mq.client", HTTP_MODULES | {"asyncio", "structlog", "click", "mq.store", "mq.web"}),
         # What a mover must not load, an executor must not either.
         ("mq.spool.root", HTTP_MODULES | {"mq.commit", "mq.store", "mq.web"}),

@@ -1,0 +1,1 @@
+"""mq-sqs: a gateway that speaks Amazon's SQS on a root of MQ."""

@@ -1,0 +1,96 @@
+"""How SQS calls a queue: its name, its URL, its ARN. Region and account are decoration."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from mq.errors import InvalidName
+from mq.names import QueueName, parse_queue_name
+from mq_sqs.faults import (
+    INVALID_ADDRESS,
+    INVALID_PARAMETER_VALUE,
+    QUEUE_DOES_NOT_EXIST,
+    UNSUPPORTED_OPERATION,
+    SQSError,
+)
+
+FIFO_SUFFIX = ".fifo"
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_ARN = re.compile(r"arn:[a-z-]+:sqs:[a-z0-9-]*:[0-9]*:([^:]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoration:
+    """What the addresses of queues say besides their names. `url` is what queue URLs begin with;
+    empty for what the request calls the gateway."""
+
+    region: str = "us-east-1"
+    account: str = "000000000000"
+    url: str = ""
+
+    def url_of(self, queue: QueueName, base: str) -> str:
+        return f"{self.url or base}/{self.account}/{queue}"
+
+    def arn_of(self, queue: QueueName) -> str:
+        return f"arn:aws:sqs:{self.region}:{self.account}:{queue}"
+
+
+def queue_to_make(name: str) -> QueueName:
+    """The name of a queue to be made. Raises SQSError."""
+    _refuse_fifo(name)
+    if not _NAME.fullmatch(name):
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length",
+        )
+    try:
+        return parse_queue_name(name)
+    except InvalidName as error:
+        raise SQSError(
+            INVALID_PARAMETER_VALUE, f"MQ cannot keep a queue of that name: {error}"
+        ) from None
+
+
+def queue_of_name(name: str) -> QueueName:
+    """That of a queue which may be there. Raises SQSError if none can have that name."""
+    _refuse_fifo(name)
+    try:
+        return parse_queue_name(name)
+    except InvalidName:
+        raise SQSError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.") from None
+
+
+def queue_of_url(url: str) -> QueueName:
+    """The last segment counts, whatever the host and the account. Raises SQSError."""
+    path = url.partition("?")[0]
+    if "://" in path:
+        path = path.partition("://")[2].partition("/")[2]
+    name = unquote(path.rstrip("/").rpartition("/")[2])
+    if not name:
+        raise SQSError(
+            INVALID_ADDRESS, f"The address {url[:200]!r} is not valid for this endpoint."
+        )
+    return queue_of_name(name)
+
+
+def queue_of_arn(arn: str) -> QueueName | None:
+    """None if it is not an ARN of a queue."""
+    match = _ARN.fullmatch(arn)
+    if match is None:
+        return None
+    try:
+        return parse_queue_name(match[1])
+    except InvalidName:
+        return None
+
+
+def _refuse_fifo(name: str) -> None:
+    if name.endswith(FIFO_SUFFIX):
+        raise SQSError(
+            UNSUPPORTED_OPERATION,
+            "FIFO queues are not supported by this version of mq-sqs; "
+            "use a name without .fifo for a standard queue.",
+        )

@@ -1,0 +1,97 @@
+"""One call of an operation, and what the operations of a gateway share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+from weakref import WeakValueDictionary
+
+from aiohttp import web
+
+from mq.names import QueueName
+from mq.spool.queue_settings import QueueSettings
+from mq.spool.settings_file import SETTINGS_LOOK_SECONDS
+from mq.store.lease import Received
+from mq.store.store import Store
+from mq.web.tokens import KnownToken
+from mq_sqs.addresses import Decoration
+from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
+from mq_sqs.protocol import Values
+from mq_sqs.queue_attributes import number_of
+
+_MAX_KNOWN_QUEUES = 10_000
+
+Result = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class SqsCall:
+    """A checked request. `base` is what the client calls the gateway, as `http://localhost:9324`.
+
+    `exits` ends once the answer is written, or nobody waits for it. What was `received` is released
+    if the client is gone by then.
+    """
+
+    values: Values
+    request: web.BaseRequest
+    base: str
+    token: KnownToken | None
+    exits: AsyncExitStack
+    received: list[Received] = field(default_factory=list)
+
+    def number(self, name: str, least: int, most: int) -> int | None:
+        """Raises SQSError if it is there and not within its limits."""
+        value: int | None = self.values.get(name)
+        return None if value is None else check_number(name, value, least, most)
+
+
+def check_number(name: str, value: int, least: int, most: int) -> int:
+    """Raises SQSError."""
+    if not least <= value <= most:
+        shown = str(value) if abs(value) < 10**18 else "that"
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            f"Value {shown} for parameter {name} is invalid. Reason: Must be between {least} and "
+            f"{most}.",
+        )
+    return value
+
+
+class Operations:
+    """The store, and what the gateway knows of its queues: their settings, for as long as a server
+    does not look at them again."""
+
+    def __init__(self, store: Store, decoration: Decoration, visibility_seconds: float) -> None:
+        self.store = store
+        self.decoration = decoration
+        self.visibility_seconds = visibility_seconds
+        self._known: dict[QueueName, tuple[float, QueueSettings]] = {}
+        self._turns: WeakValueDictionary[QueueName, asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, queue: QueueName) -> asyncio.Lock:
+        """Those who change a queue's attributes here take turns."""
+        return self._turns.setdefault(queue, asyncio.Lock())
+
+    async def settings_of(self, queue: QueueName) -> QueueSettings:
+        """Raises QueueNotFound, StoreUnavailable."""
+        found = self._known.get(queue)
+        if found is not None and monotonic() < found[0]:
+            return found[1]
+        self.forget(queue)
+        settings = await self.store.read_settings(queue)
+        if len(self._known) >= _MAX_KNOWN_QUEUES:
+            self._known.clear()
+        self._known[queue] = (monotonic() + SETTINGS_LOOK_SECONDS, settings)
+        return settings
+
+    async def number_of(self, queue: QueueName, name: str) -> int:
+        """An attribute of a queue. Raises what `settings_of` raises."""
+        return number_of(await self.settings_of(queue), name, self.visibility_seconds)
+
+    def forget(self, queue: QueueName) -> None:
+        """Look again: the queue was changed."""
+        self._known.pop(queue, None)

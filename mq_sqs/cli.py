@@ -1,0 +1,74 @@
+"""The command line of mq-sqs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from mq import __version__
+from mq.command.flags import HostPort, exit_codes_text, flag, run
+from mq.command.logs import configure_logs
+from mq.config import Address
+from mq.daemon.cli import server_config
+from mq.daemon.shared_flags import client_flags, store_flags
+from mq_sqs.addresses import Decoration
+
+DEFAULT_PORT = 9324
+DEFAULT_ADMIN = Address("127.0.0.1", 9325)
+
+_PLAIN = Decoration()
+
+
+class Matching(click.ParamType[str]):
+    """A text of a given form."""
+
+    name = "text"
+
+    def __init__(self, pattern: str, example: str) -> None:
+        self._pattern = re.compile(pattern)
+        self._example = example
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        text = str(value)
+        if not self._pattern.fullmatch(text):
+            self.fail(f"{text!r}: write it like {self._example}", param, ctx)
+        return text
+
+
+@click.command(name="mq-sqs", epilog=exit_codes_text())
+@store_flags
+@flag("--address", "address", str, "127.0.0.1", "Where to listen.", variable="MQ_SQS_ADDRESS")
+@flag("--port", "port", click.IntRange(0, 65535), DEFAULT_PORT,
+      "TCP port; 0 takes a free one, which the log names.", variable="MQ_SQS_PORT")  # fmt: skip
+@flag("--region", "region", Matching("[a-z0-9-]{1,32}", "us-east-1"), _PLAIN.region,
+      "The region that ARNs name.", variable="MQ_SQS_REGION")  # fmt: skip
+@flag("--account", "account", Matching("[0-9]{12}", "000000000000"), _PLAIN.account,
+      "The account that ARNs and queue URLs name.", variable="MQ_SQS_ACCOUNT")  # fmt: skip
+@flag("--url", "url", Matching(r"|https?://[^\s/?#]+(?:/[^\s?#]*)?", "https://sqs.example.org"), "",
+      "What queue URLs begin with; else what the client calls the gateway.",
+      variable="MQ_SQS_URL")  # fmt: skip
+@flag("--admin", "admin", HostPort(), str(DEFAULT_ADMIN),
+      "Where to serve the page, health and metrics, as HOST:PORT; empty or off for "
+      "nowhere.", variable="MQ_SQS_ADMIN")  # fmt: skip
+@client_flags
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def mq_sqs(region: str, account: str, url: str, **fields: Any) -> None:
+    """Speak Amazon's SQS on a root of MQ.
+
+    It works on the folders as one more server does, beside mq or without it. The mover and the
+    reaper are needed as for mq.
+    """
+    from mq.daemon.server import serve
+    from mq_sqs.server import front_maker
+
+    config = server_config(fields)
+    configure_logs(config.log_format, "mq-sqs")
+    serve(config, None, front_maker(config, Decoration(region, account, url.rstrip("/"))))
+
+
+def main() -> None:
+    run(mq_sqs)

@@ -1,0 +1,95 @@
+"""The errors of SQS: their names, their codes in the query protocol, their status.
+
+The name is that of Amazon's service model. The code is what clients of the query protocol see, and
+those of the JSON protocol in the header `x-amzn-query-error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from mq import errors
+
+_PREFIX = "AWS.SimpleQueueService."
+
+
+class SqsFault(NamedTuple):
+    """A kind of error. `is_senders` says that the request must be changed before it is sent
+    again."""
+
+    name: str
+    code: str
+    status: int = 400
+    is_senders: bool = True
+
+
+def _plain(name: str, status: int = 400) -> SqsFault:
+    return SqsFault(name, name, status)
+
+
+def _prefixed(name: str) -> SqsFault:
+    return SqsFault(name, _PREFIX + name)
+
+
+# Those of the model
+QUEUE_DOES_NOT_EXIST = SqsFault("QueueDoesNotExist", _PREFIX + "NonExistentQueue")
+QUEUE_NAME_EXISTS = SqsFault("QueueNameExists", "QueueAlreadyExists")
+BATCH_ENTRY_IDS_NOT_DISTINCT = _prefixed("BatchEntryIdsNotDistinct")
+BATCH_REQUEST_TOO_LONG = _prefixed("BatchRequestTooLong")
+EMPTY_BATCH_REQUEST = _prefixed("EmptyBatchRequest")
+INVALID_BATCH_ENTRY_ID = _prefixed("InvalidBatchEntryId")
+TOO_MANY_ENTRIES = _prefixed("TooManyEntriesInBatchRequest")
+MESSAGE_NOT_INFLIGHT = _prefixed("MessageNotInflight")
+UNSUPPORTED_OPERATION = _prefixed("UnsupportedOperation")
+INVALID_ATTRIBUTE_NAME = _plain("InvalidAttributeName")
+INVALID_ATTRIBUTE_VALUE = _plain("InvalidAttributeValue")
+INVALID_MESSAGE_CONTENTS = _plain("InvalidMessageContents")
+INVALID_ADDRESS = _plain("InvalidAddress", 404)
+INVALID_SECURITY = _plain("InvalidSecurity", 403)
+RECEIPT_HANDLE_IS_INVALID = _plain("ReceiptHandleIsInvalid", 404)
+
+
+# Those that every service of Amazon has
+MISSING_PARAMETER = _plain("MissingParameter")
+INVALID_PARAMETER_VALUE = _plain("InvalidParameterValue")
+MISSING_ACTION = _plain("MissingAction")
+INVALID_ACTION = SqsFault("UnknownOperationException", "InvalidAction")
+SERIALIZATION = SqsFault("SerializationException", "MalformedInput")
+MALFORMED_QUERY = SqsFault("MalformedQueryString", "MalformedQueryString", 400)
+METHOD_NOT_ALLOWED = SqsFault("UnsupportedMethod", "UnsupportedMethod", 405)
+REQUEST_TOO_LONG = SqsFault("RequestEntityTooLarge", "RequestEntityTooLarge", 413)
+REQUEST_TIMEOUT = SqsFault("RequestTimeout", "RequestTimeout", 408)
+ACCESS_DENIED = SqsFault("AccessDeniedException", "AccessDenied", 403)
+INTERNAL_ERROR = SqsFault("InternalError", "InternalError", 500, False)
+SERVICE_UNAVAILABLE = SqsFault("ServiceUnavailable", "ServiceUnavailable", 503, False)
+
+
+class SQSError(Exception):
+    """What a client is told: a kind of error, and a sentence."""
+
+    def __init__(self, fault: SqsFault, detail: str) -> None:
+        super().__init__(detail)
+        self.fault = fault
+
+
+_FAULTS: Mapping[type[errors.MQError], SqsFault] = {
+    errors.QueueNotFound: QUEUE_DOES_NOT_EXIST,
+    errors.InvalidName: INVALID_PARAMETER_VALUE,
+    errors.InvalidRequest: INVALID_PARAMETER_VALUE,
+    errors.BodyTooLarge: REQUEST_TOO_LONG,
+    errors.RequestTimeout: REQUEST_TIMEOUT,
+    errors.BodyUnreadable: SERIALIZATION,
+    errors.ExpectationFailed: INVALID_PARAMETER_VALUE,
+    errors.Forbidden: ACCESS_DENIED,
+    errors.ForeignPage: INVALID_SECURITY,
+    errors.UnknownHost: INVALID_ADDRESS,
+    errors.StoreUnavailable: SERVICE_UNAVAILABLE,
+}
+
+
+def translate(error: errors.MQError) -> SQSError:
+    """What a client of SQS is told of an error of MQ."""
+    if isinstance(error, errors.QueueNotFound):
+        return SQSError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")
+    return SQSError(_FAULTS[type(error)], str(error))

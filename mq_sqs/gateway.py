@@ -1,0 +1,183 @@
+"""From a request over HTTP to an operation of SQS, and from what that says to an answer.
+
+Whatever goes wrong leaves in the form that the protocol has for errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from time import perf_counter
+from typing import NamedTuple
+
+import structlog
+from aiohttp import web
+
+from mq.config import MIB, SMALL_BODY_BYTES
+from mq.errors import BodyUnreadable, MQError
+from mq.store.store import Store
+from mq.web.answers import Answer, Response
+from mq.web.bodies import Limit, read_large_body, read_small_body
+from mq.web.browsers import Doors
+from mq.web.downloads import send_now
+from mq.web.durations import OTHER, Durations
+from mq.web.presence import has_client_closed, takes_answer
+from mq.web.tokens import KnownToken
+from mq_sqs.addresses import Decoration
+from mq_sqs.calls import Operations, SqsCall
+from mq_sqs.faults import (
+    INTERNAL_ERROR,
+    INVALID_ACTION,
+    MALFORMED_QUERY,
+    METHOD_NOT_ALLOWED,
+    SQSError,
+    translate,
+)
+from mq_sqs.operations import HANDLERS
+from mq_sqs.operations.refusing import REFUSED, refuse
+from mq_sqs.protocol import Dialect, SqsRequest
+from mq_sqs.protocol.json import JsonDialect
+from mq_sqs.protocol.query import QueryDialect
+
+log = structlog.get_logger(__name__)
+
+MAX_REQUEST_BYTES = 8 * MIB
+"""Of a body: 1 MiB of text and attributes, where each byte may take several characters."""
+
+_LIMIT = Limit(MAX_REQUEST_BYTES, "of a request of SQS")
+
+Authenticate = Callable[[SqsRequest], KnownToken | None]
+"""The token that a request is signed with; None where no tokens are asked for. Raises SQSError."""
+
+
+class _Arrival(NamedTuple):
+    """A request, and how to answer it."""
+
+    http: web.BaseRequest
+    dialect: Dialect
+    request_id: str
+
+
+class Gateway:
+    """The handler for `mq.web.http_server.HttpServer`."""
+
+    def __init__(
+        self,
+        store: Store,
+        decoration: Decoration,
+        *,
+        visibility_seconds: float = 30.0,
+        authenticate: Authenticate = lambda asked: None,
+        durations: Durations | None = None,
+        doors: Doors | None = None,
+    ) -> None:
+        self._store = store
+        self._operations = Operations(store, decoration, visibility_seconds)
+        self._authenticate = authenticate
+        self._durations = durations or Durations()
+        self._doors = doors or Doors(())
+        self._dialects = (JsonDialect(), QueryDialect())
+
+    async def handle(self, http: web.BaseRequest) -> Response:
+        started = perf_counter()
+        json, query = self._dialects
+        dialect: Dialect = json if json.is_for(http.headers) else query
+        request = _Arrival(http, dialect, str(uuid.uuid4()))
+        operation = OTHER
+        async with AsyncExitStack() as exits:
+            try:
+                asked = await self._read(http, exits)
+                found = dialect.operation_of(asked)
+                if found not in HANDLERS and found not in REFUSED:
+                    raise SQSError(
+                        INVALID_ACTION, f"The action {found[:80]!r} is not valid for this endpoint."
+                    )
+                operation = found
+                response = await self._answer(request, asked, operation, exits)
+            except SQSError as error:
+                response = _refuse(request, error)
+            except MQError as error:
+                response = _refuse(request, translate(error))
+                if isinstance(error, BodyUnreadable):
+                    response.force_close()
+            except ConnectionError:
+                raise  # the client went away in the middle of its answer
+            except Exception:
+                log.exception("request failed", operation=operation)
+                detail = "the gateway has a defect; it is logged, please report it"
+                response = _refuse(request, SQSError(INTERNAL_ERROR, detail))
+        seconds = perf_counter() - started
+        self._durations.add(operation, dialect.name, response.status, seconds)
+        return response
+
+    async def _read(self, http: web.BaseRequest, exits: AsyncExitStack) -> SqsRequest:
+        """All of the request. What is larger than a small body waits for its turn in memory."""
+        self._doors.check(http)
+        self._doors.check_target(http)
+        raw = http.raw_path if http.raw_path.startswith("/") else http.rel_url.raw_path_qs
+        if not raw.isascii():
+            raise SQSError(MALFORMED_QUERY, "the path must be percent-encoded")
+        if http.method not in ("GET", "POST"):
+            raise SQSError(METHOD_NOT_ALLOWED, "SQS takes POST and GET")
+        path, _, query = raw.partition("?")
+        body = await read_small_body(self._store, http, None, _LIMIT)
+        if len(body) > SMALL_BODY_BYTES:
+            async with read_large_body(self._store, http, body, _LIMIT) as upload:
+                await exits.enter_async_context(self._store.batch_slots)
+                body = await upload.read_whole(bytes)
+        return SqsRequest(http.method, path, query, http.headers, bytes(body))
+
+    async def _answer(
+        self, request: _Arrival, asked: SqsRequest, operation: str, exits: AsyncExitStack
+    ) -> Response:
+        token = self._authenticate(asked)
+        values = request.dialect.read(operation, asked)
+        if operation in REFUSED:
+            refuse(operation)
+        handler = HANDLERS[operation]
+        queue = handler.queue_of(values)
+        if token is not None:
+            token.require(handler.scope, queue)
+        call = SqsCall(values, request.http, _base_of(request.http), token, exits)
+        try:
+            result = await handler.run(self._operations, call, queue)
+            answer = request.dialect.answer(operation, result, request.request_id)
+            return await _see_off(request.http, answer) if call.received else answer
+        except BaseException:
+            await asyncio.gather(*map(self._store.release, call.received))
+            raise
+
+
+def _refuse(request: _Arrival, error: SQSError) -> Answer | web.Response:
+    answer = request.dialect.refuse(error, request.request_id)
+    http = request.http
+    if http.method == "HEAD":
+        return Answer(error.fault.status).as_response()
+    if "Expect" in http.headers and not http.content.is_eof():
+        # The client may never send the body it announced.
+        answer.force_close()
+    return answer
+
+
+async def _see_off(http: web.BaseRequest, answer: Answer) -> Response:
+    """As for messages over HTTP: a client that has closed its own direction gets the answer here.
+    Raises ConnectionError if that client is gone."""
+    if not has_client_closed(http):
+        return answer
+    sent = await send_now(http, answer)
+    if not await takes_answer(http):
+        raise ConnectionResetError("the client is gone")
+    return sent
+
+
+def _base_of(http: web.BaseRequest) -> str:
+    """What the client calls the gateway."""
+    transport = http.transport
+    is_secure = transport is not None and transport.get_extra_info("sslcontext") is not None
+    host = http.headers.get("Host")
+    if not host:
+        name = None if transport is None else transport.get_extra_info("sockname")
+        host = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "localhost"
+    return f"{'https' if is_secure else 'http'}://{host}"

@@ -1,0 +1,175 @@
+"""Attributes of a message: what is allowed, what they count, their MD5, and as properties of MQ.
+
+The MD5 is over each attribute in the order of the names: its name, type and value, each behind its
+length in four bytes, the value also behind a byte that tells text (1) from binary (2).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mq_sqs.faults import INVALID_MESSAGE_CONTENTS, INVALID_PARAMETER_VALUE, SQSError
+
+MAX_ATTRIBUTES = 10
+
+TRACE_HEADER = "AWSTraceHeader"
+
+Attributes = Mapping[str, Mapping[str, Any]]
+"""By name: `DataType`, and `StringValue` or `BinaryValue`."""
+
+_NAME = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9_.-]{1,256}(?<!\.)")
+_RESERVED = ("aws.", "amazon.")
+_TYPE = re.compile(r"(String|Number|Binary)(?:\..+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_MAX_TYPE_CHARACTERS = 256
+_MAX_NUMBER_DIGITS = 38
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What SQS takes in no text: characters that XML 1.0 cannot say."""
+
+_PREFIX = "sqs.attribute."
+_SYSTEM_PREFIX = "sqs.system."
+
+
+def is_text(text: str) -> bool:
+    return _FORBIDDEN.search(text) is None
+
+
+def check_text(text: str, what: str) -> None:
+    """Raises SQSError for a character that SQS does not take."""
+    found = _FORBIDDEN.search(text)
+    if found is not None:
+        raise SQSError(
+            INVALID_MESSAGE_CONTENTS,
+            f"{what} has the character U+{ord(found[0]):04X}, which SQS does not take: allowed are "
+            "#x9, #xA, #xD, #x20 to #xD7FF, #xE000 to #xFFFD and #x10000 to #x10FFFF",
+        )
+
+
+def check_attributes(attributes: Attributes) -> None:
+    """Raises SQSError, which names the attribute."""
+    if len(attributes) > MAX_ATTRIBUTES:
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum "
+            f"[{MAX_ATTRIBUTES}].",
+        )
+    for name, value in attributes.items():
+        if not _NAME.fullmatch(name) or name.lower().startswith(_RESERVED):
+            raise _wrong(name, "its name has letters, digits, '_', '-' and '.', up to 256; it does "
+                         "not begin with AWS. or Amazon.")  # fmt: skip
+        _check_value(name, value)
+
+
+def check_system_attributes(attributes: Attributes) -> None:
+    """Raises SQSError."""
+    for name, value in attributes.items():
+        if name != TRACE_HEADER:
+            raise _wrong(name, f"the only system attribute to send is {TRACE_HEADER}")
+        _check_value(name, value)
+        if value["DataType"] != "String":
+            raise _wrong(name, "its type must be String")
+
+
+def size_of(attributes: Attributes) -> int:
+    """In bytes, as they count into the size of a message."""
+    return sum(
+        len(name.encode()) + len(value["DataType"].encode()) + len(_data_of(value))
+        for name, value in attributes.items()
+    )
+
+
+def md5_of(attributes: Attributes) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    for name in sorted(attributes):
+        value = attributes[name]
+        data = _data_of(value)
+        digest.update(_with_length(name.encode()) + _with_length(value["DataType"].encode()))
+        digest.update((b"\2" if "BinaryValue" in value else b"\1") + _with_length(data))
+    return digest.hexdigest()
+
+
+def select(attributes: Attributes, asked: Iterable[str]) -> Attributes:
+    """Those that a receiver asks for: by name, `prefix.*`, `.*` or `All`."""
+    wanted = list(asked)
+    if "All" in wanted or ".*" in wanted:
+        return attributes
+    prefixes = tuple(each[:-2] for each in wanted if each.endswith(".*"))
+    return {
+        name: value
+        for name, value in attributes.items()
+        if name in wanted or (prefixes and name.startswith(prefixes))
+    }
+
+
+def to_properties(attributes: Attributes, system: Attributes) -> dict[str, str]:
+    """As MQ keeps them with the message: `TYPE:VALUE`, what is binary in Base64."""
+    return {
+        prefix + name: f"{value['DataType']}:{_to_text(value)}"
+        for prefix, each in ((_PREFIX, attributes), (_SYSTEM_PREFIX, system))
+        for name, value in each.items()
+    }
+
+
+def from_properties(properties: Mapping[str, str]) -> tuple[Attributes, dict[str, str]]:
+    """The attributes, and the values of the system attributes."""
+    attributes: dict[str, dict[str, Any]] = {}
+    system: dict[str, str] = {}
+    for name, text in properties.items():
+        kind, _, value = text.partition(":")
+        if name.startswith(_SYSTEM_PREFIX):
+            system[name.removeprefix(_SYSTEM_PREFIX)] = value
+        elif name.startswith(_PREFIX):
+            binary = kind.partition(".")[0] == "Binary"
+            read = {"BinaryValue": base64.b64decode(value)} if binary else {"StringValue": value}
+            attributes[name.removeprefix(_PREFIX)] = {"DataType": kind, **read}
+    return attributes, system
+
+
+def _check_value(name: str, value: Mapping[str, Any]) -> None:
+    kind = value["DataType"]
+    if "StringListValues" in value or "BinaryListValues" in value:
+        raise _wrong(name, "lists of values are not supported by SQS")
+    match = _TYPE.fullmatch(kind)
+    if match is None or len(kind) > _MAX_TYPE_CHARACTERS or ":" in kind:
+        raise _wrong(name, "its type must be String, Number or Binary, with a label behind a dot "
+                     "if you like")  # fmt: skip
+    check_text(kind, f"the type of message attribute {name!r}")
+    member = "BinaryValue" if match[1] == "Binary" else "StringValue"
+    if member not in value or len(value) != 2:
+        raise _wrong(name, f"with the type {kind[:40]!r} give {member}, and nothing else")
+    if not value[member]:
+        raise _wrong(name, "its value must not be empty")
+    if match[1] != "Binary":
+        check_text(value[member], f"message attribute {name!r}")
+    if match[1] == "Number" and not _is_number(value[member]):
+        raise _wrong(name, "its value must be a number of up to 38 digits")
+
+
+def _is_number(text: str) -> bool:
+    mantissa = re.split("[eE]", text, maxsplit=1)[0]
+    digits = re.sub("[^0-9]", "", mantissa).strip("0")
+    return _NUMBER.fullmatch(text) is not None and len(digits) <= _MAX_NUMBER_DIGITS
+
+
+def _wrong(name: str, why: str) -> SQSError:
+    return SQSError(INVALID_PARAMETER_VALUE, f"message attribute {name[:256]!r}: {why}")
+
+
+def _data_of(value: Mapping[str, Any]) -> bytes:
+    binary = value.get("BinaryValue")
+    data: bytes = value["StringValue"].encode() if binary is None else binary
+    return data
+
+
+def _to_text(value: Mapping[str, Any]) -> str:
+    binary = value.get("BinaryValue")
+    text: str = value["StringValue"] if binary is None else base64.b64encode(binary).decode()
+    return text
+
+
+def _with_length(data: bytes) -> bytes:
+    return len(data).to_bytes(4) + data

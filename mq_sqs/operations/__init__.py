@@ -1,0 +1,62 @@
+"""What each operation does, the scope that it needs, and the parameter that names its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from mq.names import QueueName
+from mq.web.tokens import Scope
+from mq_sqs.addresses import queue_of_name, queue_of_url, queue_to_make
+from mq_sqs.calls import Operations, Result, SqsCall
+from mq_sqs.operations import queues, receipts, receiving, sending
+from mq_sqs.protocol import Values
+
+
+class Handler(NamedTuple):
+    """`queue_of` reads the queue from the values of a call; it raises SQSError."""
+
+    run: Callable[[Operations, SqsCall, Any], Awaitable[Result]]
+    scope: Scope
+    queue_of: Callable[[Values], QueueName | None]
+
+
+def _by_url(values: Values) -> QueueName:
+    return queue_of_url(values["QueueUrl"])
+
+
+def _reads(run: Callable[[Operations, SqsCall, Any], Awaitable[Result]]) -> Handler:
+    return Handler(run, Scope.READ, _by_url)
+
+
+def _writes(run: Callable[[Operations, SqsCall, Any], Awaitable[Result]]) -> Handler:
+    return Handler(run, Scope.WRITE, _by_url)
+
+
+def _administers(run: Callable[[Operations, SqsCall, Any], Awaitable[Result]]) -> Handler:
+    return Handler(run, Scope.ADMIN, _by_url)
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "ChangeMessageVisibility": _writes(receipts.change_message_visibility),
+    "ChangeMessageVisibilityBatch": _writes(receipts.change_message_visibility_batch),
+    "CreateQueue": Handler(
+        queues.create_queue, Scope.ADMIN, lambda values: queue_to_make(values["QueueName"])
+    ),
+    "DeleteMessage": _writes(receipts.delete_message),
+    "DeleteMessageBatch": _writes(receipts.delete_message_batch),
+    "DeleteQueue": _administers(queues.delete_queue),
+    "GetQueueAttributes": _reads(queues.get_queue_attributes),
+    "GetQueueUrl": Handler(
+        queues.get_queue_url, Scope.READ, lambda values: queue_of_name(values["QueueName"])
+    ),
+    "ListDeadLetterSourceQueues": _reads(queues.list_dead_letter_source_queues),
+    "ListQueueTags": _reads(queues.list_queue_tags),
+    "ListQueues": Handler(queues.list_queues, Scope.READ, lambda values: None),
+    "ReceiveMessage": _writes(receiving.receive_message),
+    "SendMessage": _writes(sending.send_message),
+    "SendMessageBatch": _writes(sending.send_message_batch),
+    "SetQueueAttributes": _administers(queues.set_queue_attributes),
+    "TagQueue": _administers(queues.tag_queue),
+    "UntagQueue": _administers(queues.untag_queue),
+}

@@ -1,0 +1,220 @@
+"""Queues: make, find, list and delete them; their attributes and tags."""
+
+from __future__ import annotations
+
+import base64
+import time
+from binascii import Error as Base64Error
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from mq.errors import QueueNotFound
+from mq.names import QueueName
+from mq_sqs.addresses import FIFO_SUFFIX
+from mq_sqs.calls import Operations, Result, SqsCall
+from mq_sqs.faults import (
+    INVALID_ATTRIBUTE_NAME,
+    INVALID_ATTRIBUTE_VALUE,
+    INVALID_PARAMETER_VALUE,
+    MISSING_PARAMETER,
+    QUEUE_NAME_EXISTS,
+    SQSError,
+)
+from mq_sqs.queue_attributes import (
+    COUNTS,
+    CREATED,
+    KNOWN,
+    MODIFIED,
+    NEW_QUEUE,
+    attributes_of,
+    changes_of,
+    dead_letters_of,
+    find_conflict,
+    may_redrive,
+    read_redrive_policy,
+    wrong_value,
+)
+from mq_sqs.tags import MAX_TAGS, tag_changes, tags_of, untag_changes
+
+_MAX_RESULTS = 1000
+
+
+async def create_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    """A queue that has all of the attributes already is as good as a new one."""
+    attributes, tags = call.values.get("Attributes", {}), call.values.get("tags", {})
+    _check_tags(tags)
+    changes = changes_of(attributes) | tag_changes(tags)
+    await _check_dead_letters(operations, queue, attributes)
+    async with operations.turn(queue):
+        try:
+            settings = await operations.store.read_settings(queue)
+        except QueueNotFound:
+            changes = {**NEW_QUEUE, **changes}
+        else:
+            other = find_conflict(queue, attributes, settings, operations.visibility_seconds)
+            if other is not None:
+                raise SQSError(
+                    QUEUE_NAME_EXISTS,
+                    "A queue already exists with the same name and a different value for attribute "
+                    f"{other}",
+                )
+            if CREATED in settings.notes:
+                return _url(operations, call, queue)
+        await operations.store.create_queue(queue, changes | _stamps(CREATED, MODIFIED))
+        operations.forget(queue)
+    return _url(operations, call, queue)
+
+
+async def get_queue_url(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    await operations.settings_of(queue)
+    return _url(operations, call, queue)
+
+
+async def delete_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    await operations.store.delete_queue(queue)
+    operations.forget(queue)
+    return {}
+
+
+async def list_queues(operations: Operations, call: SqsCall, queue: None) -> Result:
+    prefix = call.values.get("QueueNamePrefix", "")
+    names = [
+        name
+        for name in await operations.store.list_queues()
+        if name.startswith(prefix) and not name.endswith(FIFO_SUFFIX) and _may_see(call, name)
+    ]
+    return _page(operations, call, names, "QueueUrls")
+
+
+async def list_dead_letter_source_queues(
+    operations: Operations, call: SqsCall, queue: QueueName
+) -> Result:
+    await operations.settings_of(queue)
+    names = []
+    for name in await operations.store.list_queues():
+        try:
+            found = dead_letters_of(name, await operations.settings_of(name))
+        except QueueNotFound:
+            continue
+        if found is not None and found.queue == queue and _may_see(call, name):
+            names.append(name)
+    return _page(operations, call, names, "queueUrls")
+
+
+# Attributes and tags
+
+
+async def get_queue_attributes(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    asked = call.values.get("AttributeNames", [])
+    for name in asked:
+        if name not in KNOWN and name != "All":
+            raise SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]!r}.")
+    settings = await operations.store.read_settings(queue)
+    found = attributes_of(queue, settings, operations.visibility_seconds, operations.decoration)
+    if "All" in asked or not COUNTS.keys().isdisjoint(asked):
+        counts = asdict(await operations.store.describe_queue(queue))
+        found |= {name: str(counts[state]) for name, state in COUNTS.items()}
+    if "All" not in asked:
+        found = {name: found[name] for name in asked if name in found}
+    return {"Attributes": found} if found else {}
+
+
+async def set_queue_attributes(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    attributes = call.values["Attributes"]
+    changes = changes_of(attributes)
+    await operations.settings_of(queue)
+    await _check_dead_letters(operations, queue, attributes)
+    await _change(operations, queue, changes | _stamps(MODIFIED))
+    return {}
+
+
+async def list_queue_tags(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    tags = tags_of(await operations.store.read_settings(queue))
+    return {"Tags": tags} if tags else {}
+
+
+async def tag_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    tags = call.values["Tags"]
+    if not tags:
+        raise SQSError(MISSING_PARAMETER, "The request must contain the parameter Tags.")
+    async with operations.turn(queue):
+        _check_tags(tags_of(await operations.store.read_settings(queue)) | tags)
+        await _change(operations, queue, tag_changes(tags))
+    return {}
+
+
+async def untag_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    await operations.settings_of(queue)
+    await _change(operations, queue, untag_changes(call.values["TagKeys"]))
+    return {}
+
+
+async def _change(operations: Operations, queue: QueueName, changes: Mapping[str, str]) -> None:
+    if changes:
+        await operations.store.change_settings(queue, changes)
+    operations.forget(queue)
+
+
+async def _check_dead_letters(
+    operations: Operations, queue: QueueName, attributes: Mapping[str, str]
+) -> None:
+    """Raises SQSError if the queue for dead letters is missing, or does not want them."""
+    policy = read_redrive_policy(attributes.get("RedrivePolicy", ""))
+    if policy is None:
+        return
+    try:
+        target = await operations.store.read_settings(policy.queue)
+    except QueueNotFound:
+        raise wrong_value("RedrivePolicy", "Dead letter target does not exist") from None
+    if policy.queue == queue:
+        raise wrong_value("RedrivePolicy", "a queue cannot be its own dead letter target")
+    if not may_redrive(operations.decoration.arn_of(queue), target):
+        raise SQSError(
+            INVALID_ATTRIBUTE_VALUE,
+            f"The RedriveAllowPolicy of {policy.queue} does not allow dead letters of {queue}.",
+        )
+
+
+def _check_tags(tags: Mapping[str, str]) -> None:
+    if len(tags) > MAX_TAGS:
+        raise SQSError(INVALID_PARAMETER_VALUE, f"Too many tags: a queue has up to {MAX_TAGS}.")
+
+
+def _stamps(*notes: str) -> dict[str, str]:
+    return dict.fromkeys(notes, str(int(time.time())))
+
+
+def _may_see(call: SqsCall, queue: QueueName) -> bool:
+    return call.token is None or call.token.is_for(queue)
+
+
+def _url(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    return {"QueueUrl": operations.decoration.url_of(queue, call.base)}
+
+
+# Pages
+
+
+def _page(
+    operations: Operations, call: SqsCall, names: Sequence[QueueName], member: str
+) -> dict[str, object]:
+    """The next queues in the order of their names; the token names the last one of the page before.
+    Without MaxResults there is one page, as Amazon says."""
+    asked = call.number("MaxResults", 1, _MAX_RESULTS)
+    token = call.values.get("NextToken")
+    after = "" if token is None else _read_token(token)
+    left = [name for name in names if name > after]
+    page = left[: asked or _MAX_RESULTS]
+    result: dict[str, object] = {}
+    if page:
+        result[member] = [operations.decoration.url_of(name, call.base) for name in page]
+    if asked is not None and len(left) > len(page):
+        result["NextToken"] = base64.urlsafe_b64encode(page[-1].encode()).decode()
+    return result
+
+
+def _read_token(token: str) -> str:
+    try:
+        return base64.b64decode(token.encode("ascii"), b"-_", validate=True).decode("ascii")
+    except (Base64Error, ValueError):
+        raise SQSError(INVALID_PARAMETER_VALUE, "Invalid NextToken value.") from None

@@ -1,0 +1,103 @@
+"""What a receiver does under a receipt handle: delete a message, or change its visibility."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from mq.errors import LeaseMismatch, MessageNotFound, MQError
+from mq.names import QueueName
+from mq_sqs.calls import Operations, Result, SqsCall, check_number
+from mq_sqs.faults import MESSAGE_NOT_INFLIGHT, SQSError, translate
+from mq_sqs.handles import LeasedMessage, read_handle
+from mq_sqs.operations.batches import answer_batch, check_entries
+from mq_sqs.protocol import Values
+from mq_sqs.protocol.json import missing
+
+_MAX_VISIBILITY_SECONDS = 43_200
+
+
+async def delete_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    """An older handle removes nothing, which is a success too."""
+    message_id, lease = read_handle(call.values["ReceiptHandle"])
+    try:
+        await operations.store.remove(queue, message_id, frozenset({lease}))
+    except (LeaseMismatch, MessageNotFound):
+        pass
+    return {}
+
+
+async def delete_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    entries: Sequence[Values] = call.values["Entries"]
+    check_entries(entries)
+    receipts, failed = _read_handles(entries)
+    # Leases are random: that of one message does not pass for another's.
+    leases = frozenset(lease for _, lease in receipts.values())
+    ids = [message_id for message_id, _ in receipts.values()]
+    outcomes = await operations.store.remove_many(queue, ids, leases)
+    for entry_id, outcome in zip(receipts, outcomes, strict=True):
+        if outcome is not None and not isinstance(outcome, LeaseMismatch | MessageNotFound):
+            failed[entry_id] = translate(outcome)
+    return answer_batch(({"Id": each} for each in receipts if each not in failed), failed)
+
+
+async def change_message_visibility(
+    operations: Operations, call: SqsCall, queue: QueueName
+) -> Result:
+    receipt = read_handle(call.values["ReceiptHandle"])
+    await _change(operations, queue, receipt, call.values["VisibilityTimeout"])
+    return {}
+
+
+async def change_message_visibility_batch(
+    operations: Operations, call: SqsCall, queue: QueueName
+) -> Result:
+    entries: Sequence[Values] = call.values["Entries"]
+    check_entries(entries)
+    receipts, failed = _read_handles(entries)
+    # Each queue is looked up by its first change; without one nobody would.
+    await operations.settings_of(queue)
+    changes = [
+        _change(operations, queue, receipts[entry["Id"]], entry.get("VisibilityTimeout"))
+        for entry in entries
+        if entry["Id"] in receipts
+    ]
+    outcomes = await asyncio.gather(*changes, return_exceptions=True)
+    for entry_id, outcome in zip(receipts, outcomes, strict=True):
+        if isinstance(outcome, MQError):
+            failed[entry_id] = translate(outcome)
+        elif isinstance(outcome, SQSError):
+            failed[entry_id] = outcome
+        elif outcome is not None:
+            raise outcome
+    return answer_batch(({"Id": each} for each in receipts if each not in failed), failed)
+
+
+async def _change(
+    operations: Operations, queue: QueueName, receipt: LeasedMessage, seconds: int | None
+) -> None:
+    """Raises SQSError, MQError."""
+    if seconds is None:
+        raise missing("VisibilityTimeout")
+    check_number("VisibilityTimeout", seconds, 0, _MAX_VISIBILITY_SECONDS)
+    message_id, lease = receipt
+    if not await operations.store.change_visibility(queue, message_id, lease, seconds):
+        raise SQSError(
+            MESSAGE_NOT_INFLIGHT,
+            f"Value {seconds} for parameter VisibilityTimeout is invalid. Reason: Message does not "
+            "exist or is not available for visibility timeout change.",
+        )
+
+
+def _read_handles(
+    entries: Sequence[Values],
+) -> tuple[dict[str, LeasedMessage], dict[str, SQSError]]:
+    """Those that are handles, and what is wrong with the others, by the ids of their entries."""
+    receipts: dict[str, LeasedMessage] = {}
+    failed: dict[str, SQSError] = {}
+    for entry in entries:
+        try:
+            receipts[entry["Id"]] = read_handle(entry["ReceiptHandle"])
+        except SQSError as error:
+            failed[entry["Id"]] = error
+    return receipts, failed

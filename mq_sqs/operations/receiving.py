@@ -1,0 +1,131 @@
+"""ReceiveMessage: a receive, whose lease and id are the receipt handle."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mq.names import QueueName
+from mq.store.lease import Received
+from mq.web.presence import unless_client_leaves
+from mq_sqs.calls import Operations, Result, SqsCall
+from mq_sqs.faults import INVALID_ATTRIBUTE_NAME, SQSError
+from mq_sqs.handles import make_handle
+from mq_sqs.message_attributes import TRACE_HEADER, is_text, md5_of, select
+from mq_sqs.operations.batches import MAX_ENTRIES
+from mq_sqs.properties import attributes_in
+from mq_sqs.queue_attributes import KNOWN
+
+_MAX_WAIT_SECONDS = 20
+_MAX_VISIBILITY_SECONDS = 43_200
+_UNTIL_SHOWN_SECONDS = 30.0
+"""How long a message stays hidden at the most that is shown again at once: if a crash comes between
+its receive and that."""
+
+_MS_NS = 1_000_000
+
+_OTHERS = frozenset(
+    {"All", TRACE_HEADER, "SequenceNumber", "MessageDeduplicationId", "MessageGroupId",
+     "DeadLetterQueueSourceArn"}
+)  # fmt: skip
+"""Attributes that are not there for every message, and those that no message here has."""
+
+
+async def receive_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    values = call.values
+    asked = frozenset(
+        (*values.get("AttributeNames", ()), *values.get("MessageSystemAttributeNames", ()))
+    )
+    for name in asked - _OTHERS - _SYSTEM.keys() - KNOWN:
+        raise SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]!r}.")
+    received = await _receive(operations, call, queue)
+    bodies = await _read_bodies(operations, received)
+    names = values.get("MessageAttributeNames", ())
+    messages = [
+        _message(each, body, asked, names, operations.decoration.account)
+        for each, body in zip(received, bodies, strict=True)
+    ]
+    return {"Messages": messages} if messages else {}
+
+
+async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> Sequence[Received]:
+    limit = call.number("MaxNumberOfMessages", 1, MAX_ENTRIES) or 1
+    wait = call.number("WaitTimeSeconds", 0, _MAX_WAIT_SECONDS)
+    if wait is None:
+        wait = await operations.number_of(queue, "ReceiveMessageWaitTimeSeconds")
+    visibility = call.number("VisibilityTimeout", 0, _MAX_VISIBILITY_SECONDS)
+    usual = await operations.number_of(queue, "VisibilityTimeout")
+    is_shown = (usual if visibility is None else visibility) == 0
+    seconds = _UNTIL_SHOWN_SECONDS if is_shown else visibility
+    share = call.exits.enter_context(operations.store.answer_memory.share())
+    fetch = operations.store.receive_many(queue, limit, seconds, float(wait), share)
+    found = await unless_client_leaves(call.request, fetch) if wait else await fetch
+    call.received.extend(found or ())
+    if is_shown:
+        await asyncio.gather(
+            *(
+                operations.store.change_visibility(queue, each.message_id, each.lease, 0)
+                for each in call.received
+            )
+        )
+    return call.received
+
+
+async def _read_bodies(operations: Operations, received: Sequence[Received]) -> list[bytes]:
+    if all(each.body is not None for each in received):
+        return [each.body or b"" for each in received]
+    return await operations.store.read_bodies(received, list)
+
+
+def _message(
+    received: Received,
+    body: bytes,
+    asked: frozenset[str],
+    names: Sequence[str],
+    account: str,
+) -> dict[str, Any]:
+    text = _text_of(body)
+    found: dict[str, Any] = {
+        "MessageId": str(received.message_id),
+        "ReceiptHandle": make_handle(received.message_id, received.lease),
+        "MD5OfBody": hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(),
+        "Body": text,
+    }
+    attributes, system = attributes_in(received)
+    chosen = select(attributes, names) if names else {}
+    if chosen:
+        found["MessageAttributes"] = chosen
+        found["MD5OfMessageAttributes"] = md5_of(chosen)
+    if asked:
+        values = {name: tell(received) for name, tell in _SYSTEM.items()}
+        values = {**values, "SenderId": account, **system}
+        shown = {name: value for name, value in values.items() if "All" in asked or name in asked}
+        if shown:
+            found["Attributes"] = shown
+    return found
+
+
+def _text_of(body: bytes) -> str:
+    """A body that SQS could not have taken, as one that came over HTTP may be, is in Base64."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    return text if is_text(text) else base64.b64encode(body).decode()
+
+
+def _first_receive(received: Received) -> str:
+    """What the seal does not say counts as now."""
+    return str(time.time_ns() // _MS_NS)
+
+
+_SYSTEM: Mapping[str, Callable[[Received], str]] = {
+    "SenderId": lambda received: "",
+    "SentTimestamp": lambda received: str(received.published_ns // _MS_NS),
+    "ApproximateReceiveCount": lambda received: str(received.receive_count or 1),
+    "ApproximateFirstReceiveTimestamp": _first_receive,
+}

@@ -1,0 +1,28 @@
+"""Operations of SQS that the gateway does not have. It says so, and does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from mq_sqs.faults import UNSUPPORTED_OPERATION, SQSError
+
+_PERMISSIONS = (
+    "mq-sqs has no permissions of its own: give each client a token with --token-file, and change "
+    "that file."
+)
+_MOVE_TASKS = "mq-sqs has no move tasks yet: use mqctl redrive."
+
+REFUSED: Mapping[str, str] = {
+    "AddPermission": _PERMISSIONS,
+    "RemovePermission": _PERMISSIONS,
+    "StartMessageMoveTask": _MOVE_TASKS,
+    "ListMessageMoveTasks": _MOVE_TASKS,
+    "CancelMessageMoveTask": _MOVE_TASKS,
+    "PurgeQueue": "mq-sqs cannot purge yet: delete the queue and make it again.",
+}
+"""The sentence for each."""
+
+
+def refuse(operation: str) -> NoReturn:
+    raise SQSError(UNSUPPORTED_OPERATION, REFUSED[operation])

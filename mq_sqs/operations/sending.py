@@ -1,0 +1,172 @@
+"""SendMessage and its batch: a publish, answered once it is durable."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mq.config import SECOND_NS, SMALL_BODY_BYTES
+from mq.names import QueueName
+from mq.store.batch import Entry
+from mq.store.publish import Draft, Published
+from mq_sqs.calls import Operations, Result, SqsCall, check_number
+from mq_sqs.faults import (
+    BATCH_REQUEST_TOO_LONG,
+    INVALID_PARAMETER_VALUE,
+    SQSError,
+)
+from mq_sqs.message_attributes import (
+    Attributes,
+    check_attributes,
+    check_system_attributes,
+    check_text,
+    md5_of,
+    size_of,
+)
+from mq_sqs.operations.batches import answer_batch, check_entries
+from mq_sqs.properties import draft_with
+from mq_sqs.protocol import Values
+from mq_sqs.protocol.json import missing
+from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES
+
+_MAX_DELAY_SECONDS = 900
+
+
+class Outgoing(NamedTuple):
+    """A checked message. `size` counts body and attributes, in bytes."""
+
+    body: bytes
+    attributes: Attributes
+    system: Attributes
+    delay_ns: int | None
+    size: int
+
+    def draft(self) -> Draft:
+        plain = Draft(len(self.body), zlib.crc32(self.body), None, self.body)
+        plain.delay_ns = self.delay_ns
+        return draft_with(plain, self.attributes, self.system)
+
+
+async def send_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    limit = await operations.number_of(queue, "MaximumMessageSize")
+    message = _check(call.values, limit)
+    return _sent(message, await _publish(operations, queue, message.draft()))
+
+
+async def send_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    """The good ones are one set: they are published together, or fail together."""
+    entries: Sequence[Values] = call.values["Entries"]
+    check_entries(entries)
+    limit = await operations.number_of(queue, "MaximumMessageSize")
+    good: dict[str, Outgoing] = {}
+    failed: dict[str, SQSError] = {}
+    for entry in entries:
+        try:
+            good[entry["Id"]] = _check(entry, limit)
+        except SQSError as error:
+            failed[entry["Id"]] = error
+    _check_total(entries)
+    drafts = [message.draft() for message in good.values()]
+    published = await _publish_all(operations, call, queue, drafts)
+    successful = (
+        {"Id": entry_id, **_sent(message, each)}
+        for (entry_id, message), each in zip(good.items(), published, strict=True)
+    )
+    return answer_batch(successful, failed)
+
+
+async def _publish(operations: Operations, queue: QueueName, draft: Draft) -> Published:
+    """What is larger is written and synced by a worker, so that nobody waits for it."""
+    store, body = operations.store, draft.body
+    if draft.length <= SMALL_BODY_BYTES or body is None:
+        return await store.publish(queue, draft)
+    await store.check_publish(queue, draft.length)
+    async with await store.open_upload() as upload:
+        await upload.write(body)
+        whole = await upload.finish(None)
+        draft.body, draft.fd = None, whole.fd
+        return await store.publish(queue, draft)
+
+
+async def _publish_all(
+    operations: Operations, call: SqsCall, queue: QueueName, drafts: Sequence[Draft]
+) -> list[Published]:
+    if not drafts:
+        return []
+    if len(drafts) == 1:
+        return [await _publish(operations, queue, drafts[0])]
+    entries = [Entry(line, draft) for line, draft in enumerate(drafts, start=1)]
+    return await operations.store.publish_batch(queue, entries)
+
+
+def _check(values: Values, limit: int) -> Outgoing:
+    """Raises SQSError."""
+    text = values["MessageBody"]
+    if not text:
+        raise missing("MessageBody")
+    check_text(text, "the message body")
+    for name in ("MessageDeduplicationId", "MessageGroupId"):
+        if name in values:
+            raise SQSError(
+                INVALID_PARAMETER_VALUE,
+                f"The request includes the parameter {name}, which is not valid for this queue "
+                "type: it is for FIFO queues.",
+            )
+    attributes = values.get("MessageAttributes", {})
+    system = values.get("MessageSystemAttributes", {})
+    check_attributes(attributes)
+    check_system_attributes(system)
+    body = text.encode()
+    size = len(body) + size_of(attributes)
+    if size > limit:
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            "One or more parameters are invalid. Reason: Message must be shorter than "
+            f"{limit} bytes.",
+        )
+    return Outgoing(body, attributes, system, _delay_ns(values), size)
+
+
+def _delay_ns(values: Values) -> int | None:
+    seconds = values.get("DelaySeconds")
+    if seconds is None:
+        return None
+    return check_number("DelaySeconds", seconds, 0, _MAX_DELAY_SECONDS) * SECOND_NS
+
+
+def _check_total(entries: Sequence[Values]) -> None:
+    """Raises SQSError if the batch is too long, the entries that are wrong included."""
+    total = 0
+    for entry in entries:
+        attributes = entry.get("MessageAttributes", {})
+        total += len(entry["MessageBody"].encode()) + _rough_size(attributes)
+    if total > MAX_MESSAGE_BYTES:
+        raise SQSError(
+            BATCH_REQUEST_TOO_LONG,
+            f"Batch requests cannot be longer than {MAX_MESSAGE_BYTES} bytes. You have sent "
+            f"{total} bytes.",
+        )
+
+
+def _rough_size(attributes: Mapping[str, Mapping[str, Any]]) -> int:
+    """Of attributes that may be wrong."""
+    whole = {
+        name: value
+        for name, value in attributes.items()
+        if "StringValue" in value or "BinaryValue" in value
+    }
+    return size_of(whole)
+
+
+def _sent(message: Outgoing, published: Published) -> dict[str, str]:
+    result = {
+        "MessageId": str(published.message_id),
+        "MD5OfMessageBody": hashlib.md5(message.body, usedforsecurity=False).hexdigest(),
+    }
+    if message.attributes:
+        result["MD5OfMessageAttributes"] = md5_of(message.attributes)
+    if message.system:
+        result["MD5OfMessageSystemAttributes"] = md5_of(message.system)
+    return result

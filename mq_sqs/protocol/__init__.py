@@ -1,0 +1,56 @@
+"""The two protocols of SQS: text in, checked values out; a result in, an answer out.
+
+JSON 1.0 is what SDKs speak since November 2023. The older query protocol takes a form, or a query
+string, and answers in XML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from multidict import CIMultiDictProxy
+
+from mq.web.answers import Answer
+from mq_sqs.faults import SQSError
+
+Values = dict[str, Any]
+"""Members by name: str, int, bool and bytes, lists and dicts of those."""
+
+
+class SqsRequest(NamedTuple):
+    """A request as it came, whole. `path` is without the query, still percent-encoded."""
+
+    method: str
+    path: str
+    query: str
+    headers: CIMultiDictProxy[str]
+    body: bytes
+
+
+class Dialect(Protocol):
+    """What speaks one of the protocols."""
+
+    name: str
+
+    def operation_of(self, asked: SqsRequest) -> str:
+        """The name of the operation, unchecked. Raises SQSError if there is none."""
+
+    def read(self, operation: str, asked: SqsRequest) -> Values:
+        """What the operation is asked for, each value of the type that the model gives it. Raises
+        SQSError."""
+
+    def answer(self, operation: str, result: Mapping[str, Any], request_id: str) -> Answer: ...
+
+    def refuse(self, error: SQSError, request_id: str) -> Answer: ...
+
+
+def is_encodable(text: str) -> bool:
+    """Whether it is Unicode: JSON can say half of a surrogate pair, which UTF-8 cannot."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,142 @@
+"""AWS JSON 1.0: the operation in the header `X-Amz-Target`, its values as an object of JSON.
+
+Errors name themselves in the body, and as the query protocol would in `x-amzn-query-error`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from typing import Any
+
+from multidict import CIMultiDictProxy
+
+from mq.web.answers import Answer
+from mq_sqs.faults import INVALID_ACTION, MISSING_PARAMETER, SERIALIZATION, SQSError
+from mq_sqs.model import OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure
+from mq_sqs.protocol import SqsRequest, Values, is_encodable
+
+_TARGET = "AmazonSQS."
+_TYPE = "application/x-amz-json-1.0"
+
+
+class JsonDialect:
+    name = "json"
+
+    @staticmethod
+    def is_for(headers: CIMultiDictProxy[str]) -> bool:
+        media_type = headers.get("Content-Type", "").lower()
+        return "X-Amz-Target" in headers or media_type.startswith("application/x-amz-json")
+
+    def operation_of(self, asked: SqsRequest) -> str:
+        target = asked.headers.get("X-Amz-Target", "")
+        service, dot, operation = target.rpartition(".")
+        if f"{service}{dot}" != _TARGET:
+            raise SQSError(
+                INVALID_ACTION, f"header X-Amz-Target {target[:80]!r}: give {_TARGET}OPERATION"
+            )
+        return operation
+
+    def read(self, operation: str, asked: SqsRequest) -> Values:
+        try:
+            document = json.loads(asked.body) if asked.body.strip() else {}
+        except (ValueError, RecursionError) as error:
+            text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise SQSError(SERIALIZATION, f"the body is not JSON: {text[:200]}") from None
+        checked: Values = _read(OPERATIONS[operation].takes, document, "")
+        return checked
+
+    def answer(self, operation: str, result: Mapping[str, Any], request_id: str) -> Answer:
+        return _answer(200, request_id, json.dumps(result, default=_blob).encode())
+
+    def refuse(self, error: SQSError, request_id: str) -> Answer:
+        name, code, status, is_senders = error.fault
+        document = {"__type": f"com.amazonaws.sqs#{name}", "message": str(error)}
+        headers = {
+            "x-amzn-query-error": f"{code};{'Sender' if is_senders else 'Receiver'}",
+            "x-amzn-ErrorType": name,
+        }
+        return _answer(status, request_id, json.dumps(document).encode(), headers)
+
+
+def _answer(
+    status: int, request_id: str, body: bytes, headers: Mapping[str, str] | None = None
+) -> Answer:
+    own = {"Content-Type": _TYPE, "x-amzn-RequestId": request_id}
+    return Answer(status, own if headers is None else {**own, **headers}, body)
+
+
+def _blob(value: object) -> str:
+    assert isinstance(value, bytes)
+    return base64.b64encode(value).decode()
+
+
+def _read(shape: Shape, value: Any, place: str) -> Any:
+    """The value as the model says it. A null is as if it were not there."""
+    if isinstance(shape, Scalar):
+        return _read_scalar(shape, value, place)
+    if isinstance(shape, ListOf):
+        if not isinstance(value, list):
+            raise _wrong(place, "an array")
+        return [_read(shape.item, each, f"{place}[{at}]") for at, each in enumerate(value)]
+    if not isinstance(value, dict):
+        raise _wrong(place or "the body", "an object")
+    if isinstance(shape, MapOf):
+        return {
+            _read_scalar(Scalar.TEXT, name, place): _read(shape.value, each, f"{place}.{name[:80]}")
+            for name, each in value.items()
+            if each is not None
+        }
+    return _read_structure(shape, value, place)
+
+
+def _read_structure(shape: Structure, value: dict[str, Any], place: str) -> Values:
+    found: Values = {}
+    for name, each in value.items():
+        below = f"{place}.{name[:80]}" if place else name[:80]
+        if name not in shape.members:
+            raise SQSError(SERIALIZATION, f"{below!r} is not a parameter of this operation")
+        if each is not None:
+            found[name] = _read(shape.members[name], each, below)
+    complete(shape, found, place)
+    return found
+
+
+def _read_scalar(shape: Scalar, value: Any, place: str) -> Any:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if shape is Scalar.WHOLE and not is_number:
+        raise _wrong(place, "a whole number")
+    if shape is Scalar.TRUTH and not isinstance(value, bool):
+        raise _wrong(place, "true or false")
+    if shape in (Scalar.WHOLE, Scalar.TRUTH):
+        return value
+    if not isinstance(value, str):
+        raise _wrong(place, "a string")
+    if not is_encodable(value):
+        raise _wrong(place, "Unicode: it has half of a surrogate pair")
+    if shape is Scalar.TEXT:
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except (Base64Error, ValueError):
+        raise _wrong(place, "a string of Base64") from None
+
+
+def _wrong(place: str, kind: str) -> SQSError:
+    return SQSError(SERIALIZATION, f"{place!r} must be {kind}")
+
+
+def complete(shape: Structure, found: Values, place: str) -> None:
+    """Raises SQSError for a member that is missing. A list or map without values is there: the
+    query protocol cannot say that it is empty."""
+    for name in sorted(shape.required - found.keys()):
+        below = shape.members[name]
+        if not isinstance(below, ListOf | MapOf):
+            raise missing(f"{place}.{name}" if place else name)
+        found[name] = [] if isinstance(below, ListOf) else {}
+
+
+def missing(name: str) -> SQSError:
+    return SQSError(MISSING_PARAMETER, f"The request must contain the parameter {name}.")

@@ -1,0 +1,228 @@
+"""The query protocol: a form or a query string with `Action`, answers in XML.
+
+A list is `NAME.1`, `NAME.2`; a map is `NAME.1.Name` and `NAME.1.Value`; a structure has its members
+behind a dot.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from mq.web.answers import Answer
+from mq_sqs.faults import (
+    INVALID_PARAMETER_VALUE,
+    MALFORMED_QUERY,
+    MISSING_ACTION,
+    SERIALIZATION,
+    SQSError,
+)
+from mq_sqs.model import OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure
+from mq_sqs.protocol import SqsRequest, Values
+from mq_sqs.protocol.json import complete
+
+_NAMESPACE = "http://queue.amazonaws.com/doc/2012-11-05/"
+_MAX_FIELDS = 2000
+_MAX_DOTS = 8
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_INDEX = re.compile(r"[1-9][0-9]{0,5}")
+_TRUTH = {"true": True, "false": False}
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#13;"}
+_ESCAPED = re.compile('[&<>"\r]')
+
+_OF_EVERY_REQUEST = frozenset({
+    "Action", "Version", "AWSAccessKeyId", "Signature", "SignatureMethod", "SignatureVersion",
+    "Timestamp", "Expires", "SecurityToken", "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date",
+    "X-Amz-Expires", "X-Amz-SignedHeaders", "X-Amz-Signature", "X-Amz-Security-Token",
+})  # fmt: skip
+"""Names that say who asks, and how; none of them is a parameter of an operation."""
+
+Node = dict[str, Any]
+"""The names of a form as a tree: what is behind a dot is below; a leaf is a str."""
+
+
+class QueryDialect:
+    name = "query"
+
+    def operation_of(self, asked: SqsRequest) -> str:
+        action = _fields(asked).get("Action")
+        if not action:
+            raise SQSError(
+                MISSING_ACTION,
+                "The request must contain the parameter Action, or the header X-Amz-Target.",
+            )
+        return action
+
+    def read(self, operation: str, asked: SqsRequest) -> Values:
+        fields = _fields(asked)
+        takes = OPERATIONS[operation].takes
+        url = unquote(asked.path)
+        if "QueueUrl" in takes.members and "QueueUrl" not in fields and url.strip("/"):
+            fields["QueueUrl"] = url
+        tree: Node = {}
+        for name, value in fields.items():
+            if name not in _OF_EVERY_REQUEST:
+                _plant(tree, name, value)
+        return _read_structure(takes, tree, "")
+
+    def answer(self, operation: str, result: Mapping[str, Any], request_id: str) -> Answer:
+        gives = OPERATIONS[operation].gives
+        inside = "" if gives is None else _element(f"{operation}Result", _members(gives, result))
+        metadata = _element("ResponseMetadata", _element("RequestId", request_id))
+        return _answer(200, request_id, f"{operation}Response", inside + metadata)
+
+    def refuse(self, error: SQSError, request_id: str) -> Answer:
+        _, code, status, is_senders = error.fault
+        kind = _element("Type", "Sender" if is_senders else "Receiver")
+        told = kind + _element("Code", code) + _element("Message", _escape(str(error)))
+        inside = _element("Error", f"{told}<Detail/>") + _element("RequestId", request_id)
+        return _answer(status, request_id, "ErrorResponse", inside)
+
+
+def _fields(asked: SqsRequest) -> dict[str, str]:
+    """Those of the query string, and of the form. Raises SQSError."""
+    found: dict[str, str] = {}
+    try:
+        body = asked.body.decode("ascii") if asked.method == "POST" else ""
+        for text in (asked.query, body):
+            pairs = parse_qsl(
+                text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
+            )
+            for name, value in pairs:
+                if name in found:
+                    raise SQSError(MALFORMED_QUERY, f"parameter {name[:80]!r} is given twice")
+                found[name] = value
+    except UnicodeDecodeError:
+        raise SQSError(MALFORMED_QUERY, "the form must be percent-encoded UTF-8") from None
+    except ValueError:
+        raise SQSError(MALFORMED_QUERY, f"there are more than {_MAX_FIELDS} parameters") from None
+    return found
+
+
+def _plant(tree: Node, name: str, value: str) -> None:
+    *way, last = name.split(".", _MAX_DOTS)
+    for part in way:
+        below = tree.setdefault(part, {})
+        if not isinstance(below, dict):
+            raise _unknown(name)
+        tree = below
+    if last in tree:
+        raise _unknown(name)
+    tree[last] = value
+
+
+def _read(shape: Shape, node: Any, place: str) -> Any:
+    if isinstance(shape, Scalar):
+        return _read_scalar(shape, node, place)
+    if isinstance(shape, ListOf):
+        # Some clients leave the number out where there is one value.
+        items = [(place, node)] if isinstance(node, str) else _numbered(node, place)
+        return [_read(shape.item, each, below) for below, each in items]
+    if isinstance(shape, MapOf):
+        pair = Structure(
+            {shape.key: Scalar.TEXT, "Value": shape.value}, frozenset({shape.key, "Value"})
+        )
+        read = [_read_structure(pair, each, below) for below, each in _numbered(node, place)]
+        return {each[shape.key]: each["Value"] for each in read}
+    return _read_structure(shape, node, place)
+
+
+def _read_structure(shape: Structure, node: Any, place: str) -> Values:
+    if not isinstance(node, dict):
+        raise _unknown(place)
+    found: Values = {}
+    left = set(node)
+    for member, below in shape.members.items():
+        name = below.name if isinstance(below, ListOf | MapOf) else member
+        if name in node:
+            found[member] = _read(below, node[name], f"{place}.{name}" if place else name)
+            left.discard(name)
+    for name in left:
+        raise _unknown(f"{place}.{name}" if place else name)
+    complete(shape, found, place)
+    return found
+
+
+def _numbered(node: Any, place: str) -> list[tuple[str, Any]]:
+    """In the order of their numbers, which may have gaps."""
+    if not isinstance(node, dict) or not all(map(_INDEX.fullmatch, node)):
+        raise _unknown(place)
+    return [(f"{place}.{number}", node[number]) for number in sorted(node, key=int)]
+
+
+def _read_scalar(shape: Scalar, node: Any, place: str) -> Any:
+    if not isinstance(node, str):
+        raise _unknown(place)
+    if shape is Scalar.WHOLE:
+        if not _WHOLE.fullmatch(node):
+            raise _wrong(place, "a whole number")
+        return int(node)
+    if shape is Scalar.TRUTH:
+        if node.lower() not in _TRUTH:
+            raise _wrong(place, "true or false")
+        return _TRUTH[node.lower()]
+    if shape is Scalar.BLOB:
+        try:
+            return base64.b64decode(node, validate=True)
+        except (Base64Error, ValueError):
+            raise _wrong(place, "Base64") from None
+    return node
+
+
+def _unknown(name: str) -> SQSError:
+    return SQSError(SERIALIZATION, f"{name[:200]!r} is not a parameter of this operation")
+
+
+def _wrong(place: str, kind: str) -> SQSError:
+    return SQSError(INVALID_PARAMETER_VALUE, f"{place[:200]!r} must be {kind}")
+
+
+def _answer(status: int, request_id: str, name: str, inside: str) -> Answer:
+    text = f'<?xml version="1.0"?><{name} xmlns="{_NAMESPACE}">{inside}</{name}>'
+    headers = {"Content-Type": "text/xml", "x-amzn-RequestId": request_id}
+    return Answer(status, headers, text.encode())
+
+
+def _members(shape: Structure, values: Mapping[str, Any]) -> str:
+    return "".join(
+        _written(below, name, values[name])
+        for name, below in shape.members.items()
+        if name in values
+    )
+
+
+def _written(shape: Shape, name: str, value: Any) -> str:
+    if isinstance(shape, ListOf):
+        return "".join(_written(shape.item, shape.name, each) for each in value)
+    if isinstance(shape, MapOf):
+        return "".join(
+            _element(
+                shape.name,
+                _element(shape.key, _escape(key)) + _written(shape.value, "Value", each),
+            )
+            for key, each in value.items()
+        )
+    if isinstance(shape, Structure):
+        return _element(name, _members(shape, value))
+    return _element(name, _text(value))
+
+
+def _text(value: str | bytes | bool | int) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _escape(value) if isinstance(value, str) else str(value)
+
+
+def _element(name: str, inside: str) -> str:
+    return f"<{name}>{inside}</{name}>"
+
+
+def _escape(text: str) -> str:
+    """A line break of XML is one character whatever it was, so that `\\r` needs an escape too."""
+    return _ESCAPED.sub(lambda found: _ESCAPES[found[0]], text)

@@ -1,0 +1,276 @@
+"""Attributes of a queue as settings of MQ, and back.
+
+Those that a queue of MQ has too are its settings. The others are notes in the same file, `sqs.NAME`
+(`mq.spool.queue_settings`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mq.names import QueueName
+from mq.spool.queue_settings import QueueSettings
+from mq_sqs.addresses import Decoration, queue_of_arn
+from mq_sqs.faults import (
+    INVALID_ATTRIBUTE_NAME,
+    INVALID_ATTRIBUTE_VALUE,
+    SQSError,
+)
+
+CREATED = "sqs.created"
+MODIFIED = "sqs.modified"
+"""When the gateway made the queue, and changed its attributes last, in seconds since 1970."""
+
+MAX_MESSAGE_BYTES = 1 << 20
+MAX_RETENTION_SECONDS = 1_209_600
+MAX_RECEIVE_COUNT = 1000
+
+_HIDES_NOTHING = "sqs.visibility"
+"""A visibility timeout of 0, which is not a setting of MQ."""
+
+_ALLOW = "sqs.redrive-allow"
+
+
+class _Number(NamedTuple):
+    """The setting that it is, its limits, and what Amazon says without it."""
+
+    setting: str
+    least: int
+    most: int
+    default: int
+
+
+_NUMBERS: Mapping[str, _Number] = {
+    "VisibilityTimeout": _Number("visibility", 0, 43_200, 30),
+    "DelaySeconds": _Number("delay", 0, 900, 0),
+    "MessageRetentionPeriod": _Number("ttl", 60, MAX_RETENTION_SECONDS, 345_600),
+    "MaximumMessageSize": _Number("sqs.max-size", 1024, MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES),
+    "ReceiveMessageWaitTimeSeconds": _Number("sqs.wait", 0, 20, 0),
+}
+
+NEW_QUEUE: Mapping[str, str] = {"ttl": str(_NUMBERS["MessageRetentionPeriod"].default)}
+"""What a queue has that is made without attributes: Amazon keeps a message for four days."""
+
+_FIFO = "this version of mq-sqs has standard queues only"
+_KEYS = "mq-sqs does not encrypt; encrypt the file system of the root"
+
+_FIXED: Mapping[str, tuple[frozenset[str], str]] = {
+    "Policy": (frozenset({""}), "mq-sqs has no policies; give tokens with --token-file"),
+    "KmsMasterKeyId": (frozenset({""}), _KEYS),
+    "KmsDataKeyReusePeriodSeconds": (frozenset({"", "300"}), _KEYS),
+    "SqsManagedSseEnabled": (frozenset({"", "false"}), _KEYS),
+    "FifoQueue": (frozenset({"", "false"}), _FIFO),
+    "ContentBasedDeduplication": (frozenset({"", "false"}), _FIFO),
+    "DeduplicationScope": (frozenset({""}), _FIFO),
+    "FifoThroughputLimit": (frozenset({""}), _FIFO),
+}
+"""Attributes that have the same value always, what may be given for it, and why nothing else."""
+
+_REDRIVE = "RedrivePolicy"
+_REDRIVE_ALLOW = "RedriveAllowPolicy"
+
+COUNTS: Mapping[str, str] = {
+    "ApproximateNumberOfMessages": "ready",
+    "ApproximateNumberOfMessagesNotVisible": "leased",
+    "ApproximateNumberOfMessagesDelayed": "delayed",
+}
+_READ_ONLY = frozenset({*COUNTS, "QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"})
+KNOWN = frozenset({*_NUMBERS, *_FIXED, _REDRIVE, _REDRIVE_ALLOW, *_READ_ONLY})
+"""The names of all attributes of the model, but for `All`."""
+
+_DIGITS = re.compile("[0-9]{1,9}")
+
+
+class DeadLetters(NamedTuple):
+    """A redrive policy: where messages go that were received too often."""
+
+    queue: QueueName
+    max_receives: int
+
+
+# To settings
+
+
+def changes_of(attributes: Mapping[str, str]) -> dict[str, str]:
+    """The settings that the attributes ask for; an empty one is taken away. Raises SQSError."""
+    changes: dict[str, str] = {}
+    for name, text in attributes.items():
+        if name in _NUMBERS:
+            changes |= _number_changes(name, text)
+        elif name in _FIXED:
+            _check_fixed(name, text)
+        elif name == _REDRIVE:
+            policy = read_redrive_policy(text)
+            changes["max-receives"] = "" if policy is None else str(policy.max_receives)
+            changes["dead-letters"] = "" if policy is None else policy.queue
+        elif name == _REDRIVE_ALLOW:
+            changes[_ALLOW] = _check_allow_policy(text)
+        else:
+            what = "cannot be set" if name in _READ_ONLY else "is not known"
+            raise SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]!r}: it {what}.")
+    return changes
+
+
+def _number_changes(name: str, text: str) -> dict[str, str]:
+    setting, least, most, _ = _NUMBERS[name]
+    if not _DIGITS.fullmatch(text) or not least <= int(text) <= most:
+        raise wrong_value(name, f"give a whole number, {least} to {most}")
+    if setting != "visibility":
+        return {setting: str(int(text))}
+    is_zero = int(text) == 0
+    return {setting: "" if is_zero else str(int(text)), _HIDES_NOTHING: "0" if is_zero else ""}
+
+
+def _check_fixed(name: str, text: str) -> None:
+    allowed, why = _FIXED[name]
+    if text.lower() not in allowed:
+        raise wrong_value(name, why)
+
+
+def read_redrive_policy(text: str) -> DeadLetters | None:
+    """None for an empty one, which takes the policy away. Raises SQSError."""
+    policy = _read_object(_REDRIVE, text)
+    if not policy:
+        return None
+    if policy.keys() - {"deadLetterTargetArn", "maxReceiveCount"}:
+        raise wrong_value(_REDRIVE, "it has deadLetterTargetArn and maxReceiveCount alone")
+    arn, count = policy.get("deadLetterTargetArn"), policy.get("maxReceiveCount")
+    queue = queue_of_arn(arn) if isinstance(arn, str) else None
+    if queue is None:
+        raise wrong_value(_REDRIVE, "deadLetterTargetArn must be the ARN of a queue")
+    text = str(count) if type(count) in (int, str) else ""
+    if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= MAX_RECEIVE_COUNT:
+        raise wrong_value(_REDRIVE, f"maxReceiveCount must be 1 to {MAX_RECEIVE_COUNT}")
+    return DeadLetters(queue, int(text))
+
+
+def _check_allow_policy(text: str) -> str:
+    policy = _read_object(_REDRIVE_ALLOW, text)
+    if not policy:
+        return ""
+    permission, arns = policy.get("redrivePermission"), policy.get("sourceQueueArns")
+    if policy.keys() - {"redrivePermission", "sourceQueueArns"} or permission not in (
+        "allowAll",
+        "denyAll",
+        "byQueue",
+    ):
+        raise wrong_value(_REDRIVE_ALLOW, "redrivePermission is allowAll, denyAll or byQueue")
+    if (permission == "byQueue") != (arns is not None):
+        raise wrong_value(_REDRIVE_ALLOW, "sourceQueueArns goes with byQueue, and with that only")
+    if arns is not None and not (
+        isinstance(arns, list)
+        and 1 <= len(arns) <= 10
+        and all(isinstance(each, str) and queue_of_arn(each) for each in arns)
+    ):
+        raise wrong_value(_REDRIVE_ALLOW, "sourceQueueArns must be 1 to 10 ARNs of queues")
+    return json.dumps(policy, separators=(",", ":"))
+
+
+def _read_object(name: str, text: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise wrong_value(name, "it must be an object of JSON")
+    return found
+
+
+def wrong_value(name: str, why: str) -> SQSError:
+    return SQSError(
+        INVALID_ATTRIBUTE_VALUE, f"Invalid value for the parameter {name}. Reason: {why}."
+    )
+
+
+# From settings
+
+
+def number_of(settings: QueueSettings, name: str, visibility_seconds: float) -> int:
+    """What counts for a queue; `visibility_seconds` where the queue leaves that to the server. A
+    queue without a `ttl`, which no queue of SQS is, says the longest."""
+    if name == "VisibilityTimeout":
+        if settings.visibility_seconds is None and _HIDES_NOTHING in settings.notes:
+            return 0
+        own = settings.visibility_seconds
+        return math.ceil(visibility_seconds if own is None else own)
+    if name == "DelaySeconds":
+        return math.ceil(settings.delay_seconds or 0)
+    if name == "MessageRetentionPeriod":
+        return math.ceil(settings.ttl_seconds or MAX_RETENTION_SECONDS)
+    setting, least, most, default = _NUMBERS[name]
+    text = settings.notes.get(setting, "")
+    # A person may have edited the file.
+    is_number = _DIGITS.fullmatch(text) is not None and least <= int(text) <= most
+    return int(text) if is_number else default
+
+
+def dead_letters_of(queue: QueueName, settings: QueueSettings) -> DeadLetters | None:
+    max_receives, dead = settings.dead_letter_rule(queue, 0)
+    return None if dead is None or not max_receives else DeadLetters(dead, max_receives)
+
+
+def may_redrive(source_arn: str, target: QueueSettings) -> bool:
+    """Whether the target's policy lets a queue send it dead letters. ARNs are compared by the name
+    of the queue."""
+    text = target.notes.get(_ALLOW, "")
+    try:
+        policy = _read_object(_REDRIVE_ALLOW, text)
+    except SQSError:
+        return True
+    if policy.get("redrivePermission") == "byQueue":
+        named = (queue_of_arn(str(each)) for each in policy.get("sourceQueueArns", ()))
+        return queue_of_arn(source_arn) in named
+    return policy.get("redrivePermission") != "denyAll"
+
+
+def attributes_of(
+    queue: QueueName, settings: QueueSettings, visibility_seconds: float, decoration: Decoration
+) -> dict[str, str]:
+    """All but the counts."""
+    found = {name: str(number_of(settings, name, visibility_seconds)) for name in _NUMBERS}
+    found["QueueArn"] = decoration.arn_of(queue)
+    found["SqsManagedSseEnabled"] = "false"
+    for name, note in (("CreatedTimestamp", CREATED), ("LastModifiedTimestamp", MODIFIED)):
+        if note in settings.notes:
+            found[name] = settings.notes[note]
+    dead_letters = dead_letters_of(queue, settings)
+    if dead_letters is not None:
+        policy = {
+            "deadLetterTargetArn": decoration.arn_of(dead_letters.queue),
+            "maxReceiveCount": dead_letters.max_receives,
+        }
+        found[_REDRIVE] = json.dumps(policy, separators=(",", ":"))
+    if _ALLOW in settings.notes:
+        found[_REDRIVE_ALLOW] = settings.notes[_ALLOW]
+    return found
+
+
+def find_conflict(
+    queue: QueueName,
+    attributes: Mapping[str, str],
+    settings: QueueSettings,
+    visibility_seconds: float,
+) -> str | None:
+    """The first attribute that a queue has with another value. What a queue does not say that was
+    not made here, conflicts with nothing."""
+    said = settings.document()
+    for name, text in attributes.items():
+        if name in _NUMBERS:
+            is_same = number_of(settings, name, visibility_seconds) == int(text)
+        elif name == _REDRIVE:
+            is_same = read_redrive_policy(text) == dead_letters_of(queue, settings)
+        elif name == _REDRIVE_ALLOW:
+            is_same = _check_allow_policy(text) == settings.notes.get(_ALLOW, "")
+        else:
+            continue
+        if not is_same and (
+            CREATED in said or not said.keys().isdisjoint(changes_of({name: text}))
+        ):
+            return name
+    return None

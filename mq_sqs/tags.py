@@ -1,0 +1,48 @@
+"""Tags of a queue, as notes in its settings: `sqs.tag.KEY=VALUE`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote, unquote
+
+from mq.spool.queue_settings import QueueSettings
+from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
+from mq_sqs.message_attributes import is_text
+
+MAX_TAGS = 50
+
+_TAG = "sqs.tag."
+_EMPTY = '""'
+_TO_QUOTE = re.compile(r'[\s%="\x00-\x1f\x7f-\x9f]')
+
+
+def tag_changes(tags: Mapping[str, str]) -> dict[str, str]:
+    """Raises SQSError for a tag that SQS does not take."""
+    for key, value in tags.items():
+        is_plain = is_text(key) and is_text(value)
+        if not (1 <= len(key) <= 128 and len(value) <= 256 and is_plain):
+            raise SQSError(
+                INVALID_PARAMETER_VALUE,
+                f"tag {key[:128]!r}: a key has 1 to 128 characters, a value up to 256",
+            )
+        if key.lower().startswith("aws:"):
+            raise SQSError(INVALID_PARAMETER_VALUE, f"tag {key!r}: keys with aws: are Amazon's")
+    return {_TAG + _quote(key): _quote(value) or _EMPTY for key, value in tags.items()}
+
+
+def untag_changes(keys: Iterable[str]) -> dict[str, str]:
+    return {_TAG + _quote(key): "" for key in keys if key}
+
+
+def tags_of(settings: QueueSettings) -> dict[str, str]:
+    return {
+        unquote(name.removeprefix(_TAG)): "" if value == _EMPTY else unquote(value)
+        for name, value in settings.notes.items()
+        if name.startswith(_TAG)
+    }
+
+
+def _quote(text: str) -> str:
+    """On one line, without what separates names from values."""
+    return _TO_QUOTE.sub(lambda found: quote(found[0]), text)

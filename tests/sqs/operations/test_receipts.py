@@ -1,0 +1,156 @@
+"""DeleteMessage, ChangeMessageVisibility, and their batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from mq.names import MessageId
+from mq_sqs.handles import make_handle
+from tests.support.gateways import make_url
+
+NOBODYS = make_handle(MessageId("01a1fcfc-2d8b-7793-aa0c-b8e761dfed12"), 7)
+
+
+def take(sqs: Any, url: str, number: int = 1, **values: Any) -> list[str]:
+    """The handles of so many messages, sent and received."""
+    for at in range(number):
+        sqs.send_message(QueueUrl=url, MessageBody=str(at))
+    return handles(sqs, url, **values)
+
+
+def handles(sqs: Any, url: str, **values: Any) -> list[str]:
+    received = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, **values)
+    return [each["ReceiptHandle"] for each in received.get("Messages", [])]
+
+
+def change(sqs: Any, url: str, handle: str, seconds: int) -> None:
+    sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=seconds)
+
+
+def is_empty(sqs: Any, url: str) -> bool:
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    return all(value == "0" for name, value in attributes.items() if "NumberOfMessages" in name)
+
+
+def test_a_deleted_message_is_gone_and_deleting_it_again_is_a_success(sqs: Any, url: str) -> None:
+    [handle] = take(sqs, url)
+
+    for _ in range(2):
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=handle)
+
+    assert is_empty(sqs, url)
+
+
+def test_an_older_handle_removes_nothing_and_is_a_success(sqs: Any, url: str) -> None:
+    [older] = take(sqs, url, VisibilityTimeout=0)
+    [newer] = handles(sqs, url)
+
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=older)
+    assert not is_empty(sqs, url)
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=newer)
+    assert is_empty(sqs, url)
+
+
+def test_a_handle_works_while_nobody_else_has_received_the_message(sqs: Any, url: str) -> None:
+    [handle] = take(sqs, url)
+    change(sqs, url, handle, 0)
+
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=handle)
+
+    assert is_empty(sqs, url)
+
+
+def test_a_handle_of_no_message_removes_nothing(sqs: Any, url: str) -> None:
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=NOBODYS)
+    for call in (sqs.delete_message, lambda **values: change(sqs, url, "x", 1)):
+        with pytest.raises(sqs.exceptions.ReceiptHandleIsInvalid):
+            call(QueueUrl=url, ReceiptHandle="x")
+
+
+def test_a_batch_of_deletions_says_of_each_how_it_went(sqs: Any, url: str) -> None:
+    first, second = take(sqs, url, 2)
+
+    done = sqs.delete_message_batch(
+        QueueUrl=url,
+        Entries=[
+            {"Id": "a", "ReceiptHandle": first},
+            {"Id": "b", "ReceiptHandle": "nonsense"},
+            {"Id": "c", "ReceiptHandle": NOBODYS},
+            {"Id": "d", "ReceiptHandle": second},
+        ],
+    )
+
+    assert [each["Id"] for each in done["Successful"]] == ["a", "c", "d"]
+    assert [(each["Id"], each["Code"]) for each in done["Failed"]] == [
+        ("b", "ReceiptHandleIsInvalid")
+    ]
+    assert is_empty(sqs, url)
+
+
+def test_a_message_is_hidden_for_longer(sqs: Any, url: str) -> None:
+    [handle] = take(sqs, url, VisibilityTimeout=2)
+
+    change(sqs, url, handle, 43_200)
+
+    assert handles(sqs, url, WaitTimeSeconds=3) == []
+    change(sqs, url, handle, 0)
+    assert len(handles(sqs, url)) == 1
+
+
+def test_the_visibility_of_what_came_back_cannot_be_changed(sqs: Any, url: str) -> None:
+    [older] = take(sqs, url)
+    change(sqs, url, older, 0)
+
+    for handle in (older, NOBODYS):
+        with pytest.raises(sqs.exceptions.MessageNotInflight):
+            change(sqs, url, handle, 5)
+    [newer] = handles(sqs, url)
+    with pytest.raises(sqs.exceptions.MessageNotInflight):
+        change(sqs, url, older, 5)
+    change(sqs, url, newer, 5)
+
+
+@pytest.mark.parametrize("seconds", [-1, 43_201])
+def test_a_visibility_outside_its_limits_is_refused(sqs: Any, url: str, seconds: int) -> None:
+    with pytest.raises(ClientError, match="VisibilityTimeout is invalid"):
+        change(sqs, url, NOBODYS, seconds)
+
+
+def test_a_batch_of_changes_says_of_each_how_it_went(sqs: Any, url: str) -> None:
+    first, second = take(sqs, url, 2)
+
+    done = sqs.change_message_visibility_batch(
+        QueueUrl=url,
+        Entries=[
+            {"Id": "a", "ReceiptHandle": first, "VisibilityTimeout": 0},
+            {"Id": "b", "ReceiptHandle": NOBODYS, "VisibilityTimeout": 1},
+            {"Id": "c", "ReceiptHandle": second, "VisibilityTimeout": 43_201},
+            {"Id": "d", "ReceiptHandle": second},
+            {"Id": "e", "ReceiptHandle": "x", "VisibilityTimeout": 1},
+        ],
+    )
+
+    assert [each["Id"] for each in done["Successful"]] == ["a"]
+    assert {each["Id"]: each["Code"].rpartition(".")[2] for each in done["Failed"]} == {
+        "b": "MessageNotInflight",
+        "c": "InvalidParameterValue",
+        "d": "MissingParameter",
+        "e": "ReceiptHandleIsInvalid",
+    }
+    assert len(handles(sqs, url)) == 1
+
+
+def test_a_batch_for_a_queue_that_is_not_there_fails_as_a_whole(sqs: Any) -> None:
+    url = make_url(sqs)
+    sqs.delete_queue(QueueUrl=url)
+    entry = {"Id": "a", "ReceiptHandle": NOBODYS}
+
+    with pytest.raises(sqs.exceptions.QueueDoesNotExist):
+        sqs.delete_message_batch(QueueUrl=url, Entries=[entry])
+    with pytest.raises(sqs.exceptions.QueueDoesNotExist):
+        sqs.change_message_visibility_batch(
+            QueueUrl=url, Entries=[{**entry, "VisibilityTimeout": 1}]
+        )

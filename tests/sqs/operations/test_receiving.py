@@ -1,0 +1,155 @@
+"""ReceiveMessage."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.support.gateways import client_of, make_url, name_of
+from tests.support.messages import write_message
+from tests.support.processes import Server
+from tests.support.wire import Wire
+
+SYSTEM = {"SenderId", "SentTimestamp", "ApproximateReceiveCount",
+          "ApproximateFirstReceiveTimestamp"}  # fmt: skip
+
+
+def receive(sqs: Any, url: str, **values: Any) -> list[dict[str, Any]]:
+    return list(sqs.receive_message(QueueUrl=url, **values).get("Messages", []))
+
+
+def test_an_empty_queue_gives_nothing(sqs: Any, url: str) -> None:
+    assert "Messages" not in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=0)
+
+
+def test_up_to_ten_come_in_the_order_they_were_sent(sqs: Any, url: str) -> None:
+    for at in range(12):
+        sqs.send_message(QueueUrl=url, MessageBody=str(at))
+
+    first = receive(sqs, url, MaxNumberOfMessages=10)
+
+    assert [each["Body"] for each in first] == [str(at) for at in range(10)]
+    assert [each["Body"] for each in receive(sqs, url)] == ["10"]
+
+
+def test_the_attributes_that_are_asked_for_come_along(sqs: Any, url: str) -> None:
+    before = time.time_ns() // 10**6
+    sqs.send_message(QueueUrl=url, MessageBody="a")
+
+    [message] = receive(sqs, url, AttributeNames=["All"], VisibilityTimeout=0)
+    attributes = message["Attributes"]
+    assert attributes.keys() == SYSTEM
+    assert before <= int(attributes["SentTimestamp"]) <= time.time_ns() // 10**6
+    assert attributes["ApproximateReceiveCount"] == "1"
+    [message] = receive(
+        sqs, url, MessageSystemAttributeNames=["ApproximateReceiveCount"], VisibilityTimeout=0
+    )
+    assert message["Attributes"] == {"ApproximateReceiveCount": "2"}
+    assert "Attributes" not in receive(sqs, url)[0]
+    with pytest.raises(ClientError, match="Unknown Attribute"):
+        receive(sqs, url, AttributeNames=["Nonsense"])
+
+
+def test_a_visibility_timeout_of_zero_leaves_the_message_there(sqs: Any, url: str) -> None:
+    never = make_url(sqs, VisibilityTimeout="0")
+    for each in (url, never):
+        sqs.send_message(QueueUrl=each, MessageBody="a")
+
+    first, second = receive(sqs, url, VisibilityTimeout=0), receive(sqs, url, VisibilityTimeout=0)
+    assert first[0]["ReceiptHandle"] != second[0]["ReceiptHandle"]
+    assert receive(sqs, never)
+    [last] = receive(sqs, never)
+    sqs.delete_message(QueueUrl=never, ReceiptHandle=last["ReceiptHandle"])
+    assert receive(sqs, never) == []
+
+
+def test_a_message_comes_back_after_its_visibility_timeout(sqs: Any) -> None:
+    url = make_url(sqs, VisibilityTimeout="1")
+    sqs.send_message(QueueUrl=url, MessageBody="a")
+    [first] = receive(sqs, url)
+
+    [second] = receive(sqs, url, WaitTimeSeconds=20)
+
+    assert first["MessageId"] == second["MessageId"]
+    assert first["ReceiptHandle"] != second["ReceiptHandle"]
+
+
+@pytest.mark.parametrize("by", ["request", "queue"])
+def test_a_long_poll_gets_what_is_sent_meanwhile(gateway: Server, sqs: Any, by: str) -> None:
+    url = make_url(sqs, ReceiveMessageWaitTimeSeconds="20" if by == "queue" else "0")
+    found: list[dict[str, Any]] = []
+    wait = {"WaitTimeSeconds": 20} if by == "request" else {}
+    poll = threading.Thread(target=lambda: found.extend(receive(client_of(gateway), url, **wait)))
+    poll.start()
+
+    sqs.send_message(QueueUrl=url, MessageBody="a")
+    poll.join(10)
+
+    assert [each["Body"] for each in found] == ["a"]
+
+
+def test_a_message_that_was_received_too_often_is_a_dead_letter(sqs: Any) -> None:
+    dead = make_url(sqs)
+    arn = f"arn:aws:sqs:us-east-1:000000000000:{name_of(dead)}"
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 2})
+    url = make_url(sqs, RedrivePolicy=policy)
+    sent = sqs.send_message(QueueUrl=url, MessageBody="a")
+
+    for _ in range(2):
+        [message] = receive(sqs, url)
+        sqs.change_message_visibility(
+            QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+        )
+
+    assert receive(sqs, url) == []
+    [letter] = receive(sqs, dead, AttributeNames=["All"])
+    assert (letter["MessageId"], letter["Body"]) == (sent["MessageId"], "a")
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe", b"\0", "\uffff".encode(), b"\x80" * 100_000])
+def test_a_body_that_sqs_cannot_say_comes_in_base64(
+    gateway: Server, sqs: Any, url: str, body: bytes
+) -> None:
+    write_message(gateway.root / "queues" / name_of(url) / "own-id", body)
+
+    [message] = receive(sqs, url, WaitTimeSeconds=5)
+
+    assert base64.b64decode(message["Body"]) == body
+    assert message["MD5OfBody"] == hashlib.md5(message["Body"].encode()).hexdigest()
+    assert message["MessageId"] == "own-id"
+
+
+def test_a_client_that_leaves_its_poll_takes_no_message_along(
+    gateway: Server, sqs: Any, url: str
+) -> None:
+    wire = Wire(gateway.port)
+    body = json.dumps({"QueueUrl": url, "WaitTimeSeconds": 20}).encode()
+    wire.send(
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ReceiveMessage\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(body),
+        body,
+    )
+    ask_counts = {"QueueUrl": url, "AttributeNames": ["ApproximateNumberOfMessages"]}
+    sqs.get_queue_attributes(**ask_counts)
+    wire.close()
+
+    sqs.send_message(QueueUrl=url, MessageBody="a")
+
+    assert [each["Body"] for each in receive(sqs, url, WaitTimeSeconds=20)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("MaxNumberOfMessages", 0), ("MaxNumberOfMessages", 11), ("WaitTimeSeconds", -1),
+     ("WaitTimeSeconds", 21), ("VisibilityTimeout", -1), ("VisibilityTimeout", 43_201)],
+)  # fmt: skip
+def test_a_number_outside_its_limits_is_refused(sqs: Any, url: str, name: str, value: int) -> None:
+    with pytest.raises(ClientError, match=f"parameter {name} is invalid"):
+        receive(sqs, url, **{name: value})

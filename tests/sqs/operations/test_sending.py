@@ -1,0 +1,143 @@
+"""SendMessage and its batch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.support.gateways import ask_json, make_url, name_of
+from tests.support.processes import Server
+
+MIB = 1 << 20
+
+
+def bodies_in(sqs: Any, url: str) -> list[str]:
+    found = []
+    while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+        found += [message["Body"] for message in messages]
+    return found
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "ä€\U0001f600", "<&>\"'\r\n\t", " ", "x" * 65_537, "\u00e9" * (MIB // 2)]
+)
+def test_a_body_comes_back_as_it_was_sent(sqs: Any, url: str, text: str) -> None:
+    sent = sqs.send_message(QueueUrl=url, MessageBody=text)
+    [message] = sqs.receive_message(QueueUrl=url)["Messages"]
+
+    assert message["Body"] == text
+    assert message["MessageId"] == sent["MessageId"]
+    digest = hashlib.md5(text.encode()).hexdigest()
+    assert sent["MD5OfMessageBody"] == message["MD5OfBody"] == digest
+
+
+def test_a_message_is_a_file_with_the_text(gateway: Server, sqs: Any, url: str) -> None:
+    sent = sqs.send_message(QueueUrl=url, MessageBody="zwei Kaffee, süß")
+
+    file = gateway.root / "queues" / name_of(url) / sent["MessageId"]
+    assert file.read_text() == "zwei Kaffee, süß"
+
+
+def test_a_delayed_message_is_hidden(sqs: Any, url: str) -> None:
+    slow = make_url(sqs, DelaySeconds="900")
+    sqs.send_message(QueueUrl=url, MessageBody="late", DelaySeconds=900)
+    sqs.send_message(QueueUrl=slow, MessageBody="late")
+    sqs.send_message(QueueUrl=slow, MessageBody="now", DelaySeconds=0)
+
+    assert bodies_in(sqs, url) == []
+    assert bodies_in(sqs, slow) == ["now"]
+
+
+def test_a_batch_is_sent_in_its_order(sqs: Any, url: str) -> None:
+    entries = [{"Id": f"id_{at}", "MessageBody": f"text {at}"} for at in range(10)]
+
+    sent = sqs.send_message_batch(QueueUrl=url, Entries=entries)
+
+    assert [each["Id"] for each in sent["Successful"]] == [each["Id"] for each in entries]
+    assert "Failed" not in sent
+    assert bodies_in(sqs, url) == [each["MessageBody"] for each in entries]
+
+
+def test_of_a_batch_the_good_entries_are_sent(sqs: Any, url: str) -> None:
+    sent = sqs.send_message_batch(
+        QueueUrl=url,
+        Entries=[
+            {"Id": "good", "MessageBody": "a"},
+            {"Id": "slow", "MessageBody": "b", "DelaySeconds": 901},
+            {"Id": "bad", "MessageBody": "\0"},
+            {"Id": "group", "MessageBody": "c", "MessageDeduplicationId": "g"},
+            {"Id": "too", "MessageBody": "d"},
+        ],
+    )
+
+    assert [each["Id"] for each in sent["Successful"]] == ["good", "too"]
+    assert {each["Id"]: each["Code"] for each in sent["Failed"]} == {
+        "slow": "InvalidParameterValue",
+        "bad": "InvalidMessageContents",
+        "group": "InvalidParameterValue",
+    }
+    assert all(each["SenderFault"] for each in sent["Failed"])
+    assert bodies_in(sqs, url) == ["a", "d"]
+
+
+def test_a_batch_without_a_good_entry_sends_nothing(sqs: Any, url: str) -> None:
+    sent = sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "a", "MessageBody": "\0"}])
+
+    assert "Successful" not in sent
+    assert bodies_in(sqs, url) == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "error"),
+    [
+        ([], "EmptyBatchRequest"),
+        ([{"Id": str(at), "MessageBody": "a"} for at in range(11)], "TooManyEntriesInBatchRequest"),
+        ([{"Id": "a", "MessageBody": "a"}] * 2, "BatchEntryIdsNotDistinct"),
+        ([{"Id": "a.b", "MessageBody": "a"}], "InvalidBatchEntryId"),
+        ([{"Id": "a" * 81, "MessageBody": "a"}], "InvalidBatchEntryId"),
+        ([{"Id": str(at), "MessageBody": "a" * (MIB // 2 + 1)} for at in range(2)],
+         "BatchRequestTooLong"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_batch_as_a_whole_is_said(
+    sqs: Any, url: str, entries: list[dict[str, str]], error: str
+) -> None:
+    with pytest.raises(getattr(sqs.exceptions, error)):
+        sqs.send_message_batch(QueueUrl=url, Entries=entries)
+
+    assert bodies_in(sqs, url) == []
+
+
+def test_a_batch_of_a_mebibyte_is_sent(sqs: Any, url: str) -> None:
+    entries = [{"Id": str(at), "MessageBody": "a" * (MIB // 8)} for at in range(8)]
+
+    sqs.send_message_batch(QueueUrl=url, Entries=entries)
+
+    assert [len(body) for body in bodies_in(sqs, url)] == [MIB // 8] * 8
+
+
+@pytest.mark.parametrize(("limit", "text"), [(1024, "a" * 1025), (MIB, "a" * (MIB + 1))])
+def test_a_message_that_is_too_long_is_refused(sqs: Any, limit: int, text: str) -> None:
+    url = make_url(sqs, MaximumMessageSize=str(limit))
+
+    with pytest.raises(ClientError, match=f"shorter than {limit}"):
+        sqs.send_message(QueueUrl=url, MessageBody=text)
+    sqs.send_message(QueueUrl=url, MessageBody=text[1:])
+
+
+def test_an_empty_message_is_refused(gateway: Server, url: str) -> None:
+    told = ask_json(gateway, "SendMessage", {"QueueUrl": url, "MessageBody": ""})
+
+    assert (told.status, told.code) == (400, "MissingParameter")
+
+
+def test_escapes_of_json_make_no_message_too_long(gateway: Server, sqs: Any, url: str) -> None:
+    body = json.dumps({"QueueUrl": url, "MessageBody": "é" * (MIB // 2)}, ensure_ascii=True)
+    told = ask_json(gateway, "SendMessage", body.encode())
+
+    assert told.status == 200
+    assert [len(text) for text in bodies_in(sqs, url)] == [MIB // 2]

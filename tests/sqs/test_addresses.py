@@ -1,0 +1,81 @@
+"""Names, URLs and ARNs of queues."""
+
+from __future__ import annotations
+
+import pytest
+
+from mq.names import QueueName
+from mq_sqs.addresses import (
+    Decoration,
+    queue_of_arn,
+    queue_of_name,
+    queue_of_url,
+    queue_to_make,
+)
+from mq_sqs.faults import SQSError
+
+ORDERS = QueueName("orders")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost:9324/000000000000/orders",
+        "https://sqs.eu-west-1.amazonaws.com/123456789012/orders",
+        "https://eu-west-1.queue.amazonaws.com/123456789012/orders/",
+        "http://localhost:4566/queue/us-east-1/000000000000/orders?x=y",
+        "/000000000000/orders",
+        "orders",
+        "http://localhost/1/%6frders",
+    ],
+)
+def test_the_last_segment_of_a_url_counts(url: str) -> None:
+    assert queue_of_url(url) == ORDERS
+
+
+def test_a_url_and_an_arn_say_what_the_gateway_was_started_with() -> None:
+    decoration = Decoration("eu-west-1", "123456789012", "https://sqs.example.org")
+
+    assert decoration.url_of(ORDERS, "http://x") == "https://sqs.example.org/123456789012/orders"
+    assert Decoration().url_of(ORDERS, "http://x:1") == "http://x:1/000000000000/orders"
+    assert decoration.arn_of(ORDERS) == "arn:aws:sqs:eu-west-1:123456789012:orders"
+    assert queue_of_arn(decoration.arn_of(ORDERS)) == ORDERS
+
+
+@pytest.mark.parametrize("arn", ["", "orders", "arn:aws:sns:us-east-1:0:orders", "arn:aws:sqs:::",
+                                 "arn:aws:sqs:us-east-1:0:or/ders"])  # fmt: skip
+def test_what_is_not_the_arn_of_a_queue_names_none(arn: str) -> None:
+    assert queue_of_arn(arn) is None
+
+
+@pytest.mark.parametrize("url", ["", "/", "http://", "http://localhost//", "http://localhost"])
+def test_a_url_without_a_name_is_an_invalid_address(url: str) -> None:
+    with pytest.raises(SQSError) as refused:
+        queue_of_url(url)
+
+    assert refused.value.fault.name == "InvalidAddress"
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "ä", "a/b", "a:b", "x" * 81, "-a", "_a"])
+def test_a_queue_of_a_bad_name_is_not_made(name: str) -> None:
+    with pytest.raises(SQSError) as refused:
+        queue_to_make(name)
+
+    assert refused.value.fault.name == "InvalidParameterValue"
+
+
+@pytest.mark.parametrize("read", [queue_to_make, queue_of_name, queue_of_url])
+def test_a_fifo_queue_is_refused_clearly(read: object) -> None:
+    assert callable(read)
+    with pytest.raises(SQSError, match="FIFO") as refused:
+        read("orders.fifo")
+
+    assert refused.value.fault.name == "UnsupportedOperation"
+
+
+def test_a_queue_of_mq_is_found_by_a_name_that_sqs_would_not_make() -> None:
+    assert queue_of_name("orders.dead") == "orders.dead"
+    with pytest.raises(SQSError) as refused:
+        queue_of_name("no such name")
+
+    assert refused.value.fault.name == "QueueDoesNotExist"

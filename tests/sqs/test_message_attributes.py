@@ -1,0 +1,148 @@
+"""Attributes of messages: their MD5, their size, what is refused, and as properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mq_sqs.faults import SQSError
+from mq_sqs.message_attributes import (
+    check_attributes,
+    check_system_attributes,
+    check_text,
+    from_properties,
+    md5_of,
+    select,
+    size_of,
+    to_properties,
+)
+
+CITY: dict[str, Any] = {"DataType": "String", "StringValue": "Any City"}
+GREETING: dict[str, Any] = {"DataType": "Binary", "BinaryValue": b"Hello, World!"}
+POPULATION: dict[str, Any] = {"DataType": "Number", "StringValue": "1250800"}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "digest"),
+    [
+        # Published in the tests of moto, of Spring Cloud AWS, and of SDKs.
+        ({"SOME_Valid.attribute-Name": ("Number", "1493147359900")},
+         "36655e7e9d7c0e8479fa3f3f42247ae7"),
+        ({"timestamp": ("Number.java.lang.Long", "1493147359900")},
+         "2e2e4876d8e0bd6b8c2c8f556831c349"),
+        ({"SellerName": ("String", "Example Store")}, "cd28f3b68aeee4b2eac9c66f2f694b58"),
+        ({"ordinal": ("Number", "1"), "category": ("String", "test")},
+         "d21ae90c49061e927f57df5f5d72be1f"),
+        ({"id": ("String", "2018fc74-4f77-1a5a-1be0-c2d037d5052b"),
+          "contentType": ("String", "application/json"),
+          "timestamp": ("Number.java.lang.Long", "1602845432024")},
+         "b12289320bb6e494b18b645ef562b4a9"),
+    ],
+)  # fmt: skip
+def test_the_md5_is_the_published_one(attributes: dict[str, tuple[str, str]], digest: str) -> None:
+    typed = {
+        name: {"DataType": kind, "StringValue": value} for name, (kind, value) in attributes.items()
+    }
+
+    assert md5_of(typed) == digest
+
+
+def test_the_md5_does_not_depend_on_the_order() -> None:
+    attributes = {"b": CITY, "a": GREETING, "C": POPULATION}
+
+    assert md5_of(attributes) == md5_of(dict(reversed(attributes.items())))
+
+
+def test_name_type_and_value_count_into_the_size() -> None:
+    assert size_of({"City": CITY, "Gruß": GREETING}) == (4 + 6 + 8) + (5 + 6 + 13)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (["All"], {"a.b", "a.c", "d"}),
+        ([".*"], {"a.b", "a.c", "d"}),
+        (["a.*"], {"a.b", "a.c"}),
+        (["d", "e"], {"d"}),
+        ([], set()),
+    ],
+)
+def test_a_receiver_gets_what_it_asks_for(asked: list[str], found: set[str]) -> None:
+    assert select({"a.b": CITY, "a.c": CITY, "d": CITY}, asked).keys() == found
+
+
+def test_attributes_survive_as_properties() -> None:
+    attributes: dict[str, dict[str, Any]] = {
+        "Stadt": {"DataType": "String.stadt", "StringValue": "a:b\nc"},
+        "g": {"DataType": "Binary.gif", "BinaryValue": bytes(range(256))},
+    }
+    trace = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988"}}
+    properties = to_properties(attributes, trace)
+
+    assert all(isinstance(each, str) for each in properties.values())
+    assert from_properties(properties) == (attributes, {"AWSTraceHeader": "Root=1-5759e988"})
+    assert from_properties({"traceparent": "00-0af7", "sqs.attribute.x": "String:1"})[0] == {
+        "x": {"DataType": "String", "StringValue": "1"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("", CITY, "its name"),
+        (".a", CITY, "its name"),
+        ("a.", CITY, "its name"),
+        ("a..b", CITY, "its name"),
+        ("ä", CITY, "its name"),
+        ("a" * 257, CITY, "its name"),
+        ("AWS.a", CITY, "its name"),
+        ("amazon.a", CITY, "its name"),
+        ("a", {"DataType": "Text", "StringValue": "x"}, "its type"),
+        ("a", {"DataType": "String.", "StringValue": "x"}, "its type"),
+        ("a", {"DataType": "String." + "x" * 250, "StringValue": "x"}, "its type"),
+        ("a", {"DataType": "String"}, "give StringValue"),
+        ("a", {"DataType": "String", "BinaryValue": b"x"}, "give StringValue"),
+        ("a", {"DataType": "Binary", "StringValue": "x"}, "give BinaryValue"),
+        ("a", {"DataType": "String", "StringValue": "x", "BinaryValue": b"x"}, "nothing else"),
+        ("a", {"DataType": "String", "StringValue": ""}, "not be empty"),
+        ("a", {"DataType": "String", "StringValue": "\0"}, "U\\+0000"),
+        ("a", {"DataType": "Number", "StringValue": "one"}, "a number"),
+        ("a", {"DataType": "Number", "StringValue": "1" * 39}, "a number"),
+        ("a", {"DataType": "Number", "StringValue": "1e"}, "a number"),
+        ("a", {**CITY, "StringListValues": ["x"]}, "not supported"),
+    ],
+)
+def test_what_sqs_does_not_take_is_refused(name: str, value: dict[str, Any], why: str) -> None:
+    with pytest.raises(SQSError, match=why):
+        check_attributes({name: value})
+
+
+@pytest.mark.parametrize("text", ["0", "-1.5", "+1e10", ".5", "5.", "1" * 38, "0.000000001"])
+def test_a_number_is_taken(text: str) -> None:
+    check_attributes({"n": {"DataType": "Number.int", "StringValue": text}})
+
+
+def test_there_are_up_to_ten() -> None:
+    check_attributes({f"a{number}": CITY for number in range(10)})
+    with pytest.raises(SQSError, match="exceeds"):
+        check_attributes({f"a{number}": CITY for number in range(11)})
+
+
+def test_the_only_system_attribute_is_the_trace() -> None:
+    check_system_attributes({"AWSTraceHeader": CITY})
+    with pytest.raises(SQSError, match="only system attribute"):
+        check_system_attributes({"Other": CITY})
+    with pytest.raises(SQSError, match="String"):
+        check_system_attributes({"AWSTraceHeader": GREETING})
+
+
+@pytest.mark.parametrize("text", ["", "\t\n\r ~", "\ud7ff\ue000\ufffd", "\U00010000\U0010ffff"])
+def test_every_character_of_xml_is_taken(text: str) -> None:
+    check_text(text, "it")
+
+
+@pytest.mark.parametrize("text", ["a\0", "\x0b", "\x1f", "\ufffe", "\uffff"])
+def test_any_other_character_is_refused_by_name(text: str) -> None:
+    with pytest.raises(SQSError, match=f"U\\+{ord(text[-1]):04X}"):
+        check_text(text, "it")

@@ -1,0 +1,175 @@
+"""Attributes of a queue as settings, and back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mq.names import QueueName
+from mq.spool.queue_settings import NO_SETTINGS, QueueSettings, change, parse_settings
+from mq_sqs.addresses import Decoration
+from mq_sqs.faults import SQSError
+from mq_sqs.queue_attributes import (
+    DeadLetters,
+    attributes_of,
+    changes_of,
+    dead_letters_of,
+    find_conflict,
+    may_redrive,
+    number_of,
+)
+
+ORDERS = QueueName("orders")
+ARN = "arn:aws:sqs:us-east-1:000000000000:"
+POLICY = json.dumps({"deadLetterTargetArn": ARN + "dead", "maxReceiveCount": "3"})
+
+
+def settings_with(**attributes: str) -> QueueSettings:
+    return change(ORDERS, NO_SETTINGS, changes_of(attributes))
+
+
+def shown(settings: QueueSettings) -> dict[str, str]:
+    return attributes_of(ORDERS, settings, 30, Decoration())
+
+
+def test_attributes_that_mq_has_are_its_settings() -> None:
+    settings = settings_with(
+        VisibilityTimeout="60", DelaySeconds="5", MessageRetentionPeriod="60", RedrivePolicy=POLICY,
+        ReceiveMessageWaitTimeSeconds="20", MaximumMessageSize="1024",
+    )  # fmt: skip
+
+    assert settings.document() == {
+        "visibility": 60, "delay": 5, "ttl": 60, "max-receives": 3, "dead-letters": "dead",
+        "sqs.max-size": "1024", "sqs.wait": "20",
+    }  # fmt: skip
+    assert shown(settings).items() >= {
+        "VisibilityTimeout": "60", "DelaySeconds": "5", "MessageRetentionPeriod": "60",
+        "ReceiveMessageWaitTimeSeconds": "20", "MaximumMessageSize": "1024",
+    }.items()  # fmt: skip
+    assert json.loads(shown(settings)["RedrivePolicy"]) == {
+        "deadLetterTargetArn": ARN + "dead",
+        "maxReceiveCount": 3,
+    }
+    assert parse_settings(ORDERS, settings.text()) == settings
+
+
+def test_a_visibility_timeout_of_zero_is_kept_and_ends() -> None:
+    zero = settings_with(VisibilityTimeout="0")
+
+    assert number_of(zero, "VisibilityTimeout", 30) == 0
+    assert zero.visibility_seconds is None
+    after = change(ORDERS, zero, changes_of({"VisibilityTimeout": "7"}))
+    assert after.document() == {"visibility": 7}
+
+
+def test_a_queue_that_says_nothing_shows_what_counts() -> None:
+    assert shown(NO_SETTINGS) == {
+        "VisibilityTimeout": "30", "DelaySeconds": "0", "MessageRetentionPeriod": "1209600",
+        "MaximumMessageSize": "1048576", "ReceiveMessageWaitTimeSeconds": "0",
+        "QueueArn": ARN + "orders", "SqsManagedSseEnabled": "false",
+    }  # fmt: skip
+
+
+def test_seconds_that_are_not_whole_are_rounded_up() -> None:
+    assert shown(change(ORDERS, NO_SETTINGS, {"delay": "0.5"}))["DelaySeconds"] == "1"
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "99", "1e1", "1" * 30])
+def test_a_note_that_a_person_spoilt_counts_as_none(text: str) -> None:
+    settings = change(ORDERS, NO_SETTINGS, {"sqs.wait": text})
+
+    assert shown(settings)["ReceiveMessageWaitTimeSeconds"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("VisibilityTimeout", "43201"), ("VisibilityTimeout", "-1"), ("VisibilityTimeout", ""),
+        ("VisibilityTimeout", "1.5"), ("DelaySeconds", "901"), ("MaximumMessageSize", "1023"),
+        ("MaximumMessageSize", "1048577"), ("MessageRetentionPeriod", "59"),
+        ("MessageRetentionPeriod", "1209601"), ("ReceiveMessageWaitTimeSeconds", "21"),
+        ("DelaySeconds", "\u0661"), ("DelaySeconds", "9" * 5000), ("Policy", "{}"),
+        ("KmsMasterKeyId", "alias/aws/sqs"), ("KmsDataKeyReusePeriodSeconds", "60"),
+        ("SqsManagedSseEnabled", "true"), ("FifoQueue", "true"),
+        ("ContentBasedDeduplication", "true"), ("DeduplicationScope", "queue"),
+        ("FifoThroughputLimit", "perQueue"),
+        ("RedrivePolicy", "x"), ("RedrivePolicy", "[]"), ("RedrivePolicy", "[" * 100_000),
+        ("RedrivePolicy", '{"maxReceiveCount": 3}'),
+        ("RedrivePolicy", POLICY.replace("3", "0")), ("RedrivePolicy", POLICY.replace("3", "1001")),
+        ("RedrivePolicy", POLICY.replace(":sqs:", ":sns:")),
+        ("RedrivePolicy", POLICY.replace("}", ', "more": 1}')),
+        ("RedrivePolicy", POLICY.replace('"3"', "true")),
+        ("RedriveAllowPolicy", '{"redrivePermission": "some"}'),
+        ("RedriveAllowPolicy", '{"redrivePermission": "byQueue"}'),
+        ("RedriveAllowPolicy", '{"redrivePermission": "denyAll", "sourceQueueArns": []}'),
+        ("RedriveAllowPolicy", '{"redrivePermission": "byQueue", "sourceQueueArns": ["x"]}'),
+        ("RedriveAllowPolicy", '{"redrivePermission": "byQueue", "sourceQueueArns": [1]}'),
+    ],
+)  # fmt: skip
+def test_a_value_that_is_not_possible_is_refused(name: str, text: str) -> None:
+    with pytest.raises(SQSError, match=f"parameter {name}. Reason: .") as refused:
+        changes_of({name: text})
+
+    assert refused.value.fault.name == "InvalidAttributeValue"
+
+
+@pytest.mark.parametrize("name", ["QueueArn", "CreatedTimestamp", "All", "Sqs", "visibility"])
+def test_an_attribute_that_cannot_be_set_is_refused(name: str) -> None:
+    with pytest.raises(SQSError) as refused:
+        changes_of({name: "1"})
+
+    assert refused.value.fault.name == "InvalidAttributeName"
+
+
+def test_what_says_only_what_is_so_is_taken() -> None:
+    values = {"Policy": "", "KmsMasterKeyId": "", "SqsManagedSseEnabled": "false",
+              "KmsDataKeyReusePeriodSeconds": "300", "FifoQueue": "false"}  # fmt: skip
+
+    assert changes_of(values) == {}
+
+
+def test_an_empty_policy_takes_it_away() -> None:
+    settings = settings_with(
+        RedrivePolicy=POLICY, RedriveAllowPolicy='{"redrivePermission":"denyAll"}'
+    )
+    empty = {"RedrivePolicy": "", "RedriveAllowPolicy": "{}"}
+
+    assert dead_letters_of(ORDERS, settings) == DeadLetters(QueueName("dead"), 3)
+    assert change(ORDERS, settings, changes_of(empty)).document() == {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "may"),
+    [
+        (None, True),
+        ({"redrivePermission": "allowAll"}, True),
+        ({"redrivePermission": "denyAll"}, False),
+        ({"redrivePermission": "byQueue", "sourceQueueArns": [ARN + "orders"]}, True),
+        ({"redrivePermission": "byQueue", "sourceQueueArns": [ARN + "others"]}, False),
+    ],
+)
+def test_a_queue_chooses_whose_dead_letters_it_takes(
+    policy: dict[str, object] | None, may: bool
+) -> None:
+    text = "" if policy is None else json.dumps(policy)
+
+    assert may_redrive(ARN + "orders", settings_with(RedriveAllowPolicy=text)) is may
+
+
+def test_a_queue_of_the_gateway_conflicts_with_any_other_value() -> None:
+    made = change(ORDERS, settings_with(RedrivePolicy=POLICY), {"sqs.created": "1", "ttl": "60"})
+
+    assert find_conflict(ORDERS, {"RedrivePolicy": POLICY.replace('"3"', "3")}, made, 30) is None
+    assert (
+        find_conflict(ORDERS, {"DelaySeconds": "00", "VisibilityTimeout": "30"}, made, 30) is None
+    )
+    assert find_conflict(ORDERS, {"DelaySeconds": "1"}, made, 30) == "DelaySeconds"
+    assert find_conflict(ORDERS, {"RedrivePolicy": ""}, made, 30) == "RedrivePolicy"
+
+
+def test_a_queue_made_elsewhere_conflicts_where_it_says_something_else() -> None:
+    made = change(ORDERS, NO_SETTINGS, {"delay": "5"})
+
+    assert find_conflict(ORDERS, {"DelaySeconds": "5", "VisibilityTimeout": "9"}, made, 30) is None
+    assert find_conflict(ORDERS, {"DelaySeconds": "6"}, made, 30) == "DelaySeconds"

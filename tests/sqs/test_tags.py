@@ -1,0 +1,40 @@
+"""Tags of a queue as notes, and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mq.names import QueueName
+from mq.spool.queue_settings import NO_SETTINGS, change, parse_settings
+from mq_sqs.faults import SQSError
+from mq_sqs.message_attributes import is_text
+from mq_sqs.tags import tag_changes, tags_of, untag_changes
+
+ORDERS = QueueName("orders")
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).filter(is_text)
+
+
+@given(st.dictionaries(TEXT.filter(lambda key: key and not key.lower().startswith("aws:")), TEXT))
+def test_tags_survive_in_the_file(tags: dict[str, str]) -> None:
+    settings = change(ORDERS, NO_SETTINGS, tag_changes(tags))
+
+    assert tags_of(parse_settings(ORDERS, settings.text())) == tags
+    assert change(ORDERS, settings, untag_changes(tags)) == NO_SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("", "x"), ("k" * 129, "x"), ("k", "v" * 257), ("aws:k", "v"), ("k\0", "v"), ("k", "\ufffe")],
+)
+def test_a_tag_that_sqs_does_not_take_is_refused(key: str, value: str) -> None:
+    with pytest.raises(SQSError, match="tag"):
+        tag_changes({key: value})
+
+
+def test_a_tag_can_be_read_with_cat() -> None:
+    assert change(ORDERS, NO_SETTINGS, tag_changes({"team": "payments/EU"})).text() == (
+        "sqs.tag.team=payments/EU\n"
+    )
