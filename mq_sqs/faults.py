@@ -77,6 +77,8 @@ _FAULTS: Mapping[type[errors.MQError], SqsFault] = {
     errors.QueueNotFound: QUEUE_DOES_NOT_EXIST,
     errors.InvalidName: INVALID_PARAMETER_VALUE,
     errors.InvalidRequest: INVALID_PARAMETER_VALUE,
+    errors.PropertiesTooLarge: INVALID_PARAMETER_VALUE,
+    errors.PropertiesUnsupported: UNSUPPORTED_OPERATION,
     errors.BodyTooLarge: REQUEST_TOO_LONG,
     errors.RequestTimeout: REQUEST_TIMEOUT,
     errors.BodyUnreadable: SERIALIZATION,

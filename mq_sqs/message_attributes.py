@@ -1,4 +1,4 @@
-"""Attributes of a message: what is allowed, what they count, their MD5, and as properties of MQ.
+"""Attributes of a message: what is allowed, what they count, and their MD5.
 
 The MD5 is over each attribute in the order of the names: its name, type and value, each behind its
 length in four bytes, the value also behind a byte that tells text (1) from binary (2).
@@ -6,7 +6,6 @@ length in four bytes, the value also behind a byte that tells text (1) from bina
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -29,9 +28,6 @@ _MAX_TYPE_CHARACTERS = 256
 _MAX_NUMBER_DIGITS = 38
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What SQS takes in no text: characters that XML 1.0 cannot say."""
-
-_PREFIX = "sqs.attribute."
-_SYSTEM_PREFIX = "sqs.system."
 
 
 def is_text(text: str) -> bool:
@@ -105,30 +101,6 @@ def select(attributes: Attributes, asked: Iterable[str]) -> Attributes:
     }
 
 
-def to_properties(attributes: Attributes, system: Attributes) -> dict[str, str]:
-    """As MQ keeps them with the message: `TYPE:VALUE`, what is binary in Base64."""
-    return {
-        prefix + name: f"{value['DataType']}:{_to_text(value)}"
-        for prefix, each in ((_PREFIX, attributes), (_SYSTEM_PREFIX, system))
-        for name, value in each.items()
-    }
-
-
-def from_properties(properties: Mapping[str, str]) -> tuple[Attributes, dict[str, str]]:
-    """The attributes, and the values of the system attributes."""
-    attributes: dict[str, dict[str, Any]] = {}
-    system: dict[str, str] = {}
-    for name, text in properties.items():
-        kind, _, value = text.partition(":")
-        if name.startswith(_SYSTEM_PREFIX):
-            system[name.removeprefix(_SYSTEM_PREFIX)] = value
-        elif name.startswith(_PREFIX):
-            binary = kind.partition(".")[0] == "Binary"
-            read = {"BinaryValue": base64.b64decode(value)} if binary else {"StringValue": value}
-            attributes[name.removeprefix(_PREFIX)] = {"DataType": kind, **read}
-    return attributes, system
-
-
 def _check_value(name: str, value: Mapping[str, Any]) -> None:
     kind = value["DataType"]
     if "StringListValues" in value or "BinaryListValues" in value:
@@ -163,12 +135,6 @@ def _data_of(value: Mapping[str, Any]) -> bytes:
     binary = value.get("BinaryValue")
     data: bytes = value["StringValue"].encode() if binary is None else binary
     return data
-
-
-def _to_text(value: Mapping[str, Any]) -> str:
-    binary = value.get("BinaryValue")
-    text: str = value["StringValue"] if binary is None else base64.b64encode(binary).decode()
-    return text
 
 
 def _with_length(data: bytes) -> bytes:

@@ -1,25 +1,64 @@
-"""Where the attributes of messages meet the store: its drafts, and what it delivers."""
+"""Attributes of a message as properties of MQ, and back.
+
+A property has a name in lower case and a value in printable ASCII. All attributes are one property,
+an object of JSON: a type and a value for each, what is binary in Base64. System attributes are
+another one.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
+from binascii import Error as Base64Error
 from collections.abc import Mapping
+from typing import Any
 
-from mq.store.lease import Received
-from mq.store.publish import Draft
-from mq_sqs.faults import UNSUPPORTED_OPERATION, SQSError
-from mq_sqs.message_attributes import Attributes, from_properties, to_properties
+from mq.properties import Properties
+from mq_sqs.message_attributes import Attributes
 
+ATTRIBUTES = "x-meta-sqs-attributes"
+SYSTEM = "x-meta-sqs-system"
 
-def draft_with(draft: Draft, attributes: Attributes, system: Attributes) -> Draft:
-    """The draft with the attributes. Raises SQSError while the store keeps none."""
-    if to_properties(attributes, system):
-        raise SQSError(
-            UNSUPPORTED_OPERATION,
-            "This version of MQ keeps no attributes of messages; send the body alone.",
-        )
-    return draft
+Read = dict[str, dict[str, Any]]
 
 
-def attributes_in(received: Received) -> tuple[Attributes, Mapping[str, str]]:
-    """The attributes, and the values of the system attributes."""
-    return from_properties({})
+def to_properties(attributes: Attributes, system: Attributes) -> Properties:
+    """As MQ keeps them with the message."""
+    return {
+        name: _write(each) for name, each in ((ATTRIBUTES, attributes), (SYSTEM, system)) if each
+    }
+
+
+def from_properties(properties: Properties) -> tuple[Read, dict[str, str]]:
+    """The attributes, and the values of the system attributes. What a producer over HTTP wrote in
+    another form is left out."""
+    system = _read(properties.get(SYSTEM, ""))
+    values = {name: each["StringValue"] for name, each in system.items() if "StringValue" in each}
+    return _read(properties.get(ATTRIBUTES, "")), values
+
+
+def _write(attributes: Attributes) -> str:
+    pairs = {name: [value["DataType"], _text_of(value)] for name, value in attributes.items()}
+    # JSON escapes all that is not printable ASCII, but for this one.
+    return json.dumps(pairs, separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+def _text_of(value: Mapping[str, Any]) -> str:
+    binary = value.get("BinaryValue")
+    text: str = value["StringValue"] if binary is None else base64.b64encode(binary).decode()
+    return text
+
+
+def _read(text: str) -> Read:
+    try:
+        pairs = json.loads(text) if text else {}
+        return {name: _value(kind, value) for name, (kind, value) in pairs.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError, Base64Error):
+        return {}
+
+
+def _value(kind: str, text: str) -> dict[str, Any]:
+    """Raises ValueError, AttributeError, TypeError."""
+    if kind.partition(".")[0] == "Binary":
+        return {"DataType": kind, "BinaryValue": base64.b64decode(text, validate=True)}
+    return {"DataType": kind, "StringValue": str(text)}

@@ -89,6 +89,13 @@ class Store:
         QueueNotFound, StoreUnavailable."""
         await self._committer.run(settings.change_settings(self._work, queue, changes))
 
+    async def note_first_receives(self) -> None:
+        """Let every seal also say when its message was first received. Versions of MQ that cannot
+        read such a seal do not open the root from here on. Without seals nothing changes. Raises
+        StoreUnavailable."""
+        if self._work.spool.has_seals:
+            await self._in_worker(self._work.spool.use_long_seals)
+
     # Messages
 
     async def check_publish(self, queue: QueueName, length: int = 0) -> None:

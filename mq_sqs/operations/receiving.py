@@ -17,7 +17,7 @@ from mq_sqs.faults import INVALID_ATTRIBUTE_NAME, SQSError
 from mq_sqs.handles import make_handle
 from mq_sqs.message_attributes import TRACE_HEADER, is_text, md5_of, select
 from mq_sqs.operations.batches import MAX_ENTRIES
-from mq_sqs.properties import attributes_in
+from mq_sqs.properties import from_properties
 from mq_sqs.queue_attributes import KNOWN
 
 _MAX_WAIT_SECONDS = 20
@@ -95,7 +95,7 @@ def _message(
         "MD5OfBody": hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(),
         "Body": text,
     }
-    attributes, system = attributes_in(received)
+    attributes, system = from_properties(received.properties)
     chosen = select(attributes, names) if names else {}
     if chosen:
         found["MessageAttributes"] = chosen
@@ -120,7 +120,7 @@ def _text_of(body: bytes) -> str:
 
 def _first_receive(received: Received) -> str:
     """What the seal does not say counts as now."""
-    return str(time.time_ns() // _MS_NS)
+    return str((received.first_received_ns or time.time_ns()) // _MS_NS)
 
 
 _SYSTEM: Mapping[str, Callable[[Received], str]] = {

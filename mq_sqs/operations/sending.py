@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mq.config import SECOND_NS, SMALL_BODY_BYTES
+from mq.errors import PropertiesTooLarge
 from mq.names import QueueName
+from mq.properties import Properties
+from mq.spool.trailer import pack_trailer
 from mq.store.batch import Entry
 from mq.store.publish import Draft, Published
 from mq_sqs.calls import Operations, Result, SqsCall, check_number
@@ -16,6 +21,7 @@ from mq_sqs.faults import (
     BATCH_REQUEST_TOO_LONG,
     INVALID_PARAMETER_VALUE,
     SQSError,
+    translate,
 )
 from mq_sqs.message_attributes import (
     Attributes,
@@ -26,78 +32,88 @@ from mq_sqs.message_attributes import (
     size_of,
 )
 from mq_sqs.operations.batches import answer_batch, check_entries
-from mq_sqs.properties import draft_with
+from mq_sqs.properties import to_properties
 from mq_sqs.protocol import Values
 from mq_sqs.protocol.json import missing
 from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES
 
 _MAX_DELAY_SECONDS = 900
+_GROUP = re.compile("[!-~]{1,128}")
 
 
 class Outgoing(NamedTuple):
-    """A checked message. `size` counts body and attributes, in bytes."""
+    """A checked message."""
 
     body: bytes
     attributes: Attributes
     system: Attributes
     delay_ns: int | None
-    size: int
+    properties: Properties
 
     def draft(self) -> Draft:
-        plain = Draft(len(self.body), zlib.crc32(self.body), None, self.body)
-        plain.delay_ns = self.delay_ns
-        return draft_with(plain, self.attributes, self.system)
+        """Raises PropertiesTooLarge."""
+        return Draft(
+            len(self.body),
+            zlib.crc32(self.body),
+            body=self.body,
+            delay_ns=self.delay_ns,
+            trailer=pack_trailer(self.properties),
+        )
 
 
 async def send_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     limit = await operations.number_of(queue, "MaximumMessageSize")
     message = _check(call.values, limit)
-    return _sent(message, await _publish(operations, queue, message.draft()))
+    return _sent(message, await _publish(operations, queue, message, message.draft()))
 
 
 async def send_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     """The good ones are one set: they are published together, or fail together."""
     entries: Sequence[Values] = call.values["Entries"]
     check_entries(entries)
+    _check_total(entries)
     limit = await operations.number_of(queue, "MaximumMessageSize")
-    good: dict[str, Outgoing] = {}
+    good: dict[str, tuple[Outgoing, Draft]] = {}
     failed: dict[str, SQSError] = {}
     for entry in entries:
         try:
-            good[entry["Id"]] = _check(entry, limit)
+            message = _check(entry, limit)
+            good[entry["Id"]] = (message, message.draft())
         except SQSError as error:
             failed[entry["Id"]] = error
-    _check_total(entries)
-    drafts = [message.draft() for message in good.values()]
-    published = await _publish_all(operations, call, queue, drafts)
+        except PropertiesTooLarge as error:
+            failed[entry["Id"]] = translate(error)
+    published = await _publish_all(operations, queue, list(good.values()))
     successful = (
         {"Id": entry_id, **_sent(message, each)}
-        for (entry_id, message), each in zip(good.items(), published, strict=True)
+        for (entry_id, (message, _)), each in zip(good.items(), published, strict=True)
     )
     return answer_batch(successful, failed)
 
 
-async def _publish(operations: Operations, queue: QueueName, draft: Draft) -> Published:
+async def _publish(
+    operations: Operations, queue: QueueName, message: Outgoing, draft: Draft
+) -> Published:
     """What is larger is written and synced by a worker, so that nobody waits for it."""
-    store, body = operations.store, draft.body
-    if draft.length <= SMALL_BODY_BYTES or body is None:
+    store = operations.store
+    length = draft.length + len(draft.trailer)
+    if length <= SMALL_BODY_BYTES:
         return await store.publish(queue, draft)
-    await store.check_publish(queue, draft.length)
+    await store.check_publish(queue, length)
     async with await store.open_upload() as upload:
-        await upload.write(body)
-        whole = await upload.finish(None)
-        draft.body, draft.fd = None, whole.fd
-        return await store.publish(queue, draft)
+        await upload.write(message.body)
+        whole = await upload.finish(None, message.properties)
+        return await store.publish(queue, replace(whole, delay_ns=message.delay_ns))
 
 
 async def _publish_all(
-    operations: Operations, call: SqsCall, queue: QueueName, drafts: Sequence[Draft]
+    operations: Operations, queue: QueueName, messages: Sequence[tuple[Outgoing, Draft]]
 ) -> list[Published]:
-    if not drafts:
+    if not messages:
         return []
-    if len(drafts) == 1:
-        return [await _publish(operations, queue, drafts[0])]
-    entries = [Entry(line, draft) for line, draft in enumerate(drafts, start=1)]
+    if len(messages) == 1:
+        return [await _publish(operations, queue, *messages[0])]
+    entries = [Entry(line, draft) for line, (_, draft) in enumerate(messages, start=1)]
     return await operations.store.publish_batch(queue, entries)
 
 
@@ -107,13 +123,12 @@ def _check(values: Values, limit: int) -> Outgoing:
     if not text:
         raise missing("MessageBody")
     check_text(text, "the message body")
-    for name in ("MessageDeduplicationId", "MessageGroupId"):
-        if name in values:
-            raise SQSError(
-                INVALID_PARAMETER_VALUE,
-                f"The request includes the parameter {name}, which is not valid for this queue "
-                "type: it is for FIFO queues.",
-            )
+    if "MessageDeduplicationId" in values:
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            "The request includes the parameter MessageDeduplicationId, which is not valid for "
+            "this queue type: it is for FIFO queues.",
+        )
     attributes = values.get("MessageAttributes", {})
     system = values.get("MessageSystemAttributes", {})
     check_attributes(attributes)
@@ -126,7 +141,23 @@ def _check(values: Values, limit: int) -> Outgoing:
             "One or more parameters are invalid. Reason: Message must be shorter than "
             f"{limit} bytes.",
         )
-    return Outgoing(body, attributes, system, _delay_ns(values), size)
+    kept = {**system, **_group(values)}
+    properties = to_properties(attributes, kept)
+    return Outgoing(body, attributes, system, _delay_ns(values), properties)
+
+
+def _group(values: Values) -> Attributes:
+    """A standard queue only gives the group back. Raises SQSError."""
+    group = values.get("MessageGroupId")
+    if group is None:
+        return {}
+    if not _GROUP.fullmatch(group):
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            "MessageGroupId can only include alphanumeric and punctuation characters. "
+            "1 to 128 in length",
+        )
+    return {"MessageGroupId": {"DataType": "String", "StringValue": group}}
 
 
 def _delay_ns(values: Values) -> int | None:

@@ -1,4 +1,4 @@
-"""Attributes of messages: their MD5, their size, what is refused, and as properties."""
+"""Attributes of messages: their MD5, their size, and what is refused."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from mq_sqs.message_attributes import (
     check_attributes,
     check_system_attributes,
     check_text,
-    from_properties,
     md5_of,
     select,
     size_of,
-    to_properties,
 )
 
 CITY: dict[str, Any] = {"DataType": "String", "StringValue": "Any City"}
@@ -70,21 +68,6 @@ def test_name_type_and_value_count_into_the_size() -> None:
 )
 def test_a_receiver_gets_what_it_asks_for(asked: list[str], found: set[str]) -> None:
     assert select({"a.b": CITY, "a.c": CITY, "d": CITY}, asked).keys() == found
-
-
-def test_attributes_survive_as_properties() -> None:
-    attributes: dict[str, dict[str, Any]] = {
-        "Stadt": {"DataType": "String.stadt", "StringValue": "a:b\nc"},
-        "g": {"DataType": "Binary.gif", "BinaryValue": bytes(range(256))},
-    }
-    trace = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988"}}
-    properties = to_properties(attributes, trace)
-
-    assert all(isinstance(each, str) for each in properties.values())
-    assert from_properties(properties) == (attributes, {"AWSTraceHeader": "Root=1-5759e988"})
-    assert from_properties({"traceparent": "00-0af7", "sqs.attribute.x": "String:1"})[0] == {
-        "x": {"DataType": "String", "StringValue": "1"}
-    }
 
 
 @pytest.mark.parametrize(

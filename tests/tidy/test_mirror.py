@@ -91,7 +91,6 @@ ELSEWHERE = {
     "sqs/test_cli.py": "mq_sqs/server",
     "sqs/test_faults.py": "mq_sqs/operations/refusing",
     "sqs/test_gateway.py": "mq_sqs/protocol/json mq_sqs/protocol/query",
-    "sqs/test_message_attributes.py": "mq_sqs/properties",
     "store/test_index.py": "mq/spool/listing mq/store/indexing",
     "store/test_open_files.py": "mq/store/bodies",
     "store/test_store.py": "mq/store/context mq/store/lease mq/store/publish mq/store/publisher",

@@ -52,6 +52,9 @@ def test_the_attributes_that_are_asked_for_come_along(sqs: Any, url: str) -> Non
         sqs, url, MessageSystemAttributeNames=["ApproximateReceiveCount"], VisibilityTimeout=0
     )
     assert message["Attributes"] == {"ApproximateReceiveCount": "2"}
+    [message] = receive(sqs, url, AttributeNames=["All"], VisibilityTimeout=0)
+    name = "ApproximateFirstReceiveTimestamp"
+    assert message["Attributes"][name] == attributes[name]
     assert "Attributes" not in receive(sqs, url)[0]
     with pytest.raises(ClientError, match="Unknown Attribute"):
         receive(sqs, url, AttributeNames=["Nonsense"])

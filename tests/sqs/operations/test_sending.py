@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from mq_sqs.message_attributes import md5_of
 from tests.support.gateways import ask_json, make_url, name_of
 from tests.support.processes import Server
 
@@ -127,6 +128,79 @@ def test_a_message_that_is_too_long_is_refused(sqs: Any, limit: int, text: str) 
     with pytest.raises(ClientError, match=f"shorter than {limit}"):
         sqs.send_message(QueueUrl=url, MessageBody=text)
     sqs.send_message(QueueUrl=url, MessageBody=text[1:])
+
+
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "City": {"DataType": "String", "StringValue": "Any City \u2028\x7f\t"},
+    "city": {"DataType": "Number.int", "StringValue": "1250800"},
+    "Greeting": {"DataType": "Binary.png", "BinaryValue": bytes(range(256))},
+}
+TRACE: dict[str, dict[str, Any]] = {
+    "AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988-bd862e3fe1"}
+}
+
+
+def test_attributes_come_back_with_their_md5(sqs: Any, url: str) -> None:
+    one = sqs.send_message(
+        QueueUrl=url, MessageBody="a", MessageAttributes=ATTRIBUTES,
+        MessageSystemAttributes=TRACE, MessageGroupId="g",
+    )  # fmt: skip
+    entries = [
+        {"Id": "a", "MessageBody": "b" * 70_000, "MessageAttributes": ATTRIBUTES},
+        {"Id": "b", "MessageBody": "c"},
+    ]
+    many = sqs.send_message_batch(QueueUrl=url, Entries=entries)["Successful"]
+    sqs.send_message(QueueUrl=url, MessageBody="d" * 70_000, MessageAttributes=ATTRIBUTES)
+
+    found = sqs.receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"],
+        MessageSystemAttributeNames=["AWSTraceHeader", "MessageGroupId"],
+    )["Messages"]  # fmt: skip
+    digest = md5_of(ATTRIBUTES)
+    assert [each.get("MessageAttributes") for each in found] == [
+        ATTRIBUTES, ATTRIBUTES, None, ATTRIBUTES,
+    ]  # fmt: skip
+    assert one["MD5OfMessageAttributes"] == many[0]["MD5OfMessageAttributes"] == digest
+    assert {each.get("MD5OfMessageAttributes") for each in found} == {digest, None}
+    assert one["MD5OfMessageSystemAttributes"] == md5_of(TRACE)
+    assert found[0]["Attributes"] == {
+        "AWSTraceHeader": TRACE["AWSTraceHeader"]["StringValue"],
+        "MessageGroupId": "g",
+    }
+
+
+def test_a_receiver_that_asks_for_some_attributes_gets_those(sqs: Any, url: str) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="a", MessageAttributes=ATTRIBUTES)
+
+    for asked, found in ((["D.*"], None), (["Cit.*"], {"City"}), (["city", "x"], {"city"})):
+        [message] = sqs.receive_message(
+            QueueUrl=url, MessageAttributeNames=asked, VisibilityTimeout=0
+        )["Messages"]
+        chosen = message.get("MessageAttributes")
+        assert (chosen and chosen.keys()) == found
+        if chosen:
+            assert message["MD5OfMessageAttributes"] == md5_of(chosen)
+
+
+def test_attributes_count_into_the_size(sqs: Any) -> None:
+    url = make_url(sqs, MaximumMessageSize="1024")
+    attributes = {"a": {"DataType": "String", "StringValue": "x" * 1000}}
+
+    sqs.send_message(QueueUrl=url, MessageBody="b" * 17, MessageAttributes=attributes)
+    with pytest.raises(ClientError, match="shorter than 1024"):
+        sqs.send_message(QueueUrl=url, MessageBody="b" * 18, MessageAttributes=attributes)
+
+
+def test_attributes_that_mq_cannot_keep_are_refused(sqs: Any, url: str) -> None:
+    huge = {"a": {"DataType": "Binary", "BinaryValue": b"x" * 900_000}}
+
+    with pytest.raises(ClientError, match="properties"):
+        sqs.send_message(QueueUrl=url, MessageBody="a", MessageAttributes=huge)
+    failed = sqs.send_message_batch(
+        QueueUrl=url, Entries=[{"Id": "a", "MessageBody": "a", "MessageAttributes": huge}]
+    )["Failed"]
+    assert failed[0]["Code"] == "InvalidParameterValue"
+    assert bodies_in(sqs, url) == []
 
 
 def test_an_empty_message_is_refused(gateway: Server, url: str) -> None:
