@@ -30,6 +30,7 @@ def test_nothing_answered_is_lost_and_nothing_deleted_comes_back(
     url = make_url(client_of(server), VisibilityTimeout="1")
     sent: dict[str, str] = {}
     deleted: set[str] = set()
+    asked: set[str] = set()
 
     def work(number: int) -> None:
         sqs = client_of(server, config=ONCE)
@@ -40,6 +41,7 @@ def test_nothing_answered_is_lost_and_nothing_deleted_comes_back(
                 done = sqs.send_message_batch(QueueUrl=url, Entries=entries)
                 sent.update((each["MessageId"], body) for each in done["Successful"])
                 for each in sqs.receive_message(QueueUrl=url).get("Messages", []):
+                    asked.add(each["MessageId"])
                     sqs.delete_message(QueueUrl=url, ReceiptHandle=each["ReceiptHandle"])
                     deleted.add(each["MessageId"])
         except (BotoCoreError, ClientError):
@@ -57,7 +59,7 @@ def test_nothing_answered_is_lost_and_nothing_deleted_comes_back(
     again = start_gateway(root=server.root)
     there = all_of(client_of(again), url)
     leased = {path.name.partition(":")[2] for path in (again.root / "delay").iterdir()}
-    assert sent.keys() - deleted <= there.keys() | leased
+    assert sent.keys() - asked <= there.keys() | leased
     assert not deleted & (there.keys() | leased)
     assert all(sent.get(each, body) == body for each, body in there.items())
 
