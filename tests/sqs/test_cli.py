@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.gateways import client_of, make_url, name_of
 from tests.support.processes import Server, wait_until
-from tests.support.wire import Wire
+from tests.support.wire import Wire, wait_until_read
 
 
 def receive_all(sqs: Any, url: str) -> list[str]:
@@ -69,19 +69,19 @@ def test_a_stopped_gateway_answers_its_long_polls(start_gateway: Callable[..., S
 
     server = start_gateway()
     url = make_url(client_of(server))
-    answers: list[dict[str, Any]] = []
-    poll = threading.Thread(
-        target=lambda: answers.append(
-            client_of(server).receive_message(QueueUrl=url, WaitTimeSeconds=20)
-        )
+    wire = Wire(server.port)
+    body = json.dumps({"QueueUrl": url, "WaitTimeSeconds": 20}).encode()
+    wire.send(
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ReceiveMessage\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(body),
+        body,
     )
-    poll.start()
-    wait_until((server.root / "queues" / name_of(url)).is_dir)
-    client_of(server).list_queues()
+    wait_until_read(server, wire)
 
     assert server.stop() == 0
-    poll.join(10)
-    assert not poll.is_alive()
+    answer = wire.answer()
+    wire.close()
+    assert (answer.status, answer.body) == (200, b"{}")
 
 
 def test_mq_and_gateways_serve_the_same_root(
