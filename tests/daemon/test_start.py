@@ -135,7 +135,7 @@ def test_server_refuses_a_file_where_a_folder_must_be(tmp_path: Path, place: str
     assert file.read_bytes() == b"kept"
 
 
-@pytest.mark.parametrize("found", ["mq 2", "", "something else\nof two lines"])
+@pytest.mark.parametrize("found", ["mq 3", "", "something else\nof two lines"])
 def test_server_refuses_an_unknown_format(tmp_path: Path, found: str) -> None:
     (tmp_path / "format").write_text(found)
 
