@@ -72,6 +72,7 @@ def _show(
     went = redeliver(spool.moves, held, spool.opened(Folder.DELAY), spool.queues, rule)
     if went is not None:
         work.ready.add(went, message_id)
-        work.counts.redelivered += went == queue
-        work.counts.dead_lettered += went != queue
+        counted = work.counts.of(queue)
+        counted.redelivered += went == queue
+        counted.dead_lettered += went != queue
     return went
