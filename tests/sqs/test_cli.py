@@ -61,7 +61,7 @@ def test_health_and_metrics_are_told(start_gateway: Callable[..., Server]) -> No
 
     assert tell("/readyz") == "ready\n"
     metrics = tell("/metrics")
-    assert re.search(r"mq_messages_published_total\{[^}]*\} 1\.0", metrics)
+    assert re.search(r"mq_\w*published_total\{[^}]*\} 1\.0", metrics)
     assert re.search(r'route="SendMessage"', metrics)
 
 
