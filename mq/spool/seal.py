@@ -69,7 +69,7 @@ class Seal(NamedTuple):
         return self.length + self.trailer_length
 
     def pack(self) -> bytes:
-        return _LONG_SEAL.pack(*self) if self.is_long else _SEAL.pack(*self[:5])
+        return _SEAL.pack(*self[:5]) if self[5:] == _NOT_LONG else _LONG_SEAL.pack(*self)
 
     @classmethod
     def unpack(cls, data: bytes | None) -> Seal | None:

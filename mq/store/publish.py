@@ -49,6 +49,8 @@ class Draft:
 
     def seal(self, published_ns: int) -> Seal:
         """That of the message in the moment of its publication."""
+        if not self.trailer:  # as nearly every message
+            return Seal(self.length, self.crc32, published_ns, 0, NO_LEASE)
         behind = self._sum_of_trailer()
         return Seal(self.length, self.crc32, published_ns, 0, NO_LEASE, *behind)
 
