@@ -56,7 +56,8 @@ BUSY_WAIT_SECONDS = 0.05
 """How long an operation on one message waits for another process's lock before it answers 503."""
 
 FOLDER_LOCK_SECONDS = 1.0
-"""How long making or deleting a queue waits for another process that does the same."""
+PURGE_LOCK_SECONDS = 10.0
+"""How long making or deleting a queue waits for others who do; a purge, and others for a purge."""
 
 RECOVERY_BACKOFF_SECONDS = (0.1, 2.0)
 """First and longest pause between two tries to reopen a store whose sync failed."""

@@ -107,6 +107,10 @@ class StoreUnavailable(MQError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class QueueLocked(StoreUnavailable):
+    """A purge has the queue to itself for a moment. Nothing was done."""
+
+
 class ExitCode(IntEnum):
     """How a process ends; the values from 64 on are those of BSD's sysexits.h."""
 

@@ -3,7 +3,7 @@
 It syncs the file system once before each batch of unlinks, so that no older name of a removed
 message can return after a power cut. After each full batch it pauses, so that others get the disk.
 It follows no link and never leaves its folder: every name is unlinked relative to an open folder.
-`QUEUE:.deleting` belongs to a deletion under way.
+`QUEUE:.deleting` belongs to a deletion under way, and `QUEUE:.purged/N.open` to a purge.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from mq.spool.files import Files
 from mq.spool.folders import DELETING_SUFFIX
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE
 from mq.spool.moves import Moves, OpenFolder, folder_of_root
+from mq.spool.purged import PURGED_SUFFIX
+from mq.spool.sets import OPEN_SUFFIX
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +69,7 @@ class Reaper:
         self._keep_ns = int(config.keep_seconds * SECOND_NS)
         self._report = Once(report_left)
         self._pass = _Pass()
+        self._deadline_ns = 0
         self.counts = own_counts(ReaperCounts)
         self._moves = Moves(files, Actor.REAPER)
         self._from = folder_of_root(config.source, Folder.REMOVE)
@@ -110,6 +113,7 @@ class Reaper:
         """Unlink all that is due now; returns how many files. What cannot be unlinked stays and is
         reported once. Raises OSError if a sync or a listing fails."""
         self._pass = _Pass()
+        self._deadline_ns = time.time_ns() - self._keep_ns
         folders: list[str] = []
         self._unlink_batches(self._folder, self._due(folders))
         for name in folders:
@@ -119,12 +123,15 @@ class Reaper:
 
     def _due(self, folders: list[str]) -> Iterator[str]:
         """Files that were removed long enough ago; folders of that age go to `folders`."""
-        deadline = time.time_ns() - self._keep_ns
         for name in self._list(self._folder):
             status = self._status(self._folder, name)
             if status is None:
                 continue
-            if status.st_ctime_ns > deadline:
+            if name.endswith(PURGED_SUFFIX) and stat.S_ISDIR(status.st_mode):
+                folders.append(
+                    name
+                )  # each purge makes it younger; its parts are as old as they are
+            elif status.st_ctime_ns > self._deadline_ns:
                 self._pass.kept += 1
             elif not stat.S_ISDIR(status.st_mode):
                 yield name
@@ -134,18 +141,21 @@ class Reaper:
                 self._report(name, "not the folder of a deleted queue")
 
     def _reap_folder(self, parent: int, name: str, depth: int) -> None:
-        """Empty and remove the folder of a deleted queue, or of a batch that Spark has read: there
-        the messages lie one folder deeper, in parts that are numbered. Raises OSError if a sync
-        fails."""
+        """Empty and remove the folder of a deleted queue; or of a batch that Spark has read or of
+        purges, where the messages lie one folder deeper, in parts that are numbered. Raises OSError
+        if a sync fails."""
         try:
             folder = self._files.open_folder(parent, name)
         except OSError as error:
             self._leave(name, error)
             return
+        stay = self._pass.kept
         try:
             self._unlink_batches(folder, self._messages(folder, name, depth))
         finally:
             self._files.close(folder)
+        if self._pass.kept > stay:
+            return
         try:
             self._files.remove_folder(parent, name)
         except OSError as error:
@@ -159,9 +169,15 @@ class Reaper:
             return
         for entry in inside:
             status = self._status(folder, entry)
-            if status is not None and not stat.S_ISDIR(status.st_mode):
+            if status is None:
+                continue
+            if not stat.S_ISDIR(status.st_mode):
                 yield entry
-            elif status is not None and depth and entry.isdigit():
+            elif name.endswith(PURGED_SUFFIX) and (
+                entry.endswith(OPEN_SUFFIX) or status.st_ctime_ns > self._deadline_ns
+            ):
+                self._pass.kept += 1
+            elif depth and entry.removesuffix(OPEN_SUFFIX).isdigit():
                 self._reap_folder(folder, entry, depth - 1)
 
     def _unlink_batches(self, folder: int, names: Iterator[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Never
+from typing import Any, Literal, Never
 from urllib.parse import urlencode
 
 from mq.client.errors import ClientError, LeaseLost, MessageNotFound, QueueNotFound
@@ -16,6 +16,7 @@ from mq.client.messages import (
     Peeked,
     bytes_of,
     content_type_of,
+    document_in,
     lease_seconds,
     properties_of,
     read_counts,
@@ -34,6 +35,11 @@ from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_REMOVALS, MAX_REQUES
 from mq.lines.ndjson import MEDIA_TYPE
 from mq.names import MessageId, QueueName, parse_message_id
 
+PurgedState = Literal["all", "ready"]
+"""Which messages a purge removes."""
+
+_LONGEST_PURGE_SECONDS = 300.0
+"""So long the server may take for millions of messages."""
 _RENEWALS_PER_LEASE = 3
 """Two may fail before a lease is lost."""
 _SHORTEST_RENEWAL_SECONDS = 0.03
@@ -58,6 +64,18 @@ def read_settings(context: Context, queue: QueueName) -> Operation[dict[str, Any
 
 def delete_queue(context: Context, queue: QueueName) -> Operation[None]:
     yield from ask(context, Request("DELETE", f"/{queue}"), gone_is_done=True)
+
+
+def purge(context: Context, queue: QueueName, state: PurgedState) -> Operation[int]:
+    """An earlier try, whose answer was lost, may have purged some."""
+    if state not in ("all", "ready"):
+        raise ValueError(f"state={state!r}: give all or ready")
+    target = f"/{queue}?purge" if state == "all" else f"/{queue}?purge=ready"
+    request = Request("DELETE", target, wait_seconds=_LONGEST_PURGE_SECONDS)
+    purged = document_in((yield from ask(context, request)).body).get("purged")
+    if not isinstance(purged, int):
+        raise unexpected("does not say how many messages were removed")
+    return purged
 
 
 def count(context: Context, queue: QueueName) -> Operation[Counts]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
+from mq.spool.purging import PurgeScope
 
 
 class QueueCounts(NamedTuple):
@@ -62,6 +63,9 @@ class Access(Protocol):
         """True if the queue is new."""
 
     def delete_queue(self, queue: QueueName) -> None: ...
+
+    def purge(self, queue: QueueName, scope: PurgeScope) -> int:
+        """Remove the queue's messages, and keep it; returns how many they were."""
 
     def settings(self, queue: QueueName) -> dict[str, Any]:
         """Those that the queue has, by name."""

@@ -21,6 +21,7 @@ from mq.ctl.connect import ClientCredentials, admin_url, failure_of, open_sessio
 from mq.lines.ndjson import MEDIA_TYPE, Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
+from mq.spool.purging import PurgeScope
 
 T = TypeVar("T")
 
@@ -81,6 +82,9 @@ class HttpAccess:
 
     def delete_queue(self, queue: QueueName) -> None:
         self._run(operations.delete_queue(self._session.context, queue))
+
+    def purge(self, queue: QueueName, scope: PurgeScope) -> int:
+        return self._run(operations.purge(self._session.context, queue, scope.value))
 
     def publish(
         self,

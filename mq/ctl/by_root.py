@@ -31,6 +31,7 @@ from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.files import Files
 from mq.spool.folders import Spool
+from mq.spool.purging import PurgeScope
 from mq.spool.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.spool.trailer import pack_trailer
@@ -41,6 +42,7 @@ from mq.store.lease import Received
 from mq.store.move import Moving, move_by_id, move_ready
 from mq.store.own_id import publish_own
 from mq.store.publish import Draft, check_publish, publish
+from mq.store.purge import purge
 from mq.store.receive import receive
 from mq.store.remove import remove, remove_leased
 from mq.store.settings import change_settings, settings_of
@@ -97,6 +99,9 @@ class RootAccess:
     def delete_queue(self, queue: QueueName) -> None:
         self._runner.run(queues.begin_deletion(self._runner.work, queue))
         self._runner.call(finish_deletion, self._spool, queue)
+
+    def purge(self, queue: QueueName, scope: PurgeScope) -> int:
+        return self._runner.run(purge(self._runner.work, queue, scope))
 
     def publish(
         self,

@@ -20,6 +20,7 @@ from mq.ctl.arguments import Commands, IdParam, LeaseParam, QueueParam
 from mq.ctl.executing import execute
 from mq.ctl.leases import release, touch
 from mq.ctl.moving import move, redrive
+from mq.ctl.purging import purge
 from mq.ctl.queue_settings import set_settings, settings_text
 from mq.ctl.sending import send
 from mq.ctl.settings import Settings, everywhere, opened, require_root, settings_of
@@ -222,6 +223,7 @@ def fsck(context: click.Context, repair: bool) -> None:
 
 mqctl.add_command(send)
 mqctl.add_command(set_settings)
+mqctl.add_command(purge)
 mqctl.add_command(release)
 mqctl.add_command(touch)
 mqctl.add_command(move)

@@ -10,6 +10,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.calls import ABSENT, run
 from mq.spool.folders import Spool
+from mq.spool.purged import PURGED_SUFFIX, places_in
 from mq.spool.sets import OPEN_SUFFIX, parse_batch_name
 from mq.spool.spark.finished import CLAIMS, DoneBatches, folders_in
 
@@ -43,6 +44,7 @@ class Finder:
         self._dead_letters = list(dead_letters)
         # A claim that was given back, a dead letter that got another try; then the end of the way.
         self._last = [ready, delayed, f"{Folder.REMOVE}/{queue}:"]
+        self._queue = queue
 
     def find(self, message_id: MessageId) -> Iterator[str]:
         """The paths from the root on, in the order of its way, at which there is a message of that
@@ -94,7 +96,13 @@ class Finder:
                 yield [ready, f"{Folder.DELAY}/{flat}", ready]
             yield from self._taken(flat)
             yield [ready, f"{Folder.REMOVE}/{flat}"]
+            yield self._purged(dead)
         yield self._last
+        yield self._purged(self._queue)
+
+    def _purged(self, queue: QueueName) -> list[str]:
+        parts = folders_in(self._root, f"{Folder.REMOVE}/{queue}{PURGED_SUFFIX}")
+        return list(places_in(parts, queue))
 
     def _taken(self, flat: str) -> Iterator[_Stage]:
         """Where Spark queries have it, or had it."""

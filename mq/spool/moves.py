@@ -8,10 +8,12 @@ packages: none goes past.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from mq.lifecycle import Actor, Folder, MoveRefused, allowed_moves
+from mq.spool.calls import RENAME, run
 from mq.spool.files import Files
 
 FORMAT_FILE = "format"
@@ -46,6 +48,13 @@ class Moves:
         """Move atomically; never replace."""
         self.require(source.folder, target.folder)
         self.files.rename(source.fd, source_name, target.fd, target_name)
+
+    def rename_all(self, source: OpenFolder, target: OpenFolder, names: Sequence[str]) -> list[int]:
+        """Move several, each under its own name, with the GIL released once; for each 0, or the
+        errno of what kept it."""
+        self.require(source.folder, target.folder)
+        chains = [((RENAME, source.fd, name, target.fd, name),) for name in names]
+        return [code for _, code in run(self.files, chains)]
 
     def unlink(self, source: OpenFolder, name: str) -> None:
         self.require(source.folder, None)

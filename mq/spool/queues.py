@@ -26,6 +26,7 @@ from mq.names import QueueName, parse_queue_name
 from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.moves import OpenFolder
+from mq.spool.purged import PURGED_SUFFIX
 
 
 class Made(Enum):
@@ -95,7 +96,9 @@ def finish_deletion(spool: Spool, queue: QueueName) -> None:
                     elif name.startswith(f"{HIDDEN}{queue}:"):
                         spool.move(folder, name, Folder.REMOVE, f"{queue}:.{uuid.uuid4()}")
             for name in spool.names(Folder.REMOVE):
-                if name.startswith(f"{queue}:") and not name.startswith(f"{queue}:{HIDDEN}"):
+                if name == queue + PURGED_SUFFIX:
+                    _put_away_purged(spool, queue)
+                elif name.startswith(f"{queue}:") and not name.startswith(f"{queue}:{HIDDEN}"):
                     _move_into(spool, fd, name)
             spool.rename_within(Folder.REMOVE, deleting, f"{queue}:.{uuid.uuid4()}")
     except FileNotFoundError:
@@ -107,6 +110,13 @@ def _move_into(spool: Spool, deleting_fd: int, name: str) -> None:
     with suppress(FileNotFoundError):
         deleting = OpenFolder(Folder.REMOVE, deleting_fd)
         spool.moves.rename(spool.opened(Folder.REMOVE), name, deleting, name)
+
+
+def _put_away_purged(spool: Spool, queue: QueueName) -> None:
+    """No id in there is to be found any more."""
+    with suppress(FileNotFoundError):
+        name = queue + PURGED_SUFFIX
+        spool.rename_within(Folder.REMOVE, name, f"{queue}:{HIDDEN}{uuid.uuid4()}")
 
 
 def unfinished_deletions(spool: Spool) -> list[QueueName]:

@@ -18,6 +18,7 @@ from mq.names import MessageId, QueueName, parse_file_name, queue_path
 from mq.spool.files import HIDDEN
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, fails_its_seal, hold, set_aside
+from mq.spool.purged import close_abandoned
 from mq.spool.queues import finish_deletion, unfinished_deletions
 from mq.spool.seal import is_stamped_ahead
 from mq.spool.second_names import finish_move
@@ -66,15 +67,24 @@ class Sweeper:
         self._was_whole, self._whole = self._whole, {}
         deletions = sum(self._finish_deletion(q) for q in unfinished_deletions(self._spool))
         total = Swept(deletions=deletions)
+        self._close_purges()
         for name in self._spool.names(Folder.NEW):
-            batch = parse_batch_name(name)
-            if batch is not None:
-                done = self.finish_batch(name, batch)
-            else:
-                outcome = self.deliver(name)
-                done = Swept(int(outcome is True), int(outcome is False))
-            total = Swept(*map(sum, zip(total, done, strict=True)))
+            total = Swept(*map(sum, zip(total, self.sweep_name(name), strict=True)))
         return total._replace(delivered=total.delivered + self._finish_spark())
+
+    def sweep_name(self, name: str) -> Swept:
+        """What is called so in `new`: a message, an upload or a batch."""
+        batch = parse_batch_name(name)
+        if batch is not None:
+            return self.finish_batch(name, batch)
+        outcome = self.deliver(name)
+        return Swept(int(outcome is True), int(outcome is False))
+
+    def _close_purges(self) -> None:
+        try:
+            close_abandoned(self._spool)
+        except OSError as error:
+            self._fail(str(Folder.REMOVE), error)
 
     def _finish_spark(self) -> int:
         """What the tasks of Spark jobs have staged; returns how many messages were delivered."""

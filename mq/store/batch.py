@@ -34,6 +34,7 @@ from mq.spool.sets import (
     seal_set,
 )
 from mq.store.context import Workspace, no_queue
+from mq.store.holding import hold
 from mq.store.own_id import finder_for, lock_ids, open_twin
 from mq.store.patience import with_own_id
 from mq.store.publish import Draft, Published, check_publish, visible_from
@@ -266,7 +267,7 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     """
     queue, name = batch.queue, batch.name
     added = sum(not published.is_duplicate for published in batch.published)
-    work.hold_queue(queue)
+    yield from hold(work, queue)
     work.has_space(queue, added)
     try:
         seal_set(work.spool, Folder.NEW, name.open, name.sealed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from mq.commit.barrier import Unsynced
@@ -14,6 +15,7 @@ from mq.spool.seal import NO_LEASE
 from mq.store import rules
 from mq.store.context import Workspace, no_message
 from mq.store.expiry import expire_held
+from mq.store.holding import once_unlocked
 from mq.store.lease import Place, Received, begin_lease, keep_lease, place_in, take_held
 from mq.store.patience import with_message
 from mq.store.receive import check_bodies
@@ -66,7 +68,8 @@ def _take(
     guard: Guard | None,
 ) -> Operation[Received | None]:
     """None if somebody else holds the lock, or the barrier outlasted the lease."""
-    found = hold_by_id(work, queue, message_id, guard)
+    finding = partial(hold_by_id, work, queue, message_id, guard)
+    found = yield from once_unlocked(queue, finding)
     if found is None:
         return None
     place, held = found
@@ -107,7 +110,8 @@ def release(
     LeaseMismatch, StoreUnavailable.
     """
     patience = with_message(message_id)
-    while not _release(work, queue, message_id, guard):
+    releasing = partial(_release, work, queue, message_id, guard)
+    while not (yield from once_unlocked(queue, releasing)):
         yield patience.pause()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from mq.command.logs import Once, report_left
 from mq.config import ServerConfig
-from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
+from mq.errors import MessageNotFound, QueueLocked, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, ServerIds
 from mq.spool.folders import Spool
@@ -95,7 +95,7 @@ class Workspace:
         (`mq.spool.queues`). So whatever is linked meanwhile it finds, although the process may be
         killed right after the link: a queue made again never sees that message. And what is taken
         out of the folder meanwhile the deletion has not passed yet. Raises QueueNotFound,
-        StoreUnavailable.
+        QueueLocked (`mq.store.holding` waits).
         """
         queues = self.spool.queues
         if queues.is_held(queue):
@@ -103,7 +103,7 @@ class Workspace:
         try:
             self._folders[queue] = queues.hold(queue)
         except BlockingIOError as error:
-            raise StoreUnavailable(
+            raise QueueLocked(
                 f"queue {queue} cannot be used now: {error.strerror}; try again"
             ) from None
         except (FileNotFoundError, NotADirectoryError):

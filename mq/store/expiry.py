@@ -21,6 +21,7 @@ from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
 from mq.spool.queue_settings import QueueSettings
 from mq.spool.seal import published_ns
 from mq.store.context import Workspace
+from mq.store.holding import hold
 from mq.store.index import ReadyQueue
 from mq.store.indexing import load_index
 
@@ -41,7 +42,7 @@ def expire(work: Workspace, queue: QueueName) -> Operation[None]:
     crash, it is done again. Raises QueueNotFound, StoreUnavailable."""
     while True:
         ready = yield from load_index(work, queue)
-        work.hold_queue(queue)
+        yield from hold(work, queue)
         if not expire_some(work, queue, ready, work.settings.of(queue)):
             return
         yield Pause(0.0)

@@ -9,6 +9,7 @@ from mq.errors import StoreUnavailable
 from mq.names import QueueName
 from mq.spool.listing import Listing, list_queue
 from mq.store.context import Workspace
+from mq.store.holding import hold
 from mq.store.index import ReadyQueue
 
 MAX_LISTINGS = 4
@@ -36,7 +37,7 @@ def find_space(work: Workspace, queue: QueueName, messages: int = 1) -> Operatio
     held. Raises StoreUnavailable if there is no room, QueueNotFound."""
     for _ in range(MAX_LISTINGS):
         yield listing(work, queue)
-        work.hold_queue(queue)
+        yield from hold(work, queue)
         if work.has_space(queue, messages):
             return
     raise being_made_again(queue)

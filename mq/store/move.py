@@ -26,6 +26,7 @@ from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
 from mq.spool.seal import NO_LEASE
 from mq.store.by_id import Guard, hold_by_id
 from mq.store.context import Workspace
+from mq.store.holding import once_unlocked
 from mq.store.indexing import MAX_LISTINGS, being_made_again, find_space, listing, relist
 from mq.store.lease import Place, place_in
 from mq.store.own_id import has_another, lock_ids
@@ -128,7 +129,7 @@ def _prepare(work: Workspace, moving: Moving) -> Operation[None]:
     """On return both queues are held, the source's index is there, and the target has room. Raises
     QueueNotFound, StoreUnavailable."""
     for _ in range(MAX_LISTINGS):
-        _hold_both(work, moving)
+        yield from _hold_both(work, moving)
         if work.loaded_index(moving.source) is None:
             yield listing(work, moving.source)
         elif not work.has_space(moving.target):
@@ -138,11 +139,15 @@ def _prepare(work: Workspace, moving: Moving) -> Operation[None]:
     raise being_made_again(moving.source)
 
 
-def _hold_both(work: Workspace, moving: Moving) -> None:
+def _hold_both(work: Workspace, moving: Moving) -> Operation[None]:
     """A deletion of either waits until the message has its new name: one of the source misses no
     message of its own, and one of the target none that was moved."""
-    work.hold_queue(moving.source)
-    work.hold_queue(moving.target)
+
+    def hold_both() -> None:
+        work.hold_queue(moving.source)
+        work.hold_queue(moving.target)
+
+    yield from once_unlocked(moving.source, hold_both)
 
 
 def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> tuple[int, bool]:
@@ -206,10 +211,10 @@ def _move_one(
     """Waits BUSY_WAIT_SECONDS while somebody else holds the message or publishes its id."""
     patience = with_message(message_id)
     while True:
-        _hold_both(work, moving)
+        yield from _hold_both(work, moving)
         if not work.has_space(moving.target):
             yield from find_space(work, moving.target)
-            _hold_both(work, moving)
+            yield from _hold_both(work, moving)
         found = hold_by_id(work, moving.source, message_id, guard)
         if found is not None:
             place, held = found

@@ -26,6 +26,7 @@ from mq.spool.moves import FORMAT_FILE
 from mq.spool.sets import hold_set
 from mq.spool.spark.claims import ARCHIVE
 from mq.store.context import Workspace
+from mq.store.holding import hold
 from mq.store.patience import with_own_id
 from mq.store.publish import Draft, Published, publish
 
@@ -57,7 +58,7 @@ def publish_own(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Pu
 def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | None]:
     """None if somebody is just publishing that id."""
     assert draft.message_id is not None
-    work.hold_queue(queue)
+    yield from hold(work, queue)
     lock = lock_ids(work.spool, queue, [draft.message_id])
     if lock is None:
         return None

@@ -6,7 +6,12 @@ import random
 import time
 
 from mq.commit.operation import Pause
-from mq.config import BUSY_WAIT_SECONDS, FOLDER_LOCK_SECONDS, OWN_ID_WAIT_SECONDS
+from mq.config import (
+    BUSY_WAIT_SECONDS,
+    FOLDER_LOCK_SECONDS,
+    OWN_ID_WAIT_SECONDS,
+    PURGE_LOCK_SECONDS,
+)
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
@@ -48,6 +53,16 @@ def with_own_id(message_id: MessageId | None) -> Patience:
     what = "an id of the batch" if message_id is None else f"message {message_id}"
     return Patience(
         OWN_ID_WAIT_SECONDS, _OWN_ID_PAUSE_SECONDS, f"{what} is being published now; try again"
+    )
+
+
+def with_queue(queue: QueueName) -> Patience:
+    """While somebody else has the queue alone."""
+    return Patience(
+        PURGE_LOCK_SECONDS,
+        _SHORT_PAUSE_SECONDS,
+        f"queue {queue} cannot be used now: another process holds the lock of its folder; try "
+        "again",
     )
 
 

@@ -18,6 +18,7 @@ from mq.spool.message import Sum
 from mq.spool.seal import NO_LEASE, Seal, round_up, seal_new
 from mq.spool.trailer import NO_TRAILER
 from mq.store.context import Workspace, no_queue
+from mq.store.holding import hold
 from mq.store.indexing import find_space
 from mq.store.rules import delay_ns
 
@@ -75,7 +76,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
     file in `new` that a sweep delivers, or one that fails its seal. A failed sync takes the name
     back. Raises QueueNotFound, StoreUnavailable, PropertiesUnsupported.
     """
-    work.hold_queue(queue)
+    yield from hold(work, queue)
     work.require_room(draft.length + len(draft.trailer) if draft.body is not None else 0)
     if not work.has_space(queue):
         yield from find_space(work, queue)

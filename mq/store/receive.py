@@ -16,6 +16,7 @@ from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Lost, hold_in
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace
 from mq.store.expiry import expire_some
+from mq.store.holding import hold
 from mq.store.index import ReadyQueue
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.lease import (
@@ -72,7 +73,7 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
         yield from _hold_back(work, queue)
     listings = late = 0
     while late < _MAX_LATE:
-        work.hold_queue(queue)
+        yield from hold(work, queue)
         settings = work.settings.of(queue)
         if settings.paused:
             return []

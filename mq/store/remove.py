@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from mq.commit.barrier import Unsynced
@@ -14,6 +15,7 @@ from mq.spool.finder import sealed_batches
 from mq.spool.message import Lost, hold_in
 from mq.spool.second_names import other_queue
 from mq.store.context import Workspace, no_message
+from mq.store.holding import once_unlocked
 from mq.store.patience import Patience, with_message
 
 _ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.QUEUES)
@@ -32,20 +34,28 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
     every race. Raises QueueNotFound, MessageNotFound, StoreUnavailable.
     """
     work.require_queue(queue)
+    source = yield from once_unlocked(queue, partial(_move, work, queue, message_id))
+    if source is not None:
+        _forget(work, source, queue, message_id)
+        _remove_other_names(work, queue, message_id)
+        yield _unsynced(source, queue)
+        work.counts.of(queue).removed += 1
+        return
+    if not work.spool.exists(Folder.REMOVE, file_name(queue, message_id)):
+        raise no_message(queue, message_id)
+    # The rename may be another request's or server's, and not durable yet.
+    yield _ALREADY_REMOVED
+
+
+def _move(work: Workspace, queue: QueueName, message_id: MessageId) -> Folder | None:
+    """The folder that the message was moved out of; None if it is in none."""
     target = file_name(queue, message_id)
     for source, name in _places(queue, message_id):
         if source is Folder.QUEUES:
             work.hold_queue(queue)
         if work.spool.move_aside(source, name, Folder.REMOVE, target):
-            _forget(work, source, queue, message_id)
-            _remove_other_names(work, queue, message_id)
-            yield _unsynced(source, queue)
-            work.counts.of(queue).removed += 1
-            return
-    if not work.spool.exists(Folder.REMOVE, target):
-        raise no_message(queue, message_id)
-    # The rename may be another request's or server's, and not durable yet.
-    yield _ALREADY_REMOVED
+            return source
+    return None
 
 
 def remove_leased(
@@ -54,7 +64,8 @@ def remove_leased(
     """Remove a message if its current lease is one of `leases`; compared and moved under its lock,
     for which it waits BUSY_WAIT_SECONDS. Raises LeaseMismatch and what `remove` raises."""
     patience: Patience | None = None
-    while (source := _move_leased(work, queue, message_id, leases)) is Lost.BUSY:
+    move = partial(_move_leased, work, queue, message_id, leases)
+    while (source := (yield from once_unlocked(queue, move))) is Lost.BUSY:
         patience = patience or with_message(message_id)
         yield patience.pause()
     if isinstance(source, Lost):

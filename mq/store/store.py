@@ -17,6 +17,7 @@ from mq.config import MAX_BATCHES_AT_ONCE, MAX_MOVES, SECOND_NS
 from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
+from mq.spool.purging import PurgeScope
 from mq.spool.queue_settings import QueueSettings
 from mq.store import bodies, by_id, peek, queues, settings, visibility
 from mq.store.answer_memory import AnswerMemory, MayShare
@@ -30,6 +31,7 @@ from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
 from mq.store.peek import PeekedMessage
 from mq.store.publish import Draft, Published, check_publish, publish
 from mq.store.publisher import Publisher
+from mq.store.purge import purge
 from mq.store.queues import QueueInfo
 from mq.store.receive import Ask
 from mq.store.remove import remove, remove_leased, remove_many
@@ -71,6 +73,11 @@ class Store:
         """Delete a queue and all its messages, leased and delayed ones too. On return it never
         comes back. Raises QueueNotFound, StoreUnavailable."""
         await self._committer.run(queues.delete_queue(self._work, queue))
+
+    async def purge(self, queue: QueueName, scope: PurgeScope = PurgeScope.ALL) -> int:
+        """Remove all messages that the queue has now, or those that are ready; returns how many.
+        Raises QueueNotFound, StoreUnavailable."""
+        return await self._committer.run(purge(self._work, queue, scope))
 
     async def describe_queue(self, queue: QueueName) -> QueueInfo:
         """Count a queue's messages. Raises QueueNotFound, StoreUnavailable."""

@@ -6,6 +6,8 @@ import json
 
 from aiohttp import web
 
+from mq.errors import InvalidRequest
+from mq.spool.purging import PurgeScope
 from mq.store.store import Store
 from mq.web.parameters import Target
 
@@ -30,5 +32,20 @@ async def describe_queue(store: Store, request: web.BaseRequest, target: Target)
 
 
 async def delete_queue(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
+    if "purge" in target.parameters:
+        return await _purge(store, target)
     await store.delete_queue(target.queue)
     return web.Response(status=200)
+
+
+async def _purge(store: Store, target: Target) -> web.Response:
+    text = target.parameters["purge"]
+    if text not in ("", PurgeScope.READY.value):
+        raise InvalidRequest(
+            f"parameter purge={text!r}: write ?purge for all messages, or ?purge=ready for those "
+            "that are ready"
+        )
+    scope = PurgeScope.READY if text else PurgeScope.ALL
+    purged = await store.purge(target.queue, scope)
+    body = json.dumps({"purged": purged}).encode() + b"\n"
+    return web.Response(body=body, content_type="application/json")

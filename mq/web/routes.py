@@ -51,7 +51,7 @@ QUEUE: Resource = {
     "GET": Route(queues.describe_queue, Scope.READ),
     "HEAD": Route(queues.describe_queue, Scope.READ),
     "PUT": Route(queues.create_queue, Scope.ADMIN, frozenset(SETTINGS)),
-    "DELETE": Route(queues.delete_queue, Scope.ADMIN),
+    "DELETE": Route(queues.delete_queue, Scope.ADMIN, frozenset({"purge"})),
 }
 MESSAGES: Resource = {
     "GET": Route(receiving.receive, Scope.WRITE, receiving.PARAMETERS, {"peek": Scope.READ}),

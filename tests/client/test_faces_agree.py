@@ -44,6 +44,7 @@ Operation = Callable[[Any], object]
 OPERATIONS: dict[str, Operation] = {
     "create": lambda queue: queue.create(),
     "delete": lambda queue: queue.delete(),
+    "purge": lambda queue: queue.purge("ready"),
     "counts": lambda queue: queue.counts(),
     "settings": lambda queue: queue.settings(),
     "publish": lambda queue: queue.publish("tea", delay=0.5, message_id=ID),

@@ -24,6 +24,7 @@ file, as it should be."""
 A_FOLDER = "moves a folder, and a folder replaces only an empty one"
 
 CANNOT_REPLACE = {
+    "mq.spool.queues._put_away_purged": A_FOLDER,
     "mq.spool.queues.begin_deletion": A_FOLDER,
     "mq.spool.root._send_probe": "the name has 48 random bits",
     "mq.store.remove._remove_other_names": "finishes a move: both names are those of one file",
@@ -42,6 +43,8 @@ NOT_RUN_HERE = {
     "mq.spool.sweep.Sweeper._set_aside_if_damaged": "tests/spool/test_sets.py",
     "mq.spool.sweep.Sweeper.finish_batch": A_FOLDER,
     "mq.store.batch.": A_FOLDER,
+    "mq.spool.purged.": A_FOLDER,
+    "mq.spool.purging.Purge._remove_aside": "tests/spool/test_purging.py",
     "mq.store.expiry._remove": "hands on to `move_aside`, as `remove` does",
     "mq.store.lease._lease": "hands on to `_stamp_and_move`",
     "mq.store.lease.set_aside_leased": "hands on to `_set_aside`",

@@ -16,6 +16,9 @@ from tests.crash.enumeration.sight import Run, Sight
 from tests.crash.enumeration.sites import UPLOAD, Kind, sites_in_source
 
 NEEDED = {
+    "mq.spool.purged.close_abandoned: lock": "sweep while purging",
+    "mq.spool.purged.open_part: lock": "sweep while purging",
+    "mq.spool.purging.Purge._alone: lock": "receive while purging",
     "mq.spool.queues.begin_deletion: lock": "delete while making",
     "mq.spool.queues.finish_deletion: lock": "make again while deleting",
     "mq.spool.queues.make_queue: lock": "make while deleting",
@@ -34,7 +37,7 @@ NEEDED = {
     "mq.store.receive._take: lock": "two receivers",
     "mq.store.receive.receive_some: lock_shared": "receive while deleting",
     "mq.store.release.put_back: lock": "put back late",
-    "mq.store.remove.remove: lock_shared": "remove while deleting",
+    "mq.store.remove._move: lock_shared": "remove while deleting",
     "mq.store.remove._move_leased: lock": "remove late",
     "mq_mover.mover.Mover._try_move: lock": "two movers",
     f"{UPLOAD}: lock": "sweep while uploading",

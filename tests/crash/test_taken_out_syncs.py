@@ -20,13 +20,13 @@ MOST_RUNS = 24
 EACH_FOLDER = "a rename is durable with either folder; both are synced so as not to rest on that"
 
 REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
-    "mq.commit.barrier.SyncBarrier._sync_each: delay": (
-        EACH_FOLDER,
-        ("mq.commit.barrier.SyncBarrier._sync_each: a queue's folder",),
-    ),
     "mq.store.by_id._take: a queue's folder": (EACH_FOLDER, ("mq.store.by_id._take: delay",)),
     "mq.store.by_id._take: delay": (EACH_FOLDER, ("mq.store.by_id._take: a queue's folder",)),
     "mq.store.move._move_one: delay": (EACH_FOLDER, ("mq.store.move._move_one: a queue's folder",)),
+    "mq.store.purge.purge: remove": (
+        "the folders that messages are taken from are synced; this one, so as not to rest on that",
+        ("mq.store.purge.purge: delay",),
+    ),
     "mq.store.queues.begin_deletion: queues": (
         EACH_FOLDER,
         ("mq.store.queues.begin_deletion: remove",),
@@ -34,10 +34,6 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     "mq.store.queues.begin_deletion: remove": (
         EACH_FOLDER,
         ("mq.store.queues.begin_deletion: queues",),
-    ),
-    "mq.store.receive.receive_some: a queue's folder": (
-        EACH_FOLDER,
-        ("mq.store.receive.receive_some: delay",),
     ),
     "mq.store.receive.receive_some: delay": (
         EACH_FOLDER,

@@ -225,7 +225,8 @@ def test_rm_asks_on_a_terminal(ctl: Ctl, queue: str, reply: str, code: ExitCode)
 
 @pytest.mark.parametrize(
     "words", [["send", "absent", "x"], ["recv", "absent"], ["info", "absent"],
-              ["ack", "absent", "1"], ["rm", "absent", "--yes"]], ids=lambda words: str(words[0])
+              ["ack", "absent", "1"], ["rm", "absent", "--yes"],
+              ["purge", "absent", "--yes"]], ids=lambda words: str(words[0])
 )  # fmt: skip
 def test_a_missing_queue_is_named(ctl: Ctl, words: list[str]) -> None:
     assert_refused(ctl(*words), ExitCode.NOT_FOUND, "there is no queue absent")

@@ -109,6 +109,12 @@ class Wire:
         info = self.request("GET", f"/{queue}").json()
         return info["ready"], info["leased"]
 
+    def stock(self, queue: str) -> Wire:
+        """See to it that a message is ready; not to one more each time, which would fill it."""
+        if self.count(queue)[0] == 0:
+            self.publish(queue)
+        return self
+
     def close(self) -> None:
         self._reader.close()
         self.socket.close()

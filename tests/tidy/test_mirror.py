@@ -81,6 +81,8 @@ ELSEWHERE = {
     "spool/spark/test_claims.py": "mq/spool/spark/claiming mq/spool/spark/marker_files",
     "spool/spark/test_transactions.py": "mq/spool/spark/jobs mq/spool/spark/settle",
     "spool/test_calls.py": "mq/spool/files mq/spool/status",
+    "spool/test_purging.py": "mq/spool/purged",
+    "store/test_purge.py": "mq/store/holding",
     "spool/test_message.py": "mq/spool/seal",
     "spool/test_moves.py": "mq/spool/folders",
     "spool/test_root.py": "mq/spool/file_system",

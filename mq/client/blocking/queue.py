@@ -11,6 +11,7 @@ from mq.client.blocking.session import Session
 from mq.client.blocking.worker import Worker
 from mq.client.errors import ClientError
 from mq.client.messages import Body, Counts, NewMessage, Peeked, new_messages
+from mq.client.operations import PurgedState
 from mq.client.settings import SettingValue
 from mq.config import MAX_MOVES, WORKER_WAIT_SECONDS
 from mq.names import QueueName, parse_queue_name
@@ -44,6 +45,11 @@ class Queue:
     def delete(self) -> None:
         """Delete the queue and all its messages. Raises QueueNotFound."""
         self._session.run(operations.delete_queue(self._context, self.name))
+
+    def purge(self, state: PurgedState = "all") -> int:
+        """Remove all messages, also those that are leased or delayed, or with the state "ready"
+        only those that are ready; the queue stays. How many they were. Raises QueueNotFound."""
+        return self._session.run(operations.purge(self._context, self.name, state))
 
     def counts(self) -> Counts:
         """How many messages there are in each state. Raises QueueNotFound."""

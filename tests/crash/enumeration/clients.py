@@ -92,6 +92,21 @@ class PlayedClients:
         else:
             say(partial(Ledger.is_deleted, queue=queue, bodies=bodies))
 
+    async def purge(self, queue: str) -> None:
+        say = self.scene.say
+        bodies = self.scene.bodies_in(queue)
+        say(partial(Ledger.asks_purge, queue=queue, bodies=bodies))
+        end = partial(Ledger.ends_purge, queue=queue, bodies=bodies)
+        try:
+            await self.store.purge(QueueName(queue))
+        except StoreUnavailable:
+            say(partial(end, is_certain=False))
+        except QueueNotFound:
+            say(partial(Ledger.is_missing, queue=queue))
+            say(partial(end, is_certain=False))
+        else:
+            say(partial(end, is_certain=True))
+
     async def publish(
         self, queue: str, size: int = 10, delay_seconds: float = 0.0, own_id: str | None = None,
         make_body: Callable[[int], bytes] | None = None,

@@ -13,6 +13,12 @@ from tests.crash.enumeration.acting import Chance, interleave, two_servers
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.ledger import Ledger
+from tests.crash.enumeration.purge_duels import (
+    end_while_purging,
+    purge_while_receiving,
+    receive_while_purging,
+    sweep_while_purging,
+)
 from tests.crash.enumeration.queue_duels import (
     delete_while_making,
     delete_while_publishing,
@@ -194,6 +200,11 @@ DUELS = {
         Row("seal while deleting", seal_while_deleting),
         Row("sweep while publishing a batch", sweep_while_publishing_a_batch),
         Row("publish an own id twice", publish_own_id_twice),
+        Row("receive while purging", receive_while_purging),
+        Row("purge while receiving", purge_while_receiving),
+        Row("sweep while purging", sweep_while_purging),
+        Row("release while purging", end_while_purging),
+        Row("remove while purging", partial(end_while_purging, is_removal=True)),
         Row("publish an own id in a batch", partial(publish_own_id_twice, in_a_batch=2)),
     )
 }

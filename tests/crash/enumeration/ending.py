@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.crash.enumeration.acting import SIZES, Chance, known_in, step_in_before, stock
 from tests.crash.enumeration.clients import PlayedClients
+from tests.crash.enumeration.clock import LONG_SECONDS
 from tests.crash.enumeration.scene import Scene
 
 
@@ -81,6 +82,20 @@ def delete_queue(scene: Scene, chance: Chance) -> None:
         clients.run(clients.create("a"), clients.publish("a.b"))
         clients.run(clients.publish("a"))
     if chance.random() < 0.3:
+        clients.run(clients.delete("a"), clients.create("a"))
+
+
+def purge(scene: Scene, chance: Chance) -> None:
+    clients = stock(scene, chance, ready=chance.randint(0, 3), leased=chance.randint(0, 2))
+    if chance.random() < 0.5:
+        clients.run(clients.publish("a", delay_seconds=LONG_SECONDS))
+    if chance.random() < 0.5:
+        clients.run(clients.purge("a"), clients.publish("a"), clients.receive("a"))
+    else:
+        clients.run(clients.purge("a"))
+    clients.run(clients.publish("a"), clients.publish("a.b"))
+    if chance.random() < 0.3:
+        clients.run(clients.purge("a"))
         clients.run(clients.delete("a"), clients.create("a"))
 
 

@@ -36,4 +36,4 @@ class LedgerMessage:
     """To which queues somebody moves it, or may have moved it."""
     is_published: bool = False
     is_doubtful: bool = False
-    """Its queue was deleted while it was being published."""
+    """Its queue was deleted or purged while it was being published."""

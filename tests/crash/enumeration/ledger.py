@@ -26,6 +26,7 @@ class Ledger:
     batches: set[frozenset[bytes]] = field(default_factory=set)
     receiving: Counter[str] = field(default_factory=Counter)
     deleting: Counter[str] = field(default_factory=Counter)
+    purging: Counter[str] = field(default_factory=Counter)
     creating: Counter[str] = field(default_factory=Counter)
     made_meanwhile: set[str] = field(default_factory=set)
     deleted_meanwhile: set[str] = field(default_factory=set)
@@ -42,19 +43,9 @@ class Ledger:
         )
         return Promises(messages, frozenset(self.queues.items()), frozenset(self.kept), batches)
 
-    @staticmethod
-    def _is_untouched(message: LedgerMessage) -> bool:
-        return message.exists is Is.MAYBE and not message.removals and not message.is_doubtful
-
     def _promise(self, message: LedgerMessage) -> Promise:
-        exists, hidden, until, lease = (
-            message.exists,
-            message.hidden,
-            message.hidden_until_ns,
-            message.lease,
-        )
-        if exists is Is.SURE and message.removals:
-            exists = Is.MAYBE
+        hidden, until, lease = message.hidden, message.hidden_until_ns, message.lease
+        exists = Is.MAYBE if message.exists is Is.SURE and message.removals else message.exists
         if message.takings:
             # Under the one lease or the other.
             hidden = Is.SURE if hidden is Is.SURE else Is.MAYBE
@@ -64,8 +55,8 @@ class Ledger:
         is_free = until <= RESTART_NS
         if hidden is not Is.MAYBE and is_free and (message.takings or self._receives(message)):
             hidden = Is.MAYBE
-        places = self._places(message)
-        return Promise(message.body, message.message_id, places, exists, hidden, until, lease)
+        places, body = self._places(message), message.body
+        return Promise(body, message.message_id, places, exists, hidden, until, lease)
 
     def _receives(self, message: LedgerMessage) -> int:
         there = (message.queue, f"{message.queue}.dead", *message.moving)
@@ -94,7 +85,7 @@ class Ledger:
         """The same body again is the same message, under its own id."""
         hidden = Is.SURE if hidden_until_ns else Is.NOT
         message = LedgerMessage(body, queue, hidden=hidden, hidden_until_ns=hidden_until_ns)
-        message.is_doubtful = self.deleting[queue] > 0
+        message.is_doubtful = self.deleting[queue] + self.purging[queue] > 0
         self.messages.setdefault(body, message)
 
     def is_published(self, body: bytes, message_id: str) -> None:
@@ -258,6 +249,9 @@ class Ledger:
         self.deleting[queue] += 1
         if self.creating[queue]:
             self.deleted_meanwhile.add(queue)
+        self._asks_to_remove_all(queue, bodies)
+
+    def _asks_to_remove_all(self, queue: str, bodies: Iterable[bytes]) -> None:
         for message in self.of_queue(queue):
             message.is_doubtful |= not message.is_published
         for body in bodies:
@@ -278,10 +272,23 @@ class Ledger:
     def _end_deletion(self, queue: str, bodies: Iterable[bytes], exists: Is) -> None:
         self.deleting[queue] = max(self.deleting[queue] - 1, 0)
         self.made_meanwhile.discard(queue)
+        self._end_removals(bodies, exists)
+
+    def _end_removals(self, bodies: Iterable[bytes], exists: Is) -> None:
         for body in bodies:
             message = self.messages[body]
             message.removals -= 1
             message.exists = exists if message.exists is Is.SURE else message.exists
+
+    def asks_purge(self, queue: str, bodies: Iterable[bytes]) -> None:
+        """`bodies` are those of the messages that are published by now."""
+        self.purging[queue] += 1
+        self._asks_to_remove_all(queue, bodies)
+
+    def ends_purge(self, queue: str, bodies: Iterable[bytes], *, is_certain: bool) -> None:
+        """200 if that is certain; else 503, or the process died."""
+        self.purging[queue] -= 1
+        self._end_removals(bodies, Is.NOT if is_certain else Is.MAYBE)
 
     # By hand
 

@@ -52,6 +52,7 @@ PASSED_OVER = frozenset({
     "mq.spool.spark.settle.set_aside",
     "mq.spool.sweep.Sweeper._hold",
     "mq.store.batch.Batch._writing",
+    "mq.store.holding.hold",
     "mq.store.indexing.find_space",
     "mq.store.own_id.lock_ids",
     "mq.store.context.Workspace.hold_queue",

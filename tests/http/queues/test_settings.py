@@ -272,12 +272,12 @@ def test_a_person_may_edit_the_file(
     path = servers[0].root / "queues" / queue / ".settings"
     path.write_text("paused=true\n")
     for wire in pair:
-        wait_until(lambda wire=wire: wire.publish(queue) and wire.receive(queue).status == 204)  # type: ignore[misc]
+        wait_until(lambda wire=wire: wire.stock(queue).receive(queue).status == 204)  # type: ignore[misc]
 
     path.write_text("paused=perhaps\n")
 
     for server, wire in zip(servers, pair, strict=True):
-        wait_until(lambda wire=wire: wire.publish(queue) and wire.receive(queue).status == 200)  # type: ignore[misc]
+        wait_until(lambda wire=wire: wire.stock(queue).receive(queue).status == 200)  # type: ignore[misc]
         wait_until(
             lambda server=server, wire=wire: (
                 wire.receive(queue)  # type: ignore[misc]

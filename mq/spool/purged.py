@@ -1,0 +1,111 @@
+"""Where purged messages lie: a folder for each queue, with a part for each purge.
+
+    remove/QUEUE:.purged/N.open/    a purge is filling it, and holds its lock
+    remove/QUEUE:.purged/N/         a purge that is over: now the reaper may have it
+
+A message in a part has the name that it had before, `QUEUE:ID` or `ID`. Nobody who removes or
+prolongs a message looks there, so its receiver learns that it is gone; but its id stays known,
+as that of every removed message, until the reaper comes. A crash leaves an open part whose lock is
+free, and a sweep closes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from mq.lifecycle import Folder
+from mq.names import QueueName
+from mq.spool.folders import Spool
+from mq.spool.message import Lost
+from mq.spool.sets import OPEN_SUFFIX, hold_set, make_set
+
+PURGED_SUFFIX = ":.purged"
+
+_TRIES = 100
+"""How often another purge may take the number, or the queue's deletion the folder."""
+
+
+class OpenPart(NamedTuple):
+    """A part that is being filled: its name from `remove` on, and the descriptor with its lock."""
+
+    name: str
+    fd: int
+
+
+def open_part(spool: Spool, queue: QueueName) -> OpenPart:
+    """Make a part and take its lock. Raises OSError."""
+    folder = queue + PURGED_SUFFIX
+    for _ in range(_TRIES):
+        try:
+            spool.files.make_folder(spool.fd(Folder.REMOVE), folder, spool.mode)
+        except FileExistsError:
+            pass
+        try:
+            number = _next_number(spool.names_below(Folder.REMOVE, folder))
+            name = f"{folder}/{number}{OPEN_SUFFIX}"
+            fd = make_set(spool, Folder.REMOVE, name)
+        except (FileExistsError, FileNotFoundError):
+            continue
+        if not isinstance(fd, Lost):
+            return OpenPart(name, fd)
+    raise BlockingIOError(f"the folder {Folder.REMOVE}/{folder} changes all the time")
+
+
+def close_part(spool: Spool, part: OpenPart) -> None:
+    """Leave a part to the reaper. It may be gone with its queue."""
+    try:
+        _hand_over(spool, part.name)
+    finally:
+        spool.files.close(part.fd)
+
+
+def close_abandoned(spool: Spool) -> int:
+    """Close what dead processes have left open; returns how many. Raises OSError."""
+    closed = 0
+    for folder in spool.names(Folder.REMOVE):
+        if not folder.endswith(PURGED_SUFFIX):
+            continue
+        for entry in _parts_in(spool, folder):
+            if not entry.endswith(OPEN_SUFFIX):
+                continue
+            fd = hold_set(spool, Folder.REMOVE, f"{folder}/{entry}")
+            if not isinstance(fd, Lost):
+                close_part(spool, OpenPart(f"{folder}/{entry}", fd))
+                closed += 1
+    return closed
+
+
+def places_in(parts: Iterable[str], queue: QueueName) -> Iterator[str]:
+    """What comes before the id where a message may lie in these parts, one of which may be closed
+    meanwhile."""
+    for part in parts:
+        for name in dict.fromkeys((part, part.removesuffix(OPEN_SUFFIX))):
+            yield f"{name}/"
+            yield f"{name}/{queue}:"
+
+
+def _parts_in(spool: Spool, folder: str) -> list[str]:
+    try:
+        return spool.names_below(Folder.REMOVE, folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _hand_over(spool: Spool, name: str) -> None:
+    number = int(name.rpartition("/")[2].removesuffix(OPEN_SUFFIX))
+    folder = name.rpartition("/")[0]
+    for _ in range(_TRIES):
+        try:
+            spool.rename_within(Folder.REMOVE, name, f"{folder}/{number}")
+        except FileExistsError:
+            number += 1
+            continue
+        except FileNotFoundError:
+            pass
+        return
+
+
+def _next_number(names: Iterable[str]) -> int:
+    numbers = (name.removesuffix(OPEN_SUFFIX) for name in names)
+    return max((int(each) for each in numbers if each.isdigit()), default=0) + 1

@@ -1,0 +1,34 @@
+"""Hold a queue for the file calls that follow, once no purge has it to itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from mq.commit.operation import Operation
+from mq.errors import QueueLocked
+from mq.names import QueueName
+from mq.store.context import Workspace
+from mq.store.patience import Patience, with_queue
+
+T = TypeVar("T")
+
+
+def hold(work: Workspace, queue: QueueName) -> Operation[None]:
+    """`Workspace.hold_queue`, which ends at the next `yield`. Raises QueueNotFound,
+    StoreUnavailable."""
+    try:
+        work.hold_queue(queue)
+    except QueueLocked:
+        yield from once_unlocked(queue, lambda: work.hold_queue(queue))
+
+
+def once_unlocked(queue: QueueName, attempt: Callable[[], T]) -> Operation[T]:
+    """What the attempt returns; made again as long as it raises QueueLocked, with nothing done."""
+    patience: Patience | None = None
+    while True:
+        try:
+            return attempt()
+        except QueueLocked:
+            patience = patience or with_queue(queue)
+            yield patience.pause()

@@ -1,0 +1,34 @@
+"""Purge: remove every message of a queue, and keep the queue."""
+
+from __future__ import annotations
+
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import InWorker, Operation
+from mq.lifecycle import Folder
+from mq.names import QueueName
+from mq.spool.purging import Purge, PurgeScope
+from mq.store.context import Workspace, no_queue
+
+
+def purge(work: Workspace, queue: QueueName, scope: PurgeScope) -> Operation[int]:
+    """Remove all messages that the queue has when this begins; returns how many there were.
+
+    On return they never come back, not after a power cut either. One that is published meanwhile
+    is removed or stays; after a crash each is removed or as it was. Raises QueueNotFound,
+    StoreUnavailable.
+    """
+    work.require_queue(queue)
+    purging = Purge(work.spool, queue, scope, work.report)
+    try:
+        yield InWorker(purging.begin)
+        while (yield InWorker(purging.go_on)):
+            pass
+        yield InWorker(purging.close)
+    except (FileNotFoundError, NotADirectoryError):
+        raise no_queue(queue) from None
+    finally:
+        purging.close()
+        work.counts.of(queue).removed += purging.removed
+        work.ready.forget(queue)
+    yield Unsynced((), (Folder.REMOVE, Folder.DELAY, f"{Folder.QUEUES}/{queue}"))
+    return purging.removed

@@ -1,0 +1,225 @@
+"""A purge through the store: what its clients see of it, and what a kill anywhere leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from mq.commit.barrier import SyncBarrier
+from mq.commit.blocking import BlockingCommitter
+from mq.config import ServerConfig
+from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
+from mq.names import MessageId, QueueName
+from mq.spool import purging
+from mq.spool.files import Files
+from mq.spool.purging import PurgeScope
+from mq.spool.root import open_root
+from mq.spool.sweep import Sweeper
+from mq.store import patience
+from mq.store.by_id import Guard
+from mq.store.context import Workspace
+from mq.store.maintenance import open_store
+from mq.store.purge import purge
+from mq.store.store import Store
+from tests.support.faults import SYNCS, WATCHED, CountedFiles, WatchedFiles
+from tests.support.messages import seal_of, write_message
+from tests.support.stores import ORDERS, drain, publish, publish_as, receive, store_on
+
+OWN = MessageId("order-4711")
+
+
+async def test_a_purge_counts_what_it_takes_and_the_queue_goes_on(store: Store) -> None:
+    for _ in range(3):
+        await publish(store, b"old")
+    await receive(store)
+    await publish_as(store, b"late", delay_seconds=1000)
+
+    assert await store.purge(ORDERS) == 4
+
+    assert await store.purge(ORDERS) == 0
+    new = await publish(store, b"new")
+    assert await drain(store) == [new]
+
+
+async def test_whoever_works_on_a_purged_message_learns_that_it_is_gone(store: Store) -> None:
+    await publish(store, b"body")
+    received = await receive(store)
+    leases = frozenset({received.lease})
+
+    await store.purge(ORDERS)
+
+    for ending in (
+        store.remove(ORDERS, received.message_id, leases),
+        store.remove(ORDERS, received.message_id),
+        store.release_by_id(ORDERS, received.message_id, Guard(leases)),
+        store.take(ORDERS, received.message_id, 60.0, Guard(leases)),
+    ):
+        with pytest.raises(MessageNotFound):
+            await ending
+
+
+@pytest.mark.parametrize("delay_seconds", [0, 1000], ids=["ready", "delayed"])
+async def test_an_own_id_stays_known(store: Store, delay_seconds: float) -> None:
+    await publish_as(store, b"body", message_id=OWN, delay_seconds=delay_seconds)
+
+    await store.purge(ORDERS)
+
+    assert (await publish_as(store, b"body", message_id=OWN)).is_duplicate
+    assert await drain(store) == []
+
+
+async def test_an_own_id_is_new_to_a_queue_that_is_made_again(store: Store) -> None:
+    await publish_as(store, b"body", message_id=OWN)
+    await store.purge(ORDERS)
+    await store.delete_queue(ORDERS)
+    await store.create_queue(ORDERS)
+
+    assert not (await publish_as(store, b"body", message_id=OWN)).is_duplicate
+
+
+async def test_another_server_gives_out_nothing_that_was_purged(store: Store, root: Path) -> None:
+    async with open_store(ServerConfig(root=root)) as other:
+        for _ in range(3):
+            await publish(store, b"body")
+        await other.describe_queue(ORDERS)
+
+        assert await store.purge(ORDERS) == 3
+
+        assert await drain(other) == []
+
+
+async def test_purging_no_queue_is_an_error(store: Store) -> None:
+    await store.delete_queue(ORDERS)
+    with pytest.raises(QueueNotFound):
+        await store.purge(ORDERS)
+
+
+async def test_requests_wait_while_a_purge_has_the_queue(
+    root: Path, queue_alone: Callable[[], AbstractContextManager[int]]
+) -> None:
+    async with store_on(root) as store:
+        message_id = await publish(store, b"body")
+        with queue_alone():
+            waiting = [
+                asyncio.ensure_future(asking)
+                for asking in (
+                    publish(store, b"new"),
+                    store.receive(ORDERS, 60.0),
+                    store.remove(ORDERS, message_id),
+                    publish_as(store, b"own", message_id=OWN),
+                )
+            ]
+            done, _ = await asyncio.wait(waiting, timeout=0.1)
+            assert not done
+
+        await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
+
+
+async def test_requests_give_up_when_a_purge_hangs(
+    store: Store,
+    queue_alone: Callable[[], AbstractContextManager[int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its process was stopped, for example. Other queues are served."""
+    for module in (purging, patience):
+        monkeypatch.setattr(module, "PURGE_LOCK_SECONDS", 0.02)
+    other = QueueName("other")
+    await store.create_queue(other)
+    with queue_alone():
+        for asking in (
+            publish(store, b"new"),
+            store.receive(ORDERS, 60.0),
+            store.remove(ORDERS, MessageId("absent")),
+            store.purge(ORDERS),
+        ):
+            with pytest.raises(StoreUnavailable):
+                await asking
+        await publish(store, b"body", other)
+    await publish(store, b"new")
+
+
+async def test_a_purge_that_is_not_synced_is_refused(root: Path) -> None:
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        await publish(store, b"body")
+        files.fail(*SYNCS)
+        with pytest.raises(StoreUnavailable):
+            await store.purge(ORDERS)
+
+
+@pytest.fixture
+def queue_alone(root: Path) -> Callable[[], AbstractContextManager[int]]:
+    """`queue_alone()` has the queue as a purge does."""
+    files = Files()
+
+    def have() -> AbstractContextManager[int]:
+        return files.locked_folder(files.open_folder(None, str(root / "queues")), ORDERS)
+
+    return have
+
+
+class PurgeKilled(BaseException):
+    """No handler in the code catches it."""
+
+
+def _kill() -> NoReturn:
+    raise PurgeKilled
+
+
+STATES = {"ready": "queues/orders/1", "leased": "delay/orders:2", "delayed": "delay/orders:3"}
+
+
+def _fill(root: Path) -> None:
+    (root / "queues" / ORDERS).mkdir()
+    for state, path in STATES.items():
+        seal = seal_of(state.encode(), lease=7 if state == "leased" else 0)
+        due = 1000 if path.startswith("delay") else None
+        write_message(root / path, state.encode(), seal=seal, due_in_seconds=due)
+
+
+def _is_killed(root: Path, scope: PurgeScope, calls: int) -> bool:
+    """Purge with a kill after so many file calls; False if that is after the last."""
+    files = CountedFiles(WATCHED - {"close"}, _kill)
+    with closing(open_root(root, 0o700, files)[0]) as spool, closing(SyncBarrier(spool)) as barrier:
+        work = Workspace(spool, ServerConfig(root=root), lambda: None)
+        files.calls_left = calls
+        with closing(work.ready):
+            try:
+                BlockingCommitter(barrier).run(purge(work, ORDERS, scope))
+            except PurgeKilled:
+                return True
+    return False
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("scope", PurgeScope)
+def test_killed_anywhere_it_leaves_each_message_removed_or_as_it_was(
+    tmp_path: Path, scope: PurgeScope
+) -> None:
+    left = set()
+    for calls in itertools.count():
+        root = tmp_path / f"root{calls}"
+        open_root(root, 0o700, Files())[0].close()
+        _fill(root)
+        is_killed = _is_killed(root, scope, calls)
+
+        with closing(open_root(root, 0o700, Files())[0]) as spool:
+            Sweeper(spool, lambda *_: pytest.fail(f"{_}")).sweep()
+
+        alive = {state for state, path in STATES.items() if (root / path).exists()}
+        bodies = [path.read_text() for path in root.glob("remove/orders:.purged/[0-9]*/*")]
+        assert {*alive, *bodies} == set(STATES)
+        assert len(alive) + len(bodies) == 3
+        assert not list(root.glob("remove/orders:.purged/*.open"))
+        left.add(frozenset(alive))
+        if not is_killed:
+            break
+    rest = set() if scope is PurgeScope.ALL else {"leased", "delayed"}
+    assert alive == rest
+    assert {frozenset(STATES), frozenset(rest)} <= left
