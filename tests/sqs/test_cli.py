@@ -132,3 +132,20 @@ def test_a_port_for_sqs_goes_with_standalone(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "--standalone" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["mq_sqs"], ["mq", "--standalone", "--sqs-port=0"]])
+def test_tokens_are_refused_while_signatures_are_not_verified(
+    tmp_path: Path, command: list[str]
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("till write,read,admin Hj0vVt9xkq3mP2sYw8LrBg\n")
+    tokens.chmod(0o600)
+    flags = [f"--root={tmp_path / 'root'}", "--port=0", "--admin=", f"--token-file={tokens}"]
+    done = subprocess.run(
+        [sys.executable, "-m", *command, *flags],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert "signatures" in done.stderr
