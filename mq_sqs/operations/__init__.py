@@ -53,6 +53,7 @@ HANDLERS: Mapping[str, Handler] = {
     "ListDeadLetterSourceQueues": _reads(queues.list_dead_letter_source_queues),
     "ListQueueTags": _reads(queues.list_queue_tags),
     "ListQueues": Handler(queues.list_queues, Scope.READ, lambda values: None),
+    "PurgeQueue": _administers(queues.purge_queue),
     "ReceiveMessage": _writes(receiving.receive_message),
     "SendMessage": _writes(sending.send_message),
     "SendMessageBatch": _writes(sending.send_message_batch),

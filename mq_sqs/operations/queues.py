@@ -77,6 +77,12 @@ async def delete_queue(operations: Operations, call: SqsCall, queue: QueueName) 
     return {}
 
 
+async def purge_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+    """Done when answered: nobody has to wait for it, or for a minute until the next one."""
+    await operations.store.purge(queue)
+    return {}
+
+
 async def list_queues(operations: Operations, call: SqsCall, queue: None) -> Result:
     prefix = call.values.get("QueueNamePrefix", "")
     names = [

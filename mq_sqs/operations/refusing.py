@@ -19,7 +19,6 @@ REFUSED: Mapping[str, str] = {
     "StartMessageMoveTask": _MOVE_TASKS,
     "ListMessageMoveTasks": _MOVE_TASKS,
     "CancelMessageMoveTask": _MOVE_TASKS,
-    "PurgeQueue": "mq-sqs cannot purge yet: delete the queue and make it again.",
 }
 """The sentence for each."""
 

@@ -93,6 +93,20 @@ def test_a_deleted_queue_is_gone_with_its_messages(sqs: Any, url: str) -> None:
     assert "Messages" not in sqs.receive_message(QueueUrl=url)
 
 
+def test_a_purged_queue_is_empty_and_keeps_its_attributes(sqs: Any) -> None:
+    url = make_url(sqs, DelaySeconds="0", VisibilityTimeout="60")
+    for delay in (0, 0, 900):
+        sqs.send_message(QueueUrl=url, MessageBody="a", DelaySeconds=delay)
+    sqs.receive_message(QueueUrl=url)
+
+    for _ in range(2):
+        sqs.purge_queue(QueueUrl=url)
+
+    found = attributes_of(sqs, url)
+    assert {found[name] for name in found if name.startswith("ApproximateNumber")} == {"0"}
+    assert found["VisibilityTimeout"] == "60"
+
+
 def test_attributes_are_changed_and_the_others_stay(sqs: Any) -> None:
     url = make_url(sqs, VisibilityTimeout="60", DelaySeconds="1")
     before = attributes_of(sqs, url)
