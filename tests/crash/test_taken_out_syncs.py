@@ -83,6 +83,7 @@ NOT_RUN_HERE = {
     "mq.store.settings.change_settings": "settings of a queue: tests/store/test_settings.py",
     "mq.spool.settings_file.": "settings of a queue: tests/spool/test_settings_file.py",
     "pyspark_mq.pipeline.lake": "the lake, no root: tests/spark/pipeline",
+    "mq.store.visibility.": "leases of SQS receipts: tests/sqs/operations/test_receipts.py",
     "mq.spool.spark.staging.": "Spark's sink: tests/spark",
     "mq.spool.spark.transactions.": "Spark's sink: tests/spark",
     "mq.spool.spark.claim": "Spark's claims: tests/spark",

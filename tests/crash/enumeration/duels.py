@@ -13,6 +13,12 @@ from tests.crash.enumeration.acting import Chance, interleave, two_servers
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.ledger import Ledger
+from tests.crash.enumeration.moving_duels import (
+    move_late,
+    move_to_two_queues,
+    move_while_receiving,
+    move_while_removing,
+)
 from tests.crash.enumeration.purge_duels import (
     end_while_purging,
     purge_while_receiving,
@@ -199,6 +205,10 @@ DUELS = {
         Row("remove while deleting", partial(take_while_deleting, is_removal=True)),
         Row("seal while deleting", seal_while_deleting),
         Row("sweep while publishing a batch", sweep_while_publishing_a_batch),
+        Row("move while receiving", move_while_receiving),
+        Row("move to two queues", move_to_two_queues),
+        Row("move while removing", move_while_removing),
+        Row("move late", move_late),
         Row("publish an own id twice", publish_own_id_twice),
         Row("receive while purging", receive_while_purging),
         Row("purge while receiving", purge_while_receiving),
