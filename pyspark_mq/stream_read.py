@@ -26,7 +26,7 @@ from mq.lifecycle import Actor, Folder
 from mq.names import parse_file_name
 from mq.spool.files import Files
 from mq.spool.folders import Spool
-from mq.spool.message import Opened
+from mq.spool.message import Opened, seal_of
 from mq.spool.root import visit_root
 from mq.spool.spark.claims import NOBODY, Group, Owner
 from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, to_batches
@@ -118,7 +118,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
                 if parsed is None:
                     continue
                 fd = spool.files.open_to_look(folder_fd, name)
-                with Opened(spool.files, name, fd, os.fstat(fd)) as opened:
+                with Opened(
+                    spool.files, name, fd, os.fstat(fd), seal_of(spool.files, fd)
+                ) as opened:
                     row = read_row(spool.files, opened, *parsed, "claimed")
                     if row.value is None:
                         self._keep_damaged(spool, fd, row, f"{Folder.SPARK}/{path}/{name}")

@@ -7,8 +7,18 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mq.commit.barrier import Barrier, Unsynced
-from mq.commit.operation import InWorker, Need, Operation, Pause, Shared, Together, unavailable
+from mq.commit.operation import (
+    InWorker,
+    Need,
+    Operation,
+    Pause,
+    Settled,
+    Shared,
+    Together,
+    unavailable,
+)
 from mq.errors import StoreUnavailable
+from mq.spool.file_work import FileCalls, make_calls
 
 T = TypeVar("T")
 
@@ -56,7 +66,6 @@ class BlockingCommitter:
                 need = operation.send(answer) if failure is None else operation.throw(failure)
             except StopIteration as stop:
                 return stop.value
-            self._end_calls()
             answer = failure = None
             try:
                 answer = self._answer(need)
@@ -64,6 +73,17 @@ class BlockingCommitter:
                 failure = error
 
     def _answer(self, need: Need) -> Any:
+        match need:
+            case FileCalls():
+                (outcome,) = make_calls([need])
+                return outcome
+            case Settled():
+                return None
+            case Unsynced():
+                self._end_calls()
+                self._make_durable(need)
+                return None
+        self._end_calls()
         match need:
             case InWorker():
                 answer = need.function(*need.arguments)
@@ -73,9 +93,6 @@ class BlockingCommitter:
                 answer = self.run(need.make())
             case Together(operations):
                 answer = [self._outcome(each) for each in operations]
-            case _:
-                self._make_durable(need)
-                return None
         self._begin_round()
         return answer
 

@@ -4,6 +4,7 @@ but the barrier done for them elsewhere."""
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import (
+    SETTLED,
     Called,
     InWorker,
     Operation,
@@ -20,6 +22,7 @@ from mq.commit.operation import (
     Together,
 )
 from mq.metrics.histogram import CommitStats
+from mq.spool.file_work import FileCalls, make_calls
 
 T = TypeVar("T")
 
@@ -56,23 +59,38 @@ class Engine:
     def _advance(self, ready: list[Submitted]) -> list[Submitted]:
         """Run each as far as it comes alone; returns those that need a barrier. Those that ended
         are in `_ended` then, and `_send_away` is for the others. `ready` grows by those that can
-        go on because of these."""
+        go on because of these. What file calls they ask for are made together."""
         unsynced: list[Submitted] = []
-        self._ready = ready
-        for each in ready:
-            each.advance()
-            need = each.need
-            if type(need) is Unsynced:
-                unsynced.append(each)
-            elif need is not None:
-                self._wait(each)
-            else:
-                each.is_over = True
-                if each.then is None:
-                    self._ended.append(each)
+        unsettled: deque[Submitted] = deque()
+        while ready:
+            self._ready = ready
+            calling: list[Submitted] = []
+            for each in ready:
+                each.advance()
+                need = each.need
+                if type(need) is FileCalls:
+                    calling.append(each)
+                elif type(need) is Unsynced:
+                    unsynced.append(each)
+                elif need is SETTLED:
+                    unsettled.append(each)
+                elif need is not None:
+                    self._wait(each)
                 else:
-                    each.then(each)
+                    self._end(each)
+            if calling:
+                answer_calls(calling)
+                ready = calling
+            else:
+                ready = [unsettled.popleft()] if unsettled else []
         return unsynced
+
+    def _end(self, each: Submitted) -> None:
+        each.is_over = True
+        if each.then is None:
+            self._ended.append(each)
+        else:
+            each.then(each)
 
     def _wait(self, each: Submitted) -> None:
         need = each.need
@@ -153,6 +171,19 @@ class Engine:
         else:
             each.failure = error
         self._come_back(each)
+
+
+def answer_calls(calling: Sequence[Submitted]) -> None:
+    """Make the chains that these operations need. If the calls cannot even be made, that is what
+    each has at its `yield`."""
+    try:
+        outcomes = make_calls([each.need for each in calling])  # type: ignore[misc]
+    except BaseException as error:
+        for each in calling:
+            each.failure = error
+    else:
+        for each, answer in zip(calling, outcomes, strict=True):
+            each.answer = answer
 
 
 def settle(

@@ -3,14 +3,20 @@
 An operation is a generator. Between two `yield`s it makes its file calls, alone on the thread that
 drives it, in the order that a crash may cut. It yields what it needs next and is sent the answer:
 
+    FileCalls     a chain of them, made together with those of others: its outcome
+    Settled       the chains that others have asked for in this round are made, and no others until
+                  its next `yield`
     Unsynced      a barrier: what these file calls left is on stable media, or StoreUnavailable
     InWorker      a call that takes long, in a worker: its result, or what it raised
     Pause         some seconds
     Shared        one operation for all who ask for it at the same time: its result or error
     Together      several operations in the same rounds: the outcome of each
 
-An operation leaves nothing unsynced behind when it yields anything but Unsynced: a barrier that
-fails meanwhile would not be its own. Locks of queues (`Workspace.hold_queue`) end at each `yield`.
+An operation leaves nothing unsynced behind when it yields anything but Unsynced, FileCalls or
+Settled: a barrier that fails meanwhile would not be its own. There, too, locks of queues
+(`Workspace.hold_queue`) end. At FileCalls and Settled they last, but others of the round go on:
+they may see and do what another process could there. So an operation that lets go of a queue which
+others hold (`Workspace.forget_queue`) is Settled first.
 """
 
 from __future__ import annotations
@@ -20,8 +26,18 @@ from typing import Any, NamedTuple, TypeVar
 
 from mq.commit.barrier import Unsynced
 from mq.errors import StoreUnavailable
+from mq.spool.file_work import FileCalls
 
 T = TypeVar("T")
+
+
+class Settled:
+    """Nobody else is between two file calls."""
+
+    __slots__ = ()
+
+
+SETTLED = Settled()
 
 
 class InWorker:
@@ -53,7 +69,7 @@ class Together(NamedTuple):
     operations: Sequence[Operation[Any]]
 
 
-Need = Unsynced | InWorker | Pause | Shared | Together
+Need = FileCalls | Settled | Unsynced | InWorker | Pause | Shared | Together
 
 Operation = Generator[Need, Any, T]
 

@@ -9,7 +9,7 @@ from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, queue_path
 from mq.spool.folders import DELETING_SUFFIX, Spool
-from mq.spool.message import Held, Lost, Opened, fails_its_seal, hold_in
+from mq.spool.message import Held, Lost, Opened, fails_its_seal, hold_in, seal_of
 from mq.spool.queues import finish_deletion, has_queue
 from mq.spool.sets import BatchName, hold_set
 from mq.spool.sweep import Sweeper
@@ -35,7 +35,7 @@ class Damaged:
             fd = files.open_message(at.fd, at.name)
         except FileNotFoundError:
             return None
-        with Opened(files, self.place.name, fd, os.fstat(fd)) as opened:
+        with Opened(files, self.place.name, fd, os.fstat(fd), seal_of(files, fd)) as opened:
             if not fails_its_seal(opened, files):
                 return None
             size, seal = opened.status.st_size, opened.seal

@@ -13,6 +13,7 @@ from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message import Held, Lost, hold_in, seal_at
 from mq.spool.seal import Seal
+from mq.spool.status import AnyStatus
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def _why(seal: Seal, now_ns: int) -> str | None:
     return None
 
 
-def _plausible(seal: Seal, status: os.stat_result, now_ns: int) -> Seal:
+def _plausible(seal: Seal, status: AnyStatus, now_ns: int) -> Seal:
     count = 0 if seal.receive_count > MAX_PLAUSIBLE_RECEIVES else seal.receive_count
     if seal.published_ns <= now_ns + MAX_PLAUSIBLE_AHEAD_NS:
         return seal._replace(receive_count=count)

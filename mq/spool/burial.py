@@ -47,7 +47,12 @@ class Burial(NamedTuple):
 
 def burial_of(files: Files, fd: int, queue: str) -> Burial | None:
     """Why a message of `queue` is a dead letter, and where it came from; None if it is not one."""
-    burial = Burial.unpack(files.attribute(fd, DEAD_ATTRIBUTE))
+    return burial_in(files.attribute(fd, DEAD_ATTRIBUTE), queue)
+
+
+def burial_in(value: bytes | None, queue: str) -> Burial | None:
+    """The same from the value of the attribute."""
+    burial = Burial.unpack(value)
     return None if burial is None or burial.queue == queue else burial
 
 

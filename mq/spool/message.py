@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from mq.lifecycle import Folder
-from mq.spool.burial import DEAD_ATTRIBUTE, Burial, burial_of
+from mq.spool.burial import DEAD_ATTRIBUTE
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.seal import (
@@ -26,6 +26,7 @@ from mq.spool.seal import (
     published_ns,
     unless_unreadable,
 )
+from mq.spool.status import AnyStatus
 from mq.spool.trailer import Content, read_long, split
 
 FAULTS_OF_ONE_MESSAGE = {
@@ -36,6 +37,8 @@ FAULTS_OF_ONE_MESSAGE = {
     errno.EUCLEAN,
 }
 """Errors that say something about one file; any other one is about the disk."""
+
+NO_FD = -1
 
 _NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 
@@ -63,12 +66,14 @@ class Opened:
 
     __slots__ = ("_files", "fd", "name", "seal", "status")
 
-    def __init__(self, files: Files, name: str, fd: int, status: os.stat_result) -> None:
+    def __init__(
+        self, files: Files, name: str, fd: int, status: AnyStatus, seal: Seal | None
+    ) -> None:
         self._files = files
         self.name = name
         self.fd = fd
         self.status = status
-        self.seal = Seal.unpack(files.attribute(fd, SEAL_ATTRIBUTE))
+        self.seal = seal
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +87,9 @@ class Opened:
         self.close()
 
     def close(self) -> None:
-        self._files.close(self.fd)
+        """Nothing if `fd` is NO_FD: it is closed already."""
+        if self.fd != NO_FD:
+            self._files.close(self.fd)
 
     @property
     def lease(self) -> int:
@@ -99,20 +106,18 @@ class Opened:
 
     def content_type(self) -> str | None:
         """None also for one that a person wrote and no header can carry."""
-        value = self._files.attribute(self.fd, TYPE_ATTRIBUTE)
-        text = "" if value is None else value.decode("latin-1")
-        return text if text.isprintable() and text else None
+        return content_type_of(self._files.attribute(self.fd, TYPE_ATTRIBUTE))
 
     def may_have_type(self) -> bool:
         """Most have none, and of many messages a list of what there is costs less than an error."""
         return TYPE_ATTRIBUTE in _attribute_names(self.fd)
 
-    def type_and_burial(self, queue: str) -> tuple[str | None, Burial | None]:
-        """What a message of `queue` says beside its seal; most say nothing."""
+    def type_and_burial(self) -> tuple[str | None, bytes | None]:
+        """What a message says beside its seal, for `burial_in`; most say nothing."""
         names = _attribute_names(self.fd)
         return (
             self.content_type() if TYPE_ATTRIBUTE in names else None,
-            burial_of(self._files, self.fd, queue) if DEAD_ATTRIBUTE in names else None,
+            self._files.attribute(self.fd, DEAD_ATTRIBUTE) if DEAD_ATTRIBUTE in names else None,
         )
 
     @property
@@ -152,6 +157,19 @@ class Held(Opened):
         self.seal = seal
 
 
+def seal_of(files: Files, fd: int) -> Seal | None:
+    """The seal of an open file; None if it has none. Raises OSError."""
+    return Seal.unpack(files.attribute(fd, SEAL_ATTRIBUTE))
+
+
+def content_type_of(value: bytes | None) -> str | None:
+    """What the attribute says, as `Opened.content_type` does."""
+    if value is None:
+        return None
+    text = value.decode("latin-1")
+    return text if text.isprintable() and text else None
+
+
 def look_at(spool: Spool, folder: Folder, name: str) -> Opened | None:
     """Open a message without its lock, for those who only look: a receiver would skip one that is
     locked. Its access time stays. None if it is gone, or is not a message: not a regular file, or
@@ -167,7 +185,7 @@ def look_at(spool: Spool, folder: Folder, name: str) -> Opened | None:
     try:
         status = os.fstat(fd)
         if stat.S_ISREG(status.st_mode) and status.st_uid in spool.files.owners:
-            opened = Opened(spool.files, name, fd, status)
+            opened = Opened(spool.files, name, fd, status, seal_of(spool.files, fd))
         return opened
     finally:
         if opened is None:
@@ -227,7 +245,9 @@ def _lock_and_check(files: Files, folder_fd: int, name: str, fd: int) -> Held | 
         named = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
     except FileNotFoundError:
         return Lost.GONE
-    return Held(files, name, fd, status) if named.st_ino == status.st_ino else Lost.GONE
+    if named.st_ino != status.st_ino:
+        return Lost.GONE
+    return Held(files, name, fd, status, seal_of(files, fd))
 
 
 def read_content(opened: Opened, files: Files) -> Content | None:

@@ -98,7 +98,7 @@ def state_in(folder: Folder, seal: Seal | None) -> State:
     return State.LEASED if seal is None or seal.lease != NO_LEASE else State.DELAYED
 
 
-def published_ns(seal: Seal | None, status: os.stat_result, message_id: str) -> int:
+def published_ns(seal: Seal | None, status: AnyStatus, message_id: str) -> int:
     """When a message was published, in ns since 1970. Without a seal: as a v7 or v1 id says, else
     its mtime, or the nearest time to that that a seal can say."""
     if seal is not None:

@@ -22,6 +22,7 @@ class Status(NamedTuple):
 
 AnyStatus = Status | os.stat_result
 
+INODE = Status._fields.index("st_ino")
 SIZE = Status._fields.index("st_size")
 
 

@@ -11,6 +11,7 @@ from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.message import Held, Lost, hold_in
+from mq.spool.opening import OpenedMessage
 from mq.spool.seal import NO_LEASE
 from mq.store import rules
 from mq.store.context import Workspace, no_message
@@ -77,8 +78,12 @@ def _take(
         visibility_ns = rules.visibility_ns(work, queue)
     if place.folder is Folder.QUEUES and expire_held(work, queue, message_id, held):
         raise no_message(queue, message_id)
-    received = take_held(
-        work, place, held, visibility_ns, begin_lease if guard is None else keep_lease
+    received = yield from take_held(
+        work,
+        place,
+        OpenedMessage(held),
+        visibility_ns,
+        begin_lease if guard is None else keep_lease,
     )
     if isinstance(received, Lost):
         return None

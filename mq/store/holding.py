@@ -8,6 +8,7 @@ from typing import TypeVar
 from mq.commit.operation import Operation
 from mq.errors import QueueLocked
 from mq.names import QueueName
+from mq.spool.file_work import FileWork
 from mq.store.context import Workspace
 from mq.store.patience import Patience, with_queue
 
@@ -25,10 +26,20 @@ def hold(work: Workspace, queue: QueueName) -> Operation[None]:
 
 def once_unlocked(queue: QueueName, attempt: Callable[[], T]) -> Operation[T]:
     """What the attempt returns; made again as long as it raises QueueLocked, with nothing done."""
+
+    def work() -> FileWork[T]:
+        return attempt()
+        yield
+
+    return (yield from work_once_unlocked(queue, work))
+
+
+def work_once_unlocked(queue: QueueName, make: Callable[[], FileWork[T]]) -> Operation[T]:
+    """As `once_unlocked`, for an attempt that is file work."""
     patience: Patience | None = None
     while True:
         try:
-            return attempt()
+            return (yield from make())
         except QueueLocked:
             patience = patience or with_queue(queue)
             yield patience.pause()

@@ -41,6 +41,7 @@ class ReadyQueue:
         self._heap: list[str] = []
         self._keys: dict[str, str] = {}
         self._gone_while_listing: set[str] | None = None
+        self._being_taken: dict[str, bool] = {}
         self.inode = 0
         self.watched_inode = 0
         self.listed_mtime_ns: int | None = None
@@ -88,6 +89,22 @@ class ReadyQueue:
             heapq.heappush(self._heap, key)
         self.discard(chosen)
         return MessageId(chosen)
+
+    def begin_taking(self, message_id: str) -> None:
+        """An operation has taken it out and is about to move it; others go on meanwhile. Until
+        `end_taking` events of its arrival are old ones."""
+        self._being_taken[message_id] = False
+
+    def end_taking(self, message_id: str) -> bool:
+        """Whether an event told of its arrival meanwhile."""
+        return self._being_taken.pop(message_id)
+
+    def is_being_taken(self, message_id: str) -> bool:
+        """Asked when an event tells of its arrival."""
+        if message_id not in self._being_taken:
+            return False
+        self._being_taken[message_id] = True
+        return True
 
     def oldest(self, limit: int) -> list[MessageId]:
         """The oldest `limit`, which stay in."""
@@ -254,7 +271,7 @@ class ReadyQueues:
                 continue
             if change is Change.WENT:
                 ready.discard(name)
-            elif name not in ready and is_message_id(name):
+            elif name not in ready and not ready.is_being_taken(name) and is_message_id(name):
                 self._came(QueueName(folder), ready, name)
 
     def _look_whether_it_is_the_same(self, queue: QueueName) -> None:

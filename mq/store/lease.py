@@ -13,12 +13,16 @@ from mq.config import SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
-from mq.spool.burial import Burial
+from mq.spool.burial import Burial, burial_in
+from mq.spool.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain, check
+from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.files import Files
 from mq.spool.message import Held, Lost, hold, read_content, set_aside
+from mq.spool.opening import OpenedMessage, Read
 from mq.spool.seal import (
     MAX_RECEIVE_COUNT,
     NO_LEASE,
+    SEAL_ATTRIBUTE,
     Seal,
     due_ns,
     measure,
@@ -115,92 +119,128 @@ def keep_lease(seal: Seal) -> Seal:
 def take_held(
     work: Workspace,
     place: Place,
-    held: Held,
+    opened: OpenedMessage,
     visibility_ns: int,
     advance: Callable[[Seal], Seal],
-) -> Received | Lost:
+) -> FileWork[Received | Lost]:
     """Give a held message the seal that `advance` makes and a new stamp, and put it into `delay`,
-    unless it is there. Ends the lock; closes the file unless what is returned keeps it open: a
-    large body, or one in `delay` already, whose stamp must be synced with the file.
+    unless it is there; Lost.GONE if it is damaged, or was moved away by somebody who needs no lock.
+    Ends the lock; closes the file unless what is returned keeps it open: a large body, or one in
+    `delay` already, whose stamp must be synced with the file.
     """
-    keeps_open = False
+    held, is_open = opened.held, True
     try:
-        received = _lease(work, place, held, visibility_ns, advance)
-        if isinstance(received, Received) and received.fd >= 0:
+        leasing = _prepare(work, place, opened, visibility_ns, advance)
+        if leasing is None:
+            _set_aside(work, place.folder, held)
+            return Lost.GONE
+        calls, needed, _keepers = _calls(work, place, held, leasing)
+        results, code = yield FileCalls(work.files, calls)
+        is_open = len(results) <= needed
+        try:
+            check((results, code if len(results) < needed else 0))
+            is_gone = place.folder is Folder.DELAY and not _is_there(work, place, held)
+        except FileNotFoundError:
+            is_gone = True
+        except OSError:
+            if results and leasing.is_sealed:
+                held.write_seal(leasing.seal)
+            raise
+        if is_gone:
+            return Lost.GONE
+        if leasing.received.fd >= 0:
             work.files.unlock(held.fd)
-            keeps_open = True
-        return received
+            is_open = False
+        return leasing.received
+    except FileNotFoundError:
+        return Lost.GONE  # the queue is
     finally:
-        if not keeps_open:
+        if is_open:
             held.close()
 
 
-def _lease(
+class _Leasing(NamedTuple):
+    """A lease that begins or goes on: the seals of before and after."""
+
+    received: Received
+    seal: Seal
+    fresh: Seal
+    is_sealed: bool
+
+
+def _prepare(
     work: Workspace,
     place: Place,
-    held: Held,
+    opened: OpenedMessage,
     visibility_ns: int,
     advance: Callable[[Seal], Seal],
-) -> Received | Lost:
+) -> _Leasing | None:
+    """None if the message is damaged."""
+    held, read = opened
+    spool, has_seals = work.spool, work.spool.has_seals
     is_small = held.status.st_size <= SMALL_BODY_BYTES
-    content = read_content(held, work.files) if is_small else None
-    if (is_small and content is None) or not held.is_as_long_as_sealed():
-        _set_aside(work, place.folder, held)
-        return Lost.GONE
-    body, properties = content or (None, NO_PROPERTIES)
+    if read is None:
+        read = Read(
+            read_content(held, work.files) if is_small else None,
+            *(held.type_and_burial() if has_seals else (None, None)),
+        )
+    if (is_small and read.content is None) or not held.is_as_long_as_sealed():
+        return None
+    body, properties = read.content or (None, NO_PROPERTIES)
     sealed = held.seal
     seal = sealed or _adopt(work, held, body, place.message_id)
-    is_prolonged = advance is keep_lease
     was_delayed = place.folder is Folder.DELAY
-    before = Before(held.lease, due_ns(held.status, 0)) if was_delayed else None
-    told = held.type_and_burial(place.queue) if work.spool.has_seals else (None, None)
     visible_ns = round_up(work.clock_ns() + visibility_ns, work.granularity_ns)
-    fresh = advance(seal) if work.spool.has_seals else seal._replace(lease=visible_ns)
-    if work.spool.has_seals and fresh != held.seal:
-        if work.spool.has_long_seals or fresh.is_long:
-            fresh = _note_first_receive(work, fresh)
-        held.write_seal(fresh)
-    try:
-        is_ours = _stamp_and_move(work, place, held, visible_ns)
-    except OSError:
-        if work.spool.has_seals and fresh != seal:
-            held.write_seal(seal)
-        raise
-    if not is_ours:
-        return Lost.GONE
-    return Received(
+    fresh = advance(seal) if has_seals else seal._replace(lease=visible_ns)
+    is_sealed = has_seals and fresh != sealed
+    if is_sealed and (spool.has_long_seals or fresh.is_long):
+        fresh = _note_first_receive(work, fresh)
+    received = Received(
         place.queue,
         place.message_id,
         seal.length,
         sealed,
-        told[0],
+        read.content_type,
         fresh.lease,
-        fresh.receive_count if work.spool.has_seals else None,
+        fresh.receive_count if has_seals else None,
         seal.published_ns,
         visible_ns,
         body,
         held.fd if was_delayed or not is_small else -1,
-        before,
-        is_prolonged,
+        Before(held.lease, due_ns(held.status, 0)) if was_delayed else None,
+        advance is keep_lease,
         properties,
         fresh.first_received_ns,
-        told[1],
+        burial_in(read.burial, place.queue),
     )
+    return _Leasing(received, seal, fresh, is_sealed)
+
+
+def _calls(
+    work: Workspace, place: Place, held: Held, leasing: _Leasing
+) -> tuple[Chain, int, tuple[object, ...]]:
+    """The calls that make a lease; so many of them must succeed; what keeps descriptors open.
+    Raises FileNotFoundError without the queue."""
+    received, fd = leasing.received, held.fd
+    calls: Chain = ((STAMP, fd, received.visible_ns),)
+    if leasing.is_sealed:
+        calls = ((SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, leasing.fresh.pack()), *calls)
+    if place.folder is Folder.DELAY:
+        return calls, len(calls), ()
+    target = file_name(place.queue, place.message_id)
+    move, keepers = work.spool.move_call(Folder.QUEUES, place.name, Folder.DELAY, target)
+    closing = ((CLOSE, fd),) if received.fd < 0 else ()
+    return (*calls, move, *closing), len(calls) + 1, keepers
+
+
+def _is_there(work: Workspace, place: Place, held: Held) -> bool:
+    return work.spool.inode(place.folder, place.name) == held.status.st_ino
 
 
 def _note_first_receive(work: Workspace, seal: Seal) -> Seal:
     work.spool.use_long_seals()
     is_first = seal.receive_count == 1 and not seal.first_received_ns
     return seal._replace(first_received_ns=work.clock_ns()) if is_first else seal
-
-
-def _stamp_and_move(work: Workspace, place: Place, held: Held, visible_ns: int) -> bool:
-    """False if the message was moved away by somebody who needs no lock."""
-    work.files.stamp(held.fd, visible_ns)
-    if place.folder is Folder.DELAY:
-        return work.spool.inode(Folder.DELAY, place.name) == held.status.st_ino
-    target = file_name(place.queue, place.message_id)
-    return work.spool.move(Folder.QUEUES, place.name, Folder.DELAY, target)
 
 
 def _adopt(work: Workspace, held: Held, body: bytes | None, message_id: MessageId) -> Seal:

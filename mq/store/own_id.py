@@ -21,7 +21,7 @@ from mq.names import MessageId, QueueName, dead_letter_queue, file_name
 from mq.spool.finder import Finder
 from mq.spool.folders import Spool
 from mq.spool.libc import birth_ns
-from mq.spool.message import Held, Lost, Sum, fails_its_seal, seal_at
+from mq.spool.message import Held, Lost, Sum, fails_its_seal, seal_at, seal_of
 from mq.spool.moves import FORMAT_FILE
 from mq.spool.sets import hold_set
 from mq.spool.spark.claims import ARCHIVE
@@ -232,7 +232,7 @@ def _is_twin(spool: Spool, path: str, fd: int, draft: Draft) -> bool | Lost:
     folder, _, name = path.partition("/")
     if folder == Folder.NEW and not _is_left_over(spool, name, fd):
         return Lost.BUSY
-    there = Held(spool.files, name, fd, os.fstat(fd))
+    there = Held(spool.files, name, fd, os.fstat(fd), seal_of(spool.files, fd))
     if folder == Folder.NEW and fails_its_seal(there, spool.files):
         spool.move_aside(Folder.NEW, name, Folder.CORRUPT, name.rpartition("/")[2])
         return False

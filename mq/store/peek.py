@@ -10,7 +10,7 @@ from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
-from mq.spool.burial import Burial
+from mq.spool.burial import Burial, burial_in
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.listing import place_of
@@ -178,7 +178,7 @@ def _describe(
 ) -> PeekedMessage:
     seal, size = opened.seal, opened.status.st_size
     has_lease = folder is Folder.DELAY if seal is None else seal.lease != NO_LEASE
-    content_type, burial = opened.type_and_burial(queue)
+    content_type, burial = opened.type_and_burial()
     body, properties = _read(files, opened)
     # Of a damaged file: as much as there is, and all of it where nothing should be behind it.
     length = min(opened.length, size) if seal is not None and seal.trailer_length else size
@@ -194,7 +194,7 @@ def _describe(
         visible_ns=due_ns(opened.status, 0) if folder is Folder.DELAY else None,
         is_damaged=properties is None,
         body=None if body is None else body[:length],
-        burial=burial,
+        burial=burial_in(burial, queue),
         fd=opened.fd if body is None else -1,
         file_length=size,
     )

@@ -11,11 +11,13 @@ import structlog
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
-from mq.errors import StoreUnavailable
+from mq.errors import QueueLocked, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, Position, QueueName, file_name, queue_path
+from mq.spool.calls import CLOSE, LOCK, OPEN_UNNAMED, SYNC, WRITE, Call, Chain, check
+from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.message import Sum
-from mq.spool.seal import NO_LEASE, Seal, round_up, seal_new
+from mq.spool.seal import NO_LEASE, Seal, round_up, sealing
 from mq.spool.trailer import NO_TRAILER
 from mq.store.context import Workspace, no_queue
 from mq.store.holding import hold
@@ -82,40 +84,51 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
         yield from find_space(work, queue)
     if draft.trailer:
         work.spool.use_long_seals()
-    files, new = work.files, work.spool.fd(Folder.NEW)
-    fd = files.open_unnamed(new, work.spool.file_mode) if draft.body is not None else draft.fd
     is_late = False
     work.undelivered[queue] += 1
     try:
-        if draft.body is not None:
-            files.write(fd, draft.body + draft.trailer)
-        message_id, published_ns = work.ids.next_position(draft.message_id)
-        visible_ns = seal(work, queue, fd, draft, published_ns)
-        if not work.spool.has_seals:
-            # Nothing would tell a torn body later: it is durable before it has a name.
-            files.sync(fd)
-        # Held until delivery, so that no sweep takes the file for a crash's leftover.
-        files.lock(fd)
+        message_id, published_ns = position = work.ids.next_position(draft.message_id)
         name = file_name(queue, message_id)
-        work.spool.link(fd, Folder.NEW, name)
+        chain, visible_ns = _linking(work, queue, draft, name, published_ns)
+        results = check((yield FileCalls(work.files, chain)))
+        fd = draft.fd if draft.body is None else results[0]
         try:
             yield Unsynced((fd,), (Folder.NEW,))
-        except StoreUnavailable:
-            work.spool.unlink(Folder.NEW, name)
+        except BaseException as error:
+            try:
+                if isinstance(error, StoreUnavailable):
+                    work.spool.unlink(Folder.NEW, name)
+            finally:
+                _let_go(work, draft, fd)
             raise
         work.counts.of(queue).published += 1
-        is_late = not _deliver(work, queue, Position(message_id, published_ns), visible_ns)
+        is_late = not (yield from _deliver(work, queue, draft, fd, (position, visible_ns)))
         return Published(message_id, visible_ns)
     finally:
         work.undelivered[queue] -= 1
-        if draft.body is not None:
-            files.close(fd)
-        else:
-            with suppress(OSError):  # else it ends when the file is closed, just after this
-                files.unlock(fd)
         if is_late:
             # Not before the lock is free: a sweep passes over what somebody holds.
             work.request_sweep()
+
+
+def _linking(
+    work: Workspace, queue: QueueName, draft: Draft, name: str, published_ns: int
+) -> tuple[Chain, int | None]:
+    """The calls that give a new message its name in `new`, and when a delayed one is due."""
+    spool, fd = work.spool, draft.fd
+    calls: list[Call] = []
+    if draft.body is not None:
+        data = draft.body + draft.trailer if draft.trailer else draft.body
+        calls = [(OPEN_UNNAMED, spool.fd(Folder.NEW), spool.file_mode), (WRITE, ~0, data)]
+        fd = ~0
+    sealed = draft.seal(published_ns) if spool.has_seals else None
+    visible_ns = visible_from(work, queue, draft)
+    calls += sealing(fd, sealed, draft.content_type, visible_ns)
+    if not spool.has_seals:
+        # Nothing would tell a torn body later: it is durable before it has a name.
+        calls.append((SYNC, fd))
+    # The lock is held until delivery, so that no sweep takes the file for a crash's leftover.
+    return (*calls, (LOCK, fd), spool.link_call(fd, Folder.NEW, name)), visible_ns
 
 
 def check_publish(
@@ -129,14 +142,6 @@ def check_publish(
         yield from find_space(work, queue, messages)
 
 
-def seal(work: Workspace, queue: QueueName, fd: int, draft: Draft, published_ns: int) -> int | None:
-    """Write what a file must say before it has a name; returns when a delayed one is due."""
-    sealed = draft.seal(published_ns) if work.spool.has_seals else None
-    visible_ns = visible_from(work, queue, draft)
-    seal_new(work.files, fd, sealed, draft.content_type, visible_ns)
-    return visible_ns
-
-
 def visible_from(work: Workspace, queue: QueueName, draft: Draft) -> int | None:
     """When a message that is published now becomes visible, in ns since 1970, as the file system
     can keep it; None for at once."""
@@ -144,22 +149,53 @@ def visible_from(work: Workspace, queue: QueueName, draft: Draft) -> int | None:
     return round_up(work.clock_ns() + hidden_ns, work.granularity_ns) if hidden_ns else None
 
 
-def _deliver(work: Workspace, queue: QueueName, position: Position, visible_ns: int | None) -> bool:
-    """The message is durable in `new`. False if it cannot go on now: a sweep delivers it."""
-    message_id, published_ns = position
+def _deliver(
+    work: Workspace,
+    queue: QueueName,
+    draft: Draft,
+    fd: int,
+    place: tuple[Position, int | None],
+) -> FileWork[bool]:
+    """The message is durable in `new`. False if it cannot go on now: a sweep delivers it. Lets go
+    of its file in any case."""
+    (message_id, published_ns), visible_ns = place
     name = file_name(queue, message_id)
     target, target_name = Folder.QUEUES, queue_path(queue, message_id)
     if visible_ns is not None and visible_ns > work.clock_ns():
         target, target_name = Folder.DELAY, name
+    is_open = True
     try:
-        moved = work.spool.move(Folder.NEW, name, target, target_name)
+        if target is Folder.QUEUES:
+            with suppress(
+                QueueNotFound, QueueLocked, StoreUnavailable
+            ):  # the move finds out for itself
+                work.hold_queue(queue)
+        move, _keepers = work.spool.move_call(Folder.NEW, name, target, target_name)
+        closing: Chain = () if draft.body is None else ((CLOSE, fd),)
+        results, code = yield FileCalls(work.files, (move, *closing))
+        is_open = not closing or not results
+        if not results:
+            check((results, code))
+    except FileNotFoundError:
+        if work.spool.move(Folder.NEW, name, Folder.REMOVE, name):
+            # The queue was deleted since the round began, and so is the message.
+            raise no_queue(queue) from None
     except OSError as error:
         log.error("delivery failed", name=name, error=str(error))
         return False
-    if not moved:
-        if work.spool.move(Folder.NEW, name, Folder.REMOVE, name):
-            # The queue was deleted since the round began, and so is the message.
-            raise no_queue(queue)
-    elif target is Folder.QUEUES:
-        work.ready.add(queue, message_id, published_ns)
+    else:
+        if target is Folder.QUEUES:
+            work.ready.add(queue, message_id, published_ns)
+    finally:
+        if is_open:
+            _let_go(work, draft, fd)
     return True
+
+
+def _let_go(work: Workspace, draft: Draft, fd: int) -> None:
+    """End the lock of a message's file, which is open still."""
+    if draft.body is not None:
+        work.files.close(fd)
+        return
+    with suppress(OSError):  # else it ends when the file is closed, just after this
+        work.files.unlock(fd)

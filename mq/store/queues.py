@@ -11,7 +11,7 @@ from typing import TypeVar
 import structlog
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import InWorker, Operation
+from mq.commit.operation import SETTLED, InWorker, Operation
 from mq.config import SECOND_NS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
@@ -137,7 +137,9 @@ def _begin_deletion(work: Workspace, queue: QueueName) -> bool:
 
 
 def _when_unlocked(patience: Patience, step: Callable[[], T]) -> Operation[T]:
+    """Take a step that lets go of the queue."""
     while True:
+        yield SETTLED
         try:
             return step()
         except BlockingIOError:

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import structlog
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation, Pause
-from mq.config import MAX_FETCH_BYTES
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, queue_path
-from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Lost, hold_in
+from mq.names import MessageId, QueueName
+from mq.spool.file_work import FileWork, do_together
+from mq.spool.message import Lost
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace
 from mq.store.expiry import expire_some
 from mq.store.holding import hold
 from mq.store.index import ReadyQueue
 from mq.store.indexing import MAX_LISTINGS, listing
-from mq.store.lease import (
-    Place,
-    Received,
-    begin_lease,
-    find_damaged,
-    set_aside_leased,
-    take_held,
-)
+from mq.store.lease import Received, find_damaged, set_aside_leased
 from mq.store.release import put_back
 from mq.store.rules import visibility_ns
+from mq.store.taking import AnswerRoom, take_ready
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +32,12 @@ _MAX_LATE = 10
 visibility is too short for this disk."""
 
 _PEER_WAIT_SECONDS = 0.004
+
+_AT_ONCE = 64
+"""So many are taken in one go: they are open all together, and their small bodies in memory."""
+
+
+_PASSED = (None, Lost.BUSY)
 
 
 class Ask(NamedTuple):
@@ -82,7 +83,11 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
             if expire_some(work, queue, ready, settings):
                 yield Pause(0.0)
                 continue
-            taken, was_busy = _take_some(work, queue, ready, ask)
+            taken, was_busy = (
+                _take_some(work, queue, ready, ask)
+                if ask.limit > 1
+                else (yield from _take_one(work, queue, ready, ask))
+            )
             if taken:
                 try:
                     yield Unsynced((), (Folder.DELAY, f"{Folder.QUEUES}/{queue}"))
@@ -154,39 +159,61 @@ def _give_back(work: Workspace, taken: list[Received]) -> None:
             log.warning("release failed", error=str(error))
 
 
+def _take_one(
+    work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask
+) -> FileWork[tuple[list[Received], bool]]:
+    """As `_take_some`, for one message: its file calls go along with those of the round."""
+    passed: list[MessageId] = []
+    hidden_ns = visibility_ns(work, queue) if ask.visibility_ns is None else ask.visibility_ns
+    was_busy = False
+    try:
+        while (message_id := _next(work, ready, ask.leave)) is not None:
+            ready.begin_taking(message_id)
+            came_again = False
+            try:
+                outcome = yield from take_ready(work, queue, message_id, hidden_ns)
+            finally:
+                came_again = ready.end_taking(message_id)
+            if isinstance(outcome, Received):
+                return [outcome], was_busy
+            was_busy = was_busy or outcome is Lost.BUSY
+            if outcome in _PASSED or came_again:
+                passed.append(message_id)
+            elif outcome is Lost.GONE:
+                # Somebody else takes messages too, and what more they took waits to be read.
+                work.ready.drain()
+        return [], was_busy
+    finally:
+        _restore(work, queue, passed)
+
+
 def _take_some(
     work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask
 ) -> tuple[list[Received], bool]:
     """Go through the index until enough messages are ours, or it has run dry; and whether others
-    held some.
+    held some. What it needs is done in one go at once.
 
     What is wrong with one message costs that message alone: it is reported once and passed over.
     """
     taken: list[Received] = []
     passed: list[MessageId] = []
-    room: int | None = None
-    was_busy = False
     hidden_ns = visibility_ns(work, queue) if ask.visibility_ns is None else ask.visibility_ns
+    was_busy = False
     try:
         while len(taken) < ask.limit:
-            message_id = _next(work, ready, ask.leave)
-            if message_id is None:
+            ids = _next_some(work, ready, ask.leave, min(ask.limit - len(taken), _AT_ONCE))
+            if not ids:
                 break
-            if taken and room is None:
-                room = _room_bytes(ask) - taken[0].file_length
-            outcome = _take(work, queue, message_id, hidden_ns, room)
-            if isinstance(outcome, Received):
-                taken.append(outcome)
-                room = None if room is None else room - outcome.file_length
-                continue
-            if outcome is Lost.GONE:
-                # Somebody else takes messages too, and what more they took waits to be read.
+            room = AnswerRoom(taken, ask.share)
+            outcomes = do_together([take_ready(work, queue, each, hidden_ns, room) for each in ids])
+            taken += [each for each in outcomes if isinstance(each, Received)]
+            was_busy = was_busy or Lost.BUSY in outcomes
+            passed += [each for each, how in zip(ids, outcomes, strict=True) if how in _PASSED]
+            _raise_first(outcomes)
+            if Lost.GONE in outcomes:
                 work.ready.drain()
-            if outcome is not Lost.GONE and outcome is not Lost.FOREIGN:
-                passed.append(message_id)
-            if outcome is None:
+            if room.is_full:
                 break
-            was_busy = was_busy or outcome is Lost.BUSY
     except OSError as error:
         if not taken:
             raise
@@ -194,15 +221,20 @@ def _take_some(
     finally:
         if ask.share is not None:
             ask.share.hold_bodies(sum(each.file_length for each in taken))
-        # They are still there, for all that the index can know.
-        for message_id in passed:
-            work.ready.restore(queue, message_id)
+        _restore(work, queue, passed)
     return taken, was_busy
 
 
-def _room_bytes(ask: Ask) -> int:
-    """Asked for the second message: the first is given out whatever memory there is."""
-    return MAX_FETCH_BYTES if ask.share is None else ask.share.room_bytes()
+def _restore(work: Workspace, queue: QueueName, passed: Sequence[MessageId]) -> None:
+    """They are still there, for all that the index can know."""
+    for message_id in passed:
+        work.ready.restore(queue, message_id)
+
+
+def _raise_first(outcomes: Sequence[object]) -> None:
+    for each in outcomes:
+        if isinstance(each, Exception):
+            raise each
 
 
 def _next(work: Workspace, ready: ReadyQueue, leave: int) -> MessageId | None:
@@ -214,28 +246,14 @@ def _next(work: Workspace, ready: ReadyQueue, leave: int) -> MessageId | None:
     return ready.pop(among) if len(ready) > leave else None
 
 
-def _take(
-    work: Workspace, queue: QueueName, message_id: MessageId, visibility_ns: int, room: int | None
-) -> Received | Lost | OSError | None:
-    """Lock, read, stamp, rename; None if its body has more than `room` bytes. What is wrong with
-    this message alone is returned. A failure leaves the message as it was."""
-    place = Place(Folder.QUEUES, queue, message_id, queue_path(queue, message_id))
-    try:
-        held = hold_in(work.spool, Folder.QUEUES, place.name)
-        if not isinstance(held, Lost):
-            if room is not None and held.status.st_size > room:
-                held.close()
-                return None
-            return take_held(work, place, held, visibility_ns, begin_lease)
-        if held is Lost.FOREIGN:
-            work.report(f"{Folder.QUEUES}/{place.name}", held.value)
-        return held
-    except OSError as error:
-        if error.errno not in FAULTS_OF_ONE_MESSAGE:
-            work.ready.restore(queue, message_id)
-            raise
-        work.report(f"{Folder.QUEUES}/{place.name}", str(error.strerror))
-        return error
+def _next_some(work: Workspace, ready: ReadyQueue, leave: int, limit: int) -> list[MessageId]:
+    ids: list[MessageId] = []
+    while len(ids) < limit and (len(ready) > leave or not ids):
+        message_id = _next(work, ready, leave)
+        if message_id is None:
+            break
+        ids.append(message_id)
+    return ids
 
 
 def _close(work: Workspace, taken: list[Received]) -> None:

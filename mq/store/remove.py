@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import Operation, Together
-from mq.errors import LeaseMismatch, MQError
+from mq.commit.operation import Operation, Together, unavailable
+from mq.errors import LeaseMismatch, MQError, QueueLocked
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.spool.calls import CLOSE
+from mq.spool.file_work import FileCalls, FileWork, do_together
 from mq.spool.finder import sealed_batches
-from mq.spool.message import Lost, hold_in
+from mq.spool.message import NO_FD, Held, Lost
+from mq.spool.opening import open_held
 from mq.spool.second_names import other_queue
 from mq.store.context import Workspace, no_message
-from mq.store.holding import once_unlocked
+from mq.store.holding import work_once_unlocked
 from mq.store.patience import Patience, with_message
 
 _ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.QUEUES)
@@ -23,6 +29,9 @@ _ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.Q
 and receives of other servers may pass between two looks."""
 
 _ORDER_UNDER_LEASE = (*_ORDER, Folder.REMOVE)
+
+_AT_ONCE = 64
+"""So many are removed in one go: under leases they are open all together."""
 
 _ALREADY_REMOVED = Unsynced((), (Folder.REMOVE,))
 
@@ -33,29 +42,9 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
     On return it never comes back, not after a power cut either. Takes no lock: the rename decides
     every race. Raises QueueNotFound, MessageNotFound, StoreUnavailable.
     """
-    work.require_queue(queue)
-    source = yield from once_unlocked(queue, partial(_move, work, queue, message_id))
-    if source is not None:
-        _forget(work, source, queue, message_id)
-        _remove_other_names(work, queue, message_id)
-        yield _unsynced(source, queue)
-        work.counts.of(queue).removed += 1
-        return
-    if not work.spool.exists(Folder.REMOVE, file_name(queue, message_id)):
-        raise no_message(queue, message_id)
-    # The rename may be another request's or server's, and not durable yet.
-    yield _ALREADY_REMOVED
-
-
-def _move(work: Workspace, queue: QueueName, message_id: MessageId) -> Folder | None:
-    """The folder that the message was moved out of; None if it is in none."""
-    target = file_name(queue, message_id)
-    for source, name in _places(queue, message_id):
-        if source is Folder.QUEUES:
-            work.hold_queue(queue)
-        if work.spool.move_aside(source, name, Folder.REMOVE, target):
-            return source
-    return None
+    source = yield from work_once_unlocked(queue, partial(_move, work, queue, message_id))
+    yield _unsynced(source, queue)
+    work.counts.of(queue).removed += source is not Folder.REMOVE
 
 
 def remove_leased(
@@ -65,42 +54,11 @@ def remove_leased(
     for which it waits BUSY_WAIT_SECONDS. Raises LeaseMismatch and what `remove` raises."""
     patience: Patience | None = None
     move = partial(_move_leased, work, queue, message_id, leases)
-    while (source := (yield from once_unlocked(queue, move))) is Lost.BUSY:
+    while (source := (yield from work_once_unlocked(queue, move))) is None:
         patience = patience or with_message(message_id)
         yield patience.pause()
-    if isinstance(source, Lost):
-        raise no_message(queue, message_id)
-    _forget(work, source, queue, message_id)
-    _remove_other_names(work, queue, message_id)
     yield _unsynced(source, queue)
     work.counts.of(queue).removed += source is not Folder.REMOVE
-
-
-def _move_leased(
-    work: Workspace, queue: QueueName, message_id: MessageId, leases: frozenset[int]
-) -> Folder | Lost:
-    """The folder that the message was moved out of, `remove` if it was there already."""
-    work.require_queue(queue)
-    target = file_name(queue, message_id)
-    for source, name in _places(queue, message_id, _ORDER_UNDER_LEASE):
-        if source is Folder.QUEUES:
-            work.hold_queue(queue)
-        held = hold_in(work.spool, source, name)
-        if held is Lost.BUSY:
-            return Lost.BUSY
-        if isinstance(held, Lost):
-            continue
-        with held:
-            if held.lease not in leases:
-                raise LeaseMismatch(
-                    f"message {message_id} of queue {queue} does not have that lease: the lease "
-                    "ran out and another receiver has the message; do not remove it"
-                )
-            if source is Folder.REMOVE or work.spool.move_aside(
-                source, name, Folder.REMOVE, target
-            ):
-                return source
-    return Lost.GONE
 
 
 def remove_many(
@@ -112,15 +70,119 @@ def remove_many(
     """Remove several messages under one barrier; what is wrong with each, None for those that are
     removed. Raises QueueNotFound, StoreUnavailable."""
     work.require_queue(queue)
-    if leases is None:
-        removals = [remove(work, queue, each) for each in ids]
-    else:
-        removals = [remove_leased(work, queue, each, leases) for each in ids]
-    outcomes: list[Any] = yield Together(removals)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException) and not isinstance(outcome, MQError):
-            raise outcome
-    return outcomes
+    outcomes: list[Folder | Exception | None] = []
+    for start in range(0, len(ids), _AT_ONCE):
+        some = ids[start : start + _AT_ONCE]
+        if leases is None:
+            outcomes += do_together([_move(work, queue, each) for each in some])
+        else:
+            outcomes += do_together([_move_leased(work, queue, each, leases) for each in some])
+    told = yield from _sync_moved(work, queue, outcomes)
+    busy = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, QueueLocked | None)]
+    if busy:
+        waiting = [
+            remove(work, queue, ids[number])
+            if leases is None
+            else remove_leased(work, queue, ids[number], leases)
+            for number in busy
+        ]
+        late: list[Any] = yield Together(waiting)
+        for number, outcome in zip(busy, late, strict=True):
+            told[number] = outcome
+    for each in told:
+        if each is not None and not isinstance(each, MQError):
+            raise each
+    return told  # type: ignore[return-value]
+
+
+def _sync_moved(
+    work: Workspace, queue: QueueName, outcomes: Sequence[Folder | Exception | None]
+) -> Operation[list[Exception | None]]:
+    """One barrier for all that were moved; what is wrong with each."""
+    sources = {each for each in outcomes if isinstance(each, Folder)}
+    if sources:
+        folders = {name for each in sources for name in _unsynced(each, queue).folders}
+        yield Unsynced((), tuple(folders))
+        removed = [each for each in outcomes if isinstance(each, Folder)]
+        work.counts.of(queue).removed += len(removed) - removed.count(Folder.REMOVE)
+    return [_told(each) for each in outcomes]
+
+
+def _told(outcome: Folder | Exception | None) -> Exception | None:
+    if isinstance(outcome, OSError):
+        return unavailable(outcome)
+    return outcome if isinstance(outcome, Exception) else None
+
+
+def _move(work: Workspace, queue: QueueName, message_id: MessageId) -> FileWork[Folder]:
+    """The folder that the message was moved out of, `remove` if it was there already: the rename
+    may be another request's or server's, and not durable yet. Raises QueueNotFound,
+    MessageNotFound, OSError."""
+    work.require_queue(queue)
+    target = file_name(queue, message_id)
+    move, _keepers = work.spool.move_call(Folder.DELAY, target, Folder.REMOVE, target)
+    _, code = yield FileCalls(work.files, (move,))
+    if code == 0:
+        _remove_other_names(work, queue, message_id)
+        return Folder.DELAY
+    if code not in (errno.ENOENT, errno.EEXIST):
+        raise OSError(code, os.strerror(code), target)
+    for source, name in islice(_places(queue, message_id), code == errno.ENOENT, None):
+        if source is Folder.QUEUES:
+            work.hold_queue(queue)
+        if work.spool.move_aside(source, name, Folder.REMOVE, target):
+            _forget(work, source, queue, message_id)
+            _remove_other_names(work, queue, message_id)
+            return source
+    if not work.spool.exists(Folder.REMOVE, target):
+        raise no_message(queue, message_id)
+    return Folder.REMOVE
+
+
+def _move_leased(
+    work: Workspace, queue: QueueName, message_id: MessageId, leases: frozenset[int]
+) -> FileWork[Folder | None]:
+    """As `_move`; None if somebody else holds the lock. Raises LeaseMismatch too."""
+    work.require_queue(queue)
+    target = file_name(queue, message_id)
+    for source, name in _places(queue, message_id, _ORDER_UNDER_LEASE):
+        if source is Folder.QUEUES:
+            work.hold_queue(queue)
+        held = yield from open_held(work.spool, source, name)
+        if held is Lost.BUSY:
+            return None
+        if isinstance(held, Lost):
+            continue
+        with held:
+            if held.lease not in leases:
+                raise LeaseMismatch(
+                    f"message {message_id} of queue {queue} does not have that lease: the lease "
+                    "ran out and another receiver has the message; do not remove it"
+                )
+            if source is Folder.REMOVE:
+                return source
+            if (yield from _move_held(work, source, held, target)):
+                _forget(work, source, queue, message_id)
+                _remove_other_names(work, queue, message_id)
+                return source
+    raise no_message(queue, message_id)
+
+
+def _move_held(work: Workspace, source: Folder, held: Held, target: str) -> FileWork[bool]:
+    """False if it is gone from there."""
+    try:
+        move, _keepers = work.spool.move_call(source, held.name, Folder.REMOVE, target)
+    except FileNotFoundError:
+        return False
+    results, code = yield FileCalls(work.files, (move, (CLOSE, held.fd)))
+    if results:
+        held.fd = NO_FD
+        return True
+    if code == errno.EEXIST:
+        return work.spool.move_aside(source, held.name, Folder.REMOVE, target) is not None
+    if code != errno.ENOENT:
+        raise OSError(code, os.strerror(code), target)
+    return False
 
 
 def _places(

@@ -33,7 +33,7 @@ from mq.names import (
 )
 from mq.spool.folders import Spool
 from mq.spool.listing import list_queue
-from mq.spool.message import Opened, read_content
+from mq.spool.message import Opened, read_content, seal_of
 from mq.spool.seal import due_ns
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue, reap_staged
@@ -163,7 +163,7 @@ class Forwarder:
             except FileNotFoundError:
                 # Another process has published it before it let go of the lock.
                 continue
-            with Opened(files, place.name, fd, os.fstat(fd)) as opened:
+            with Opened(files, place.name, fd, os.fstat(fd), seal_of(files, fd)) as opened:
                 message = self._message(opened, place)
                 if message is None:
                     self._refuse(queue, place, "it fails its seal")

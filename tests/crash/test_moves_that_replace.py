@@ -46,7 +46,6 @@ NOT_RUN_HERE = {
     "mq.spool.purged.": A_FOLDER,
     "mq.spool.purging.Purge._remove_aside": "tests/spool/test_purging.py",
     "mq.store.expiry._remove": "hands on to `move_aside`, as `remove` does",
-    "mq.store.lease._lease": "hands on to `_stamp_and_move`",
     "mq.store.lease.set_aside_leased": "hands on to `_set_aside`",
     "mq.store.own_id._is_twin": "hands on to `move_aside`, as `remove` does",
     "mq.store.own_id._make_room": "hands on to `move_aside`, as `remove` does",

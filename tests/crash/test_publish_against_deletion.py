@@ -30,6 +30,7 @@ from mq.store.maintenance import open_store
 from mq.store.publish import Draft, publish
 from mq.store.remove import remove, remove_leased
 from tests.support.faults import WATCHED, CountedFiles, WatchedFiles
+from tests.support.file_work import run_to_need
 from tests.support.messages import names_in, seal_of, write_message
 from tests.support.stores import ORDERS, store_on
 from tests.support.stores import publish as publish_through
@@ -77,7 +78,7 @@ def _publish_and_be_killed(root: Path, interrupted_at: int) -> int:
             files = work.files = work.spool.files = _interrupted(interrupted_at, delete)
             work.spool.queues = OpenQueues(files, work.spool.fd(Folder.QUEUES))
             with suppress(QueueNotFound):
-                next(publish(work, ORDERS, Draft(3, zlib.crc32(b"old"), None, b"old")))
+                run_to_need(publish(work, ORDERS, Draft(3, zlib.crc32(b"old"), None, b"old")))
             os._exit(ended)
         finally:
             os._exit(99)
@@ -130,7 +131,7 @@ def test_queue_made_again_never_sees_what_was_taken_out_of_the_old_one(
             work.files = spool.files = files
             spool.queues = OpenQueues(files, spool.fd(Folder.QUEUES))
             with suppress(QueueNotFound, MessageNotFound):
-                next(_take_out(operation, work, message_id), None)
+                run_to_need(_take_out(operation, work, message_id))
             files.calls_left = None
             ends.append(end)
             work.end_calls()

@@ -35,7 +35,7 @@ NEEDED = {
     "mq.store.own_id._publish: lock_shared": "delete while publishing an own id",
     "mq.store.publish.publish: lock": "sweep while publishing",
     "mq.store.publish.publish: lock_shared": "delete while publishing",
-    "mq.store.receive._take: lock": "two receivers",
+    "mq.store.taking.take_ready: lock": "two receivers",
     "mq.store.receive.receive_some: lock_shared": "receive while deleting",
     "mq.store.release.put_back: lock": "put back late",
     "mq.store.remove._move: lock_shared": "remove while deleting",
@@ -47,6 +47,8 @@ NEEDED = {
 
 REDUNDANT = {
     "mq.store.lease.set_aside_leased": "a body that fails its seal fails it for everybody",
+    "mq.store.publish._deliver": "saves a look at the queue for each message; without it the "
+    "move asks whether the queue is there",
     "mq.store.own_id._is_left_over": "the lock of the id keeps other publishers of it away; a "
     "sweep that comes in between moves the file on, and the descriptor stays the file's",
     "mq.spool.sweep.Sweeper._set_aside_if_damaged": "only a sealed batch is looked at, whose lock "

@@ -73,6 +73,7 @@ NOT_RUN_HERE = {
     "mq.commit.group.GroupCommitter._pass_barrier": "calls the barrier, whose syncs are taken out",
     "mq.commit.blocking.": "runs the same operations over the same barrier",
     "mq.commit.group.GroupCommitter._reopen": "finds out whether the disk works; promises nothing",
+    "mq.store.remove._sync_moved": "as `remove` does, for several: tests/store/test_remove.py",
     "mq.store.remove._unsynced": "says what `remove` and `remove_leased` yield",
     "mq.ctl.": "runs the same operations over the same barrier",
     "mq.fsck.": "repairs by hand, and is run again",

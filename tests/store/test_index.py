@@ -14,10 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mq.config import ServerConfig
 from mq.lifecycle import Folder
 from mq.names import QueueName, order_key
+from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.listing import Listing
+from mq.spool.root import open_root
+from mq.store.context import Workspace
 from mq.store.index import ReadyQueue
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, drain, eventually, publish, receive, store_on
@@ -38,6 +42,30 @@ def listings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(Spool, "names_in_queue", count)
     return counted
+
+
+async def test_an_old_event_brings_no_message_back_that_is_being_taken(
+    root: Path, orders: Path
+) -> None:
+    """Between the file calls of one fetch others read events; that of the arrival is among them."""
+    work = Workspace(open_root(root, 0o700, Files())[0], ServerConfig(root=root), lambda: None)
+    work.begin_round()
+    orders.mkdir()
+    ready = work.ready.begin_listing(ORDERS)
+    ready.end_listing(Listing(0, 0, 0.0, []))
+    message_id = write_message(orders / new_id(), b"body", seal=seal_of(b"body")).name
+    work.ready.drain()
+    assert ready.pop() == message_id
+
+    ready.begin_taking(message_id)
+    (orders / message_id).rename(root / "elsewhere")
+    (root / "elsewhere").rename(orders / message_id)
+    work.ready.drain()
+
+    assert message_id not in ready
+    assert ready.end_taking(message_id)
+    work.ready.close()
+    work.spool.close()
 
 
 # One queue in memory

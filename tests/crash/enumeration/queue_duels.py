@@ -25,6 +25,7 @@ from tests.crash.enumeration.acting import (
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.scene import Scene, seal_of
+from tests.support.file_work import run_to_need
 
 
 def make_while_deleting(scene: Scene, step: Chance) -> None:
@@ -184,6 +185,6 @@ def _publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None) -
         operation = publish_own(work, queue, replace(draft, message_id=MessageId(own_id)))
     work.begin_round()
     with suppress(QueueNotFound):
-        next(operation)
+        run_to_need(operation)
     work.end_calls()
     operation.close()

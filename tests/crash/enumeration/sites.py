@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from enum import Enum
 from types import FrameType
 
+from mq.spool.calls import Chain, _make_calls
+from mq.spool.file_work import FileCalls
+from mq.spool.files import Files
 from tests.support.sources import PACKAGES, module_name, package_files, parse
 
 
@@ -22,10 +25,11 @@ class Kind(Enum):
     LOCK = frozenset(
         {"lock", "lock_shared", "lock_byte", "locked_folder"}
         | {"hold", "hold_in", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
+        | {"open_held", "open_and_read", "_linking"}
     )
     MOVE = frozenset(
         {"rename", "link", "move", "move_call", "link_call", "move_aside", "rename_within"}
-        | {"set_aside", "seal_set", "give_up_set", "_set_aside"}
+        | {"set_aside", "seal_set", "give_up_set", "_set_aside", "_linking", "_calls"}
     )
 
 
@@ -38,12 +42,17 @@ PASSED_OVER = frozenset({
     "mq.spool.folders.Spool.move_aside",
     "mq.spool.folders.Spool.link",
     "mq.spool.folders.Spool.rename_within",
+    "mq.spool.file_work.do_together",
+    "mq.spool.file_work.make_calls",
     "mq.spool.message._lock_and_check",
     "mq.spool.message.hold",
     "mq.spool.message.hold_in",
     "mq.spool.message.set_aside",
     "mq.spool.moves.Moves.rename",
     "mq.spool.open_queues.OpenQueues.hold",
+    "mq.spool.opening._instead",
+    "mq.spool.opening.open_and_read",
+    "mq.spool.opening.open_held",
     "mq.spool.sets._Rolling._step",
     "mq.spool.sets.give_up_set",
     "mq.spool.sets.hold_set",
@@ -54,6 +63,8 @@ PASSED_OVER = frozenset({
     "mq.store.batch.Batch._writing",
     "mq.store.holding.hold",
     "mq.store.indexing.find_space",
+    "mq.store.lease._calls",
+    "mq.store.publish._linking",
     "mq.store.own_id.lock_ids",
     "mq.store.context.Workspace.hold_queue",
 })  # fmt: skip
@@ -94,8 +105,13 @@ def _names_used(function: ast.AST) -> set[str]:
 
 def running_site() -> str | None:
     """The site whose call is under way; None if it is none of the packages'."""
-    frame: FrameType | None = sys._getframe(1)
+    return _site_of(sys._getframe(1))
+
+
+def _site_of(frame: FrameType | None) -> str | None:
     while frame is not None:
+        if frame.f_code is _make_calls.__code__ and id(frame.f_locals["chain"]) in _asked:
+            return _asked[id(frame.f_locals["chain"])][1]
         module = frame.f_globals.get("__name__", "")
         if module.partition(".")[0] in PACKAGES:
             name = f"{module}.{frame.f_code.co_qualname.partition('.<locals>')[0]}"
@@ -103,3 +119,20 @@ def running_site() -> str | None:
                 return name
         frame = frame.f_back
     return None
+
+
+_MOST_ASKED = 10_000
+
+_asked: dict[int, tuple[Chain, str | None]] = {}
+"""The site that asked for each of the last chains, which others make for it."""
+
+
+def _note(kind: type[FileCalls], files: Files, chain: Chain) -> FileCalls:
+    if len(_asked) >= _MOST_ASKED:
+        _asked.clear()
+    _asked[id(chain)] = chain, _site_of(sys._getframe(1))
+    return _make(kind, files, chain)
+
+
+_make = FileCalls.__new__
+FileCalls.__new__ = _note  # type: ignore[assignment, method-assign]

@@ -1,0 +1,54 @@
+"""File work: steps between which chains of file calls are made, alone or with those of others.
+
+A piece of file work is a generator. It yields the chain that it needs next and is sent its outcome,
+so the chains of several are made in one go: by the committer for the operations of a round, by
+`do_together` for the messages of one operation. Between two steps of one piece others of the same
+process make their file calls, as those of another process may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from mq.spool.calls import Chain, Outcome, run
+from mq.spool.files import Files
+
+T = TypeVar("T")
+
+
+class FileCalls(NamedTuple):
+    """A chain to be made. The work that yields it keeps the descriptors in it open."""
+
+    files: Files
+    chain: Chain
+
+
+FileWork = Generator[FileCalls, Outcome, T]
+
+
+def make_calls(needed: Sequence[FileCalls]) -> list[Outcome]:
+    """Make the chains of several pieces of work on the same `Files`."""
+    return run(needed[0].files, [each.chain for each in needed])
+
+
+def do_together(works: Sequence[FileWork[T]]) -> list[T | Exception]:
+    """Do all of it, the next chains of all in one go; returns for each its result, or what it
+    raised."""
+    outcomes: list[T | Exception] = [_NOT_DONE] * len(works)
+    answers: list[tuple[int, Any]] = [(number, None) for number in range(len(works))]
+    while answers:
+        needed: list[tuple[int, FileCalls]] = []
+        for number, answer in answers:
+            try:
+                needed.append((number, works[number].send(answer)))
+            except StopIteration as stop:
+                outcomes[number] = stop.value
+            except Exception as error:
+                outcomes[number] = error
+        made = make_calls([each for _, each in needed]) if needed else []
+        answers = [(number, answer) for (number, _), answer in zip(needed, made, strict=True)]
+    return outcomes
+
+
+_NOT_DONE = RuntimeError("not done")

@@ -1,0 +1,142 @@
+"""A message held and read by one chain of file calls, where `mq.spool.message` makes one after the
+other: what is unusual it does in its way."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Any, NamedTuple
+
+from mq.lifecycle import Folder
+from mq.spool.burial import DEAD_ATTRIBUTE
+from mq.spool.calls import ATTRIBUTE, LOCK, OPEN_MESSAGE, READ, STATUS, STATUS_OF, Chain
+from mq.spool.file_work import FileCalls, FileWork
+from mq.spool.folders import Spool
+from mq.spool.message import Held, Lost, content_type_of, hold_in
+from mq.spool.seal import SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal
+from mq.spool.status import INODE, Status
+from mq.spool.trailer import Content, split
+
+_STATUS, _STATUS_OF, _SEAL, _READ = 2, 3, 4, 5
+"""Which call of the chain is which."""
+
+_LOST_AT_OPEN = {
+    errno.ENOENT: Lost.GONE,
+    errno.ENOTDIR: Lost.GONE,
+    errno.ELOOP: Lost.FOREIGN,
+    errno.ENXIO: Lost.FOREIGN,
+}
+_LOST_LATER = {errno.ENOENT: Lost.GONE, errno.EWOULDBLOCK: Lost.BUSY}
+
+
+class Read(NamedTuple):
+    """What was read of a message while it was opened: all of a small file, None if that fails its
+    seal; its content type; and the attribute for `burial_in`."""
+
+    content: Content | None
+    content_type: str | None = None
+    burial: bytes | None = None
+
+
+class OpenedMessage(NamedTuple):
+    """A message under its lock, and what was read of it if anything was."""
+
+    held: Held
+    read: Read | None = None
+
+
+def open_held(spool: Spool, folder: Folder, name: str) -> FileWork[Held | Lost]:
+    """As `hold_in`. Raises OSError."""
+    try:
+        fd, bare, _keeper = spool.at(folder, name)
+    except (FileNotFoundError, NotADirectoryError):
+        return Lost.GONE
+    results, code = yield FileCalls(spool.files, _holding(fd, bare))
+    return _held(spool, folder, name, results, code)
+
+
+def open_and_read(
+    spool: Spool, folder: Folder, name: str, limit: int
+) -> FileWork[OpenedMessage | Lost]:
+    """As `hold_in`, and read a body of up to `limit` bytes, and the type. Read is None if the body
+    is larger, or could be read only at the second try. Raises OSError."""
+    try:
+        fd, bare, _keeper = spool.at(folder, name)
+    except (FileNotFoundError, NotADirectoryError):
+        return Lost.GONE
+    chain = (*_holding(fd, bare), (READ, ~0, _STATUS, limit))
+    if spool.has_seals:
+        chain += _READ_ATTRIBUTES
+    results, code = yield FileCalls(spool.files, chain)
+    held = _held(spool, folder, name, results, code)
+    if isinstance(held, Lost):
+        return held
+    if code:
+        return OpenedMessage(held, _read_again(spool, held))
+    data = results[_READ]
+    if data is None:
+        return OpenedMessage(held)
+    content = split(held.seal, data)
+    if not spool.has_seals:
+        return OpenedMessage(held, Read(content))
+    kind, burial = results[-2:]
+    return OpenedMessage(held, Read(content, content_type_of(kind), burial))
+
+
+_READ_ATTRIBUTES: Chain = ((ATTRIBUTE, ~0, TYPE_ATTRIBUTE), (ATTRIBUTE, ~0, DEAD_ATTRIBUTE))
+
+
+def _holding(folder_fd: int, name: str) -> Chain:
+    return (
+        (OPEN_MESSAGE, folder_fd, name),
+        (LOCK, ~0),
+        (STATUS, ~0),
+        (STATUS_OF, folder_fd, name),
+        (ATTRIBUTE, ~0, SEAL_ATTRIBUTE),
+    )
+
+
+def _held(spool: Spool, folder: Folder, name: str, results: list[Any], code: int) -> Held | Lost:
+    if code:
+        return _instead(spool, folder, name, results, code)
+    status = Status._make(results[_STATUS])
+    held = Held(spool.files, name, results[0], status, Seal.unpack(results[_SEAL]))
+    why = _why_lost(spool, status, results[_STATUS_OF])
+    if why is None:
+        return held
+    held.close()
+    return why
+
+
+def _why_lost(spool: Spool, status: Status, named: tuple[int, ...]) -> Lost | None:
+    if not stat.S_ISREG(status.st_mode) or status.st_uid not in spool.files.owners:
+        return Lost.FOREIGN
+    return None if named[INODE] == status.st_ino else Lost.GONE
+
+
+def _instead(spool: Spool, folder: Folder, name: str, results: list[Any], code: int) -> Held | Lost:
+    """A call has failed: `code` is that of the one behind the results."""
+    at = len(results)
+    lost = _LOST_AT_OPEN.get(code) if at == 0 else _LOST_LATER.get(code)
+    if at <= _STATUS_OF and lost is not None:
+        return lost
+    if at > _STATUS_OF:
+        why = _why_lost(spool, Status._make(results[_STATUS]), results[_STATUS_OF])
+        if why is not None:
+            return why
+    if at != _READ or code != errno.EIO:
+        raise OSError(code, os.strerror(code), name)
+    return hold_in(spool, folder, name)
+
+
+def _read_again(spool: Spool, held: Held) -> Read | None:
+    """After an EIO, which counts as damage if it lasts. None if nothing is wrong."""
+    try:
+        spool.files.read(held.fd, held.status.st_size)
+    except OSError as error:
+        if error.errno == errno.EIO:
+            return Read(None)
+        held.close()
+        raise
+    return None
