@@ -35,6 +35,7 @@ LEVELS = {
     "mq.client.*": 4,
     "mq.web.*": 4,
     "mq.admin.*": 5,
+    "mq.kombu.*": 5,
     "mq.__main__": 6,
     "mq.ctl.*": 6,
     "mq.daemon.*": 6,

@@ -1,0 +1,80 @@
+"""`Inbox`: messages on their way from the threads that fetch them to the one that delivers them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty
+
+from mq.client import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What was fetched, and who it is delivered to; or why nothing more comes."""
+
+    consumer: str
+    deliver: Callable[[Message], None]
+    message: Message | None
+    error: Exception | None = None
+
+
+class Inbox:
+    """For one thread that takes, which can wait by a call or poll `fileno`, and any number that
+    put. It holds no more than its channels have room for."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._arrivals: deque[Fetched] = deque()
+        self._is_closed = False
+        self._readable, self._writable = socket.socketpair()
+        for end in (self._readable, self._writable):
+            end.setblocking(False)
+
+    def fileno(self) -> int:
+        """Readable while there may be an arrival."""
+        return self._readable.fileno()
+
+    def put(self, arrival: Fetched) -> bool:
+        """False once it is closed."""
+        with self._changed:
+            if self._is_closed:
+                return False
+            self._arrivals.append(arrival)
+            self._changed.notify()
+            # Full, it is readable already.
+            with suppress(BlockingIOError):
+                self._writable.send(b"\0")
+            return True
+
+    def take(self, timeout_seconds: float | None) -> Fetched:
+        """None waits for ever. Raises Empty."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._arrivals, timeout_seconds):
+                raise Empty
+            arrival = self._arrivals.popleft()
+            if not self._arrivals and not self._is_closed:
+                with suppress(BlockingIOError):
+                    while self._readable.recv(4096):
+                        pass
+            return arrival
+
+    def withdraw(self, consumer: str) -> list[Message]:
+        """Take out what a consumer does not get any more."""
+        with self._changed:
+            found = [each for each in self._arrivals if each.consumer == consumer]
+            for each in found:
+                self._arrivals.remove(each)
+            return [each.message for each in found if each.message is not None]
+
+    def close(self) -> None:
+        """Also a second time."""
+        with self._changed:
+            if not self._is_closed:
+                self._is_closed = True
+                self._readable.close()
+                self._writable.close()

@@ -1,0 +1,218 @@
+"""`Keeper`: a thread that renews the leases of what a channel holds, and settles it."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+from enum import Enum
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+from uuid import NAMESPACE_URL, uuid5
+
+from mq.client import ClientError, LeaseLost, Message, QueueNotFound, operations
+from mq.client.blocking.queue import Queue
+from mq.client.blocking.session import Session
+from mq.config import WORKER_STOP_SECONDS
+from mq.kombu.prefetch import Prefetch
+from mq.names import dead_letter_queue, parse_queue_name
+
+log = logging.getLogger("mq.kombu")
+
+_RENEWALS_PER_LEASE = 3
+_SHORTEST_RENEWAL_SECONDS = 0.03
+
+
+class _Verb(Enum):
+    HOLD = "renew its lease"
+    ACKNOWLEDGE = "remove it"
+    RELEASE = "give it back"
+    BURY = "make it a dead letter"
+    STOP = "end"
+
+
+class _Order(NamedTuple):
+    verb: _Verb
+    message: Message | None
+
+
+class Keeper:
+    """Does what it is told in that order, in one thread, so that no renewal meets a settlement of
+    the same message. No method waits for the server.
+
+    Messages to acknowledge go to the server together. If a message cannot be settled that is
+    logged, and it comes again when its lease is over. Room is free once the server has answered.
+    """
+
+    def __init__(self, session: Session, room: Prefetch) -> None:
+        self._session = session
+        self._room = room
+        self._orders: SimpleQueue[_Order] = SimpleQueue()
+        self._renewals: list[tuple[float, int, Message]] = []
+        self._number = itertools.count()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def hold(self, message: Message) -> None:
+        """Renew its lease until it is settled."""
+        self._tell(_Verb.HOLD, message)
+
+    def acknowledge(self, message: Message) -> None:
+        self._tell(_Verb.ACKNOWLEDGE, message)
+
+    def release(self, message: Message) -> None:
+        self._tell(_Verb.RELEASE, message)
+
+    def bury(self, message: Message) -> None:
+        """Make it a dead letter of its queue: a copy of its body there, then its removal. A crash
+        between the two leaves both, and the copy is made once."""
+        self._tell(_Verb.BURY, message)
+
+    def close(self) -> None:
+        """Settle all that was told so far, as far as the server answers in 5 seconds."""
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            self._orders.put(_Order(_Verb.STOP, None))
+            thread.join(WORKER_STOP_SECONDS)
+            if thread.is_alive():
+                log.warning("the server does not answer; unsettled messages return by themselves")
+
+    def _tell(self, verb: _Verb, message: Message) -> None:
+        self._orders.put(_Order(verb, message))
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="mq-keeper", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            orders = self._next_orders()
+            acknowledged = [each.message for each in orders if each.verb is _Verb.ACKNOWLEDGE]
+            self._acknowledge([each for each in acknowledged if each is not None])
+            for verb, message in orders:
+                if message is None:
+                    return
+                if verb is _Verb.HOLD:
+                    self._schedule(message)
+                elif verb is _Verb.RELEASE:
+                    self._settle(message, self._release, "given back")
+                elif verb is _Verb.BURY:
+                    self._settle(message, self._bury, "made a dead letter")
+            self._renew_what_is_due()
+
+    def _next_orders(self) -> list[_Order]:
+        """All there are, or none if a renewal is due before the first comes."""
+        orders: list[_Order] = []
+        try:
+            orders.append(self._orders.get(timeout=self._seconds_to_renewal()))
+            while True:
+                orders.append(self._orders.get_nowait())
+        except Empty:
+            return orders
+
+    def _seconds_to_renewal(self) -> float | None:
+        renewals = self._renewals
+        while renewals and renewals[0][2].is_settled:
+            heapq.heappop(renewals)
+        return max(renewals[0][0] - time.monotonic(), 0.0) if renewals else None
+
+    def _schedule(self, message: Message) -> None:
+        delivery = message.delivery
+        due_at = delivery.leased_at + delivery.lease_seconds / _RENEWALS_PER_LEASE
+        due_at = max(due_at, time.monotonic() + _SHORTEST_RENEWAL_SECONDS)
+        heapq.heappush(self._renewals, (due_at, next(self._number), message))
+
+    def _renew_what_is_due(self) -> None:
+        now = time.monotonic()
+        while self._renewals and self._renewals[0][0] <= now:
+            _, _, message = heapq.heappop(self._renewals)
+            if not message.is_settled:
+                self._renew(message)
+
+    def _renew(self, message: Message) -> None:
+        delivery, context = message.delivery, self._session.context
+        left_seconds = delivery.lease_ends_at - time.monotonic()
+        extend = operations.extend(context.within(left_seconds), delivery, delivery.visibility)
+        try:
+            self._session.run(extend)
+        except ClientError as error:
+            message.lost = error if isinstance(error, LeaseLost) else LeaseLost(str(error))
+            log.warning(
+                "the lease on message %s of queue %s is lost, its task may run twice: %s",
+                message.id, message.queue, error,
+            )  # fmt: skip
+        else:
+            self._schedule(message)
+
+    def _acknowledge(self, messages: list[Message]) -> None:
+        """The leases of a message that came twice go in two requests."""
+        while messages:
+            queue = messages[0].queue
+            first: dict[str, Message] = {}
+            for message in messages:
+                if message.queue == queue:
+                    first.setdefault(message.id, message)
+            batch = set(map(id, first.values()))
+            messages = [each for each in messages if id(each) not in batch]
+            self._acknowledge_some(queue, first)
+
+    def _acknowledge_some(self, queue: str, messages: dict[str, Message]) -> None:
+        leases = {name: message.lease for name, message in messages.items()}
+        try:
+            failed = Queue(self._session, parse_queue_name(queue)).ack_many(leases)
+        except ClientError as error:
+            failed = dict.fromkeys(leases, error)
+        for name, reason in failed.items():
+            log.warning(
+                "message %s of queue %s was done and not removed, it may come again: %s",
+                name, queue, reason,
+            )  # fmt: skip
+        for message in messages.values():
+            message.is_settled = True
+        self._room.free(len(messages))
+
+    def _settle(self, message: Message, how: Callable[[Message], None], done: str) -> None:
+        try:
+            how(message)
+        except ClientError as error:
+            log.warning(
+                "message %s of queue %s was not %s, it returns when its lease is over: %s",
+                message.id, message.queue, done, error,
+            )  # fmt: skip
+        message.is_settled = True
+        self._room.free(1)
+
+    def _release(self, message: Message) -> None:
+        message.release()
+
+    def _bury(self, message: Message) -> None:
+        queue = parse_queue_name(message.queue)
+        usual = dead_letter_queue(queue)
+        # Nothing leaves a queue of dead letters that way.
+        if usual is not None:
+            chosen = Queue(self._session, queue).settings().get("dead-letters")
+            letters = Queue(self._session, parse_queue_name(chosen or usual))
+            try:
+                _copy(message, letters)
+            except QueueNotFound:
+                letters.create()
+                _copy(message, letters)
+        message.ack()
+
+
+def _copy(message: Message, letters: Queue) -> None:
+    """Under an id of its own, which is the same each time: the server may make the message itself a
+    dead letter, under its id."""
+    delivery = message.delivery
+    origin = f"{delivery.queue}:{delivery.id}:{delivery.published_at.isoformat()}"
+    letters.publish(
+        delivery.body,
+        content_type=delivery.content_type,
+        delay=0,
+        message_id=str(uuid5(NAMESPACE_URL, origin)),
+        properties=delivery.properties,
+    )

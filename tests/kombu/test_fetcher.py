@@ -1,0 +1,82 @@
+"""The fetcher: what comes without asking, and what ends it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from urllib.request import urlopen
+
+import pytest
+from kombu import Connection
+
+from mq.client import Client, QueueNotFound
+from tests.support.consuming import Connect, Consumed, publish
+from tests.support.processes import Server, wait_until
+
+
+def test_a_long_poll_brings_a_message_when_it_is_published(
+    connect: Connect, client: Client, queue: str
+) -> None:
+    connection = connect()
+    publish(connection, queue)
+    client.queue(queue).create()
+    consumed = Consumed(connection, queue)
+
+    client.queue(queue).publish(b"{}", content_type="application/json")
+    consumed.drain_count(1)
+
+    assert consumed.bodies() == [{}]
+
+
+def test_an_empty_queue_is_asked_seldom(start_server: Callable[..., Server], queue: str) -> None:
+    """A long poll is one request; the server counts those that it answered."""
+    server = start_server("--admin=127.0.0.1:0")
+    with Connection(server.url.replace("http", "mq")) as connection:
+        with Client(server.url) as client:
+            client.queue(queue).create()
+        Consumed(connection, queue)
+        before = time.monotonic()
+        wait_until(lambda: time.monotonic() > before + 1)
+
+        assert 0 < requests(server) < 20
+
+
+def requests(server: Server) -> float:
+    with urlopen(f"http://127.0.0.1:{server.admin_port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(
+        float(line.rpartition(" ")[2])
+        for line in lines
+        if line.startswith("mq_http_request_duration_seconds_count")
+    )
+
+
+def test_consumers_go_on_when_the_server_was_killed_and_started_again(
+    start_server: Callable[..., Server], queue: str
+) -> None:
+    server = start_server()
+    with Connection(server.url.replace("http", "mq")) as connection:
+        publish(connection, queue, 1)
+        consumed = Consumed(connection, queue)
+        consumed.drain_count(1)
+        server.kill()
+        start_server(f"--port={server.port}")
+
+        publish(connection, queue, 2)
+        consumed.drain_count(2)
+
+        assert consumed.bodies() == [1, 2]
+
+
+def test_a_queue_that_is_deleted_is_an_error_of_the_connection(
+    connect: Connect, client: Client, queue: str
+) -> None:
+    connection = connect()
+    client.queue(queue).create()
+    Consumed(connection, queue)
+
+    client.queue(queue).delete()
+
+    with pytest.raises(QueueNotFound):
+        connection.drain_events(timeout=30)
+    assert issubclass(QueueNotFound, connection.connection_errors)

@@ -1,0 +1,105 @@
+"""The keeper: leases are renewed, and settled in the order in which that was asked for."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection
+
+import pytest
+
+from mq.client import Client
+from tests.support.consuming import Connect, Consumed, leased, publish
+from tests.support.processes import Server, wait_until
+
+
+def test_a_lease_is_renewed_while_its_task_runs(
+    connect: Connect, client: Client, queue: str
+) -> None:
+    connection = connect(visibility_timeout=1)
+    publish(connection, queue, 1, 2)
+    consumed = Consumed(connection, queue)
+    consumed.drain_count(2)
+    received_at = time.monotonic()
+
+    # Without renewals both would come again, to this consumer, after a second.
+    wait_until(lambda: time.monotonic() > received_at + 2.5)
+    consumed.messages[0].ack()
+    consumed.messages[1].ack()
+
+    wait_until(lambda: client.queue(queue).counts()[1:4] == (0, 0, 0))
+    assert len(consumed.messages) == 2
+
+
+def test_a_message_that_was_taken_away_is_reported_and_not_removed(
+    connect: Connect, client: Client, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = connect()
+    publish(connection, queue, 1)
+    consumed = Consumed(connection, queue, prefetch=1)
+    consumed.drain_count(1)
+    [stolen_id] = [each.partition(":")[0] for each in [consumed.messages[0].delivery_tag]]
+    context = client.queue(queue)
+    # A person takes the message away from its consumer.
+    release_by_force(client, queue, stolen_id)
+    again = context.receive(wait=5)
+    assert again is not None
+
+    with caplog.at_level(logging.WARNING):
+        consumed.messages[0].ack()
+        wait_until(lambda: "was done and not removed" in caplog.text)
+
+    again.ack()
+
+
+def release_by_force(client: Client, queue: str, message_id: str) -> None:
+    address = client._session.address
+    connection = HTTPConnection(address.host, address.port)
+    connection.request("GET", f"/{queue}/messages?id={message_id}&visibility=0")
+    assert connection.getresponse().status == 204
+    connection.close()
+
+
+def test_many_acknowledgements_are_few_requests(
+    connect: Connect, client: Client, queue: str
+) -> None:
+    connection = connect()
+    publish(connection, queue, *range(50))
+    consumed = Consumed(connection, queue)
+    consumed.drain_count(50)
+
+    for message in consumed.messages:
+        message.ack()
+
+    wait_until(lambda: client.queue(queue).counts()[1:4] == (0, 0, 0))
+
+
+def test_closing_ends_though_the_server_is_gone(
+    connect: Connect, start_server: Callable[..., Server], queue: str
+) -> None:
+    server = start_server()
+    connection = connect(server.url.replace("http", "mq"), retry_seconds=0)
+    publish(connection, queue, 1)
+    consumed = Consumed(connection, queue)
+    consumed.drain_count(1)
+    server.kill()
+
+    consumed.channel.close()
+
+    assert consumed.channel.closed
+
+
+def test_what_is_held_by_two_queues_is_acknowledged_in_each(
+    connect: Connect, client: Client, queue: str
+) -> None:
+    connection, names = connect(), (f"{queue}-a", f"{queue}-b")
+    for name in names:
+        publish(connection, name, 1)
+    consumed = Consumed(connection, *names)
+    consumed.drain_count(2)
+
+    for message in consumed.messages:
+        message.ack()
+
+    wait_until(lambda: sum(leased(client, name) for name in names) == 0)

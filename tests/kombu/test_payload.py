@@ -1,0 +1,50 @@
+"""Messages of kombu as messages of MQ."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mq.config import MAX_DELAY_SECONDS
+from mq.kombu.payload import body_of, delay_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def message(eta: object = None, **properties: Any) -> dict[str, Any]:
+    return {"body": "tea", "headers": {"eta": eta}, "properties": properties}
+
+
+@pytest.mark.parametrize(
+    ("eta", "seconds"),
+    [
+        (None, None),
+        ((NOW + timedelta(seconds=90)).isoformat(), 90),
+        ("2026-01-01T01:01:30+01:00", 90),
+        ((NOW - timedelta(days=1)).isoformat(), 0),
+        ((NOW + timedelta(days=1000)).isoformat(), MAX_DELAY_SECONDS),
+        ("2026-01-02T00:00:00", None),
+        ("tomorrow", None),
+        (12, None),
+    ],
+)
+def test_an_eta_is_a_delay(eta: object, seconds: float | None) -> None:
+    assert delay_of(message(eta), NOW) == seconds
+
+
+def test_delay_seconds_counts_before_an_eta() -> None:
+    eta = (NOW + timedelta(hours=1)).isoformat()
+
+    assert delay_of(message(eta, delay_seconds=2.5), NOW) == 2.5
+
+
+@pytest.mark.parametrize("given", [-1, MAX_DELAY_SECONDS + 1, "5", True])
+def test_a_delay_that_makes_no_sense_is_refused(given: object) -> None:
+    with pytest.raises(ValueError, match="delay_seconds"):
+        delay_of(message(delay_seconds=given), NOW)
+
+
+def test_what_is_only_for_publishing_is_not_sent() -> None:
+    assert body_of(message(mq_id="a", delay_seconds=3)) == body_of(message())
