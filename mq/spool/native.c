@@ -52,7 +52,8 @@ static int file_of(const Chain *chain, int fd) { return fd < 0 ? chain->calls[~f
 #define AGAIN(result, call) do { result = call; } while (result < 0 && errno == EINTR)
 
 static struct timespec time_of(long long ns) { return (struct timespec){ns / 1000000000, ns % 1000000000}; }
-static long long ns_of(struct timespec time) { return time.tv_sec * 1000000000LL + time.tv_nsec; }
+static long long within(long long most, long long s) { return s > most ? most : s < -most ? -most : s; }
+static long long ns_of(struct timespec t) { return within(LLONG_MAX / 1000000000 - 1, t.tv_sec) * 1000000000 + t.tv_nsec; }
 
 static int keep_status(Call *call, int failed, const struct stat *st) {
     long long fields[STATUS_FIELDS] = {st->st_mode, st->st_ino, st->st_dev, st->st_nlink, st->st_uid, st->st_size,

@@ -6,9 +6,11 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from mq.config import SECOND_NS
+
 
 class Status(NamedTuple):
-    """Fields of stat(2); times in ns since 1970."""
+    """Fields of stat(2); times in ns since 1970, those beyond the years 1678 to 2262 as these."""
 
     st_mode: int
     st_ino: int
@@ -19,6 +21,8 @@ class Status(NamedTuple):
     st_mtime_ns: int
     st_ctime_ns: int
 
+
+_MOST_NS = ((1 << 63) // SECOND_NS - 1) * SECOND_NS
 
 AnyStatus = Status | os.stat_result
 
@@ -43,6 +47,12 @@ def _fields(found: os.stat_result) -> Status:
         found.st_nlink,
         found.st_uid,
         found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
+        _within_64_bits(found.st_mtime_ns),
+        _within_64_bits(found.st_ctime_ns),
     )
+
+
+def _within_64_bits(time_ns: int) -> int:
+    if -_MOST_NS <= time_ns <= _MOST_NS:
+        return time_ns
+    return (_MOST_NS if time_ns > 0 else -_MOST_NS) + time_ns % SECOND_NS

@@ -159,6 +159,25 @@ def test_a_look_for_what_is_absent_ends_a_chain_at_what_is_there(
     assert run(Files(), [tuple(absent)]) == [([None] * 4, 0)]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "seen"),
+    [
+        (9_223_372_035, 9_223_372_035),
+        (9_223_372_036, 9_223_372_035),
+        (14_000_000_000, 9_223_372_035),
+    ],
+)
+def test_a_time_that_64_bits_cannot_say_is_the_last_they_can(
+    runner: str, folder: int, tmp_path: Path, *, seconds: int, seen: int
+) -> None:
+    (tmp_path / "late").touch()
+    os.utime(tmp_path / "late", ns=(0, seconds * 10**9 + 7))
+
+    [[fields]] = [check(each) for each in run(Files(), [((STATUS_OF, folder, "late"),)])]
+
+    assert Status(*fields).st_mtime_ns == seen * 10**9 + 7
+
+
 @pytest.mark.parametrize("size", [0, 255, 256, 257, 3000])
 def test_an_attribute_comes_whole(runner: str, folder: int, tmp_path: Path, size: int) -> None:
     (tmp_path / "one").touch()
