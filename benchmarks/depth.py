@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -22,9 +23,11 @@ from load import connect
 from phases import each, measure
 from servers import Target, serving
 
+from mq.commit.operation import Operation
 from mq.config import ServerConfig
 from mq.lifecycle import Folder
 from mq.names import QueueName
+from mq.spool.file_work import FileCalls, make_calls
 from mq.spool.files import Files
 from mq.spool.queues import make_queue
 from mq.spool.root import open_root
@@ -43,10 +46,18 @@ def fill(root: Path, depth: int) -> None:
     draft = Draft(len(_BODY), zlib.crc32(_BODY), None, _BODY)
     with click.progressbar(range(depth), label=f"filling {depth}", file=sys.stderr) as steps:
         for _ in steps:
-            for _unsynced in publish(work, queue, draft):
-                pass
+            _do(publish(work, queue, draft))
     spool.files.sync_file_system(spool.fd(Folder.QUEUES))
     spool.close()
+
+
+def _do(operation: Operation[object]) -> None:
+    """Make its file calls, and pass no barrier."""
+    answer = None
+    with suppress(StopIteration):
+        while True:
+            need = operation.send(answer)
+            answer = make_calls([need])[0] if isinstance(need, FileCalls) else None
 
 
 async def first_look(target: Target) -> float:

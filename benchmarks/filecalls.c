@@ -118,12 +118,17 @@ static void publish(long first, long count) {
     } else {
         must(syncfs(root), "syncfs");
     }
+    if (count == 1)
+        hold_queue();
     for (long i = 0; i < count; i++) {
         const char *name = flat(first + i);
-        find_queue();
+        if (count > 1)
+            find_queue();
         must(renameat2(new_, name, queue, id_of(first + i), RENAME_NOREPLACE), "deliver");
         close(fds[i]);
     }
+    if (count == 1)
+        let_queue_go();
 }
 
 static void take(long number) {

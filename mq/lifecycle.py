@@ -14,8 +14,15 @@ carries this table and what a crash leaves at each step; a test compares the two
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import NamedTuple
+
+
+class PurgeScope(Enum):
+    """Which messages of a queue: `READY` are those in its folder."""
+
+    ALL = "all"
+    READY = "ready"
 
 
 class Folder(StrEnum):

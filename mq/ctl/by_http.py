@@ -18,10 +18,10 @@ from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, MAX_MOVES, SMALL_BODY_BYT
 from mq.ctl.access import QueueCounts, Readable, ShownMessage
 from mq.ctl.answers import header_of, message_in, message_of
 from mq.ctl.connect import ClientCredentials, admin_url, failure_of, open_session
+from mq.lifecycle import PurgeScope
 from mq.lines.ndjson import MEDIA_TYPE, Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
-from mq.spool.purging import PurgeScope
 
 T = TypeVar("T")
 

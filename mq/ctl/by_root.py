@@ -25,13 +25,12 @@ from mq.ctl.access import QueueCounts, Readable, ShownMessage
 from mq.ctl.inspect import body_in, count_queue, count_queues, find_message, oldest_messages
 from mq.ctl.runner import Runner
 from mq.errors import BodyTooLarge
-from mq.lifecycle import Actor, Folder
+from mq.lifecycle import Actor, Folder, PurgeScope
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.files import Files
 from mq.spool.folders import Spool
-from mq.spool.purging import PurgeScope
 from mq.spool.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.spool.trailer import pack_trailer

@@ -11,8 +11,8 @@ from mq.ctl.access import QueueCounts
 from mq.ctl.arguments import QueueParam
 from mq.ctl.settings import everywhere, opened, settings_of
 from mq.errors import CommandFailed, ExitCode
+from mq.lifecycle import PurgeScope
 from mq.names import QueueName
-from mq.spool.purging import PurgeScope
 
 
 @click.command("purge")

@@ -52,8 +52,8 @@ static int file_of(const Chain *chain, int fd) { return fd < 0 ? chain->calls[~f
 #define AGAIN(result, call) do { result = call; } while (result < 0 && errno == EINTR)
 
 static struct timespec time_of(long long ns) { return (struct timespec){ns / 1000000000, ns % 1000000000}; }
-static long long within(long long most, long long s) { return s > most ? most : s < -most ? -most : s; }
-static long long ns_of(struct timespec t) { return within(LLONG_MAX / 1000000000 - 1, t.tv_sec) * 1000000000 + t.tv_nsec; }
+/* Bits of an unsigned time, within the limits that status.py has too. */
+static long long ns_of(struct timespec t) { return t.tv_sec < 0 ? 0 : t.tv_sec > 18446744072 ? ULLONG_MAX : t.tv_sec * 1000000000ULL + t.tv_nsec; }
 
 static int keep_status(Call *call, int failed, const struct stat *st) {
     long long fields[STATUS_FIELDS] = {st->st_mode, st->st_ino, st->st_dev, st->st_nlink, st->st_uid, st->st_size,
@@ -200,7 +200,7 @@ static PyObject *result_of(const Call *call) {
     if (call->found) return PyBytes_FromStringAndSize(call->found, call->length);
     if (call->kind != STATUS && call->kind != STATUS_OF) return Py_NewRef(Py_None);
     const long long *each = call->status;
-    return Py_BuildValue("(LLLLLLLL)", each[0], each[1], each[2], each[3], each[4], each[5], each[6], each[7]);
+    return Py_BuildValue("(LLLLLLKK)", each[0], each[1], each[2], each[3], each[4], each[5], each[6], each[7]);
 }
 
 /* An item into a list; without the item or the list there is none any more. */

@@ -18,10 +18,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
 
 from mq.config import PURGE_LOCK_SECONDS
-from mq.lifecycle import Folder
+from mq.lifecycle import Folder, PurgeScope
 from mq.names import QueueName, is_message_id
 from mq.spool.folders import Spool
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE
@@ -40,13 +39,6 @@ ROUND_SECONDS = 0.1
 
 _TRIES = 10
 """How often the queue may be another folder by the time that its lock is free."""
-
-
-class PurgeScope(Enum):
-    """Which messages of a queue: `READY` are those in its folder."""
-
-    ALL = "all"
-    READY = "ready"
 
 
 class Purge:

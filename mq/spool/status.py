@@ -10,7 +10,7 @@ from mq.config import SECOND_NS
 
 
 class Status(NamedTuple):
-    """Fields of stat(2); times in ns since 1970, those beyond the years 1678 to 2262 as these."""
+    """Fields of stat(2); times in ns since 1970, within what a seal can say."""
 
     st_mode: int
     st_ino: int
@@ -22,7 +22,8 @@ class Status(NamedTuple):
     st_ctime_ns: int
 
 
-_MOST_NS = ((1 << 63) // SECOND_NS - 1) * SECOND_NS
+_LAST_NS = (1 << 64) - 1
+_LAST_SECOND_NS = _LAST_NS // SECOND_NS * SECOND_NS
 
 AnyStatus = Status | os.stat_result
 
@@ -53,6 +54,7 @@ def _fields(found: os.stat_result) -> Status:
 
 
 def _within_64_bits(time_ns: int) -> int:
-    if -_MOST_NS <= time_ns <= _MOST_NS:
-        return time_ns
-    return (_MOST_NS if time_ns > 0 else -_MOST_NS) + time_ns % SECOND_NS
+    """0 for a time before 1970, the last that 64 bits can say for one after July 2554."""
+    if time_ns < _LAST_SECOND_NS:
+        return max(time_ns, 0)
+    return _LAST_NS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
-from mq.lifecycle import Folder
+from mq.lifecycle import Folder, PurgeScope
 from mq.names import QueueName
-from mq.spool.purging import Purge, PurgeScope
+from mq.spool.purging import Purge
 from mq.store.context import Workspace, no_queue
 
 

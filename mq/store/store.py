@@ -15,9 +15,8 @@ from mq.commit.committer import Committer
 from mq.commit.operation import Done, Submitted
 from mq.config import MAX_BATCHES_AT_ONCE, MAX_MOVES, SECOND_NS
 from mq.errors import MQError
-from mq.lifecycle import Folder
+from mq.lifecycle import Folder, PurgeScope
 from mq.names import MessageId, QueueName
-from mq.spool.purging import PurgeScope
 from mq.spool.queue_settings import QueueSettings
 from mq.store import bodies, by_id, peek, queues, settings, visibility
 from mq.store.answer_memory import AnswerMemory, MayShare

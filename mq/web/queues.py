@@ -7,7 +7,7 @@ import json
 from aiohttp import web
 
 from mq.errors import InvalidRequest
-from mq.spool.purging import PurgeScope
+from mq.lifecycle import PurgeScope
 from mq.store.store import Store
 from mq.web.parameters import Target
 

@@ -57,6 +57,7 @@ REDUNDANT = {
 """Functions whose lock nothing needs, and why it is there."""
 
 NOT_RUN_HERE = {
+    "mq.kombu.": "a client: its locks are of threads",
     "mq.store.answer_memory.": "holds memory, of no file",
     "mq.web.downloads._let_go": "holds memory, of no file",
     "mq.store.move.": "moves between queues: tests/store/test_move_races.py",

@@ -112,10 +112,10 @@ def test_what_is_no_root_is_refused_and_not_made_one(tmp_path: Path, repair: lis
 
 
 def test_a_root_of_a_newer_version_is_refused(ctl: Ctl, root: Path) -> None:
-    (root / "format").write_text("mq 2\n")
+    (root / "format").write_text("mq 3\n")
     (root / "new" / "README").touch()
 
-    assert_refused(ctl("fsck", "--repair"), ExitCode.FORMAT, "'mq 2'")
+    assert_refused(ctl("fsck", "--repair"), ExitCode.FORMAT, "'mq 3'")
 
     assert (root / "new" / "README").exists()
 

@@ -61,9 +61,9 @@ def test_a_root_that_is_missing_is_not_made(root: Path) -> None:
 
 
 def test_a_newer_format_is_refused(spool: Spool, root: Path) -> None:
-    (root / "format").write_text("mq 2\n")
+    (root / "format").write_text("mq 3\n")
 
-    with pytest.raises(StartRefused, match="'mq 2'") as refused:
+    with pytest.raises(StartRefused, match="'mq 3'") as refused:
         visit_root(root, WatchedFiles(), Actor.SERVER)
 
     assert refused.value.exit_code == ExitCode.FORMAT

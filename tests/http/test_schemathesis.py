@@ -17,7 +17,12 @@ import pytest
 import schemathesis
 from hypothesis import settings
 from schemathesis import Case, GenerationMode
-from schemathesis.checks import negative_data_rejection, positive_data_acceptance
+from schemathesis.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    positive_data_acceptance,
+    response_schema_conformance,
+)
 from schemathesis.core.result import Ok
 
 from mq.spool.queue_settings import SETTINGS
@@ -99,7 +104,12 @@ def _test_of(operation: str) -> object:
         excluded = [positive_data_acceptance]
         if case.query.get("from") == DEAD:
             excluded.append(negative_data_rejection)  # what was wrong may have been taken out
-        answer = case.call_and_validate(base_url=server.url, excluded_checks=excluded)
+        answer = case.call(base_url=server.url)
+        if case.method.upper() == "DELETE" and "purge" not in case.query:
+            excluded += [content_type_conformance, response_schema_conformance]  # it is empty
+        if answer.status_code == 431:
+            excluded.append(negative_data_rejection)  # a refusal that the check does not know
+        case.validate_response(answer, excluded_checks=excluded)
         statuses.add(answer.status_code)
         if answer.status_code == 200 and "from" in case.query:
             moved.append(answer.json()["moved"])

@@ -13,6 +13,7 @@ import pytest
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.names import QueueName
+from mq.spool import calls
 from mq.spool.files import Files
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage
@@ -59,6 +60,7 @@ def dies_before_it_delivers(version: BatchWriter, message: Staged) -> None:
         def die(*_: object) -> None:
             os.kill(os.getpid(), 9)
 
+        calls._native = None
         Files.rename = die  # type: ignore[assignment,method-assign]
         version.commit([message])
         os._exit(0)

@@ -261,6 +261,7 @@ def test_a_queue_that_another_user_has_locked_is_unavailable_not_missing(
     server: Server, connect: Callable[[Server], Wire]
 ) -> None:
     wire = connect(server)
+    wire.socket.settimeout(60)  # it may be a purge, so the server waits a while
     wire.request("PUT", "/orders")
     wire.publish("orders", b"before")
     fd = os.open(server.root / "queues" / "orders", os.O_RDONLY)

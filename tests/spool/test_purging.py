@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from mq.config import ReaperConfig
+from mq.lifecycle import PurgeScope
 from mq.names import QueueName
 from mq.spool import purging
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.purged import close_abandoned, open_part
-from mq.spool.purging import Purge, PurgeScope
+from mq.spool.purging import Purge
 from mq.spool.queues import begin_deletion, finish_deletion
 from mq.spool.root import open_root
 from mq_reaper.reaper import Reaper

@@ -16,10 +16,11 @@ def move_ready(scene: Scene, chance: Chance) -> None:
 
 
 def move_by_id(scene: Scene, chance: Chance) -> None:
-    """In any state, some under a lease, one of which is over; beside other requests."""
+    """In any state, some under a lease, one of which is over; once beside another request, whose
+    sync would be theirs too, and once alone."""
     clients = stock(scene, chance, ready=2, leased=chance.randint(1, 2))
     clients.run(clients.publish("a", 10, LONG_SECONDS))
-    for _ in range(2):
+    for beside in ([clients.publish("a.b")], []):
         chosen = chance.sample(known_in(scene, "a"), chance.randint(1, 2))
         leases = [m.lease if m.lease and chance.random() < 0.6 else None for m in chosen]
         clients.run(
@@ -27,7 +28,7 @@ def move_by_id(scene: Scene, chance: Chance) -> None:
                 clients.move(message, "a.b", lease)
                 for message, lease in zip(chosen, leases, strict=True)
             ),
-            clients.publish("a.b"),
+            *beside,
         )
         scene.clock.pass_seconds(chance.choice([0, 2]))
     clients.run(clients.receive("a.b", lease_seconds(chance)))

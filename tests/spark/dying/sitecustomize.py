@@ -28,8 +28,8 @@ class Step(NamedTuple):
     counts: Callable[..., bool] = lambda *_: True
 
 
-def _delivers(_spool: object, source: str, _name: str, target: str, *_: object) -> bool:
-    return (source, target) == ("spark", "queues")
+def _delivers(_files: object, _fd: int, source: str, _target_fd: int, target: str) -> bool:
+    return source.startswith("txn/") and source.rpartition(":")[2] == target
 
 
 LARGE_CLAIM = "in the middle of a large claim"
@@ -55,7 +55,7 @@ SINK = {
     "after an attempt is sealed": Step("mq.spool.spark.staging", "Attempt.seal", "after"),
     "before the transaction": Step("pyspark_mq.write", "commit", "before"),
     "after the transaction": Step("mq.spool.spark.transactions", "finish", "before"),
-    "while it is rolled forward": Step("mq.spool.folders", "Spool.move", "after", 2, _delivers),
+    "while it is rolled forward": Step("mq.spool.files", "Files.rename", "after", 2, _delivers),
     "after it is rolled forward": Step("mq.spool.spark.transactions", "forget_before", "before"),
     "before the commit log": Step("pyspark_mq.write", "commit", "after"),
 }
@@ -162,4 +162,7 @@ class _Patcher(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 if os.environ.get("MQ_DIE_AT"):
     _steps = SOURCE | SINK | SOURCE_BY_URL | SINK_BY_URL
-    sys.meta_path.insert(0, _Patcher(_steps[os.environ["MQ_DIE_AT"]], os.environ["MQ_DIE_MARK"]))
+    _step = _steps[os.environ["MQ_DIE_AT"]]
+    if _step.module == "mq.spool.files":
+        os.environ["MQ_NATIVE"] = "off"  # else it makes that call itself
+    sys.meta_path.insert(0, _Patcher(_step, os.environ["MQ_DIE_MARK"]))
