@@ -65,7 +65,11 @@ def _aim(case: Case[Any], message_id: str) -> None:
         if chance % 3 == 0 and "id" in case.query:
             case.query["id"] = message_id
         if chance % 5 and "from" in case.query:
-            case.query["from"] = DEAD
+            case.query["from"], case.path_parameters["queue"] = DEAD, QUEUE
+            for name in ("id", "reason") if chance % 2 else ():
+                case.query.pop(name, None)
+            if "id" not in case.query:
+                case.headers.pop("If-Match", None)  # it goes with an id alone
     if case.query.get("from") == DEAD:
         # What goes together the document cannot say.
         for name in ("batch", "delay", "max" if "id" in case.query else "id"):
