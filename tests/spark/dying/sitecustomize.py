@@ -29,7 +29,7 @@ class Step(NamedTuple):
 
 
 def _delivers(_files: object, _fd: int, source: str, _target_fd: int, target: str) -> bool:
-    return source.startswith("txn/") and source.rpartition(":")[2] == target
+    return source.startswith("stage/") and source.rpartition(":")[2] == target
 
 
 LARGE_CLAIM = "in the middle of a large claim"
