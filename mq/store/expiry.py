@@ -104,7 +104,8 @@ def _remove(
 ) -> bool:
     """False if the file was made after `latest_ns`, by the file system's clock."""
     name = queue_path(queue, message_id)
-    made_ns = birth_ns(work.spool.path(Folder.QUEUES, name))
+    at = work.spool.at(Folder.QUEUES, name)
+    made_ns = birth_ns(f"/proc/self/fd/{at.fd}/{at.name}")
     if (held.status.st_ctime_ns if made_ns is None else made_ns) > latest_ns:
         return False
     flat = file_name(queue, message_id)
