@@ -246,6 +246,12 @@ def test_a_wrong_use_is_one_line_and_exit_code_2(ctl: Ctl, words: list[str]) -> 
     assert_refused(ctl(*words), ExitCode.USAGE, "")
 
 
+def test_a_command_of_another_name_names_what_was_meant(no_way: Ctl) -> None:
+    done = no_way("delete", "orders")
+
+    assert_refused(done, ExitCode.USAGE, "Use rm for a queue, ack for a message.")
+
+
 def counts(ctl: Ctl, queue: str) -> tuple[int, int, int]:
     info = ctl.ok("info", queue, "--json").json()
     return info["ready"], info["leased"], info["delayed"]
