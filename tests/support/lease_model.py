@@ -144,8 +144,9 @@ class LeaseModel(Model):
         taken = [each.message_id for each in received]
         assert len(taken) == min(limit, len(ready))
         assert set(taken) <= set(ready)
-        in_order = [each for each in ready if each in taken]
-        assert taken == (ready[:limit] if self.servers == 1 else in_order)
+        if self.servers == 1:
+            # Of what another server published an event tells, perhaps only when no more is known.
+            assert taken == ready[:limit]
         for each in received:
             assert on.run(body_of(on.store, each)) == self.note_received(each, seconds).body
 
