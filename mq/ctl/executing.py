@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from shutil import which
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from mq.config import CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
 from mq.ctl import display
 from mq.ctl.arguments import QueueParam
 from mq.ctl.settings import credentials, everywhere, settings_of
-from mq.names import QueueName, dead_letter_queue, parse_queue_name
+from mq.names import MAX_DEAD_REASON_BYTES, QueueName, dead_letter_queue, parse_queue_name
 
 if TYPE_CHECKING:
     from mq.client.blocking.message import Message
@@ -141,7 +142,7 @@ class CommandRunner:
             self._give_back(message, "given_back", f"exited with {status}")
         elif status < 0:
             killed = "was ended, for the lease was lost" if message.lost else "was killed"
-            self._give_back(message, "given_back", f"{killed} ({signal.Signals(-status).name})")
+            self._give_back(message, "given_back", f"{killed} ({_name_of_signal(-status)})")
         else:
             self._give_back(message, "failed", f"exited with {status}")
 
@@ -171,7 +172,7 @@ class CommandRunner:
         is_failure = outcome == "failed"
         text = f"message {message.id}: {self._command[0]} {why}"
         if is_failure and (message.receive_count or 0) >= self._dead_after:
-            message.move(self._dead_letters, reason=f"{self._command[0]} {why}")
+            message.move(self._dead_letters, reason=_reason(self._command[0], why))
             self._count("dead")
             click.echo(f"mqctl: {text}; it is a dead letter in {self._dead_letters}", err=True)
             return
@@ -185,6 +186,19 @@ class CommandRunner:
     def _count(self, outcome: str) -> None:
         with self._lock:
             self._counts[outcome] += 1
+
+
+def _name_of_signal(number: int) -> str:
+    """A real-time signal has no name."""
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
+def _reason(command: str, why: str) -> str:
+    """What a dead letter can say: a command may have any name."""
+    name = os.path.basename(command).encode("unicode_escape").decode()
+    return f"{name[: MAX_DEAD_REASON_BYTES - len(why) - 1]} {why}".strip()[:MAX_DEAD_REASON_BYTES]
 
 
 def _variables(message: Message) -> dict[str, str]:

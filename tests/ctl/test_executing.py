@@ -101,6 +101,7 @@ def test_the_environment_tells_of_the_message(
     [
         ("exit 75", "given_back", "exited with 75"),
         ("kill -9 $$", "given_back", "was killed (SIGKILL)"),
+        ("kill -40 $$", "given_back", "was killed (signal 40)"),
         ("exit 3", "failed", "exited with 3"),
     ],
 )
@@ -137,6 +138,29 @@ def test_a_message_that_fails_too_often_is_a_dead_letter(
     assert (dead.headers["x-message-id"], dead.body) == (message_id, b"body")
     assert dead.headers["x-dead-from"] == queue
     assert dead.headers["x-dead-reason"] == "sh exited with 3"
+
+
+def test_a_command_of_any_name_makes_a_dead_letter(
+    server: Server, wire: Wire, queue: str, tmp_path: Path
+) -> None:
+    publish(wire, queue, b"body")
+    script = tmp_path / f"größe\n{'x' * 230}"
+    script.write_text("#!/bin/sh\nexit 3\n")
+    script.chmod(0o700)
+    flags = ["--url", server.url, "--dead-after=1", "--", str(script)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mq.ctl", "exec", queue, *flags],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=without_ours(),
+    )  # fmt: skip
+
+    wait_until(lambda: wire.request("GET", f"/{queue}.dead").status == 200)
+    wait_until(lambda: wire.count(f"{queue}.dead") == (1, 0))
+
+    process.send_signal(signal.SIGTERM)
+    assert b"0 done, 0 failed, 0 given back, 1 dead" in process.communicate(timeout=60)[0]
+    reason = wire.receive(f"{queue}.dead").headers["x-dead-reason"]
+    assert reason.startswith("gr\\xf6\\xdfe\\nxxx")
+    assert reason.endswith("x exited with 3")
 
 
 def test_a_command_that_cannot_be_started_gives_the_message_back(
