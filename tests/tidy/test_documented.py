@@ -221,3 +221,12 @@ def anchors_of(document: Path) -> set[str]:
     """Those of its headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/operations.md", "docs/client.md"])
+def test_a_recipe_that_writes_a_token_lets_nobody_else_read_it(document: str) -> None:
+    blocks = re.findall(r"^```sh\n(.*?)^```", (REPOSITORY / document).read_text(), re.M | re.S)
+    writing = [block for block in blocks if re.search(r"> \S*token\b", block)]
+
+    assert [block for block in writing if not block.startswith("umask 077\n")] == []
+    assert bool(writing) is (document == "docs/operations.md")
