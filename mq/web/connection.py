@@ -167,6 +167,13 @@ class Connection(web.RequestHandler):
         return self._current_request is not None
 
     @property
+    def _is_idle(self) -> bool:
+        """Whether aiohttp's task waits for a request. It takes one some turns of the event loop
+        before that is the current one."""
+        waiter = self._waiter
+        return waiter is not None and not waiter.done() and not self._is_answering
+
+    @property
     def _unanswered(self) -> Iterable[Any]:
         """How many requests have come and are not being answered yet."""
         return self._messages
@@ -220,9 +227,8 @@ class Connection(web.RequestHandler):
         where the event loop closes both directions at once."""
         if self.when_lost is not None:
             self.when_lost()
-        is_idle = self._waiter is not None and not self._waiter.done() and not self._is_answering
         if (
-            is_idle
+            self._is_idle
             or self._request_count == 0
             or self.line is None
             or self.line.get_extra_info("sslcontext")
@@ -271,9 +277,12 @@ class Connection(web.RequestHandler):
 
     @property
     def expects_request(self) -> bool:
-        """Whether a request is about to come: the first one, one whose head has begun to come, or
-        one that lies in the socket."""
+        """Whether a request is about to be handled: the first one, one whose head has begun to
+        come, one that was parsed and whose handler has not run yet, or one that lies in the socket.
+        """
         if self._request_count == 0 or self._has_begun_head:
+            return True
+        if not self._is_idle:
             return True
         return self.line is not None and unread_bytes(self.line) > 0
 

@@ -218,6 +218,25 @@ async def test_draining_answers_what_is_under_way_and_says_it_is_the_last(
         await close(writer)
 
 
+async def test_draining_waits_for_a_request_whose_handler_has_not_run_yet(root: Path) -> None:
+    """It was read and parsed in the same turn of the event loop in which the draining began."""
+    async with site_on(root) as site:
+        reader, writer = await site.connect()
+        usual = request_bytes("GET", "/orders/messages?wait=0.2")
+        writer.write(usual)
+        await parse_answer(reader, "GET")
+        [connection] = site.http.connections
+        await asyncio.sleep(0.01)  # aiohttp's task waits for the next one
+
+        connection.data_received(usual)
+        await site.http.drain(10)
+        await site.http.shutdown(0.01)
+
+        answer = await parse_answer(reader, "GET")
+        assert (answer.status, answer.headers["connection"]) == (204, "close")
+        await close(writer)
+
+
 async def test_what_is_handed_over_to_nobody_is_given_back(root: Path) -> None:
     async with site_on(root) as site:
         await site.ask("POST", "/orders/messages", b"x" * 100_000)
