@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Iterable, Mapping
-from email.utils import formatdate
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -23,27 +21,12 @@ from mq.web.problems import (
     DEFECT,
     PROBLEMS,
     REQUEST_TIMEOUT,
-    ProblemType,
-    problem_document,
     problem_response,
+    raw_answer,
 )
 from mq.web.unread import Unread, unread_bytes
 
 log = structlog.get_logger(__name__)
-
-
-def raw_answer(problem: ProblemType, detail: str, headers: Mapping[str, str] = {}) -> bytes:
-    """An answer where there is no request to answer; the connection is closed after it."""
-    body = json.dumps(problem_document(problem, detail)).encode() + b"\n"
-    head = (
-        f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}",
-        "Content-Type: application/problem+json",
-        f"Content-Length: {len(body)}",
-        f"Date: {formatdate(usegmt=True)}",
-        *(f"{name}: {value}" for name, value in {**headers, **OUR_HEADERS}.items()),
-        "Connection: close",
-    )
-    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
 class Limits(NamedTuple):

@@ -19,9 +19,9 @@ from mq.config import (
 )
 from mq.errors import InvalidRequest, StoreUnavailable
 from mq.web.answers import OUR_HEADERS, Response
-from mq.web.connection import Connection, Limits, raw_answer
+from mq.web.connection import Connection, Limits
 from mq.web.framing import refuse_coding
-from mq.web.problems import PROBLEMS, error_response
+from mq.web.problems import PROBLEMS, error_response, raw_answer
 from mq.web.shortcut import ShortConnection, Shortcut
 
 RequestHandler = Callable[[web.BaseRequest], Awaitable[Response]]

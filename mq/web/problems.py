@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from email.utils import formatdate
+from http import HTTPStatus
 from typing import NamedTuple
 
 from aiohttp import web
 
 from mq import errors
+from mq.web.answers import OUR_HEADERS
 
 TYPE_PREFIX = "urn:mq:problem:"
 
@@ -88,3 +91,17 @@ def error_response(error: errors.MQError) -> web.Response:
     if isinstance(error, errors.Unauthorized | errors.Forbidden):
         headers["WWW-Authenticate"] = error.challenge
     return problem_response(PROBLEMS[type(error)], str(error), headers)
+
+
+def raw_answer(problem: ProblemType, detail: str, headers: Mapping[str, str] = {}) -> bytes:
+    """An answer where there is no request to answer; the connection is closed after it."""
+    body = json.dumps(problem_document(problem, detail)).encode() + b"\n"
+    head = (
+        f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}",
+        "Content-Type: application/problem+json",
+        f"Content-Length: {len(body)}",
+        f"Date: {formatdate(usegmt=True)}",
+        *(f"{name}: {value}" for name, value in {**headers, **OUR_HEADERS}.items()),
+        "Connection: close",
+    )
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
