@@ -1,1 +1,2 @@
-"""mq-mover: moves due messages from one folder to another. Blocking; no asyncio, no HTTP."""
+"""mq-mover: moves due messages from `delay` back to their queues. It blocks, and loads neither
+asyncio nor HTTP. How a message is moved belongs in `mq.spool.redelivery`, which servers use too."""

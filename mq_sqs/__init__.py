@@ -1,1 +1,10 @@
-"""mq-sqs: a gateway that speaks Amazon's SQS on a root of MQ."""
+"""mq-sqs: a gateway that speaks Amazon's SQS on a root of MQ. Like `mq.web` it works on the files
+through `mq.store`.
+
+    the process         `cli`, `server`, `gateway`
+    what a call is      `calls`, `model`, `faults`; `protocol` reads and writes it
+    SQS's own           `addresses`, `handles`, `message_attributes`, `properties`,
+                        `queue_attributes`, `tags`
+
+`operations` has what each call does. What messages go through belongs in `mq.store`.
+"""

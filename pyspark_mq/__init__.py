@@ -2,9 +2,16 @@
 
     spark.read.format("mq").option("root", "/srv/mq").option("queue", "orders").load()
 
+    what Spark asks first   `source`, `options`, `columns`
+    reading                 `batch_read`, `stream_read`; `backlog`: what waits; `balance`: the
+                            shares of tasks; `driver`: claims, with helpers in `claimers`
+    writing                 `write`, `rows`
+    what it needs           `environment`
+
 Spark finds it by itself: it imports every module whose name begins with `pyspark_` and takes the
 `DefaultSource` in it. docs/spark.md says what there is. PySpark is loaded when a name of this
-package is first asked for.
+package is first asked for. The files that claims and transactions consist of belong in
+`mq.spool.spark`, a running server in `by_url`, whole jobs in `pipeline`.
 """
 
 from __future__ import annotations

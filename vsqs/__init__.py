@@ -1,6 +1,12 @@
 """VSQS: a queue that needs no server. A queue is a folder that processes share.
 
-`docs/vsqs.md` has the protocol, file name by file name.
+    for programs            `queue`; `shared`: the open folder, for threads and forked children
+    the protocol            `protocol`, `names`, `visibility`; `turn`: the order of publishers
+    the folder              `folder`, `opening`, `listing`, `index`; `bell` wakes who waits
+    the commands            `cli`, `arguments`, `pump`, `sink`, `rate`, `transfer`
+
+docs/vsqs.md has the protocol, file name by file name. What roots of MQ need does not belong in
+here: a folder of VSQS is not part of a root.
 """
 
 from vsqs.queue import Queue, QueueException, QueueFullException

@@ -1,1 +1,2 @@
-"""The admin listener: health, metrics, the OpenAPI document. The six endpoints are in `mq.web`."""
+"""The admin listener: health, metrics, the OpenAPI document, the page for people. The six endpoints
+belong in `mq.web`."""

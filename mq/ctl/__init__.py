@@ -1,7 +1,15 @@
 """mqctl: the queues from a command line, over HTTP or directly on the folders.
 
-One definition of the commands (`commands`), two ways in with the same methods (`by_http`,
-`by_root`). What a way needs is imported when it is taken, so that `mqctl --help` is quick.
+    the commands            `commands`; `arguments`, `settings`: their arguments and common flags
+    with more to do         `sending`, `executing`, `transfer`, `moving`, `purging`, `leases`,
+                            `queue_settings`, `checking`, `releasing`
+    the two ways in         `access`: their common methods
+      over HTTP             `by_http`, `connect`, `answers`
+      on the folders        `by_root`, `runner`, `inspect`, `run_as_owner`
+    what is printed         `display`
+
+What a way needs is imported when it is taken, so that `mqctl --help` is quick. What a message goes
+through belongs in `mq.store`, what is said to a server in `mq.client`.
 """
 
 from __future__ import annotations

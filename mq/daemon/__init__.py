@@ -1,3 +1,8 @@
-"""The process `mq`: its command line, the sockets it listens on, the files of tokens and
-certificate that it reads at start and on SIGHUP, its children, its word to systemd. What it answers
-belongs in `mq.web` and `mq.admin`, what it does to messages in `mq.store`."""
+"""The process `mq`: from its command line to its last answer.
+
+    the process             `cli`, `shared_flags`, `server`, `standalone`, `notify`, `healthy`
+    what it listens on      `listeners`, `sockets`
+    who may come in         `credentials`, `token_file`, `tls`: read at start and on SIGHUP
+
+What it answers belongs in `mq.web` and `mq.admin`, what it does to messages in `mq.store`.
+"""

@@ -1,6 +1,7 @@
 """A transport of kombu, so that Celery has its tasks on a server of MQ: docs/celery.md.
 
-Importing this module makes `mq://HOST:PORT` and `mq+https://HOST:PORT` known to kombu.
+Importing this module makes `mq://HOST:PORT` and `mq+https://HOST:PORT` known to kombu. What any
+client of MQ does belongs in `mq.client`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,17 @@
-"""The folder tree: files, folders, messages under their lock, arrivals, the sweep.
+"""The files and folders of a root, as plain blocking functions that all processes share.
 
-Plain blocking functions. Server, mover and reaper share them.
+    the disk            `files` changes it, with `libc`; `calls` and `file_work` make many calls at
+                        once, in native.c where that is built; `status`, `child_processes`
+    a root              `root` makes and opens one; `root_format`, `file_system`, `locks` and
+                        `trouble` say whether it can be used
+    its folders         `folders` holds them open, `open_queues` those of the queues; `moves` asks
+                        the table before each move; `arrivals` watches them
+    a message           `message`: its lock; `opening`: the same as a chain of calls; `seal`,
+                        `trailer` and `burial`: what its file says; `second_names`
+    a queue             `queues` makes and deletes one; `listing` and `finder` look into it;
+                        `queue_settings`, `settings_file`; `purging`, `purged`
+    between places      `redelivery`, `sets` and, after a crash, `sweep`
+
+`spark` has what only Spark's source and sink use. What a request asks for belongs in `mq.store`;
+HTTP and asyncio do not belong in here.
 """

@@ -1,7 +1,17 @@
-"""Create, delete, publish, receive, remove: the bridge between files and HTTP.
+"""The queues of one root, between files and HTTP: what a request does to messages.
 
-Each is an operation (`mq.commit.operation`): file calls, and a `yield` for whatever it needs. They
-run one at a time, so among themselves they need no lock; other processes are met with the message's
-lock and with renames that never replace. What an operation raises before its first barrier has
-changed nothing.
+    a server's store        `store`; `context`: what its operations share; `maintenance`, `health`,
+                            `free_space`, `probe`
+    publish                 `publish`, `publisher`, `own_id`, `batch`, `bodies`
+    receive                 `receive`, `taking`, `lease`, `fetches`, `waiting`, `watching`
+    by id                   `by_id`, `visibility`, `release`, `remove`
+    look                    `peek`, `index`, `indexing`, `counts`, `survey`
+    queues                  `queues`, `settings`, `rules`, `purge`, `move`, `expiry`
+    limits and locks        `answer_memory`, `patience`, `holding`
+
+Most are operations (`mq.commit.operation`): file calls, and a `yield` for what they need. A server
+runs them one at a time, so among themselves they need no lock; other processes are kept out by the
+message's lock and by renames that never replace. What an operation raises before its first barrier
+has changed nothing. How a file is read, written or locked belongs in `mq.spool`, what a client is
+told in `mq.web`.
 """

@@ -1,1 +1,13 @@
-"""The HTTP contract: `docs/protocol.md` in code. Knows no paths and no files."""
+"""The HTTP contract: docs/protocol.md in code.
+
+    from bytes to requests  `http_server`, `connection`, `framing`, `handshakes`, `unread`,
+                            `presence`; `shortcut` and `quick`: the frequent ones without a task
+    who may ask             `tokens`, `browsers`
+    the six endpoints       `api`, `routes`; `publishing`, `receiving`, `removing`, `queues`,
+                            `moving`, `peeking`
+    what is asked           `parameters`, `bodies`, `properties`, `batches`, `batch_lines`
+    what is answered        `answers`, `downloads`, `burials`, `problems`; `durations`: how fast
+
+Paths and files do not belong in here, but in `mq.store` and `mq.spool`; the process and its sockets
+belong in `mq.daemon`.
+"""

@@ -1,4 +1,5 @@
-"""What each operation does, the scope that it needs, and the parameter that names its queue."""
+"""What each operation does, the scope that it needs, and the parameter that names its queue. How a
+request is read and an answer written belongs in `mq_sqs.protocol`."""
 
 from __future__ import annotations
 

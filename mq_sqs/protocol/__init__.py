@@ -1,7 +1,7 @@
 """The two protocols of SQS: text in, checked values out; a result in, an answer out.
 
 JSON 1.0 is what SDKs speak since November 2023. The older query protocol takes a form, or a query
-string, and answers in XML.
+string, and answers in XML. What an operation does belongs in `mq_sqs.operations`.
 """
 
 from __future__ import annotations

@@ -2,5 +2,5 @@
 
 archive (`archive`, `lake`), replay and load (`replay`), report (`report`, `page`). What they share:
 where the queues are (`places`), the session (`session`), what is told meanwhile (`progress`).
-docs/pipeline.md says what they do.
+docs/pipeline.md says what they do. How a job reads and writes queues belongs in `pyspark_mq`.
 """

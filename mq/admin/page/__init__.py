@@ -1,5 +1,6 @@
-"""The page for people: three files without a build step. Nothing is loaded from elsewhere, and the
-policy they are sent with lets nothing be."""
+"""The page for people: three files without a build step. They load nothing from elsewhere, and the
+policy that they are sent with forbids it. The figures on the page come from `mq.admin.live`, and
+computing them does not belong in here."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""The asynchronous client: asyncio and aiohttp."""
+"""The asynchronous client: asyncio and aiohttp. What the blocking client does too belongs in
+`mq.client`."""

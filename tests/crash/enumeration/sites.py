@@ -8,14 +8,51 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
-from types import FrameType
+from types import FrameType, ModuleType
+from typing import Any
 
+from mq.spool import (
+    calls,
+    file_work,
+    files,
+    folders,
+    message,
+    moves,
+    open_queues,
+    opening,
+    sets,
+    sweep,
+)
 from mq.spool.calls import Chain, _make_calls
 from mq.spool.file_work import FileCalls
 from mq.spool.files import Files
+from mq.spool.spark import settle
+from mq.store import batch, context, holding, indexing, lease, own_id, publish
 from tests.support.sources import PACKAGES, module_name, package_files, parse
+
+
+def name_of(code: Callable[..., Any] | ModuleType) -> str:
+    """The dotted name of a function, a method or a module."""
+    if isinstance(code, ModuleType):
+        return code.__name__
+    return f"{code.__module__}.{code.__qualname__}"
+
+
+def at(function: Callable[..., Any], what: str) -> str:
+    """One sync or lock of a site: `what` is the folder that it syncs, or the call that locks."""
+    return f"{name_of(function)}: {what}"
+
+
+def is_named(site: str, names: Iterable[str]) -> bool:
+    """Whether the site is one of these, or in one of these modules or packages."""
+    return any(site == name or site.startswith(f"{name}.") for name in names)
+
+
+def needless(names: Iterable[str], sites: Collection[str]) -> list[str]:
+    """Those of the names that name none of the sites."""
+    return [name for name in names if not any(is_named(site, [name]) for site in sites)]
 
 
 class Kind(Enum):
@@ -34,44 +71,44 @@ class Kind(Enum):
 
 
 PASSED_OVER = frozenset({
-    "mq.spool.calls._make_call",
-    "mq.spool.calls._make_calls",
-    "mq.spool.calls._run_in_python",
-    "mq.spool.calls.run",
-    "mq.spool.folders.Spool.move",
-    "mq.spool.folders.Spool.move_aside",
-    "mq.spool.folders.Spool.link",
-    "mq.spool.folders.Spool.rename_within",
-    "mq.spool.file_work.do_together",
-    "mq.spool.file_work.make_calls",
-    "mq.spool.message._lock_and_check",
-    "mq.spool.message.hold",
-    "mq.spool.message.hold_in",
-    "mq.spool.message.set_aside",
-    "mq.spool.moves.Moves.rename",
-    "mq.spool.open_queues.OpenQueues.hold",
-    "mq.spool.opening._instead",
-    "mq.spool.opening.open_and_read",
-    "mq.spool.opening.open_held",
-    "mq.spool.sets._Rolling._step",
-    "mq.spool.sets.give_up_set",
-    "mq.spool.sets.hold_set",
-    "mq.spool.sets.make_set",
-    "mq.spool.sets.seal_set",
-    "mq.spool.spark.settle.set_aside",
-    "mq.spool.sweep.Sweeper._hold",
-    "mq.store.batch.Batch._writing",
-    "mq.store.holding.hold",
-    "mq.store.indexing.find_space",
-    "mq.store.lease._calls",
-    "mq.store.publish._linking",
-    "mq.store.own_id.lock_ids",
-    "mq.store.context.Workspace.hold_queue",
+    name_of(calls._make_call),
+    name_of(calls._make_calls),
+    name_of(calls._run_in_python),
+    name_of(calls.run),
+    name_of(folders.Spool.move),
+    name_of(folders.Spool.move_aside),
+    name_of(folders.Spool.link),
+    name_of(folders.Spool.rename_within),
+    name_of(file_work.do_together),
+    name_of(file_work.make_calls),
+    name_of(message._lock_and_check),
+    name_of(message.hold),
+    name_of(message.hold_in),
+    name_of(message.set_aside),
+    name_of(moves.Moves.rename),
+    name_of(open_queues.OpenQueues.hold),
+    name_of(opening._instead),
+    name_of(opening.open_and_read),
+    name_of(opening.open_held),
+    name_of(sets._Rolling._step),
+    name_of(sets.give_up_set),
+    name_of(sets.hold_set),
+    name_of(sets.make_set),
+    name_of(sets.seal_set),
+    name_of(settle.set_aside),
+    name_of(sweep.Sweeper._hold),
+    name_of(batch.Batch._writing),
+    name_of(holding.hold),
+    name_of(indexing.find_space),
+    name_of(lease._calls),
+    name_of(publish._linking),
+    name_of(own_id.lock_ids),
+    name_of(context.Workspace.hold_queue),
 })  # fmt: skip
 """What they do they do for their caller."""
 
-_SEAM = "mq.spool.files"
-UPLOAD = "mq.spool.files.Files.open_unnamed"
+_SEAM = name_of(files)
+UPLOAD = name_of(files.Files.open_unnamed)
 """The one place within the seam that decides to lock."""
 
 

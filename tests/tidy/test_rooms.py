@@ -1,0 +1,45 @@
+"""The folders of the house: each says what belongs in it, what does not, and what is where."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.sources import PACKAGES, REPOSITORY, package_files, parse
+
+MOST_LOOSE_MODULES = 8
+NEEDS_A_MAP = 12
+"""From this many modules on, a folder's docstring names each of them."""
+
+ROOMS = sorted({path.parent for path in package_files()})
+
+
+def what_is_said_of(room: Path) -> str:
+    return ast.get_docstring(parse(room / "__init__.py")) or ""
+
+
+def modules_in(room: Path) -> list[str]:
+    return sorted(path.stem for path in room.glob("*.py") if not path.stem.startswith("_"))
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(REPOSITORY)))
+def test_a_folder_says_what_belongs_in_it_and_what_does_not(room: Path) -> None:
+    said = " ".join(what_is_said_of(room).split())
+    named = re.findall(r"`(\w+)`", said)
+
+    assert re.search(r"\bbelongs? (?:in|to|there)\b", said), said
+    if len(modules_in(room)) >= NEEDS_A_MAP:
+        assert [name for name in modules_in(room) if name not in named] == []
+
+
+def test_few_modules_lie_outside_of_the_folders() -> None:
+    assert len(modules_in(REPOSITORY / "mq")) <= MOST_LOOSE_MODULES
+
+
+def test_each_folder_has_a_text() -> None:
+    folders = {path.parent for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py")}
+
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
