@@ -11,9 +11,8 @@ from collections.abc import Callable
 from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
-from uuid import NAMESPACE_URL, uuid5
 
-from mq.client import ClientError, LeaseLost, Message, QueueNotFound, operations
+from mq.client import BadRequest, ClientError, LeaseLost, Message, QueueNotFound, operations
 from mq.client.blocking.queue import Queue
 from mq.client.blocking.session import Session
 from mq.config import WORKER_STOP_SECONDS
@@ -24,6 +23,8 @@ log = logging.getLogger("mq.kombu")
 
 _RENEWALS_PER_LEASE = 3
 _SHORTEST_RENEWAL_SECONDS = 0.03
+_REASON = "rejected"
+"""Why a message is a dead letter, as `X-Dead-Reason` says it."""
 
 
 class _Verb(Enum):
@@ -67,8 +68,8 @@ class Keeper:
         self._tell(_Verb.RELEASE, message)
 
     def bury(self, message: Message) -> None:
-        """Make it a dead letter of its queue: a copy of its body there, then its removal. A crash
-        between the two leaves both, and the copy is made once."""
+        """Make it a dead letter of its queue, by one rename. In a queue of dead letters it is
+        removed."""
         self._tell(_Verb.BURY, message)
 
     def close(self) -> None:
@@ -192,27 +193,21 @@ class Keeper:
     def _bury(self, message: Message) -> None:
         queue = parse_queue_name(message.queue)
         usual = dead_letter_queue(queue)
-        # Nothing leaves a queue of dead letters that way.
-        if usual is not None:
-            chosen = Queue(self._session, queue).settings().get("dead-letters")
-            letters = Queue(self._session, parse_queue_name(chosen or usual))
-            try:
-                _copy(message, letters)
-            except QueueNotFound:
-                letters.create()
-                _copy(message, letters)
-        message.ack()
+        if usual is None:
+            # Nothing leaves a queue of dead letters that way.
+            message.ack()
+            return
+        chosen = Queue(self._session, queue).settings().get("dead-letters", usual)
+        try:
+            _move(message, chosen)
+        except QueueNotFound:
+            Queue(self._session, parse_queue_name(chosen)).create()
+            _move(message, chosen)
 
 
-def _copy(message: Message, letters: Queue) -> None:
-    """Under an id of its own, which is the same each time: the server may make the message itself a
-    dead letter, under its id."""
-    delivery = message.delivery
-    origin = f"{delivery.queue}:{delivery.id}:{delivery.published_at.isoformat()}"
-    letters.publish(
-        delivery.body,
-        content_type=delivery.content_type,
-        delay=0,
-        message_id=str(uuid5(NAMESPACE_URL, origin)),
-        properties=delivery.properties,
-    )
+def _move(message: Message, dead_letters: str) -> None:
+    try:
+        message.move(dead_letters, reason=_REASON)
+    except BadRequest:
+        # A file system without extended attributes keeps no reason.
+        message.move(dead_letters)

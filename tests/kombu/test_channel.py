@@ -69,6 +69,8 @@ def test_reject_without_requeue_makes_a_dead_letter(
     wait_until(lambda: client.queue(queue).counts()[1:4] == (0, 0, 0))
     [letter] = client.queue(f"{queue}.dead").peek()
     assert json.loads(letter.body)["body"] == '{"coffee": 2}'
+    assert letter.id == consumed.messages[0].delivery_tag.partition(":")[0]
+    assert (letter.dead_from, letter.dead_reason) == (queue, "rejected")
 
 
 def test_reject_goes_where_the_settings_of_the_queue_say(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
 from mq.client import Client
-from tests.support.consuming import Connect, Consumed, leased, publish
+from tests.support.consuming import Connect, Consumed, leased, publish, ready
 from tests.support.processes import Server, wait_until
 
 
@@ -51,6 +54,74 @@ def test_a_message_that_was_taken_away_is_reported_and_not_removed(
         wait_until(lambda: "was done and not removed" in caplog.text)
 
     again.ack()
+
+
+def test_a_message_that_was_taken_away_is_not_made_a_dead_letter(
+    connect: Connect, client: Client, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = connect()
+    publish(connection, queue, 1)
+    consumed = Consumed(connection, queue, prefetch=1)
+    consumed.drain_count(1)
+    release_by_force(client, queue, consumed.messages[0].delivery_tag.partition(":")[0])
+    again = client.queue(queue).receive(wait=5)
+    assert again is not None
+
+    with caplog.at_level(logging.WARNING):
+        consumed.messages[0].reject()
+        wait_until(lambda: "was not made a dead letter" in caplog.text)
+
+    again.ack()
+    assert client.queue(f"{queue}.dead").peek() == []
+
+
+def test_a_message_that_came_back_is_dead_under_its_own_id(
+    connect: Connect, client: Client, queue: str
+) -> None:
+    """After a redrive it is rejected again; nothing is left of the first time."""
+    connection = connect()
+    publish(connection, queue, 1)
+    consumed = Consumed(connection, queue)
+    consumed.drain_count(1)
+    consumed.messages[0].reject()
+    wait_until(lambda: leased(client, queue) == 0)
+
+    assert client.queue(queue).move(f"{queue}.dead") == 1
+    consumed.drain_count(2)
+    consumed.messages[1].reject()
+
+    wait_until(lambda: leased(client, queue) == 0)
+    assert client.queue(f"{queue}.dead").counts()[1:4] == (1, 0, 0)
+
+
+@pytest.fixture
+def folder_without_attributes(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("mounts need root")
+    point = tmp_path / "ramfs"
+    point.mkdir()
+    subprocess.run(["mount", "-t", "ramfs", "none", str(point)], check=True)
+    yield point
+    subprocess.run(["umount", "--lazy", str(point)], check=True)
+
+
+def test_where_no_reason_can_be_kept_a_rejected_message_is_moved_without_one(
+    connect: Connect,
+    start_server: Callable[..., Server],
+    folder_without_attributes: Path,
+    queue: str,
+) -> None:
+    server = start_server(root=folder_without_attributes / "root")
+    connection = connect(server.url.replace("http", "mq"))
+    publish(connection, queue, 1)
+    consumed = Consumed(connection, queue)
+    consumed.drain_count(1)
+
+    consumed.messages[0].reject()
+
+    with Client(server.url) as mq:
+        wait_until(lambda: mq.queue(queue).counts()[1:4] == (0, 0, 0))
+        assert ready(mq, f"{queue}.dead") == 1
 
 
 def release_by_force(client: Client, queue: str, message_id: str) -> None:
