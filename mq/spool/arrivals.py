@@ -1,6 +1,6 @@
-"""What appears in a folder: watch, then scan.
+"""Watch folders for new names, then list them.
 
-inotify gives speed, a listing gives truth. A watch set before the listing misses nothing; what
+inotify is fast, a listing is complete. A watch that is set before the listing misses nothing; what
 happens in between is seen twice, which does no harm.
 """
 
@@ -33,10 +33,11 @@ _CHANGES = {
     int(inotify_simple.flags.ATTRIB): Change.CHANGED,
     int(inotify_simple.flags.Q_OVERFLOW): Change.OVERFLOW,
 }
-"""What the kernel says of a watched folder. It says one of these at a time."""
+"""What the kernel says of a watched folder. Each event says one of these."""
 
 _WATCH_ENDED = int(inotify_simple.flags.IGNORED)
-"""Comes behind the event that says why, under the same watch and no name."""
+"""This event follows the one that says why the watch ended, with the same watch and without a name.
+"""
 
 _ATTRIBUTES = int(inotify_simple.flags.ATTRIB)
 _WATCHED = sum(_CHANGES) & ~_ATTRIBUTES & ~int(inotify_simple.flags.Q_OVERFLOW)
@@ -44,7 +45,7 @@ _ONLY_FOLDERS = int(inotify_simple.flags.ONLYDIR | inotify_simple.flags.DONT_FOL
 _NOT_OF_A_FOLDER = ~int(inotify_simple.flags.ISDIR)
 
 _NO_WATCH = -1
-"""The watch of an overflow."""
+"""The watch that an overflow comes under."""
 
 _EVENT = struct.Struct("iIII")
 """struct inotify_event: watch, mask, cookie, length of the name that follows, with its padding."""
@@ -55,7 +56,7 @@ _LARGEST_EVENT_BYTES = _EVENT_BYTES + 256
 
 
 class Arrival(NamedTuple):
-    """One event. `folder` is the key given to `add`, "" for OVERFLOW."""
+    """One event. `folder` is the key that was given to `add`, or "" for OVERFLOW."""
 
     folder: str
     name: str
@@ -63,7 +64,7 @@ class Arrival(NamedTuple):
 
 
 class Watch:
-    """An inotify instance over some folders.
+    """An inotify instance that watches some folders.
 
     Raises OSError where the system's limits (fs.inotify.max_user_instances, max_user_watches) are
     reached: the caller then relies on listings.
@@ -103,7 +104,7 @@ class Watch:
             pass
 
     def read(self, timeout_seconds: float = 0.0, gather_seconds: float = 0.0) -> list[Arrival]:
-        """What happened since the last call, in order.
+        """Return what happened since the last call, in order.
 
         Waits up to `timeout_seconds` for a first event, and then `gather_seconds` for more.
         """
@@ -118,11 +119,11 @@ class Watch:
         return arrivals
 
     def read_last(self) -> list[tuple[str, str, Change]]:
-        """The last event of each name since the previous call, as (folder, name, change); does not
-        wait.
+        """Return the last event of each name since the previous call, as (folder, name, change). It
+        does not wait.
 
-        A server reads its own moves here, two for each message: plain tuples and no call for each
-        event take half the time that `read` takes.
+        A server reads its own moves here, two for each message. Plain tuples, without a call for
+        each event, take half the time that `read` takes.
         """
         last: dict[tuple[int, bytes], int] = {}
         unpack = _EVENT.unpack_from
@@ -143,7 +144,7 @@ class Watch:
         return told
 
     def _read_raw(self) -> Iterator[bytes]:
-        """Whole events, as the kernel packs them, until there are no more."""
+        """Yield whole events, as the kernel packs them, until there are no more."""
         is_full = True
         while is_full:
             try:

@@ -17,12 +17,12 @@ from mq.spool.files import Files
 DEAD_ATTRIBUTE = "user.mq.dead"
 
 MAX_RECEIVES_REASON = "max-receives"
-"""Of a message that was received too often."""
+"""The reason of a message that was received too often."""
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 _NOTHING = b""
-"""The attribute's value where it was taken back."""
+"""The attribute's value after it was taken back."""
 
 
 class Burial(NamedTuple):
@@ -36,7 +36,8 @@ class Burial(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes | None) -> Burial | None:
-        """None for an absent attribute, or one that a person wrote and no header can carry."""
+        """Return None for an absent attribute, and for one that a person wrote and no header can
+        carry."""
         if not data:
             return None
         queue, _, reason = data.decode("latin-1").partition(" ")
@@ -46,19 +47,20 @@ class Burial(NamedTuple):
 
 
 def burial_of(files: Files, fd: int, queue: str) -> Burial | None:
-    """Why a message of `queue` is a dead letter, and where it came from; None if it is not one."""
+    """Return why a message of `queue` is a dead letter, and where it came from, or None if it is
+    not one."""
     return burial_in(files.attribute(fd, DEAD_ATTRIBUTE), queue)
 
 
 def burial_in(value: bytes | None, queue: str) -> Burial | None:
-    """The same from the value of the attribute."""
+    """Return what `burial_of` returns, from the value of the attribute."""
     burial = Burial.unpack(value)
     return None if burial is None or burial.queue == queue else burial
 
 
 def bury(files: Files, fd: int, queue: QueueName) -> None:
-    """Say that a message of `queue` was received too often. It is moved whether or not the disk has
-    room for that."""
+    """Note that a message of `queue` was received too often. The message is moved whether or not
+    the disk has room for the note."""
     burial = Burial(queue, MAX_RECEIVES_REASON).pack()
     try:
         if files.attribute(fd, DEAD_ATTRIBUTE) != burial:
@@ -71,16 +73,17 @@ def bury(files: Files, fd: int, queue: QueueName) -> None:
 def change_burial(
     files: Files, fd: int, source: QueueName, reason: str | None
 ) -> tuple[bytes, bytes] | None:
-    """What a message that leaves `source` says from now on. With a reason it is a dead letter of
-    that queue; without one it is what it was before.
+    """Change what a message that leaves `source` says of its burial. With a reason it becomes a
+    dead letter of that queue; without one it says again what it said before it died there.
 
-    Returns the attribute's value before and after; None if nothing is to be changed.
+    Returns the attribute's value before and after, or None if nothing is to be changed.
     """
     before = files.attribute(fd, DEAD_ATTRIBUTE)
     if reason is not None:
         after = Burial(source, reason).pack()
     else:
-        # What lies in the queue that it died in was redriven: it is not dead elsewhere either.
+        # A message that lies in the queue that it died in was redriven: it is not dead elsewhere
+        # either.
         known = Burial.unpack(before)
         after = _NOTHING if known is not None and known.queue == source else before or _NOTHING
     before = before or _NOTHING

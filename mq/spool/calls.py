@@ -102,7 +102,7 @@ SYNC = 13
 """(fd), of a file: what a folder needs, `Files.sync` knows."""
 
 CLOSE = 14
-"""(fd)"""
+"""(fd), of a file. What a folder needs is up to `Files.sync`."""
 
 _METHODS = tuple(kind.lower() for kind in _KINDS)
 _FILES_AT = tuple(
@@ -113,14 +113,14 @@ _OPENING = (OPEN_UNNAMED, OPEN_MESSAGE)
 _ASKING = (STATUS, STATUS_OF)
 
 _WAYS_ROUND = {OPEN_UNNAMED: LACKS_UNNAMED_FILES, RENAME: LACKS_RENAME_FLAGS}
-"""Failures that `Files` knows a way round."""
+"""Failures that `Files` knows another way for."""
 
 CHAINS_AT_ONCE = 128
-"""How many chains one run gets where there is any number: the longer the GIL is released, the less
+"""How many chains one run gets where there are many. The longer the GIL is released, the less
 threads wait for one another; the sooner it is taken again, the sooner a failure is seen."""
 
 VARIABLE = "MQ_NATIVE"
-"""In the environment: 0 or `off` switches the native part off."""
+"""The environment variable that switches the native part off, if it is 0 or `off`."""
 
 _OFF = {"0", "off", "no", "false"}
 
@@ -151,7 +151,8 @@ _native, STATE = _load()
 
 
 def run(files: Files, chains: Sequence[Chain]) -> list[Outcome]:
-    """Make the calls of all chains: of the first, as far as it goes, then of the next.
+    """Make the calls of all chains: all calls of the first chain, as far as it goes, then those of
+    the next.
 
     A malformed chain is a defect of the code that made it. It raises TypeError, ValueError or
     OverflowError, mostly before any call was made. After these and MemoryError nothing that the
@@ -167,7 +168,7 @@ def run(files: Files, chains: Sequence[Chain]) -> list[Outcome]:
 
 
 def check(outcome: Outcome) -> list[Any]:
-    """The results of a chain of which no call failed. Raises OSError if one did."""
+    """Return the results of a chain of which no call failed. Raises OSError if one did."""
     results, code = outcome
     if code:
         raise OSError(code, os.strerror(code))
@@ -175,12 +176,13 @@ def check(outcome: Outcome) -> list[Any]:
 
 
 def _are_plain(files: Files) -> bool:
-    """Whether each method is the kernel's call of that name and nothing besides."""
+    """Return whether each method of `files` is the kernel's call of that name and does nothing
+    else."""
     return type(files) is Files and files.renames_without_replacing and files.has_unnamed_files
 
 
 def _go_on(files: Files, chain: Chain, results: list[Any], code: int) -> Outcome:
-    """The native part has stopped at a call that failed."""
+    """Go on in Python with a chain whose native run stopped at a call that failed."""
     if code in _WAYS_ROUND.get(chain[len(results)][0], ()):
         code = _make_calls(files, chain, results)
     if code:
@@ -206,7 +208,7 @@ def _run_in_python(files: Files, chains: Sequence[Chain]) -> list[Outcome]:
 
 
 def _make_calls(files: Files, chain: Chain, results: list[Any]) -> int:
-    """Make those that have no result yet; returns 0, or the errno of one that failed."""
+    """Make the calls that have no result yet. Returns 0, or the errno of one that failed."""
     for call in chain[len(results) :]:
         try:
             results.append(_make_call(files, chain, call, results))

@@ -1,8 +1,8 @@
-"""Processes forked to do a share of some work beside this one.
+"""Forked processes that do a share of some work beside this one.
 
-They make only system calls on what was open before, and end with their work or by a signal. If one
-fails, the process that started it does its work again: that must change nothing, or find nothing
-left. Nothing else in the packages forks.
+They make only system calls on what was open before the fork, and end with their work or by a
+signal. If one fails, the process that started it does its work again, so doing the same work twice
+must do no harm. Nothing else in the packages forks.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 MOST_PROCESSES = 4
-"""The kernel does one rename of a file system at a time; beyond these they wait for one another."""
+"""The kernel does one rename of a file system at a time, so more processes would only wait for one
+another."""
 
 _PIPE_BYTES = 64 * 1024
 
 
 def processors() -> int:
-    """How many processes can work side by side."""
+    """Return how many processes can work side by side."""
     return min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
 
 
 @contextmanager
 def done_beside(works: Sequence[Callable[[], object]]) -> Iterator[None]:
-    """While the block runs, each of `works` is done by its own process, if one can be started. On
-    leaving all of them have ended, done or not."""
+    """Run the block while each of `works` is done by a process of its own, if one can be started.
+    All of these processes have ended when the block is left, whether they finished or not."""
     started = [fork_to(work) for work in works]
     try:
         yield
@@ -39,9 +40,9 @@ def done_beside(works: Sequence[Callable[[], object]]) -> Iterator[None]:
 
 class Helper:
     """A process that answers through a pipe. It ends when its work is done, when it is closed, and
-    with this process, because the pipe then has no reader.
+    when this process ends, because the pipe then has no reader.
 
-    `is_there` is False if it could not be started; nothing comes from it then.
+    `is_there` is False if the process could not be started; nothing comes from it then.
     """
 
     def __init__(self, work: Callable[[BinaryIO], object]) -> None:
@@ -50,7 +51,7 @@ class Helper:
         self.has_ended = False
 
         def answer() -> None:
-            # Else its own copy would let it write into the full pipe for ever.
+            # Otherwise the child's own copy would let it write into the full pipe for ever.
             os.close(self._answers)
             with open(pipe, "wb", buffering=0) as writing:
                 work(writing)
@@ -60,8 +61,8 @@ class Helper:
         os.close(pipe)
 
     def read(self, wait: bool) -> bytes:
-        """What has come since the last call; `has_ended` says that nothing more will. Without
-        `wait` only what is there now."""
+        """Return what has come since the last call; `has_ended` says that nothing more will.
+        Without `wait` it returns at once."""
         os.set_blocking(self._answers, wait)
         try:
             read = os.read(self._answers, _PIPE_BYTES)
@@ -71,15 +72,17 @@ class Helper:
         return read
 
     def close(self) -> None:
-        """On return it has ended, done or not."""
+        """End the process; on return it has ended, whether its work is done or not."""
         os.close(self._answers)
         wait_for(self._process)
 
 
 def fork_to(work: Callable[[], object]) -> int | None:
-    """A process that does `work` and ends; None if there cannot be another one now."""
+    """Start a process that does `work` and ends. Returns its id, or None if no process can be
+    started now."""
     with warnings.catch_warnings():
-        # Of other threads, from Python 3.12 on: none of their locks is asked for.
+        # From Python 3.12 on a fork beside other threads warns. The child asks for none of their
+        # locks.
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             process = os.fork()
@@ -87,7 +90,8 @@ def fork_to(work: Callable[[], object]) -> int | None:
             return None
     if process == 0:
         try:
-            # As when a process starts: a signal ends it, and so does a pipe without a reader.
+            # The child starts like any process: a signal ends it, and so does a pipe without a
+            # reader.
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
             work()

@@ -1,5 +1,5 @@
-"""What the file system of a root does: attributes, the step of its times, whether it keeps what it
-is told, and in order."""
+"""Measure what the file system of a root does: attributes, the resolution of its times, and whether
+it keeps changes in their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ORDERED = {"ext4", "ext3", "xfs", "btrfs"}
 _NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "lustre", "nfs", "nfs4",
             "ocfs2", "smb3", "virtiofs"}  # fmt: skip
 _OCTAL = re.compile(r"\\([0-7]{3})")
-"""How mountinfo writes a space, a tab, a line's end and a backslash."""
+"""How mountinfo writes a space, a tab, a newline and a backslash."""
 
 _GRANULARITIES_NS = (1, 100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000)
 
@@ -38,8 +38,8 @@ class FileSystem:
 
 
 def measure_file_system(spool: Spool) -> FileSystem:
-    """Find out what the root's file system does, with a file that never has a name; the spool then
-    knows whether it has seals. Raises StartRefused if locks do not work on it, and OSError."""
+    """Find out what the root's file system does, with a file that never gets a name. Afterwards the
+    spool knows whether there are seals. Raises StartRefused if locks do not work, and OSError."""
     files = spool.files
     require_locks(spool)
     kind = file_system_kind(spool.root)
@@ -83,7 +83,8 @@ def _can_seal(files: Files, fd: int) -> bool:
 
 
 def _stamp_granularity_ns(files: Files, fd: int) -> int:
-    """The step in which the file system keeps times: it cuts off, so the loss tells."""
+    """Return the resolution of the file system's times in ns. It cuts times off, and what is lost
+    tells the resolution."""
     second = 1_700_000_001
     odd = second * 1_000_000_000 + 987_654_321
     files.stamp(fd, odd)
@@ -92,12 +93,13 @@ def _stamp_granularity_ns(files: Files, fd: int) -> int:
 
 
 def file_system_kind(path: Path) -> str:
-    """The type of the file system that holds `path`, from /proc/self/mountinfo (proc(5))."""
+    """Return the type of the file system that holds `path`, from /proc/self/mountinfo (proc(5))."""
     return _mount_of(path)[0]
 
 
 def _has_journal(path: Path, kind: str) -> bool:
-    """Whether an ext file system has a journal (sysfs-fs-ext4); the others always log."""
+    """Return whether an ext file system has a journal (sysfs-fs-ext4). Other file systems always
+    log."""
     if not kind.startswith("ext"):
         return True
     device = os.path.basename(os.path.realpath(_mount_of(path)[1]))
@@ -108,7 +110,8 @@ def _has_journal(path: Path, kind: str) -> bool:
 
 
 def _mount_of(path: Path) -> tuple[str, str]:
-    """Type and source of the innermost mount above `path`; of two on one point the later."""
+    """Return type and source of the innermost mount above `path`. Of two mounts on one point the
+    later one counts."""
     real = os.path.realpath(path)
     found, longest = ("unknown file system", ""), -1
     with open("/proc/self/mountinfo", errors="surrogateescape") as mounts:

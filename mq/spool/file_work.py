@@ -1,9 +1,9 @@
-"""File work: steps between which chains of file calls are made, alone or with those of others.
+"""File work: chains of file calls with steps of Python in between.
 
-A piece of file work is a generator. It yields the chain that it needs next and is sent its outcome,
-so the chains of several are made in one go: by the committer for the operations of a round, by
-`do_together` for the messages of one operation. Between two steps of one piece others of the same
-process make their file calls, as those of another process may.
+A piece of file work is a generator. It yields the chain that it needs next and is sent its outcome.
+So the chains of several pieces can be made in one go: the committer does that for the operations of
+a round, `do_together` for the messages of one operation. Between two steps of one piece other
+pieces make their file calls, as other processes may.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class FileCalls(NamedTuple):
-    """A chain to be made. The work that yields it keeps the descriptors in it open."""
+    """A chain to be made. The work that yields it keeps its descriptors open."""
 
     files: Files
     chain: Chain
@@ -28,13 +28,13 @@ FileWork = Generator[FileCalls, Outcome, T]
 
 
 def make_calls(needed: Sequence[FileCalls]) -> list[Outcome]:
-    """Make the chains of several pieces of work on the same `Files`."""
+    """Make the chains of several pieces of work, all of which use the same `Files`."""
     return run(needed[0].files, [each.chain for each in needed])
 
 
 def do_together(works: Sequence[FileWork[T]]) -> list[T | Exception]:
-    """Do all of it, the next chains of all in one go; returns for each its result, or what it
-    raised."""
+    """Do all of the work, with the next chains of all pieces in one go. Returns for each piece its
+    result, or what it raised."""
     outcomes: list[T | Exception] = [_NOT_DONE] * len(works)
     answers: list[tuple[int, Any]] = [(number, None) for number in range(len(works))]
     while answers:

@@ -28,13 +28,14 @@ _BYTE_LOCK = struct.Struct("hhqqi4x")
 """struct flock: type, whence, start, length, process."""
 
 HIDDEN = "."
-"""Such a name does not belong to a message: a probe, or an upload without unnamed files."""
+"""Begins the name of a probe, or of an upload without unnamed files; never that of a message."""
 
 
 class Files:
     """The file system. Raises OSError as the kernel says; no call is tried again after an error.
 
-    What others than `owners` put into a root neither is a message nor leads anywhere."""
+    A file of a user other than `owners` is not taken for a message, nor followed as a link.
+    """
 
     def __init__(self) -> None:
         self._libc, self.owners = load_libc(), {0, os.geteuid()}
@@ -45,9 +46,11 @@ class Files:
     # Names
 
     def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
-        """Move atomically; never replace. Raises FileExistsError if `target` is taken. Without
-        RENAME_NOREPLACE: link, then unlink. A crash between the two leaves both names of one file;
-        the next move between them, or fsck, takes one away."""
+        """Move atomically and never replace. Raises FileExistsError if `target` is taken.
+
+        Where RENAME_NOREPLACE is missing, this links and then unlinks. A crash between the two
+        leaves both names of one file; the next move between them, or fsck, takes one away.
+        """
         if self.renames_without_replacing:
             if not self._libc.renameat2(
                 source_fd, _name(source), target_fd, _name(target), _RENAME_NOREPLACE
@@ -74,8 +77,8 @@ class Files:
         try:
             self.unlink(source_fd, source)
         except FileNotFoundError:
-            # This call took it and its answer was lost, or another process moved it. The new
-            # name stays in either case: it may be the only one. A removal takes them all.
+            # This call took the name and its answer was lost, or another process moved the file.
+            # The new name may be the only one, so it stays. A removal takes all names.
             if os.stat(target, dir_fd=target_fd, follow_symlinks=False).st_nlink > 1:
                 raise
 
@@ -83,7 +86,7 @@ class Files:
         os.link(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd, follow_symlinks=False)
 
     def replace(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
-        """Move atomically, in place of what is called `target`. Not for messages."""
+        """Move atomically and replace what has the name `target`. Never use it for messages."""
         os.rename(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd)
 
     def unlink(self, folder_fd: int, name: str) -> None:
@@ -96,8 +99,7 @@ class Files:
         os.rmdir(name, dir_fd=folder_fd)
 
     def set_mode(self, folder_fd: int | None, name: str, mode: int) -> None:
-        """Set the permissions of a file or folder, also of one that may not be opened. Never
-        through a link."""
+        """Set the mode of a file or folder, even of one that may not be opened; not of a link."""
         fd = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder_fd)
         try:
             os.chmod(f"/proc/self/fd/{fd}", mode)
@@ -107,10 +109,10 @@ class Files:
     # Files
 
     def open_unnamed(self, folder_fd: int, mode: int) -> int:
-        """A new file without a name, which the file system drops at the latest with the process.
+        """Open a new file without a name, which the file system drops at the end of the process.
 
-        Where there are no unnamed files it has a hidden name until `link` or `close`; after a
-        crash a sweep removes it, because its lock is free.
+        Where there are no unnamed files it has a hidden name until `link` or `close`; after a crash
+        a sweep removes it, because its lock is free.
         """
         if self.has_unnamed_files:
             try:
@@ -128,14 +130,14 @@ class Files:
             self.close(fd)
             raise
         if not is_ours:
-            # Another process's sweep saw it before it was locked, and discards or discarded it.
+            # Another process's sweep saw it before it was locked, and discards it.
             del self._temporary_names[fd]
             self.close(fd)
             return self.open_unnamed(folder_fd, mode)
         return fd
 
     def create(self, folder_fd: int, name: str, mode: int) -> int:
-        """A new file to write, named from the start. Raises FileExistsError, also for a link."""
+        """Open a new file with a name, to write. Raises FileExistsError, also if it is a link."""
         return os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode, dir_fd=folder_fd)
 
     def link(self, fd: int, folder_fd: int, name: str) -> None:
@@ -149,12 +151,12 @@ class Files:
             os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=folder_fd, follow_symlinks=True)
 
     def open_message(self, folder_fd: int, name: str) -> int:
-        """Open to read. Does not follow a link (ELOOP), does not wait for a FIFO's writer."""
+        """Open a file to read; does not follow a link (ELOOP), nor wait for a FIFO's writer."""
         return os.open(name, _MESSAGE, dir_fd=folder_fd)
 
     def open_to_look(self, folder_fd: int, name: str) -> int:
-        """Like `open_message`, but reading leaves the access time as it is, where the file is ours
-        (O_NOATIME, open(2))."""
+        """Open a message as `open_message` does. If the file belongs to this user, reading leaves
+        its access time as it is (O_NOATIME, open(2))."""
         try:
             return os.open(name, _MESSAGE | os.O_NOATIME, dir_fd=folder_fd)
         except PermissionError:
@@ -167,7 +169,7 @@ class Files:
         return os.open(name, _FOLDER, dir_fd=folder_fd)
 
     def close(self, fd: int) -> None:
-        """Close; an unnamed file that never got a name is gone with it, and so is a lock.
+        """Close a descriptor, which ends its lock and drops a file that never got a name.
 
         An error is dropped: Linux has let go of the descriptor whatever close(2) says, what must
         last was synced before, and a sweep finds an upload that keeps its hidden name.
@@ -183,20 +185,20 @@ class Files:
                 raise
 
     def replace_fd(self, new_fd: int, fd: int) -> None:
-        """Let `fd` mean what `new_fd` means, at one instant: no thread finds the number closed."""
+        """Let `fd` mean what `new_fd` means, in one step: no thread finds the number closed."""
         try:
             os.dup2(new_fd, fd, inheritable=False)
         finally:
             self.close(new_fd)
 
     def write(self, fd: int, data: bytes | bytearray | memoryview) -> None:
-        """Write all of `data`; a short write goes on where it stopped."""
+        """Write all of `data`, with several write(2) if the first one is short."""
         written = os.write(fd, data)
         while written < len(data):
             written += os.write(fd, memoryview(data)[written:])
 
     def read(self, fd: int, length: int, offset: int = 0) -> bytes:
-        """Up to `length` bytes from `offset`; fewer only at the end of the file."""
+        """Return up to `length` bytes from `offset`, and fewer only at the end of the file."""
         data = os.pread(fd, length, offset)
         while 0 < len(data) < length:
             more = os.pread(fd, length - len(data), offset + len(data))
@@ -211,7 +213,7 @@ class Files:
         os.setxattr(fd, name, value)
 
     def attribute(self, fd: int | str, name: str) -> bytes | None:
-        """An extended attribute of an open file or a path, never through a link; None without."""
+        """Return an extended attribute of an open file or a path, never of a link's target."""
         try:
             return os.getxattr(fd, name, follow_symlinks=isinstance(fd, int))
         except OSError as error:
@@ -227,7 +229,7 @@ class Files:
         return _is_free(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def lock_shared(self, fd: int) -> bool:
-        """Take the lock together with others who share it, unless one holds it exclusively."""
+        """Share the lock with others, unless one of them holds it exclusively."""
         return _is_free(fcntl.flock, fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def unlock(self, fd: int) -> None:
@@ -239,16 +241,16 @@ class Files:
         return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
 
     def lock_byte(self, fd: int, offset: int) -> bool:
-        """Take the lock of one byte of a file, there or not, if it is free. It ends when `fd` is
-        closed, and excludes other descriptors of this process too (F_OFD_SETLK, fcntl(2))."""
+        """Take the lock of one byte of a file, which need not exist, if it is free. It ends when
+        `fd` is closed; other descriptors of this process respect it (F_OFD_SETLK, fcntl(2))."""
         byte = _BYTE_LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
         return _is_free(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, byte)
 
     @contextmanager
     def locked_folder(self, folder_fd: int, name: str, wait_seconds: float = 0.0) -> Iterator[int]:
-        """Hold a folder's lock; yields the folder's descriptor.
+        """Hold a folder's lock. Yields the folder's descriptor.
 
-        Its holder may be a stopped process: raises BlockingIOError after `wait_seconds`.
+        Its holder may be a stopped process, so this raises BlockingIOError after `wait_seconds`.
         """
         fd = self.open_folder(folder_fd, name)
         try:
@@ -264,19 +266,19 @@ class Files:
     # Stable media
 
     def sync(self, fd: int) -> None:
-        """fsync(2), syncfs(2) of a folder of btrfs. Final: an error may mark the pages clean."""
+        """Call fsync(2), or syncfs(2) for a folder of btrfs. Never repeat it after an error."""
         call = self.sync_file_system if is_folder_of_btrfs(self._libc, fd) else os.fsync
         call(fd)
 
     def sync_file_system(self, fd: int) -> None:
-        """syncfs(2). Reports a writeback error once per descriptor (since Linux 5.8)."""
+        """Call syncfs(2), which reports a writeback error once for each descriptor (Linux 5.8)."""
         if self._libc.syncfs(fd):
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code), "syncfs")
 
 
 def _is_free(take_lock: Callable[..., object], *arguments: object) -> bool:
-    """Whether a lock could be taken. EAGAIN, or EACCES of fcntl(2), means that it is held."""
+    """Return whether a lock could be taken. EAGAIN, or EACCES of fcntl(2), means it is held."""
     try:
         take_lock(*arguments)
     except (BlockingIOError, PermissionError):
@@ -292,7 +294,7 @@ def _is_one_file(folder_fd: int, name: str, other_fd: int, other: str) -> bool:
 
 
 def _name(text: str) -> bytes:
-    """As os.fsencode, which asks the type first. A NUL would end the name early."""
+    """Encode a name like os.fsencode. A NUL would end the name early, so it is refused."""
     if "\0" in text:
         raise ValueError("embedded null character")
     return text.encode("utf-8", "surrogateescape")

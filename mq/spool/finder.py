@@ -1,5 +1,4 @@
-"""Where a message is: in every place that a message of some id can be in, even if it moves during
-the search."""
+"""Find a message by its id, in every place where it can be, even if it moves during the search."""
 
 from __future__ import annotations
 
@@ -15,18 +14,19 @@ from mq.spool.sets import OPEN_SUFFIX, parse_batch_name
 from mq.spool.spark.finished import CLAIMS, DoneBatches, folders_in
 
 _Stage = list[str] | Callable[[MessageId], Iterable[str]]
-"""Some of the places: what each path begins with, or what says the paths for an id."""
+"""Some of the places: what each path begins with, or a function from an id to the paths."""
 
 _ON_ITS_WAY = 3
-"""A receive and a redelivery may pass between two looks, again and again."""
+"""How often `queues` and `delay` are looked at in turn. A receive and a redelivery may pass between
+two looks, again and again."""
 
 
 class Finder:
-    """Looks for messages of one queue, and for its dead letters.
+    """Looks for messages of one queue, among its dead letters too.
 
-    The sealed batches in `new` are listed when it is made, so its maker must hold the locks of the
-    ids that it will look for: from then on they are not published, and a message that is not in
-    `new` yet does not get there. All else is looked at for each id.
+    The sealed batches in `new` are listed when the finder is made. Its maker must hold the locks of
+    the ids that it will look for: from then on no message with these ids is published, so one that
+    is not in `new` yet does not get there. All other places are looked at for each id.
     """
 
     def __init__(
@@ -42,13 +42,15 @@ class Finder:
             *(ready, delayed) * _ON_ITS_WAY,
         ]
         self._dead_letters = list(dead_letters)
-        # A claim that was given back, a dead letter that got another try; then the end of the way.
+        # The last places are those of a claim that was given back and of a dead letter that got
+        # another try, then `remove`.
         self._last = [ready, delayed, f"{Folder.REMOVE}/{queue}:"]
         self._queue = queue
 
     def find(self, message_id: MessageId) -> Iterator[str]:
-        """The paths from the root on, in the order of its way, at which there is a message of that
-        id. Looks at each place when it is asked for the next path. Raises OSError."""
+        """Yield the paths, from the root on and in the order of a message's way, at which there is
+        a message of that id. Each place is looked at when the next path is asked for. Raises
+        OSError."""
         for stage in self._stages():
             if callable(stage):
                 yield from self._existing(stage(message_id))
@@ -56,8 +58,8 @@ class Finder:
                 yield from self._existing(head + message_id for head in stage)
 
     def missing(self, message_ids: Iterable[MessageId]) -> set[MessageId]:
-        """Those of which `find` finds nothing, by the same looks in the same order. They are made
-        for all ids together, in a third of the time. Raises OSError."""
+        """Return those ids for which `find` finds nothing, by the same looks in the same order. The
+        looks are made for all ids together, in a third of the time. Raises OSError."""
         left = list(message_ids)
         for stage in self._stages():
             if callable(stage):
@@ -67,7 +69,7 @@ class Finder:
         return set(left)
 
     def _absent(self, heads: Iterable[str], message_ids: Sequence[MessageId]) -> list[MessageId]:
-        """Those that are at none of the places."""
+        """Return those ids that are at none of the places."""
         places = []
         for head in heads:
             folder, _, inside = head.partition("/")
@@ -80,14 +82,14 @@ class Finder:
 
     def _existing(self, paths: Iterable[str]) -> Iterator[str]:
         for path in paths:
-            # Takes half the time of lexists(), because a missing place does not raise. Links do not
-            # count.
+            # This takes half the time of lexists(), because a missing place does not raise. Links
+            # do not count.
             if os.access(f"{self._root}/{path}", os.F_OK):
                 yield path
 
     def _stages(self) -> Iterator[_Stage]:
-        """Where it can have come to after the stage before, which is over when the next one is
-        asked for."""
+        """Yield the stages of a message's way. Each holds the places to which the message can have
+        come from the stage before, which is over when the next one is asked for."""
         yield self._first
         yield from self._taken(self._flat)
         for dead in self._dead_letters:
@@ -105,14 +107,14 @@ class Finder:
         return list(places_in(parts, queue))
 
     def _taken(self, flat: str) -> Iterator[_Stage]:
-        """Where Spark queries have it, or had it."""
+        """Yield the places where Spark queries have a message, or had it."""
         groups = folders_in(self._root, CLAIMS)
         if groups:
             yield lambda message_id: self._claims(groups, flat + message_id)
         yield lambda message_id: self._done.paths(flat + message_id, groups)
 
     def _claims(self, groups: Iterable[str], flat: str) -> Iterator[str]:
-        """In the sets that are claimed: `GROUP/CLAIM/QUEUE:ID`, or a level deeper."""
+        """Yield the places in claimed sets: `GROUP/CLAIM/QUEUE:ID`, or a level deeper."""
         for group in groups:
             for claim in folders_in(self._root, group):
                 yield f"{claim}/{flat}"
@@ -121,7 +123,8 @@ class Finder:
 
 
 def sealed_batches(spool: Spool, queue: QueueName) -> list[str]:
-    """Usually there is none, and the number of links of `new` says so, where it counts folders."""
+    """Return the sealed batches of a queue. Usually there are none, and the number of links of
+    `new` says so on file systems that count folders there."""
     if os.fstat(spool.fd(Folder.NEW)).st_nlink == 2:
         return []
     return [

@@ -31,8 +31,8 @@ DELETING_SUFFIX = ":.deleting"
 
 
 def sticky(mode: int) -> int:
-    """The mode of a folder with folders in it: with the sticky bit where other users may write, so
-    that they cannot rename those."""
+    """Return the mode of a folder that holds folders: with the sticky bit if other users may write,
+    so that they cannot rename these."""
     return mode | stat.S_ISVTX if mode & (stat.S_IWGRP | stat.S_IWOTH) else mode
 
 
@@ -63,23 +63,25 @@ class Spool:
     """
 
     def __init__(self, root: Path, files: Files, actor: Actor) -> None:
-        """Every move through it is one of `actor`."""
+        """Open the folders of a root. Every move through this object is one of `actor`."""
         self.root = root
         self.files = files
         self.moves = Moves(files, actor)
         self._allowed = self.moves.allowed
         self.report_left: Callable[[str, str], None] = _log_left
-        """Told the name of a file that had to be left or set aside, and why. A server puts its own
-        log here: what writes that takes long to import, which every Python of Spark would."""
+        """Called with the name of a file that had to be left or set aside, and why. A server puts
+        its own log here. It is not imported here, because every Python process of Spark would have
+        to load it."""
         self.has_seals = True
         self.has_long_seals = read_format(root) == LONG_SEALS
-        """Whether the root is known to say so."""
+        """Whether the root's format file is known to allow long seals."""
         self._has_raised_format = False
         self._fds = {
             folder: files.open_folder(None, str(root / folder)) for folder in FIXED_FOLDERS
         }
         self.queues = OpenQueues(files, self._fds[Folder.QUEUES])
-        # The root may be a folder made by others for MQ, open to all; what MQ made is not.
+        # The root may be a folder that others made for MQ, open to all; the folders that MQ made
+        # are not.
         self._mode = os.stat(root).st_mode & os.fstat(self._fds[Folder.NEW]).st_mode & 0o777
         self.mode = sticky(self._mode)
         self.file_mode = self._mode & 0o666
@@ -95,13 +97,13 @@ class Spool:
         for folder in FIXED_FOLDERS:
             self._replace(folder, self.files.open_folder(None, str(self.root / folder)))
         for folder in self._fds.keys() - set(FIXED_FOLDERS):
-            # One that was moved away is made when it is needed again, or refused then.
+            # A queue whose folder was moved away is made when it is needed again, or refused then.
             with suppress(FileNotFoundError, PermissionError):
                 self._replace(folder, self._open_own(str(self.root / folder)))
 
     def use_long_seals(self) -> None:
-        """Before a long seal is written: no version that does not know them opens the root from
-        here on, nor after a power cut. Raises OSError, PropertiesUnsupported."""
+        """Prepare the root for a long seal. From here on no version that does not know long seals
+        opens the root, even after a power cut. Raises OSError, PropertiesUnsupported."""
         if self._has_raised_format:
             return
         if not self.has_seals:
@@ -114,8 +116,8 @@ class Spool:
         self.has_long_seals = self._has_raised_format = True
 
     def fd(self, folder: Folder) -> int:
-        """The folder's descriptor. `corrupt` and `spark` are made and opened when first asked for,
-        and again if they are not there any more."""
+        """Return the folder's descriptor. `corrupt` and `spark` are made and opened when they are
+        first asked for, and again when they are gone."""
         fd = self._fds.get(folder)
         if fd is None or (folder in _MADE_LATER and not self._is_there(folder, fd)):
             path = str(self.root / folder)
@@ -128,11 +130,11 @@ class Spool:
         return self._fds[folder]
 
     def opened(self, folder: Folder) -> OpenFolder:
-        """As `fd`, with the folder's name in the table."""
+        """Return the folder's descriptor with the folder's name in the table."""
         return OpenFolder(folder, self.fd(folder))
 
     def _replace(self, folder: Folder, fd: int) -> None:
-        """Others may use the number just now, so it stays."""
+        """Let a folder's number mean another descriptor: other threads may be using the number."""
         if folder in self._fds:
             self.files.replace_fd(fd, self._fds[folder])
         else:
@@ -155,7 +157,7 @@ class Spool:
         raise PermissionError(errno.EPERM, f"{path} belongs to another user", path)
 
     def at(self, folder: Folder, name: str) -> At:
-        """Where a name is: the folder's descriptor and the bare name in it.
+        """Return where a name is: the folder's descriptor and the bare name in it.
 
         Raises FileNotFoundError if there is no such queue, NotADirectoryError if what has its name
         is not a folder of MQ.
@@ -163,7 +165,7 @@ class Spool:
         return At(*self._at(folder, name))
 
     def _at(self, folder: Folder, name: str) -> tuple[int, str, OpenQueue | None]:
-        """As `at`, in a third of the time."""
+        """Return what `at` returns, as a tuple, in a third of the time."""
         if folder is Folder.QUEUES:
             queue, slash, inside = name.partition("/")
             if slash:
@@ -190,8 +192,8 @@ class Spool:
     def move_call(
         self, source: Folder, source_name: str, target: Folder, target_name: str
     ) -> MoveCall:
-        """The call that makes a move, for `mq.spool.calls`. Raises MoveRefused, and what `at`
-        raises."""
+        """Return the call that makes a move, for `mq.spool.calls`. Raises MoveRefused, and what
+        `at` raises."""
         self.moves.require(source, target)
         here, there = self._at(source, source_name), self._at(target, target_name)
         return MoveCall((RENAME, here[0], here[1], there[0], there[1]), (here[2], there[2]))
@@ -199,9 +201,9 @@ class Spool:
     def move_aside(
         self, source: Folder, source_name: str, target: Folder, target_name: str
     ) -> str | None:
-        """Like `move`, but a taken name gets `~2`, `~3`, ... behind it.
+        """Move like `move`, but append `~2`, `~3`, ... to a name that is taken.
 
-        Returns the name taken, None when the source is gone.
+        Returns the name that the file has now, or None if the source is gone.
         """
         name, number = target_name, 1
         while True:
@@ -215,7 +217,7 @@ class Spool:
         return self.inode(folder, name) is not None
 
     def inode(self, folder: Folder, name: str) -> int | None:
-        """The inode number behind a name; None if there is none."""
+        """Return the inode number behind a name, or None if there is none."""
         status = self.status(folder, name)
         return None if status is None else status.st_ino
 
@@ -231,23 +233,25 @@ class Spool:
             raise
 
     def path(self, folder: Folder, name: str) -> str:
-        """The absolute path, for the few calls that take no descriptor."""
+        """Return the absolute path, for the few calls that take no descriptor."""
         return f"{self.root}/{folder}/{name}"
 
     def names(self, folder: Folder) -> list[str]:
         return self._names(self._fds[folder], ".")
 
     def names_in_queue(self, queue: QueueName) -> list[str]:
-        """The names in a queue's folder. Raises what `at` raises."""
+        """Return the names in a queue's folder. Raises what `at` raises."""
         opened = self.queues.open(queue)
         return self._names(opened.fd, ".")
 
     def names_below(self, folder: Folder, name: str) -> list[str]:
-        """The names in a folder inside `folder`. Raises FileNotFoundError, NotADirectoryError."""
+        """Return the names in a folder inside `folder`. Raises FileNotFoundError,
+        NotADirectoryError."""
         return self._names(self.fd(folder), name)
 
     def _names(self, folder_fd: int, name: str) -> list[str]:
-        # Opened again: two threads that list one descriptor share its position.
+        # The folder is opened again, because two threads that list one descriptor share its
+        # position.
         fd = self.files.open_folder(folder_fd, name)
         try:
             return os.listdir(fd)
@@ -264,17 +268,17 @@ class Spool:
         self.moves.rename(opened, source_name, opened, target_name)
 
     def link(self, fd: int, folder: Folder, name: str, source: Folder | None = None) -> None:
-        """Give an open file a name: a new one its first, or one in `source` another. Raises
-        FileExistsError, FileNotFoundError, MoveRefused."""
+        """Give an open file a name: the first name of a new file, or another name of a file in
+        `source`. Raises FileExistsError, FileNotFoundError, MoveRefused."""
         self.moves.require(source, folder)
         self.files.link(fd, self.fd(folder), name)
 
     def link_call(self, fd: int, folder: Folder, name: str) -> Call:
-        """The call that gives a new file its first name, for `mq.spool.calls`. Raises
+        """Return the call that gives a new file its first name, for `mq.spool.calls`. Raises
         MoveRefused."""
         self.moves.require(None, folder)
         return LINK, fd, self.fd(folder), name
 
     def unlink(self, folder: Folder, name: str) -> None:
-        """Raises FileNotFoundError, MoveRefused."""
+        """Unlink a name. Raises FileNotFoundError, MoveRefused."""
         self.moves.unlink(self.opened(folder), name)

@@ -13,7 +13,8 @@ from mq.errors import ExitCode, StartRefused
 
 _BTRFS_MAGIC = 0x9123683E
 _STATFS_BYTES = 256
-"""At least a `struct statfs`, which begins with the type of the file system (statfs(2))."""
+"""At least as large as a `struct statfs`, which begins with the type of the file system
+(statfs(2))."""
 
 _AT_FDCWD = -100
 _AT_SYMLINK_NOFOLLOW = 0x100
@@ -29,7 +30,7 @@ _FIRST_LISTING_BYTES = 64 * 1024
 
 
 def load_libc() -> ctypes.CDLL:
-    """Raises StartRefused where there is no such thing."""
+    """Load the C library. Raises StartRefused where it lacks one of the calls."""
     try:
         libc = ctypes.CDLL(None, use_errno=True)
         libc.renameat2.argtypes = (
@@ -49,8 +50,8 @@ def load_libc() -> ctypes.CDLL:
 
 
 def is_folder_of_btrfs(libc: ctypes.CDLL, fd: int) -> bool:
-    """There fsync(2) logs the one folder alone: after a power cut a file that was moved can have
-    both its names, although both folders were synced."""
+    """Return whether a folder is on btrfs. There fsync(2) logs this one folder alone: after a power
+    cut a file that was moved can have both its names, although both folders were synced."""
     if not stat.S_ISDIR(os.fstat(fd).st_mode):
         return False
     status = ctypes.create_string_buffer(_STATFS_BYTES)
@@ -60,8 +61,8 @@ def is_folder_of_btrfs(libc: ctypes.CDLL, fd: int) -> bool:
 
 
 def birth_ns(path: str) -> int | None:
-    """When a file or folder was made, in ns since 1970; None if it is not there, or the file system
-    does not know."""
+    """Return when a file or folder was made, in ns since 1970, or None if it is gone or the file
+    system does not know."""
     status = ctypes.create_string_buffer(_STATX.size)
     try:
         failed = ctypes.CDLL(None).statx(
@@ -74,11 +75,12 @@ def birth_ns(path: str) -> int | None:
 
 
 def list_at_once(fd: int) -> Iterator[tuple[bytes, int]]:
-    """The entries of an open folder as of one moment, where readdir(3) lists piece by piece and can
-    miss a file that is renamed between two pieces: each name, and its type as DT_ in readdir(3).
+    """Yield the entries of an open folder as of one moment: each name, and its type as DT_ in
+    readdir(3).
 
-    The kernel holds the folder's lock over each getdents64(2), so no rename comes in between; if
-    the room for all entries was too small, all are listed again. A file system that gives them in
+    readdir(3) lists piece by piece, and can miss a file that is renamed between two pieces. The
+    kernel holds the folder's lock over each getdents64(2), so no rename comes in between; if the
+    buffer was too small for all entries, all are listed again. A file system that returns them in
     pieces nevertheless (NFS, FUSE) is listed piece by piece.
     """
     libc, size = ctypes.CDLL(None, use_errno=True), _FIRST_LISTING_BYTES

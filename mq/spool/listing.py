@@ -1,4 +1,4 @@
-"""One look at a queue's folder: the messages in it, by their place in the order."""
+"""List a queue's folder: the messages in it, by their place in the order."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from mq.spool.message import seal_at
 from mq.spool.seal import published_ns
 
 _SAME_TICK_NS = 20_000_000
-"""A folder changed twice within so short a time may keep its mtime (kernels before 6.13)."""
+"""A folder that changes twice within this time may keep its mtime (kernels before 6.13)."""
 
 
 class Listing(NamedTuple):
-    """One look at a queue's folder. `mtime_ns` is None where it cannot vouch for the listing."""
+    """A queue's folder as it was listed. `mtime_ns` is None if an unchanged mtime does not mean an
+    unchanged folder."""
 
     inode: int
     mtime_ns: int | None
@@ -36,10 +37,11 @@ class Listing(NamedTuple):
 
 
 def key_of(spool: Spool, queue: QueueName, message_id: str) -> str | None:
-    """The place of a message of the queue in the order; None if it is gone.
+    """Return the place of a message of the queue in the order, or None if it is gone.
 
-    A server's id says when it was published. Otherwise its seal does, or without one the time
-    inside a v7 or v1 id, or mtime; then comes the id.
+    The id of a server says when the message was published. For any other id the seal says it;
+    without a seal it is the time inside a v7 or v1 id, or else the mtime. Messages of the same time
+    are in the order of their ids.
     """
     if is_server_id(message_id):
         return message_id
@@ -49,8 +51,8 @@ def key_of(spool: Spool, queue: QueueName, message_id: str) -> str | None:
 
 
 def place_of(spool: Spool, queue: QueueName, message_id: MessageId) -> str | None:
-    """As `key_of`, also of a message that left the queue: when none is there any more, by the time
-    inside its id. None if there is nothing to tell it by."""
+    """Return the place of a message like `key_of`, also if it has left the queue: then by the time
+    inside its id. Returns None if nothing tells the time."""
     key = key_of(spool, queue, message_id)
     if key is not None:
         return key
@@ -69,15 +71,16 @@ def _published_ns(spool: Spool, folder: Folder, name: str, message_id: str) -> i
     except FileNotFoundError:
         return None
     except OSError:
-        # It stays within reach, before all others: the next receive finds out what is wrong.
+        # The message stays within reach, before all others: the next receive finds out what is
+        # wrong.
         return 0
     return None if status is None else published_ns(None, status, message_id)
 
 
 def list_queue(spool: Spool, queue: QueueName, is_known: Callable[[str], bool]) -> Listing | None:
-    """Look for messages that `is_known` denies; None if there is no such queue.
+    """List the messages for which `is_known` returns False. Returns None if there is no such queue.
 
-    Blocking, about 1 µs a message, 5 µs for one with an id of its producer; for a worker.
+    Blocking, for a worker: about 1 µs for each message, 5 µs for one with its producer's id.
     """
     started = time.monotonic()
     try:

@@ -1,8 +1,8 @@
-"""Whether locks work on a root, as far as one machine can tell.
+"""Check that locks work on a root, as far as one machine can tell.
 
-Everything that several processes do to one root rests on three kinds of them: `flock` of a file,
-which a message is taken under, `flock` of a folder (queues and sets), and the lock of one byte
-(producers' own ids).
+Everything that several processes do to one root rests on three kinds of locks: `flock` of a file,
+which a process takes before it touches a message; `flock` of a folder, for queues and sets; and the
+lock of one byte, for producers' own ids.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mq.spool.folders import Spool
 from mq.spool.moves import FORMAT_FILE
 
 _OFFSET_BYTES = 7
-"""As far out as the locks of ids lie."""
+"""A byte as far behind the file's end as the locks of ids are."""
 
 
 class _Kind(NamedTuple):
-    """A kind of lock: how a descriptor of it is opened, how the lock is shared, or else taken, and
-    how it is taken alone."""
+    """A kind of lock: how to open a descriptor for it, how to share it, or else take it, and how to
+    take it exclusively."""
 
     name: str
     open: Callable[[], int]
@@ -39,7 +39,7 @@ def require_locks(spool: Spool) -> None:
         try:
             fault = _fault_of(kind, spool.files)
         except FileNotFoundError:
-            continue  # a visitor copes with a missing format file
+            continue  # A visitor can do without the format file.
         if fault is not None:
             raise StartRefused(
                 ExitCode.SYSTEM,
@@ -59,7 +59,7 @@ def _kinds(spool: Spool) -> Iterator[_Kind]:
         return files.open_folder(None, str(spool.root))
 
     def open_format() -> int:
-        """As a message is opened: not to write."""
+        """Open the format file as a message is opened: not to write."""
         return files.open_message(spool.fd(Folder.NEW), f"../{FORMAT_FILE}")
 
     yield _Kind("a folder (flock)", open_root, files.lock_shared, files.lock)
@@ -68,8 +68,9 @@ def _kinds(spool: Spool) -> Iterator[_Kind]:
 
 
 def _fault_of(kind: _Kind, files: Files) -> str | None:
-    """What is wrong with a kind of lock. It must not be granted exclusively while another holds or
-    shares it. Servers that start together share it, and do not take the other's for a fault."""
+    """Return what is wrong with a kind of lock, or None. It must not be granted exclusively while
+    another descriptor holds or shares it. Servers that start together share it, and do not take
+    each other's for a fault."""
     with ExitStack() as opened:
         fds = []
         for _ in range(2):

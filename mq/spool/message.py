@@ -30,13 +30,13 @@ from mq.spool.status import AnyStatus
 from mq.spool.trailer import Content, read_long, split
 
 FAULTS_OF_ONE_MESSAGE = {
-    errno.EACCES,  # a file that another user put there
+    errno.EACCES,  # It is a file that another user put there.
     errno.EPERM,
-    errno.EEXIST,  # `delay` has another file of that name, and no move replaces
-    errno.EBADMSG,  # the file system found its own metadata damaged
+    errno.EEXIST,  # `delay` has another file of that name, and no move replaces a file.
+    errno.EBADMSG,  # The file system found its own metadata damaged.
     errno.EUCLEAN,
 }
-"""Errors that say something about one file; any other one is about the disk."""
+"""Errors that concern one file alone. All others concern the disk."""
 
 NO_FD = -1
 
@@ -52,7 +52,7 @@ class Lost(Enum):
 
 
 class Sum(NamedTuple):
-    """What tells messages apart: lengths in bytes and CRC-32s of body and trailer."""
+    """What tells bodies and properties apart: lengths in bytes and CRC-32s of body and trailer."""
 
     length: int
     crc32: int
@@ -61,8 +61,9 @@ class Sum(NamedTuple):
 
 
 class Opened:
-    """One reading of a message: its open file, the status and the seal that it had when it was
-    opened. Nobody is kept from moving or changing it. Ends with `close` or the `with` block."""
+    """One reading of a message: its open file, and the status and seal that it had when it was
+    opened. Other processes may still move or change it. It is closed by `close` or at the end of
+    the `with` block."""
 
     __slots__ = ("_files", "fd", "name", "seal", "status")
 
@@ -87,13 +88,13 @@ class Opened:
         self.close()
 
     def close(self) -> None:
-        """Nothing if `fd` is NO_FD: it is closed already."""
+        """Close the file. Does nothing if `fd` is NO_FD: it is closed already."""
         if self.fd != NO_FD:
             self._files.close(self.fd)
 
     @property
     def lease(self) -> int:
-        """The current lease; where the file system has no seals, the due stamp."""
+        """The current lease, or the due stamp where the file system has no seals."""
         return self.status.st_mtime_ns if self.seal is None else self.seal.lease
 
     @property
@@ -101,19 +102,21 @@ class Opened:
         return 0 if self.seal is None else self.seal.receive_count
 
     def published_ns(self, message_id: str) -> int:
-        """In ns since 1970."""
+        """Return the publication time in ns since 1970."""
         return published_ns(self.seal, self.status, message_id)
 
     def content_type(self) -> str | None:
-        """None also for one that a person wrote and no header can carry."""
+        """Return the content type, or None. One that a person wrote and that no header can carry
+        counts as none."""
         return content_type_of(self._files.attribute(self.fd, TYPE_ATTRIBUTE))
 
     def may_have_type(self) -> bool:
-        """Most have none, and of many messages a list of what there is costs less than an error."""
+        """Whether the message may have a content type. Most have none, and a list of all attributes
+        costs less than an error for each message."""
         return TYPE_ATTRIBUTE in _attribute_names(self.fd)
 
     def type_and_burial(self) -> tuple[str | None, bytes | None]:
-        """What a message says beside its seal, for `burial_in`; most say nothing."""
+        """Return content type and burial attribute, for `burial_in`. Most messages have neither."""
         names = _attribute_names(self.fd)
         return (
             self.content_type() if TYPE_ATTRIBUTE in names else None,
@@ -122,14 +125,14 @@ class Opened:
 
     @property
     def length(self) -> int:
-        """Of the body, in bytes, as the seal says, or without one the file."""
+        """The length of the body in bytes, as the seal says, or else as the file says."""
         return self.status.st_size if self.seal is None else self.seal.length
 
     def is_as_long_as_sealed(self) -> bool:
         return self.seal is None or self.seal.file_length == self.status.st_size
 
     def sum(self) -> Sum:
-        """Read if there is no seal."""
+        """Return lengths and checksums. The file is read if it has no seal."""
         seal = self.seal
         if seal is None:
             return Sum(*measure(self._files, self.fd))
@@ -137,8 +140,8 @@ class Opened:
 
 
 def _attribute_names(fd: int) -> list[str]:
-    """None where the file system has none. Takes half the time of asking for one that is not
-    there."""
+    """Return the names of a file's attributes, and none where the file system has no attributes.
+    This takes half the time of asking for one that does not exist."""
     try:
         return os.listxattr(fd)
     except OSError as error:
@@ -158,12 +161,12 @@ class Held(Opened):
 
 
 def seal_of(files: Files, fd: int) -> Seal | None:
-    """The seal of an open file; None if it has none. Raises OSError."""
+    """Return the seal of an open file, or None if it has none. Raises OSError."""
     return Seal.unpack(files.attribute(fd, SEAL_ATTRIBUTE))
 
 
 def content_type_of(value: bytes | None) -> str | None:
-    """What the attribute says, as `Opened.content_type` does."""
+    """Return what the value of the attribute says, as `Opened.content_type` does."""
     if value is None:
         return None
     text = value.decode("latin-1")
@@ -171,9 +174,9 @@ def content_type_of(value: bytes | None) -> str | None:
 
 
 def look_at(spool: Spool, folder: Folder, name: str) -> Opened | None:
-    """Open a message without its lock, for those who only look: a receiver would skip one that is
-    locked. Its access time stays. None if it is gone, or is not a message: not a regular file, or
-    another user's. Raises OSError."""
+    """Open a message without its lock, only to look at it; a receiver would skip one that is
+    locked. Its access time stays. Returns None if it is gone or is not a message: not a regular
+    file, or another user's. Raises OSError."""
     try:
         at = spool.at(folder, name)
         fd = spool.files.open_to_look(at.fd, at.name)
@@ -193,8 +196,8 @@ def look_at(spool: Spool, folder: Folder, name: str) -> Opened | None:
 
 
 def seal_at(spool: Spool, folder: Folder, name: str) -> Seal | None:
-    """The seal of a message that need not be opened for it; None if it has none. A third of the
-    time of `look_at`. Raises what `spool.at` raises, and OSError."""
+    """Return the seal of a message without opening it, or None if it has none. This takes a third
+    of the time of `look_at`. Raises what `spool.at` raises, and OSError."""
     at = spool.at(folder, name)
     path = f"/proc/self/fd/{at.fd}/{at.name}"
     return Seal.unpack(spool.files.attribute(path, SEAL_ATTRIBUTE))
@@ -207,7 +210,7 @@ def hold(files: Files, folder_fd: int, name: str) -> Held | Lost:
     except FileNotFoundError:
         return Lost.GONE
     except OSError as error:
-        # A link or a socket; a plain file where the queue's folder was.
+        # It is a link or a socket, or a plain file has the place of the queue's folder.
         if error.errno in (errno.ELOOP, errno.ENXIO):
             return Lost.FOREIGN
         if error.errno == errno.ENOTDIR:
@@ -224,7 +227,7 @@ def hold(files: Files, folder_fd: int, name: str) -> Held | Lost:
 
 
 def hold_in(spool: Spool, folder: Folder, name: str) -> Held | Lost:
-    """As `hold`, in a folder of the root or in that of a queue."""
+    """Open a message and take its lock as `hold` does, in a folder of the root or of a queue."""
     try:
         fd, bare, _keeper = spool.at(folder, name)
     except (FileNotFoundError, NotADirectoryError):
@@ -251,13 +254,14 @@ def _lock_and_check(files: Files, folder_fd: int, name: str, fd: int) -> Held | 
 
 
 def read_content(opened: Opened, files: Files) -> Content | None:
-    """All of a small file; None if it fails its seal, or cannot be read (a lasting EIO)."""
+    """Return all of a small file; None if it fails its seal or cannot be read (a lasting EIO)."""
     data = unless_unreadable(lambda: files.read(opened.fd, opened.status.st_size))
     return None if data is None else split(opened.seal, data)
 
 
 def fails_its_seal(opened: Opened, files: Files) -> bool:
-    """Whether the file is damaged: a mismatch after a whole read, or a lasting EIO."""
+    """Return whether the file is damaged: it does not match its seal after a whole read, or cannot
+    be read (a lasting EIO)."""
     seal = opened.seal
     return seal is not None and read_long(files, opened.fd, seal) is None
 

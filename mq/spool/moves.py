@@ -1,8 +1,8 @@
-"""The one gate that every rename, link and unlink of a message passes: the table decides, by actor.
+"""The one gate for every rename, link and unlink of a message: the table decides, by actor.
 
 A process that works on a whole root asks its `Spool`, which asks a gate. One that knows a folder or
-two of a root, as the mover and the reaper do, has its own gate. A test looks at every call of the
-packages: none goes past.
+two of a root, as the mover and the reaper do, has a gate of its own. A test looks at every call of
+the packages: none goes past a gate.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from mq.spool.calls import RENAME, run
 from mq.spool.files import Files
 
 FORMAT_FILE = "format"
-"""Beside the folders: its text is the format of the root, its bytes are locks (`own_id`)."""
+"""A file beside the folders. Its text is the format of the root, its bytes are locks (`own_id`)."""
 
 
 class OpenFolder(NamedTuple):
-    """A folder of the table, and a descriptor of it or of a folder inside."""
+    """A folder of the table, and an open descriptor of it or of a folder inside it."""
 
     folder: Folder
     fd: int
 
 
 class Moves:
-    """The moves that `actor` may make. Each method raises MoveRefused, before it does anything, if
-    the table gives that move to others only; and what the same method of `Files` raises."""
+    """The moves that `actor` may make. Each method raises MoveRefused before it does anything if
+    the table gives that move only to other actors; otherwise it raises what the same method of
+    `Files` raises."""
 
     def __init__(self, files: Files, actor: Actor) -> None:
         self.files = files
@@ -37,21 +38,21 @@ class Moves:
         self.allowed = allowed_moves(actor)
 
     def require(self, source: Folder | None, target: Folder | None) -> None:
-        """Raise MoveRefused if that move is not the actor's; None is outside of the root, where a
-        message begins and ends."""
+        """Raise MoveRefused unless the actor may make that move. None means outside of the root,
+        where a message begins and ends."""
         if (source, target) not in self.allowed:
             raise MoveRefused(self.actor, source, target)
 
     def rename(
         self, source: OpenFolder, source_name: str, target: OpenFolder, target_name: str
     ) -> None:
-        """Move atomically; never replace."""
+        """Move atomically and never replace."""
         self.require(source.folder, target.folder)
         self.files.rename(source.fd, source_name, target.fd, target_name)
 
     def rename_all(self, source: OpenFolder, target: OpenFolder, names: Sequence[str]) -> list[int]:
-        """Move several, each under its own name, with the GIL released once; for each 0, or the
-        errno of what kept it."""
+        """Move several files, each under its own name, with the GIL released once. Returns for each
+        0, or the errno that kept it."""
         self.require(source.folder, target.folder)
         chains = [((RENAME, source.fd, name, target.fd, name),) for name in names]
         return [code for _, code in run(self.files, chains)]
@@ -62,8 +63,8 @@ class Moves:
 
 
 def folder_of_root(path: Path, otherwise: Folder) -> Folder:
-    """Which folder of a root an existing folder is. One that lies in no root is taken for what its
-    process works on, `otherwise`."""
+    """Return which folder of a root an existing folder is. A folder that is not in a root is taken
+    for `otherwise`, the folder that the process works on."""
     real = Path(os.path.realpath(path))
     is_in_root = (real.parent / FORMAT_FILE).is_file()
     found = [folder for folder in Folder if folder == real.name]

@@ -2,8 +2,8 @@
 
 A queue's name can lead elsewhere from one call to the next: the queue is deleted and made again, a
 person moves its folder away, or another user who may write into `queues` exchanges it with a link.
-So its folder is opened once, never through a link, and only if it is ours; whatever is done in it
-is done by that descriptor and the bare name of the message, and cannot leave it.
+So its folder is opened once, never through a link, and only if it belongs to the owner of the root.
+Everything in it is done by that descriptor and the bare name of the message, and cannot leave it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class OpenQueue:
         self._inode, self._device = status.st_ino, status.st_dev
 
     def is_at(self, status: os.stat_result) -> bool:
-        """Whether that is the status of this folder. While it is open its number is not reused."""
+        """Return whether `status` is that of this folder. While the folder is open its inode number
+        is not reused."""
         return status.st_ino == self._inode and status.st_dev == self._device
 
     def __del__(self) -> None:
@@ -41,21 +42,21 @@ class OpenQueue:
 
 
 class OpenQueues:
-    """The queues below one folder, of which MAX_OPEN_QUEUES stay open.
+    """The queues below one folder, of which up to MAX_OPEN_QUEUES stay open.
 
-    Threads may share it, except for `hold` and what lets go. It has no lock that a forked process
-    could find taken: a thread that loses a race opens a folder once more.
+    Threads may share it, except for `hold` and `let_go`. It has no lock that a forked process could
+    find taken: a thread that loses a race opens a folder once more.
     """
 
     def __init__(self, files: Files, queues_fd: int) -> None:
-        """`queues_fd` is open at `ROOT/queues`, and stays so."""
+        """Take `queues_fd`, which is open at `ROOT/queues` and stays open."""
         self._files = files
         self.fd = queues_fd
         self._opened: dict[str, OpenQueue] = {}
         self._held: dict[str, OpenQueue] = {}
 
     def open(self, queue: str) -> OpenQueue:
-        """The folder that the queue's name leads to now.
+        """Return the folder that the queue's name leads to now.
 
         Raises FileNotFoundError if there is none, NotADirectoryError if it is not a folder of MQ.
         """
@@ -67,15 +68,15 @@ class OpenQueues:
         return known if known is not None and known.is_at(status) else self._open(queue)
 
     def opened(self, queue: str) -> OpenQueue:
-        """The folder that was opened last, though the name may lead elsewhere by now: what was done
-        in it is to be synced. Raises what `open` raises."""
+        """Return the folder that was opened last, even if the name leads elsewhere by now: what was
+        done in it is to be synced. Raises what `open` raises."""
         return self._opened.get(queue) or self._open(queue)
 
     def hold(self, queue: str) -> os.stat_result:
-        """Share the lock of the queue's folder, which `open` then gives without another look, until
-        `let_go`; returns its status.
+        """Share the lock of the queue's folder until `let_go`, and return its status. Until then
+        `open` returns that folder without another look.
 
-        The process that deletes a queue takes that lock exclusively once the folder has lost its
+        A process that deletes a queue takes that lock exclusively once the folder has lost its
         name, so the queue is not made again meanwhile. Raises BlockingIOError if another process
         holds the lock exclusively, and what `open` raises.
         """
@@ -111,7 +112,8 @@ class OpenQueues:
             self._unlock(queue, held)
 
     def _unlock(self, queue: str, opened: OpenQueue) -> None:
-        """Where that fails, the lock ends with the descriptor, which is not handed out any more."""
+        """End the lock. If that fails, the lock ends with the descriptor, which is not used any
+        more."""
         try:
             self._files.unlock(opened.fd)
         except OSError:
@@ -122,7 +124,7 @@ class OpenQueues:
             self.let_go(queue)
 
     def drop(self, queue: str) -> None:
-        """It was deleted, or its folder is another one."""
+        """Forget a queue that was deleted or whose folder is another one."""
         self._opened.pop(queue, None)
 
     def close(self) -> None:
@@ -131,7 +133,8 @@ class OpenQueues:
         self._opened.clear()
 
     def _status(self, queue: str) -> os.stat_result:
-        """What has the queue's name now, if that is a folder of MQ."""
+        """Return the status of what has the queue's name now. Raises NotADirectoryError if it is
+        not a folder of MQ."""
         try:
             status = os.stat(queue, dir_fd=self.fd, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode) or status.st_uid not in self._files.owners:

@@ -1,5 +1,5 @@
-"""A message held and read by one chain of file calls, where `mq.spool.message` makes one after the
-other: what is unusual it does in its way."""
+"""Hold and read a message by one chain of file calls. `mq.spool.message` makes the same calls one
+after the other, and takes over whenever something is unusual."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mq.spool.status import INODE, Status
 from mq.spool.trailer import Content, split
 
 _STATUS, _STATUS_OF, _SEAL, _READ = 2, 3, 4, 5
-"""Which call of the chain is which."""
+"""The positions of these calls in the chain."""
 
 _LOST_AT_OPEN = {
     errno.ENOENT: Lost.GONE,
@@ -31,8 +31,8 @@ _LOST_LATER = {errno.ENOENT: Lost.GONE, errno.EWOULDBLOCK: Lost.BUSY}
 
 
 class Read(NamedTuple):
-    """What was read of a message while it was opened: all of a small file, None if that fails its
-    seal; its content type; and the attribute for `burial_in`."""
+    """What was read of a message while it was opened: all of a small file, or None if that fails
+    its seal; its content type; and the attribute for `burial_in`."""
 
     content: Content | None
     content_type: str | None = None
@@ -40,14 +40,14 @@ class Read(NamedTuple):
 
 
 class OpenedMessage(NamedTuple):
-    """A message under its lock, and what was read of it if anything was."""
+    """A message under its lock, and what was read of it, if anything."""
 
     held: Held
     read: Read | None = None
 
 
 def open_held(spool: Spool, folder: Folder, name: str) -> FileWork[Held | Lost]:
-    """As `hold_in`. Raises OSError."""
+    """Open a message and take its lock as `hold_in` does. Raises OSError."""
     try:
         fd, bare, _keeper = spool.at(folder, name)
     except (FileNotFoundError, NotADirectoryError):
@@ -59,8 +59,9 @@ def open_held(spool: Spool, folder: Folder, name: str) -> FileWork[Held | Lost]:
 def open_and_read(
     spool: Spool, folder: Folder, name: str, limit: int
 ) -> FileWork[OpenedMessage | Lost]:
-    """As `hold_in`, and read a body of up to `limit` bytes, and the type. Read is None if the body
-    is larger, or could be read only at the second try. Raises OSError."""
+    """Open a message and take its lock as `hold_in` does; read a body of up to `limit` bytes, and
+    the content type. `read` is None if the body is larger, or could be read only at the second try.
+    Raises OSError."""
     try:
         fd, bare, _keeper = spool.at(folder, name)
     except (FileNotFoundError, NotADirectoryError):
@@ -116,7 +117,8 @@ def _why_lost(spool: Spool, status: Status, named: tuple[int, ...]) -> Lost | No
 
 
 def _instead(spool: Spool, folder: Folder, name: str, results: list[Any], code: int) -> Held | Lost:
-    """A call has failed: `code` is that of the one behind the results."""
+    """Do what `hold_in` does after a call of the chain has failed; `code` is the errno of the call
+    after the last result."""
     at = len(results)
     lost = _LOST_AT_OPEN.get(code) if at == 0 else _LOST_LATER.get(code)
     if at <= _STATUS_OF and lost is not None:
@@ -131,7 +133,8 @@ def _instead(spool: Spool, folder: Folder, name: str, results: list[Any], code: 
 
 
 def _read_again(spool: Spool, held: Held) -> Read | None:
-    """After an EIO, which counts as damage if it lasts. None if nothing is wrong."""
+    """Read again after an EIO, which counts as damage only if it lasts. Returns None if nothing is
+    wrong."""
     try:
         spool.files.read(held.fd, held.status.st_size)
     except OSError as error:

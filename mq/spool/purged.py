@@ -1,12 +1,12 @@
-"""Where purged messages lie: a folder for each queue, with a part for each purge.
+"""The folders of purged messages: one for each queue, with a part for each purge.
 
     remove/QUEUE:.purged/N.open/    a purge is filling it, and holds its lock
-    remove/QUEUE:.purged/N/         a purge that is over: now the reaper may have it
+    remove/QUEUE:.purged/N/         the purge is over: now the reaper may have it
 
-A message in a part has the name that it had before, `QUEUE:ID` or `ID`. Nobody who removes or
-prolongs a message looks there, so its receiver learns that it is gone; but its id stays known,
-as that of every removed message, until the reaper comes. A crash leaves an open part whose lock is
-free, and a sweep closes it.
+A message in a part has the name that it had before, `QUEUE:ID` or `ID`. A server that removes or
+prolongs a message does not look there, so the receiver learns that it is gone; but its id stays
+known, like that of every removed message, until the reaper comes. A crash leaves an open part whose
+lock is free, and a sweep closes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from mq.spool.sets import OPEN_SUFFIX, hold_set, make_set
 PURGED_SUFFIX = ":.purged"
 
 _TRIES = 100
-"""How often another purge may take the number, or the queue's deletion the folder."""
+"""How many times it is tried while other purges take the number, or the queue's deletion takes the
+folder."""
 
 
 class OpenPart(NamedTuple):
@@ -53,7 +54,7 @@ def open_part(spool: Spool, queue: QueueName) -> OpenPart:
 
 
 def close_part(spool: Spool, part: OpenPart) -> None:
-    """Leave a part to the reaper. It may be gone with its queue."""
+    """Leave a part to the reaper. The part may be gone with its queue."""
     try:
         _hand_over(spool, part.name)
     finally:
@@ -61,7 +62,8 @@ def close_part(spool: Spool, part: OpenPart) -> None:
 
 
 def close_abandoned(spool: Spool) -> int:
-    """Close what dead processes have left open; returns how many. Raises OSError."""
+    """Close the parts that dead processes have left open, and return how many there were. Raises
+    OSError."""
     closed = 0
     for folder in spool.names(Folder.REMOVE):
         if not folder.endswith(PURGED_SUFFIX):
@@ -77,8 +79,8 @@ def close_abandoned(spool: Spool) -> int:
 
 
 def places_in(parts: Iterable[str], queue: QueueName) -> Iterator[str]:
-    """What comes before the id where a message may lie in these parts, one of which may be closed
-    meanwhile."""
+    """Yield what comes before the id in the paths where a message may lie in these parts. A part
+    may be closed meanwhile."""
     for part in parts:
         for name in dict.fromkeys((part, part.removesuffix(OPEN_SUFFIX))):
             yield f"{name}/"

@@ -71,7 +71,7 @@ class Purge:
             self._left[Folder.QUEUES] = [name for name in names if is_message_id(name)]
 
     def go_on(self) -> bool:
-        """One round; False once nothing is left. Raises what `begin` raises."""
+        """Return one round; False once nothing is left. Raises what `begin` raises."""
         deadline = time.monotonic() + ROUND_SECONDS
         while self._remove_listed() or self._remove_moved_on():
             if time.monotonic() >= deadline:
@@ -155,7 +155,7 @@ class Purge:
         return gone
 
     def _remove_aside(self, folder: Folder, name: str) -> bool:
-        """The part has a message of that name already."""
+        """Return the part has a message of that name already."""
         assert self._part is not None
         target = f"{self._part.name}/{name}"
         source = f"{self._queue}/{name}" if folder is Folder.QUEUES else name

@@ -1,7 +1,7 @@
-"""The settings of a queue: their names, what each takes, and the text that holds them.
+"""The settings of a queue: their names, the values that each takes, and the text that holds them.
 
-A setting that a queue lacks is the server's or the mover's, as their flags say. Loads nothing of
-the server: clients and `mqctl` read and write the same names.
+For a setting that a queue lacks the flags of the server or the mover count. This module loads
+nothing of the server: clients and `mqctl` read and write the same names.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ _TRUTH = {"true": True, "false": False}
 _NOTE = re.compile(r"[a-z][a-z0-9-]*\.[^\s=]{1,2000}")
 _NOTED = re.compile(r"\S(?:[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]{0,3998}\S)?")
 _SHORTEST_SECONDS = 1e-9
-"""Above 0, and the least that the text of a number can say."""
+"""More than 0, and the least that the text of a number can say."""
 
 
 class DeadLetterRule(NamedTuple):
-    """After how many receives a message is a dead letter, 0 for never, and the queue for those."""
+    """When a message is a dead letter: after this many receives, 0 for never; and the queue that it
+    goes to."""
 
     max_receives: int
     queue: QueueName | None
@@ -42,10 +43,10 @@ NO_DEAD_LETTERS = DeadLetterRule(0, None)
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """What a queue says itself; None where it leaves that to the flags. `max_receives` and
-    `max_messages` 0 are no limit, whatever the flags say.
+    """The settings of a queue, None where it leaves that to the flags. A `max_receives` or
+    `max_messages` of 0 means no limit, whatever the flags say.
 
-    `notes` are what a gateway keeps with the queue, as `sqs.wait`: MQ shows them and keeps them.
+    `notes` are what a gateway keeps with the queue, like `sqs.wait`: MQ stores and shows them.
     """
 
     visibility_seconds: float | None = None
@@ -58,19 +59,20 @@ class QueueSettings:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def dead_letter_rule(self, queue: QueueName, max_receives: int) -> DeadLetterRule:
-        """`max_receives` is what the flags say. Nothing is moved out of a `.dead` queue."""
+        """Return the rule that counts; `max_receives` is what the flags say. Nothing is moved out
+        of a `.dead` queue."""
         limit = max_receives if self.max_receives is None else self.max_receives
         dead = dead_letter_queue(queue)
         return DeadLetterRule(limit, dead and (self.dead_letters or dead))
 
     def document(self) -> dict[str, Value]:
-        """Those that are set, by name, as JSON shows them."""
+        """Return the settings that the queue has, by name, as JSON shows them."""
         found = {name: getattr(self, setting.field) for name, setting in SETTINGS.items()}
         short = {name: _short(value) for name, value in found.items() if value is not None}
         return short | dict(sorted(self.notes.items()))
 
     def text(self) -> str:
-        """As in the file `.settings`: `name=value`, a line each."""
+        """Return the text of the file `.settings`: a line `name=value` for each."""
         return "".join(f"{name}={_text(value)}\n" for name, value in self.document().items())
 
 
@@ -78,7 +80,8 @@ NO_SETTINGS = QueueSettings()
 
 
 class Setting(NamedTuple):
-    """A setting's field, what it takes, and how its text is read: None if that is wrong."""
+    """A setting: its field, the values that it takes, and how its text is read. Reading returns
+    None if the text is wrong."""
 
     field: str
     takes: str
@@ -118,12 +121,12 @@ SETTINGS: Mapping[str, Setting] = {
     "ttl": _seconds("ttl_seconds", MAX_TTL_SECONDS, _SHORTEST_SECONDS),
     "paused": Setting("paused", "true or false", _TRUTH.get),
 }
-"""By the name that parameters, the file and `mqctl set` have for it. Any name with a dot, as
-`sqs.wait`, is a note, which a gateway of that name understands."""
+"""The settings by the name that parameters, the file and `mqctl set` have for them. Any other name
+with a dot, like `sqs.wait`, is a note, which a gateway of that name understands."""
 
 
 def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) -> QueueSettings:
-    """The settings with some of them changed; an empty value takes a setting away. Raises
+    """Return the settings with some of them changed; an empty value takes a setting away. Raises
     InvalidRequest, which names the setting."""
     values: dict[str, Any] = {}
     notes = dict(before.notes)
@@ -137,7 +140,7 @@ def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) 
         value = setting.read(text) if text else None
         if value is None and text:
             raise InvalidRequest(f"setting {name}={text!r}: give {setting.takes}")
-        # What is not paused has no setting for it.
+        # A queue that is not paused has no such setting.
         values[setting.field] = None if value is False else value
     after = replace(before, notes=notes, **values)
     if after.dead_letters == queue:
@@ -182,7 +185,7 @@ def _short(value: Value) -> Value:
 
 
 def _text(value: Value) -> str:
-    """Digits only: what reads it takes no exponent."""
+    """Write a number in digits only: the parser takes no exponent."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.9f}".rstrip("0") if isinstance(value, float) else str(value)

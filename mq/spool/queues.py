@@ -30,7 +30,7 @@ from mq.spool.purged import PURGED_SUFFIX
 
 
 class Made(Enum):
-    """What came of making a queue."""
+    """The result of making a queue."""
 
     CREATED = "created"
     EXISTED = "existed"
@@ -40,8 +40,8 @@ class Made(Enum):
 def make_queue(files: Files, queues_fd: int, queue: QueueName) -> Made:
     """Make the queue's folder, unless a deletion of that name is unfinished.
 
-    `queues_fd` is open at `ROOT/queues`. Not durable by itself: the caller syncs `queues`. Does not
-    wait: raises BlockingIOError while another process makes or deletes a queue.
+    `queues_fd` is open at `ROOT/queues`. This is not durable by itself: the caller syncs `queues`.
+    It does not wait: it raises BlockingIOError while another process makes or deletes a queue.
     """
     if has_queue(queues_fd, queue):
         return Made.EXISTED
@@ -65,7 +65,7 @@ def has_queue(queues_fd: int, queue: str) -> bool:
 
 
 def begin_deletion(spool: Spool, queue: QueueName) -> bool:
-    """Step 1. False if there is no such queue. The caller syncs `queues` and `remove`.
+    """Do step 1. Returns False if there is no such queue. The caller syncs `queues` and `remove`.
 
     Raises FileExistsError while an earlier deletion of that name is unfinished, BlockingIOError
     while another process makes or deletes a queue.
@@ -75,13 +75,14 @@ def begin_deletion(spool: Spool, queue: QueueName) -> bool:
 
 
 def finish_deletion(spool: Spool, queue: QueueName) -> None:
-    """Steps 2 and 3, from wherever they stopped; returns at once if there is nothing to finish.
-    For a worker: waits up to FOLDER_LOCK_SECONDS for another process that finishes it, and raises
-    BlockingIOError then.
+    """Do steps 2 and 3, from where they stopped; return at once if there is nothing to finish.
 
-    The lock of the `.deleting` folder keeps others, who may have finished it and made the queue
-    again, from moving messages of the new one. A publisher that saw the queue shares that lock
-    until its message has a name, so the listing below finds it.
+    This is for a worker: it waits up to FOLDER_LOCK_SECONDS for another process that finishes the
+    deletion, and then raises BlockingIOError.
+
+    The lock of the `.deleting` folder keeps other processes, which may have finished the deletion
+    and made the queue again, from moving messages of the new queue. A publisher that saw the queue
+    shares that lock until its message has a name, so the listing below finds it.
     """
     deleting = queue + DELETING_SUFFIX
     try:
@@ -106,21 +107,21 @@ def finish_deletion(spool: Spool, queue: QueueName) -> None:
 
 
 def _move_into(spool: Spool, deleting_fd: int, name: str) -> None:
-    """A message that was removed goes along with its queue. The reaper may be faster."""
+    """Move a message that was removed into the folder of its queue. The reaper may be faster."""
     with suppress(FileNotFoundError):
         deleting = OpenFolder(Folder.REMOVE, deleting_fd)
         spool.moves.rename(spool.opened(Folder.REMOVE), name, deleting, name)
 
 
 def _put_away_purged(spool: Spool, queue: QueueName) -> None:
-    """No id in there is to be found any more."""
+    """Put the purged messages away too, so that no id among them is found again."""
     with suppress(FileNotFoundError):
         name = queue + PURGED_SUFFIX
         spool.rename_within(Folder.REMOVE, name, f"{queue}:{HIDDEN}{uuid.uuid4()}")
 
 
 def unfinished_deletions(spool: Spool) -> list[QueueName]:
-    """The queues whose deletion stopped half-way."""
+    """Return the queues whose deletion stopped half-way."""
     found = []
     for name in spool.names(Folder.REMOVE):
         if name.endswith(DELETING_SUFFIX):

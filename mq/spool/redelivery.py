@@ -1,5 +1,5 @@
-"""Redelivery: a message that is due, or released, goes back to its queue or to the dead letters. By
-the mover and the server."""
+"""Redelivery: a message that is due, or released, goes back to its queue or to the dead letters.
+The mover and the server do it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ def redeliver(
     queues: OpenQueues,
     rule: DeadLetterRule = NO_DEAD_LETTERS,
 ) -> QueueName | None:
-    """Move a message `QUEUE:ID` of `source` to its queue, or to the dead letters; returns which one
-    it is.
+    """Move a message `QUEUE:ID` of `source` to its queue or to the dead letters, and return which
+    queue it is in now.
 
-    A message that was received as often as `rule` says goes to the queue that it names, made when
-    needed, and says from then on where it came from. None if the message stays where it is: it is
-    gone, or its queue is. Raises FileExistsError if the queue has another file of that name;
-    nothing is replaced. Raises BlockingIOError while another process makes a queue, if one is
-    needed for dead letters.
+    A message that was received as often as `rule` says goes to the queue that the rule names, which
+    is made if it is missing, and says from then on where it came from.
+
+    Returns None if the message stays where it is: it is gone, or its queue is. Raises
+    FileExistsError if the queue has another file of that name; nothing is replaced. Raises
+    BlockingIOError if a queue is needed for dead letters while another process makes one.
     """
     parsed = parse_file_name(held.name)
     assert parsed is not None

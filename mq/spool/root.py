@@ -1,6 +1,5 @@
-"""What a folder must be before a server runs on it: made, ours, on one file system, of a known
-format, writable. Refused otherwise with one line that names the folder and the way out.
-"""
+"""Open a root, which must be made, owned by this user, on one file system, of a known format, and
+writable. A root that is not is refused with one line that names the folder and the way out."""
 
 from __future__ import annotations
 
@@ -42,8 +41,8 @@ def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
 
 
 def visit_root(root: Path, files: Files, actor: Actor) -> Spool:
-    """Open a root that is there, for `actor` and beside its servers. Nothing is made or written; a
-    missing format file is borne. Raises StartRefused."""
+    """Open an existing root for `actor`, beside its servers. Nothing is made or written, and the
+    format file may be missing. Raises StartRefused."""
     root = Path(os.path.abspath(root))
     with _refusing(root):
         root = _resolve(root)
@@ -78,13 +77,15 @@ def _open_checked(root: Path, files: Files, actor: Actor) -> Spool:
 
 
 def _resolve(root: Path) -> Path:
-    """Where the root really is, reached through no link that other users may have planted."""
+    """Return the real path of the root. It is not reached through a link that other users may have
+    planted."""
     _refuse_planted_links(root)
     return Path(os.path.realpath(root))
 
 
 def _refuse_planted_links(root: Path) -> None:
-    """A link in a folder that everybody may write to can be anybody's; root's own are trusted."""
+    """Refuse a link in a folder that everybody may write to: it can be anybody's. Links of the user
+    root are trusted."""
     seen = 0
     parts = list(root.parts[1:])
     here = "/"
@@ -128,15 +129,16 @@ def _make_folder(files: Files, folder: Path, mode: int) -> None:
 
 
 def _keep_names_from_others(files: Files, folder: Path) -> None:
-    """Where others may write, the sticky bit keeps them from renaming the folders in it."""
+    """Set the sticky bit where others may write, so that they cannot rename the folders inside."""
     mode = stat.S_IMODE(os.stat(folder).st_mode)
     if sticky(mode) != mode:
         files.set_mode(None, str(folder), sticky(mode))
 
 
 def _refuse_foreign_owner(root: Path, folder: Path) -> None:
-    """Checked before anything inside is asked for, which would only say that permission is denied.
-    The user root is refused too: the owner of the root could lead it anywhere."""
+    """Refuse a root of another user, before anything inside is asked for, which would only say that
+    permission is denied. The user root is refused too: the owner of the folder could lead it
+    anywhere."""
     owner = os.stat(folder).st_uid
     if os.geteuid() != owner:
         raise StartRefused(
@@ -165,7 +167,7 @@ def _send_probe(spool: Spool) -> None:
     name = f"{HIDDEN}probe-{os.getpid()}-{os.urandom(6).hex()}"
     fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
     try:
-        files.lock(fd)  # another server's sweep takes a hidden file for an upload
+        files.lock(fd)  # Another server's sweep takes a hidden file without a lock for an upload.
         spool.link(fd, Folder.NEW, name)
         for source, target in pairwise(FIXED_FOLDERS):
             spool.moves.rename(spool.opened(source), name, spool.opened(target), name)

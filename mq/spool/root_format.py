@@ -1,12 +1,12 @@
-"""The file `format` of a root: who may work on it.
+"""The file `format` of a root says which versions may work on it.
 
-`mq 1` is what every version reads. `mq 2` also has messages with long seals: with properties, or
+Every version reads `mq 1`. A root of `mq 2` also has messages with long seals: with properties, or
 with the time of their first receive. A version that does not know these would take them for
-messages without a seal, so before the first one is written the root becomes `mq 2`, which that
+messages without a seal. So before the first one is written the root becomes `mq 2`, which that
 version refuses to open.
 
-The file is never replaced, because its bytes are locks (`mq.store.own_id`): one byte of it changes,
-in its place.
+The file is never replaced, because its bytes are locks (`mq.store.own_id`): one byte of it is
+overwritten in place.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mq.spool.files import Files
 from mq.spool.moves import FORMAT_FILE
 
 FORMAT = "mq 1"
-"""What a new root says."""
+"""The format of a new root."""
 
 LONG_SEALS = "mq 2"
-"""What a root says that may have long seals."""
+"""The format of a root that may have long seals."""
 
 _KNOWN = (FORMAT, LONG_SEALS)
 
 
 def read_format(root: Path) -> str | None:
-    """What the file says; None if there is none. Raises OSError."""
+    """Return what the file says, or None if there is none. Raises OSError."""
     try:
         with open(os.open(root / FORMAT_FILE, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as f:
             return f.read(80).strip()
@@ -37,7 +37,7 @@ def read_format(root: Path) -> str | None:
 
 
 def find_unknown_format(root: Path) -> str | None:
-    """Why this version cannot work on the root, in words. Raises OSError."""
+    """Return why this version cannot work on the root, or None if it can. Raises OSError."""
     found = read_format(root)
     if found is None or found in _KNOWN:
         return None
@@ -48,14 +48,14 @@ def find_unknown_format(root: Path) -> str | None:
 
 
 def refuse_unknown_format(root: Path) -> None:
-    """Raises StartRefused."""
+    """Raise StartRefused if this version does not know the root's format."""
     why = find_unknown_format(root)
     if why is not None:
         raise StartRefused(ExitCode.FORMAT, f"root {root}: {why}")
 
 
 def write_format(root: Path, files: Files) -> None:
-    """Write the format file whole or not at all if there is none; two servers may both try."""
+    """Write the format file if there is none, whole or not at all. Two servers may both try."""
     root_fd = files.open_folder(None, str(root))
     try:
         fd = files.open_unnamed(root_fd, 0o644)
@@ -73,8 +73,8 @@ def write_format(root: Path, files: Files) -> None:
 
 
 def raise_format(root: Path, files: Files) -> None:
-    """Make it `mq 2`, durably; only the digit changes. It is written also if it says so already: a
-    process that was killed may have written it and not synced it. Raises OSError."""
+    """Make the root `mq 2`, durably; only the digit changes. The digit is written even if it is
+    there already: a process that was killed may have written it without a sync. Raises OSError."""
     path = str(root / FORMAT_FILE)
     try:
         fd = files.open_to_lock(path)

@@ -1,7 +1,7 @@
-"""What the file of a message says beside its body: the seal, the type, the due stamp.
+"""What a message's file says beside its body: the seal, the type, the due stamp.
 
-How a new file gets them and what they mean is here; who may read and change them, and the lock, is
-in `mq.spool.message`.
+This module says how a new file gets them and what they mean; `mq.spool.message` has the lock, and
+says who may read and change them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ TYPE_ATTRIBUTE = "user.mime_type"
 NO_LEASE = 0
 
 MAX_RECEIVE_COUNT = (1 << 32) - 1
-"""Where the count ends: more its bytes cannot say."""
+"""The largest receive count that a seal can hold. The count stays there."""
 
 _SEAL = struct.Struct(">QIQIQ")
 _LONG_SEAL = struct.Struct(">QIQIQIIQ")
 _NOT_LONG = (0, 0, 0)
 
 _MAX_TIME_NS = (1 << 64) - 1
-"""In the year 2554: the last time that a seal can say."""
+"""The last time that a seal can hold, in the year 2554."""
 
 T = TypeVar("T")
 
@@ -43,10 +43,10 @@ T = TypeVar("T")
 class Seal(NamedTuple):
     """The extended attribute `user.mq`: 32 or 48 bytes, big-endian, in this order.
 
-    `length` in bytes (8), `crc32` of the body (4), `published_ns` since 1970 (8),
-    `receive_count` (4), `lease` (8; 0 for none). A long one goes on with `trailer_length` in bytes
-    (4), `trailer_crc32` (4), both of what is behind the body, and `first_received_ns` since 1970
-    (8; 0 for not known). It is long if it must be.
+    `length` in bytes (8), `crc32` of the body (4), `published_ns` since 1970 (8), `receive_count`
+    (4), `lease` (8; 0 for none). A long seal goes on with `trailer_length` in bytes (4) and
+    `trailer_crc32` (4), both of what follows the body, and `first_received_ns` since 1970 (8; 0 if
+    unknown). A seal is long only if it has one of these.
     """
 
     length: int
@@ -60,12 +60,12 @@ class Seal(NamedTuple):
 
     @property
     def is_long(self) -> bool:
-        """Whether a root needs format `mq 2` for it."""
+        """Whether the root must have the format `mq 2` for this seal."""
         return self[5:] != _NOT_LONG
 
     @property
     def file_length(self) -> int:
-        """Of the body and what is behind it, in bytes."""
+        """The length of the body and what follows it, in bytes."""
         return self.length + self.trailer_length
 
     def pack(self) -> bytes:
@@ -73,7 +73,8 @@ class Seal(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes | None) -> Seal | None:
-        """None for an absent attribute or one that is not a seal: the file is taken as whole."""
+        """Return None for an absent attribute, and for one that is not a seal: the file then counts
+        as whole."""
         if data is None:
             return None
         if len(data) == _SEAL.size:
@@ -82,7 +83,7 @@ class Seal(NamedTuple):
 
 
 class State(StrEnum):
-    """Where a message is on its way, as people and programs are told."""
+    """The state of a message, as people and programs are told."""
 
     READY = "ready"
     LEASED = "leased"
@@ -91,16 +92,19 @@ class State(StrEnum):
 
 
 def state_in(folder: Folder, seal: Seal | None) -> State:
-    """The state of a message of `queues`, `delay` or `remove`. What lies in `delay` without a seal
-    is under a lease: its stamp."""
+    """Return the state of a message of `queues`, `delay` or `remove`. In `delay` a message without
+    a seal is leased, and its stamp is the lease."""
     if folder is not Folder.DELAY:
         return State.READY if folder is Folder.QUEUES else State.REMOVED
     return State.LEASED if seal is None or seal.lease != NO_LEASE else State.DELAYED
 
 
 def published_ns(seal: Seal | None, status: AnyStatus, message_id: str) -> int:
-    """When a message was published, in ns since 1970. Without a seal: as a v7 or v1 id says, else
-    its mtime, or the nearest time to that that a seal can say."""
+    """Return when a message was published, in ns since 1970.
+
+    Without a seal it is the time inside a v7 or v1 id, or else the mtime, brought into the range
+    that a seal can hold.
+    """
     if seal is not None:
         return seal.published_ns
     time_ns = id_time_ns(message_id)
@@ -114,7 +118,7 @@ def new_lease() -> int:
 def seal_new(
     files: Files, fd: int, seal: Seal | None, content_type: str | None, due_ns: int | None
 ) -> None:
-    """Write what a new message's file must say before it has a name, as `sealing` says. Raises
+    """Write what a new message's file must say before it has a name; `sealing` describes it. Raises
     OSError."""
     check(run(files, [tuple(sealing(fd, seal, content_type, due_ns))])[0])
 
@@ -122,9 +126,9 @@ def seal_new(
 def sealing(
     fd: int, seal: Seal | None, content_type: str | None, due_ns: int | None
 ) -> Iterator[Call]:
-    """The file calls that write what a new message's file must say before it has a name. Without
-    `seal` the file system keeps none, and no type; `due_ns` is when a delayed one is due, as the
-    file system can keep it.
+    """Yield the file calls that write what a new message's file must say before it has a name.
+    `seal` is None where the file system has no attributes; then no type is written either. `due_ns`
+    is when a delayed message is due, rounded to what the file system can keep.
 
     The stamp comes last: the link sets ctime, so an mtime after that tells a sweep that finds the
     file until when it is hidden.
@@ -138,10 +142,10 @@ def sealing(
 
 
 def due_ns(status: AnyStatus, delay_ns: int) -> int:
-    """When a file in `delay` is due, in ns since 1970.
+    """Return when a file in `delay` is due, in ns since 1970.
 
-    Its mtime if that is later than its ctime: a rename sets ctime, so it was stamped on purpose,
-    just before. Otherwise ctime plus `delay_ns`.
+    This is its mtime if that is later than its ctime: a rename sets ctime, so the file was stamped
+    on purpose, just before. Otherwise it is ctime plus `delay_ns`.
     """
     if status.st_mtime_ns > status.st_ctime_ns:
         return status.st_mtime_ns
@@ -149,27 +153,28 @@ def due_ns(status: AnyStatus, delay_ns: int) -> int:
 
 
 def is_due(due: int, now_ns: int) -> bool:
-    """Also when the stamp is so far ahead that only a broken clock can have made it."""
+    """Return whether the time has come, or the stamp is so far ahead that only a broken clock can
+    have made it."""
     return due <= now_ns or due > now_ns + MAX_STAMP_AHEAD_NS
 
 
 def is_stamped_ahead(status: AnyStatus, now_ns: int) -> bool:
-    """Whether a file on its way was published with a delay that is not over yet.
+    """Return whether a file on its way was published with a delay that is not over yet.
 
     The stamp is set on the file before it has a name; the link sets ctime, so a later mtime was
-    meant. An ordinary file's mtime is that of its last write, before the link.
+    meant as a stamp. The mtime of an ordinary file is that of its last write, before the link.
     """
     stamp = status.st_mtime_ns
     return stamp > status.st_ctime_ns and not is_due(stamp, now_ns)
 
 
 def round_up(time_ns: int, granularity_ns: int) -> int:
-    """The first instant at or after `time_ns` that the file system can keep."""
+    """Return the first instant at or after `time_ns` that the file system can keep."""
     return -(-time_ns // granularity_ns) * granularity_ns
 
 
 def measure(files: Files, fd: int, most: int | None = None) -> tuple[int, int]:
-    """Length in bytes and CRC-32 of a whole file, or of its first `most` bytes."""
+    """Return the length in bytes and the CRC-32 of a whole file, or of its first `most` bytes."""
     length = crc32 = 0
     while chunk := files.read(
         fd, CHUNK_BYTES if most is None else min(CHUNK_BYTES, most - length), length
@@ -180,8 +185,8 @@ def measure(files: Files, fd: int, most: int | None = None) -> tuple[int, int]:
 
 
 def unless_unreadable(read: Callable[[], T]) -> T | None:
-    """What `read` returns; None if it fails with EIO twice. Other errors pass: ESTALE, EINTR and
-    EMFILE say nothing about the file."""
+    """Return what `read` returns, or None if it fails with EIO twice. Other errors are raised:
+    ESTALE, EINTR and EMFILE say nothing about the file."""
     for _ in range(2):
         try:
             return read()

@@ -1,8 +1,8 @@
-"""A message under two names.
+"""Messages with two names.
 
 Where a file system lacks rename flags a move is a link and an unlink, and an interruption between
 the two leaves both names. No name is unlinked to undo that: after an answer that was lost, or
-beside another process that does the same, the file would have none.
+beside another process that does the same, the file would have no name left.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ from mq.spool.status import AnyStatus
 
 
 def finish_move(spool: Spool, folder: Folder, name: str, status: AnyStatus) -> bool:
-    """Whether a message of `new` or `spark` was moved from there before: it has a name further on
-    its way, which others may have moved on since. Its old name is unlinked then. A name elsewhere,
-    such as that of a backup, says nothing. The caller holds the lock of the message or its set."""
+    """Finish a move of a message out of `new` or `spark` that was interrupted, and return whether
+    there was one.
+
+    There was one if the message has a name further on its way, from which others may have moved it
+    since. Its old name is unlinked then. A name elsewhere, such as that of a backup, says nothing.
+    The caller holds the lock of the message or of its set.
+    """
     parsed = parse_file_name(name.rpartition("/")[2])
     if status.st_nlink == 1 or parsed is None:
         return False
@@ -39,7 +43,8 @@ def finish_move(spool: Spool, folder: Folder, name: str, status: AnyStatus) -> b
 
 
 def other_queue(queue: QueueName) -> QueueName:
-    """Where a message of the queue may have a second name: its dead letters, or whose they are."""
+    """Return the queue in which a message of `queue` may have a second name: that of its dead
+    letters, or that whose dead letters it holds."""
     return dead_letter_queue(queue) or QueueName(queue.removesuffix(DEAD_SUFFIX))
 
 

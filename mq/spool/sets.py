@@ -51,14 +51,14 @@ from mq.spool.status import Status
 OPEN_SUFFIX = ".open"
 
 Place = Callable[[Status, QueueName, MessageId], tuple[Folder, str]]
-"""Where a member goes: the folder, and its name there."""
+"""Says where a member goes: the folder, and its name there."""
 
 
 @dataclass
 class Rolled:
     """What rolling forward did: the messages that are ready in their queues now, and the members
-    that had to stay, each with the reason. Those of them that an error of the disk kept are in
-    `errors` too: their place may be free."""
+    that had to stay, each with the reason. Members that an error of the disk kept are in `errors`
+    too: their place may be free."""
 
     ready: list[tuple[QueueName, MessageId]] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ def make_set(spool: Spool, folder: Folder, name: str) -> int | Lost:
 
 
 def hold_set(spool: Spool, folder: Folder, name: str) -> int | Lost:
-    """Take a set's lock, without waiting; returns the descriptor that holds it until it is closed.
+    """Take a set's lock without waiting. Returns the descriptor that holds it until it is closed.
 
     The lock stays with the folder when that is renamed.
     """
@@ -99,7 +99,7 @@ def hold_set(spool: Spool, folder: Folder, name: str) -> int | Lost:
 
 
 def seal_set(spool: Spool, folder: Folder, name: str, sealed: str) -> None:
-    """Let all of an open set count at one instant. Not durable by itself: the caller syncs.
+    """Make all of an open set count, in one step. This is not durable by itself: the caller syncs.
 
     Raises FileExistsError if there is a set `sealed`, FileNotFoundError if the open one is gone.
     """
@@ -107,9 +107,10 @@ def seal_set(spool: Spool, folder: Folder, name: str, sealed: str) -> None:
 
 
 def members(spool: Spool, folder: Folder, name: str) -> list[str]:
-    """The names of a set's members, sorted, from the set's folder on: `QUEUE:ID`, `PART/QUEUE:ID`.
+    """Return the names of a set's members, sorted, from the set's folder on: `QUEUE:ID`,
+    `PART/QUEUE:ID`.
 
-    What is not a message's name is left out. Raises FileNotFoundError if there is no such set.
+    Other names are left out. Raises FileNotFoundError if there is no such set.
     """
     found = []
     for entry in spool.names_below(folder, name):
@@ -122,13 +123,14 @@ def members(spool: Spool, folder: Folder, name: str) -> list[str]:
 
 
 def to_queue(status: Status, queue: QueueName, message_id: MessageId) -> tuple[Folder, str]:
-    """Every member to its queue, where a claim took it from. Its mtime means nothing there."""
+    """Send every member to its queue, where a claim took it from. The mtime of such a member means
+    nothing."""
     return Folder.QUEUES, queue_path(queue, message_id)
 
 
 def by_stamp(now_ns: int) -> Place:
-    """A member that was stamped on purpose, with a due time ahead, to `delay`; others to their
-    queue."""
+    """Send a member to `delay` if it was stamped on purpose with a due time ahead, and the others
+    to their queues."""
 
     def place(status: Status, queue: QueueName, message_id: MessageId) -> tuple[Folder, str]:
         if is_stamped_ahead(status, now_ns):
@@ -139,11 +141,11 @@ def by_stamp(now_ns: int) -> Place:
 
 
 def roll_forward(spool: Spool, folder: Folder, name: str, place: Place) -> Rolled:
-    """Move the members of a set to their places, in the order of their names, and then remove its
-    empty folder.
+    """Move the members of a set to their places, in the order of their names, and remove its empty
+    folder.
 
     The caller holds the set's lock. Nothing is replaced: a member whose name is taken stays, and so
-    does one whose queue is not there. Doing it again goes on where it stopped.
+    does one whose queue does not exist. A second call goes on where the first one stopped.
     """
     rolling = _Rolling(spool, folder, name, place)
     found = members(spool, folder, name)
@@ -155,7 +157,7 @@ def roll_forward(spool: Spool, folder: Folder, name: str, place: Place) -> Rolle
 
 
 class _Step(NamedTuple):
-    """A member, what its name says, and the move to its place."""
+    """A member, its parsed name, and the move to its place."""
 
     member: str
     parsed: tuple[QueueName, MessageId]
@@ -164,14 +166,14 @@ class _Step(NamedTuple):
 
 
 class _Rolling:
-    """One set that is rolled forward, some members at a time."""
+    """A set that is being rolled forward, some members at a time."""
 
     def __init__(self, spool: Spool, folder: Folder, name: str, place: Place) -> None:
         self.rolled = Rolled()
         self._spool, self._folder, self._name, self._place = spool, folder, name, place
 
     def roll(self, some: Sequence[str]) -> None:
-        """Move these members, and enter in `rolled` what became of them. Raises OSError."""
+        """Move these members, and enter what became of them in `rolled`. Raises OSError."""
         steps = []
         for member, status in self._statuses(some):
             try:
@@ -195,7 +197,7 @@ class _Rolling:
                 self.rolled.ready.append(parsed)
 
     def _statuses(self, some: Sequence[str]) -> Iterator[tuple[str, Status]]:
-        """Of those that are still there."""
+        """Yield the members that are still there, each with its status."""
         spool, fd = self._spool, self._spool.fd(self._folder)
         outcomes = run(spool.files, [((STATUS_OF, fd, f"{self._name}/{each}"),) for each in some])
         for member, outcome in zip(some, outcomes, strict=True):
@@ -203,8 +205,8 @@ class _Rolling:
                 yield member, Status(*check(outcome)[0])
 
     def _step(self, member: str, status: Status) -> _Step | str | None:
-        """What to do with a member; the reason if it has to stay, None if its move was made before.
-        Raises OSError."""
+        """Return the move of a member, or the reason if it has to stay, or None if its move was
+        made before. Raises OSError."""
         spool, path = self._spool, f"{self._name}/{member}"
         parsed = parse_file_name(member.rpartition("/")[2])
         assert parsed is not None, "a member has the name of a message"
@@ -213,7 +215,7 @@ class _Rolling:
         if finish_move(spool, self._folder, path, status):
             return None
         target, target_name = self._place(status, *parsed)
-        # `delay` takes every name; what lies there without a queue would lie there for ever.
+        # `delay` takes every name, and a message without a queue would stay there for ever.
         if target is not Folder.QUEUES and not spool.exists(Folder.QUEUES, parsed[0]):
             return f"there is no queue {parsed[0]}"
         try:
@@ -234,14 +236,14 @@ def remove_empty_set(spool: Spool, folder: Folder, name: str) -> None:
             spool.files.remove_folder(spool.fd(folder), f"{name}/{entry}")
         spool.files.remove_folder(spool.fd(folder), name)
     except OSError:
-        # A person's file is in it; or it is gone already.
+        # Somebody put a file into it, or it is gone already.
         pass
 
 
 def give_up_set(spool: Spool, folder: Folder, name: str, removed: str) -> bool:
-    """Hand a set with all that is in it to the reaper, by one rename to `remove/REMOVED:.UUID`.
+    """Hand a set with everything in it to the reaper, by one rename to `remove/REMOVED:.UUID`.
 
-    `removed` is a queue's name or begins like one. False if the set is gone.
+    `removed` is a queue's name or begins like one. Returns False if the set is gone.
     """
     return spool.move(folder, name, Folder.REMOVE, f"{removed}:.{uuid.uuid4()}")
 
@@ -262,7 +264,8 @@ def new_batch_name(queue: QueueName) -> BatchName:
 
 
 def parse_batch_name(name: str) -> BatchName | None:
-    """The batch that a hidden name in `new` belongs to, open or sealed; None for another name."""
+    """Return the batch, open or sealed, that a hidden name in `new` belongs to, or None for another
+    name."""
     queue, colon, _ = name.removeprefix(HIDDEN).partition(":")
     if not name.startswith(HIDDEN) or not colon or not is_queue_name(queue):
         return None

@@ -37,21 +37,21 @@ from mq.spool.queue_settings import NO_SETTINGS, QueueSettings, change, parse_se
 SETTINGS_FILE = f"{HIDDEN}settings"
 
 SETTINGS_LOOK_SECONDS = 0.5
-"""A process that works on a queue looks at its settings again after so long."""
+"""A process that works on a queue looks at its settings again after this time."""
 
 MAX_SETTINGS_BYTES = 64 * KIB
-"""How long the file may be."""
+"""The largest size of the file."""
 
 _LOCK_PAUSE_SECONDS = 0.002
 _LOCK_BYTES = 7
-"""As far out as the locks of ids lie."""
+"""A byte as far behind the file's end as the locks of ids are."""
 
 _SAME_TICK_NS = 20_000_000
-"""A file changed twice within so short a time may keep its mtime (kernels before 6.13)."""
+"""A file that changes twice within this time may keep its mtime (kernels before 6.13)."""
 
 
 class FileVersion(NamedTuple):
-    """What tells one state of a file from another one."""
+    """What distinguishes one state of a file from another."""
 
     inode: int
     size: int
@@ -60,8 +60,8 @@ class FileVersion(NamedTuple):
 
 
 class SettingsRead(NamedTuple):
-    """What a look at the file found. With a `fault` the settings are none; `version` is None if
-    there is no file, or it may change without anybody being able to tell."""
+    """The result of a look at the file. With a `fault` there are no settings. `version` is None if
+    there is no file, or if it may change without a process being able to tell."""
 
     settings: QueueSettings = NO_SETTINGS
     version: FileVersion | None = None
@@ -95,16 +95,17 @@ def read_settings(files: Files, opened: OpenQueue, queue: QueueName) -> Settings
 
 
 def settings_in(spool: Spool, queue: QueueName) -> QueueSettings:
-    """The settings as they are now. Raises OSError, FileNotFoundError without such a queue."""
+    """Return the settings as they are now. Raises OSError, and FileNotFoundError if there is no
+    such queue."""
     return read_settings(spool.files, spool.queues.open(queue), queue).settings
 
 
 def change_settings(spool: Spool, queue: QueueName, changes: Mapping[str, str]) -> None:
-    """Change some settings; for a worker, as it syncs the new file. The caller syncs the queue's
-    folder. What a damaged file said is gone.
+    """Change some settings. It syncs the new file, so it is for a worker; the caller syncs the
+    queue's folder. Whatever a damaged file said is lost.
 
-    Raises InvalidRequest, FileNotFoundError if there is no such queue, or not the same one at the
-    end, BlockingIOError while others change its settings for FOLDER_LOCK_SECONDS, OSError.
+    Raises InvalidRequest; FileNotFoundError if there is no such queue, or another one at the end;
+    BlockingIOError if other processes change its settings for FOLDER_LOCK_SECONDS; OSError.
     """
     with settings_lock(spool, queue):
         opened = spool.queues.open(queue)
@@ -123,7 +124,8 @@ def change_settings(spool: Spool, queue: QueueName, changes: Mapping[str, str]) 
 
 @contextmanager
 def settings_lock(spool: Spool, queue: QueueName) -> Iterator[None]:
-    """Keep others from changing the settings. Raises BlockingIOError after FOLDER_LOCK_SECONDS."""
+    """Keep other processes from changing the settings. Raises BlockingIOError after
+    FOLDER_LOCK_SECONDS."""
     files = spool.files
     digest = hashlib.blake2b(f"{queue}/{SETTINGS_FILE}".encode(), digest_size=_LOCK_BYTES)
     offset = int.from_bytes(digest.digest())
@@ -154,7 +156,7 @@ def _replace(spool: Spool, opened: OpenQueue, settings: QueueSettings) -> None:
         is_left = False
     finally:
         if is_left:
-            with suppress(OSError):  # then a sweep discards it
+            with suppress(OSError):  # If this fails, a sweep discards the file.
                 spool.unlink(Folder.NEW, name)
         files.close(fd)
 
@@ -177,10 +179,10 @@ _UNKNOWN = _KnownFile(NO_SETTINGS, None, None, 0.0)
 
 class KnownSettings:
     """The settings of the queues that a process works on, at most SETTINGS_LOOK_SECONDS old. After
-    that it looks at the file again, and reads it if it has changed.
+    that time the file is looked at again, and read if it has changed.
 
-    `report` is told once of each damaged version; `changed` of each queue whose settings changed.
-    Threads may share it: a lost race costs one more look.
+    `report` is called once for each damaged version, `changed` for each queue whose settings
+    changed. Threads may share it: a lost race costs one more look.
     """
 
     def __init__(
@@ -197,14 +199,15 @@ class KnownSettings:
         self._known: dict[str, _KnownFile] = {}
 
     def of(self, queue: QueueName) -> QueueSettings:
-        """None of its own for a queue that is not there."""
+        """Return the settings of a queue, or those of a queue without settings if it does not
+        exist."""
         known = self._known.get(queue)
         if known is not None and time.monotonic() < known.next_look:
             return known.settings
         return self._look(queue, known or _UNKNOWN)
 
     def forget(self, queue: QueueName) -> None:
-        """Look again at the next use: they were changed, or the queue is another one."""
+        """Look again at the next use: the settings were changed, or the queue is another one."""
         known = self._known.get(queue)
         if known is not None:
             self._known[queue] = known._replace(next_look=0.0, version=None)
@@ -222,7 +225,7 @@ class KnownSettings:
             self._known.pop(queue, None)
             return NO_SETTINGS
         except OSError as error:
-            # It says nothing of what they are: what they were goes on.
+            # The error does not say what the settings are, so they stay as they were.
             found = SettingsRead(known.settings, None, f"cannot be read: {error.strerror}")
         if found.fault is not None and found.fault != known.fault:
             self._report(f"{Folder.QUEUES}/{queue}/{SETTINGS_FILE}", found.fault)

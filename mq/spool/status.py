@@ -1,5 +1,5 @@
-"""What the file system says of a file, as far as anyone here asks: a tuple that costs a fifth of
-`os.stat_result`, and has its names."""
+"""The status of a file, as far as anything here needs it: a tuple with the field names of
+`os.stat_result` that costs a fifth of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mq.config import SECOND_NS
 
 
 class Status(NamedTuple):
-    """Fields of stat(2); times in ns since 1970, within what a seal can say."""
+    """Fields of stat(2). Times are in ns since 1970, within what a seal can hold."""
 
     st_mode: int
     st_ino: int
@@ -36,7 +36,7 @@ def status(fd: int) -> Status:
 
 
 def status_of(folder_fd: int, name: str) -> Status:
-    """Of a name, never through a link."""
+    """Return the status of a name; links are not followed."""
     return _fields(os.stat(name, dir_fd=folder_fd, follow_symlinks=False))
 
 
@@ -54,7 +54,8 @@ def _fields(found: os.stat_result) -> Status:
 
 
 def _within_64_bits(time_ns: int) -> int:
-    """0 for a time before 1970, the last that 64 bits can say for one after July 2554."""
+    """Return 0 for a time before 1970, and the last time that 64 bits can hold for one after July
+    2554."""
     if time_ns < _LAST_SECOND_NS:
         return max(time_ns, 0)
     return _LAST_NS

@@ -1,7 +1,7 @@
-"""The sweep: finish what a crash left behind.
+"""The sweep finishes what a crash left behind.
 
-A publisher holds its message's lock from before the name exists until delivery. So a file in
-`new` whose lock is free was left by a crash, and one that is held is in use and left alone.
+A publisher holds its message's lock from before the name exists until delivery. So a file in `new`
+whose lock is free was left by a crash, and one that is held is in use and left alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mq.spool.spark.transactions import sweep_transactions
 
 
 class Swept(NamedTuple):
-    """What one sweep did."""
+    """The result of one sweep."""
 
     delivered: int = 0
     corrupt: int = 0
@@ -44,24 +44,25 @@ class Swept(NamedTuple):
 
 
 class Sweeper:
-    """Sweeps one root, again and again. `report` takes the name of a file that cannot be placed,
-    and why, once for each."""
+    """Sweeps one root, again and again. `report` is called once for each file that cannot be
+    placed, with its name and the reason."""
 
     def __init__(self, spool: Spool, report: Callable[[str, str], None]) -> None:
         self._spool = spool
         self._report = Once(report)
         self.was_hindered = False
-        """Whether the disk kept the last sweep from something: worth another one soon."""
+        """Whether an error of the disk hindered the last sweep, so that another one soon is
+        worthwhile."""
         self._whole: dict[str, tuple[int, int]] = {}
         self._was_whole: dict[str, tuple[int, int]] = {}
 
     def sweep(self) -> Swept:
-        """Finish deletions and batches, Spark's too, deliver leftovers of `new`, set damaged ones
-        aside.
+        """Finish deletions and batches, including those of Spark, deliver the leftovers of `new`,
+        and set damaged ones aside.
 
-        Safe beside running servers, movers and other sweeps. It removes nothing but unfinished
-        uploads and batches of dead processes. What cannot be handled keeps nothing else from being
-        swept. Raises OSError if a folder cannot be listed.
+        Safe beside running servers, movers and other sweeps. It removes only unfinished uploads and
+        batches of dead processes. A file that it cannot handle does not keep it from handling the
+        others. Raises OSError if a folder cannot be listed.
         """
         self.was_hindered = False
         self._was_whole, self._whole = self._whole, {}
@@ -73,7 +74,7 @@ class Sweeper:
         return total._replace(delivered=total.delivered + self._finish_spark())
 
     def sweep_name(self, name: str) -> Swept:
-        """What is called so in `new`: a message, an upload or a batch."""
+        """Sweep what has this name in `new`: a message, an upload or a batch."""
         batch = parse_batch_name(name)
         if batch is not None:
             return self.finish_batch(name, batch)
@@ -87,13 +88,15 @@ class Sweeper:
             self._fail(str(Folder.REMOVE), error)
 
     def _finish_spark(self) -> int:
-        """What the tasks of Spark jobs have staged; returns how many messages were delivered."""
+        """Finish what the tasks of Spark jobs have staged, and return how many messages were
+        delivered."""
         if not (self._spool.root / Folder.SPARK).is_dir():
             return 0
         return sweep_transactions(self._spool, time.time_ns(), self._fail)
 
     def deliver(self, name: str) -> bool | None:
-        """One name of `new`: True if delivered, False if set aside, None if left."""
+        """Deliver one name of `new`. Returns True if it was delivered, False if set aside, None if
+        left."""
         try:
             if not name.startswith(HIDDEN):
                 return self._place(name)
@@ -135,7 +138,8 @@ class Sweeper:
         return None
 
     def _is_damaged(self, name: str, held: Held) -> bool:
-        """Reads the whole body, but not of a file that the sweep before had to leave as it is."""
+        """Return whether a file is damaged. The whole body is read, except of a file that the sweep
+        before had to leave as it is."""
         version = held.status.st_ino, held.status.st_ctime_ns
         if self._was_whole.get(name) != version and fails_its_seal(held, self._spool.files):
             return True
@@ -143,7 +147,8 @@ class Sweeper:
         return False
 
     def _move_on(self, held: Held, queue: QueueName, message_id: MessageId) -> bool:
-        """To its queue; if it was published with a delay that is not over, to `delay`."""
+        """Move a message to its queue, or to `delay` if it was published with a delay that is not
+        over."""
         move, name = self._spool.move, held.name
         if finish_move(self._spool, Folder.NEW, name, held.status):
             return True
@@ -153,7 +158,7 @@ class Sweeper:
         return has_queue and move(Folder.NEW, name, Folder.DELAY, name)
 
     def finish_batch(self, name: str, batch: BatchName) -> Swept:
-        """Roll a sealed batch forward; give up an open one, of which no client was told."""
+        """Roll a sealed batch forward, or give up an open one, of which no client was told."""
         try:
             fd = hold_set(self._spool, Folder.NEW, name)
             if isinstance(fd, Lost):
@@ -192,7 +197,7 @@ class Sweeper:
             return True
 
     def _discard_upload(self, name: str) -> None:
-        """A hidden file is an upload; if its lock is free, its process died."""
+        """Discard a hidden file whose lock is free: it is an upload, and its process died."""
         held = self._hold(name)
         if not isinstance(held, Lost):
             with held:

@@ -1,10 +1,10 @@
-"""The trailer: a message's properties, behind its body, as a newline and one line of JSON.
+"""The trailer: a message's properties, which follow its body as a newline and one line of JSON.
 
     {"coffee": 2}
     {"traceparent":"00-4bf9...-01","x-meta-shop":"north"}
 
-The seal says how long the body is, and length and CRC-32 of the trailer. A message without
-properties has none.
+The seal has the length of the body, and length and CRC-32 of the trailer. A message without
+properties has no trailer.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ NO_TRAILER = b""
 
 
 class Content(NamedTuple):
-    """What a message file holds."""
+    """The content of a message's file."""
 
     body: bytes
     properties: Properties
 
 
 def pack_trailer(properties: Properties) -> bytes:
-    """The same bytes for the same properties, in whatever order. Raises InvalidRequest and
-    PropertiesTooLarge for what no message may have."""
+    """Return the trailer of these properties: the same bytes for the same properties, in whatever
+    order they come. Raises InvalidRequest and PropertiesTooLarge for properties that no message may
+    have."""
     if not properties:
         return NO_TRAILER
     checked = check_properties(properties.items())
@@ -48,13 +49,13 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 
 def sealed(body: bytes, trailer: bytes, published_ns: int, count: int = 0, lease: int = 0) -> Seal:
-    """The seal of a file with that body and trailer."""
+    """Return the seal of a file with that body and trailer."""
     behind = (len(trailer), zlib.crc32(trailer)) if trailer else (0, 0)
     return Seal(len(body), zlib.crc32(body), published_ns, count, lease, *behind)
 
 
 def unpack_trailer(seal: Seal, trailer: bytes) -> Properties | None:
-    """None for one that is not what the seal says, or that nobody wrote here."""
+    """Return the properties in a trailer, or None if it does not match the seal or is malformed."""
     if (len(trailer), zlib.crc32(trailer)) != (seal.trailer_length, seal.trailer_crc32):
         return None
     try:
@@ -64,7 +65,8 @@ def unpack_trailer(seal: Seal, trailer: bytes) -> Properties | None:
 
 
 def split(seal: Seal | None, data: bytes) -> Content | None:
-    """All of a file, taken apart. None if it fails its seal; without one it is all body."""
+    """Split all of a file into body and properties. Returns None if it fails its seal; without a
+    seal all of it is body."""
     if seal is None:
         return Content(data, NO_PROPERTIES)
     body, properties = data, NO_PROPERTIES
@@ -80,19 +82,19 @@ def split(seal: Seal | None, data: bytes) -> Content | None:
 
 
 def read_properties(files: Files, fd: int, seal: Seal | None) -> Properties | None:
-    """Those of an open message. None for a trailer that fails its seal, or cannot be read (a
-    lasting EIO)."""
+    """Return the properties of an open message, or None if its trailer fails the seal or cannot be
+    read (a lasting EIO)."""
     if seal is None or not seal.trailer_length:
         return NO_PROPERTIES
-    # One more byte would be there of a file that has grown.
+    # If the file has grown, there is one more byte to read.
     length = seal.trailer_length + 1
     trailer = unless_unreadable(lambda: files.read(fd, length, seal.length))
     return None if trailer is None else unpack_trailer(seal, trailer)
 
 
 def read_long(files: Files, fd: int, seal: Seal) -> Properties | None:
-    """Read the whole of a file, but not into memory. The properties; None if it fails its seal, or
-    cannot be read (a lasting EIO)."""
+    """Read the whole of a large file piece by piece. Returns its properties, or None if the file
+    fails its seal or cannot be read (a lasting EIO)."""
     most = seal.length if seal.trailer_length else None
     measured = unless_unreadable(lambda: measure(files, fd, most))
     return read_properties(files, fd, seal) if measured == (seal.length, seal.crc32) else None

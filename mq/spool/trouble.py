@@ -1,4 +1,4 @@
-"""What keeps a root from being worked on, though it was in order when it was opened."""
+"""What keeps a process from working on a root that was in order when it was opened."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mq.spool.root_format import find_unknown_format
 
 
 def find_trouble(spool: Spool) -> str | None:
-    """Why it is impossible to work on the root now, or why opening it would reach another one, in
-    words. Raises OSError."""
+    """Return why nobody can work on the root now, or why its path leads to another root, in words;
+    None if all is well. Raises OSError."""
     moved = find_moved_folder(spool)
     if moved is not None:
         return moved
@@ -28,8 +28,8 @@ def find_trouble(spool: Spool) -> str | None:
 
 
 def find_moved_folder(spool: Spool) -> str | None:
-    """Whether a folder that is held open is not the one that others find in the root. Raises
-    OSError."""
+    """Return a folder that is held open but is no longer the one that others find in the root, in
+    words; None if there is none. Raises OSError."""
     for folder in FIXED_FOLDERS:
         path = spool.root / folder
         if not _is_at(spool.fd(folder), path):

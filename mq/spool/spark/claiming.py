@@ -1,4 +1,4 @@
-"""Claim messages: one rename each, out of their queues into a batch that is open, then the seal."""
+"""Claim messages: rename each one out of its queue into an open batch, then seal the batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mq.spool.sets import members, seal_set
 
 
 class Taken(Enum):
-    """What came of taking a message."""
+    """The result of taking a message."""
 
     YES = "it is in the batch"
     LOST = "another process was faster or holds it, or it was damaged and set aside"
@@ -22,8 +22,8 @@ class Taken(Enum):
 
 
 class Claim:
-    """An open batch, at `path` below `spark`. Every name is given from there, so a driver that was
-    fenced off, whose folder has another name by now, takes no more messages."""
+    """An open batch, at `path` below `spark`. Every name is given from there. A driver that was
+    fenced off takes no more messages, because the folder has another name by then."""
 
     def __init__(
         self, spool: Spool, path: str, sealed: str, fenced: Callable[[], ClaimError]
@@ -36,8 +36,8 @@ class Claim:
     def take(
         self, queue: QueueName, message_id: MessageId, part_for: Callable[[int], int | None]
     ) -> Taken:
-        """Take a ready message into the part that `part_for` names for its length in bytes; None
-        declines it. Raises ClaimError if this driver is fenced off."""
+        """Take a ready message into the part that `part_for` returns for its length in bytes; if
+        that is None the message is declined. Raises ClaimError if this driver is fenced off."""
         name = queue_path(queue, message_id)
         held = hold_in(self._spool, Folder.QUEUES, name)
         if isinstance(held, Lost):
@@ -57,14 +57,14 @@ class Claim:
         return Taken.LOST
 
     def count(self) -> int:
-        """How many messages it holds. Raises ClaimError if this driver is fenced off."""
+        """Return how many messages it holds. Raises ClaimError if this driver is fenced off."""
         try:
             return len(members(self._spool, Folder.SPARK, self._path))
         except FileNotFoundError:
             raise self._fenced() from None
 
     def seal(self) -> bool:
-        """Make it batch N, durably. False if that batch is sealed already, by another driver.
+        """Make it batch N, durably. Returns False if another driver has sealed that batch already.
 
         Raises ClaimError if this driver is fenced off.
         """

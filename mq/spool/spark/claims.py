@@ -43,18 +43,19 @@ _TURN = re.compile(r"t([0-9]{1,18})-")
 
 
 def name_in_remove(group: str, batch: int) -> str:
-    """Where a batch goes when it is done: no queue's folder, as those have a UUID in the end."""
+    """Return where a batch goes when it is done. It is never a queue's folder, because those end
+    with a UUID."""
     return f"{group}:.{batch}"
 
 
 def _turn(driver: str) -> int:
-    """The number of a driver among those of its group; 0 if it has none."""
+    """Return the number of a driver among those of its group, or 0 if it has none."""
     found = _TURN.match(driver)
     return int(found[1]) if found else 0
 
 
 class Owner(NamedTuple):
-    """The query of a group, and the batch after which it began."""
+    """The query that a group belongs to, and the batch after which the query began."""
 
     query: str
     start: int
@@ -63,8 +64,9 @@ class Owner(NamedTuple):
 class Group:
     """One group's folder, for the driver of its query or for a process that gives claims back.
 
-    `driver` is this process; it counts once `fence` was called, which puts its turn before it.
-    Methods raise ClaimError when another driver has taken over, and OSError.
+    `driver` is this process. It is the driver of the group once it has called `fence`, which gives
+    it a turn after all earlier ones. Methods raise ClaimError when another driver has taken over,
+    and OSError.
     """
 
     def __init__(self, spool: Spool, name: str, driver: str) -> None:
@@ -101,8 +103,8 @@ class Group:
     # Who
 
     def fence(self) -> int:
-        """Become the driver; those before are fenced off, and what they had open is given back.
-        Returns how many messages that were."""
+        """Become the driver. Earlier drivers are fenced off, and what they had open is given back.
+        Returns how many messages were given back."""
         while True:
             before = self._marker("driver")
             self.driver = f"t{_turn(before) + 1}-{self._process}"
@@ -124,8 +126,8 @@ class Group:
         return Owner(query, self._number("query", start))
 
     def take_for(self, owner: Owner, takes_over: bool) -> None:
-        """Let the group belong to that query. Raises ClaimError if it belongs to another one,
-        unless it takes over."""
+        """Make the group belong to that query. If it belongs to another one, this raises ClaimError
+        unless `takes_over`."""
         while (found := self.owner()).query != owner.query:
             if found.query != NOBODY and not takes_over:
                 raise self.taken(found)
@@ -145,7 +147,7 @@ class Group:
         return self._number("floor", self._marker("floor"))
 
     def sealed(self) -> list[int]:
-        """The batches that are sealed, in order."""
+        """Return the numbers of the sealed batches, in order."""
         numbers = map(parse_number, self._names())
         return sorted(number for number in numbers if number is not None)
 
@@ -161,10 +163,11 @@ class Group:
             )
 
     def finish(self, batch: int, archives: bool) -> None:
-        """Every batch up to this one is done: its messages go to `remove`, or to the archive.
+        """Move the messages of every batch up to this one to `remove` or to the archive: they are
+        done.
 
-        The floor is durable before they go, and they go in one rename each; a crash in between
-        leaves them to the next call.
+        The floor is durable before they go, and each batch goes in one rename. A crash in between
+        leaves the others to the next call.
         """
         floor = self.floor()
         if floor < batch:
@@ -183,7 +186,7 @@ class Group:
                 done = name_in_remove(self.name, batch)
                 self._spool.move(Folder.SPARK, source, Folder.REMOVE, done)
             except FileExistsError:
-                # Of an earlier group of that name, which counted from 1 too.
+                # It belongs to an earlier group of that name, which counted from 1 too.
                 give_up_set(self._spool, Folder.SPARK, source, self.name)
             return
         for folder in (ARCHIVE, f"{ARCHIVE}/{self.name}"):
@@ -204,7 +207,7 @@ class Group:
             if isinstance(fd, Lost):
                 raise self._fenced()
             self._spool.files.close(fd)
-            # After the folder exists: a later driver finds it, and renames it.
+            # The folder exists by now, so a later driver finds it and renames it.
             self.require_driver()
             for part in range(parts):
                 self._make_folder(f"{path}/{part}")
@@ -216,7 +219,7 @@ class Group:
         return Claim(self._spool, path, f"{self._path}/{batch}", self._fenced)
 
     def parts(self, batch: int) -> list[str]:
-        """The parts of a sealed batch that hold messages, from the root's `spark` on."""
+        """Return the parts of a sealed batch that hold messages, from the root's `spark` on."""
         self.require_sealed(batch)
         path = f"{self._path}/{batch}"
         numbers = map(parse_number, self._spool.names_below(Folder.SPARK, path))
@@ -227,29 +230,30 @@ class Group:
         return any(map(parse_file_name, self._spool.names_below(Folder.SPARK, part)))
 
     def sync_sealed(self) -> None:
-        """What an earlier driver sealed may not be durable yet."""
+        """Sync what an earlier driver sealed: it may not be durable yet."""
         self._sync()
 
     def open_claims(self) -> list[str]:
         return [name for name in self._names() if _OPEN.fullmatch(name)]
 
     def give_back_open(self) -> int:
-        """Give back what was claimed and not sealed, by this driver and those before it; returns
-        how many messages that were."""
+        """Give back what this driver and earlier ones claimed and did not seal. Returns how many
+        messages that were."""
         return sum(self._give_back(name) for name in self.open_claims() if self._is_ours(name))
 
     def _is_ours(self, claim: str) -> bool:
-        """This driver may have slept since it was the driver: what a later one claims is not."""
+        """Return whether a claim is of this driver or an earlier one. This driver may have slept,
+        and what a later one claims is not its own."""
         found = _OPEN.fullmatch(claim)
         return found is not None and _turn(found[1]) <= _turn(self.driver)
 
     def give_back_sealed(self) -> int:
-        """Give back sealed batches too. Whatever had read them will not know."""
+        """Give back sealed batches too. A query that has read them does not learn of it."""
         return sum(self._give_back(str(batch)) for batch in self.sealed())
 
     def _give_back(self, name: str) -> int:
-        """Set the folder aside under a name that no other claim has; what is not a message may
-        stay."""
+        """Set the folder aside under a name that no other claim has. Files that are not messages
+        may stay in it."""
         batch = name.partition(".")[0]
         fenced = f"{self._path}/{batch}.open.{self.driver}-{uuid.uuid4().hex[:8]}"
         try:
@@ -258,13 +262,14 @@ class Group:
             return 0
         given_back = 0
         while some := self._empty(fenced):
-            # One that was fenced off may have been in the middle of a rename: look again.
+            # A driver that was fenced off may have been in the middle of a rename, so it looks
+            # again.
             given_back += some
         return given_back
 
     def _empty(self, path: str) -> int:
-        """Give back what an open claim holds, and remove its folder; returns how many messages
-        that were. One whose id the queue has again, with another body, is left to the next driver.
+        """Give back what an open claim holds, and remove its folder. Returns how many messages that
+        were. A message whose id the queue has again, with another body, is left to the next driver.
         """
         return bring(self._spool, path, to_queue, lambda member: f"{path}/{member}").placed
 

@@ -31,10 +31,10 @@ _ARCHIVE = f"{Folder.SPARK}/{claims.ARCHIVE}"
 _FLOOR = "floor"
 
 _GAPS = 10
-"""Below this many missing batches in a row, all have been reaped."""
+"""After this many missing batches in a row, all earlier ones count as reaped."""
 
 _LOOKS = 3
-"""A listing can miss a name that is renamed meanwhile."""
+"""How often a folder is listed: a listing can miss a name that is renamed meanwhile."""
 
 
 class _Batch(NamedTuple):
@@ -43,7 +43,7 @@ class _Batch(NamedTuple):
 
 
 class DoneBatches:
-    """Of all groups of a root, the newest `most` messages. Threads may share it."""
+    """The newest `most` messages of all groups of a root. Threads may share it."""
 
     def __init__(self, spool: Spool, most: int = MAX_DONE_MESSAGES) -> None:
         self._root = f"{spool.root}"
@@ -55,8 +55,8 @@ class DoneBatches:
         self._where: dict[int, str] = {}
 
     def paths(self, flat: str, groups: Iterable[str] | None = None) -> Iterator[str]:
-        """Where `QUEUE:ID` may be, from the root on. `groups` are the folders of all groups, if the
-        caller has just listed them. Raises OSError."""
+        """Yield the paths, from the root on, at which `QUEUE:ID` may be. `groups` are the folders
+        of all groups, if the caller has just listed them. Raises OSError."""
         with self._lock:
             for path in folders_in(self._root, CLAIMS) if groups is None else groups:
                 self._catch_up(path.rpartition("/")[2])
@@ -77,7 +77,8 @@ class DoneBatches:
             if messages > self._most or gaps > _GAPS:
                 break
             if os.path.lexists(f"{self._root}/{CLAIMS}/{group}/{number}"):
-                # On its way; until then it is found where it is claimed.
+                # The batch is on its way. Until it arrives, its messages are found where they are
+                # claimed.
                 undone.add(number)
                 continue
             batch = self._read(group, number)
@@ -89,7 +90,8 @@ class DoneBatches:
             self._enter(batch)
 
     def _floor(self, group: str) -> int:
-        """0 if there is none: the group is just being made, or damaged."""
+        """Return the floor of a group, or 0 if it has none: the group is just being made, or
+        damaged."""
         for _ in range(_LOOKS):
             for name in names_in(self._root, f"{CLAIMS}/{group}"):
                 kind, _, value = name.partition(".")
@@ -98,7 +100,7 @@ class DoneBatches:
         return 0
 
     def _read(self, group: str, number: int) -> _Batch | None:
-        """None if it is reaped, or was given back."""
+        """Read the names of a batch. Returns None if it is reaped or was given back."""
         for path in (
             f"{Folder.REMOVE}/{name_in_remove(group, number)}",
             f"{_ARCHIVE}/{group}/{number}",
@@ -123,14 +125,15 @@ class DoneBatches:
 
 
 def names_in(root: str, path: str) -> list[str]:
-    """Those in a folder of the root; none if it is not there. Raises OSError."""
+    """Return the names in a folder of the root, and none if there is no such folder. Raises
+    OSError."""
     with suppress(FileNotFoundError, NotADirectoryError):
         return os.listdir(f"{root}/{path}")
     return []
 
 
 def folders_in(root: str, path: str) -> list[str]:
-    """The folders in a folder of the root, from the root on. Raises OSError."""
+    """Return the paths from the root on of the folders in a folder. Raises OSError."""
     try:
         all_ = os.scandir(f"{root}/{path}")
     except (FileNotFoundError, NotADirectoryError):

@@ -1,8 +1,9 @@
-"""Jobs: what they have committed, which attempts won, and the lock under which that is decided.
+"""Jobs: the batches that they have committed, the attempts that won, and the lock under which that
+is decided.
 
-spark/txn/JOB/          its folder; only the holder of its lock adds to it
-spark/txn/JOB/BATCH     the attempts that won, a line each
-spark/stage/JOB/BATCH/  what the batch has staged
+    spark/txn/JOB/          its folder; only the holder of its lock adds to it
+    spark/txn/JOB/BATCH     the attempts that won, a line each
+    spark/stage/JOB/BATCH/  what the batch has staged
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ATTEMPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def last_committed(spool: Spool, job: str) -> int | None:
-    """The greatest batch of a job that counts."""
+    """Return the greatest batch of a job that is committed, or None."""
     for batch in sorted(numbers_below(spool, f"{TXN}/{job}"), reverse=True):
         status = spool.status(Folder.SPARK, f"{TXN}/{job}/{batch}")
         if status is not None and stat.S_ISREG(status.st_mode):
@@ -40,14 +41,15 @@ def last_committed(spool: Spool, job: str) -> int | None:
 
 
 def is_committed(spool: Spool, job: str, batch: int) -> bool:
-    """Or a later one is, which means that this one is done and forgotten."""
+    """Return whether this batch or a later one is committed. If a later one is, this one is done
+    and forgotten."""
     last = last_committed(spool, job)
     return last is not None and last >= batch
 
 
 @contextmanager
 def job_held(spool: Spool, job: str, patience_seconds: float) -> Iterator[bool]:
-    """Hold the job's lock. False if another process still has it after that time."""
+    """Hold the job's lock. Yields False if another process still has it after that time."""
     path = f"{TXN}/{job}"
     deadline = time.monotonic() + patience_seconds
     make_folders(spool, TXN, path)
@@ -55,7 +57,7 @@ def job_held(spool: Spool, job: str, patience_seconds: float) -> Iterator[bool]:
         if lock is Lost.FOREIGN:
             raise ClaimError(f"{spool.root}/{Folder.SPARK}/{path} is not a folder: move it away")
         if lock is Lost.GONE:
-            # A job of one batch, which is done.
+            # It is a job of one batch, and done.
             make_folders(spool, TXN, path)
         elif time.monotonic() >= deadline:
             yield False
@@ -69,7 +71,7 @@ def job_held(spool: Spool, job: str, patience_seconds: float) -> Iterator[bool]:
 
 
 def winners_of(spool: Spool, job: str, batch: int) -> list[str]:
-    """Raises ClaimError if the list is damaged."""
+    """Return the attempts that won. Raises ClaimError if the list is damaged."""
     path = f"{TXN}/{job}/{batch}"
     try:
         fd = spool.files.open_message(spool.fd(Folder.SPARK), path)
@@ -117,8 +119,8 @@ def remove_batch(spool: Spool, job: str, batch: int) -> None:
 
 
 def remove_job(spool: Spool, job: str) -> None:
-    """A job of one batch is never asked for again. Of another one the folder is kept, with what
-    was committed last."""
+    """Remove the folder of a job of one batch, which is never asked for again. Of any other job the
+    folder is kept, with the batch that was committed last."""
     if job.startswith(HIDDEN):
         remove_folder(spool, f"{TXN}/{job}")
 
@@ -127,5 +129,5 @@ def remove_folder(spool: Spool, name: str) -> None:
     try:
         spool.files.remove_folder(spool.fd(Folder.SPARK), name)
     except OSError:
-        # Not empty: a late attempt has begun. Or another process was faster.
+        # It is not empty because a late attempt has begun, or another process was faster.
         pass

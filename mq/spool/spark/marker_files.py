@@ -13,8 +13,8 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,18}")
 
 
 def parse_number(name: str) -> int | None:
-    """The number that a name is, as we write one; None for any other name. Of other digits than
-    ours (`²`), or with a zero before it, a number would not lead back to its name."""
+    """Return the number that a name is, or None for any other name. A number in other digits (`²`)
+    or with a zero before it is not taken, because it would not lead back to its name."""
     return int(name) if _NUMBER.fullmatch(name) else None
 
 
@@ -26,7 +26,7 @@ class Markers:
         self._path = path
 
     def make(self, kind: str, value: str) -> None:
-        """Raises FileExistsError."""
+        """Make a marker. Raises FileExistsError."""
         files, fd = self._spool.files, self._spool.fd(Folder.SPARK)
         empty = files.open_unnamed(fd, self._spool.file_mode)
         try:
@@ -35,8 +35,8 @@ class Markers:
             files.close(empty)
 
     def value(self, kind: str) -> str | None:
-        """None if there is no such marker. It is there at every instant, but a listing can miss a
-        name that is renamed meanwhile: so it looks again."""
+        """Return the value of a marker, or None if there is none. The marker exists at every
+        instant, but a listing can miss a name that is renamed meanwhile, so this looks again."""
         for _ in range(_MAX_LOOKS):
             for name in self._spool.names_below(Folder.SPARK, self._path):
                 if name.startswith(f"{kind}."):
@@ -47,7 +47,8 @@ class Markers:
         return self._spool.exists(Folder.SPARK, self._name(kind, value))
 
     def change(self, kind: str, old: str, new: str) -> bool:
-        """Not durable by itself. False if its value is not `old`: another process was faster."""
+        """Change a marker's value. This is not durable by itself. Returns False if its value is not
+        `old`: another process was faster."""
         if old == new:
             return True
         try:

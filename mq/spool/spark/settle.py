@@ -1,11 +1,12 @@
-"""Brings messages of `spark` to their queues, including those that find no place there.
+"""Bring messages of `spark` to their queues, and decide what becomes of those that find no place
+there.
 
-the queue takes it            it is ready, or in `delay` under its stamp
-there is no such queue        it is removed: its queue was deleted, and all its messages with it
-the queue was made since      the same: the queue of that name is another one
-the queue has that id         it is removed if the bodies are the same, else it goes to `corrupt`
-it is not a file              it goes to `corrupt`
-the disk keeps it             it stays, and the next try goes on with it
+    the queue takes it            it is ready, or in `delay` under its stamp
+    there is no such queue        it is removed: its queue was deleted, and all its messages with it
+    the queue was made since      the same: the queue of that name is another one
+    the queue has that id         it is removed if the bodies are equal, else it goes to `corrupt`
+    it is not a file              it goes to `corrupt`
+    the disk keeps it             it stays, and the next try goes on with it
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from mq.spool.message import Lost, Sum, look_at
 from mq.spool.sets import Place, members, remove_empty_set, roll_forward
 
 _LOOKS = 3
-"""The message that had the same id can be gone at the next look, and the place be free."""
+"""How often a member is tried: the message that had the same id can be gone at the next look, and
+the place be free."""
 
 
 class _Settled(Enum):
@@ -34,7 +36,7 @@ class _Settled(Enum):
 
 
 class Brought(NamedTuple):
-    """How many members found their place, and those that another message of their id keeps out."""
+    """How many members found their place, and those whose id another message of the queue has."""
 
     placed: int
     kept_out: list[str]
@@ -44,9 +46,9 @@ def bring(spool: Spool, path: str, place: Place, witness: Callable[[str], str]) 
     """Bring every member of a set below `spark` to its place, then remove its folder if it is
     empty.
 
-    `witness` names for each member a file that got its name when the member was taken out of its
-    queue, or was published: a queue that was made later is not its queue. The caller holds the set.
-    Raises the first OSError that kept a member where it is, when all others are done.
+    `witness` returns for each member a file that got its name when the member was taken out of its
+    queue, or was published: a queue that was made after that is not its queue. The caller holds the
+    set. After all members are done, this raises the first OSError that kept one where it is.
     """
     placed, outcomes = 0, dict[str, _Settled]()
     try:
@@ -71,7 +73,7 @@ def bring(spool: Spool, path: str, place: Place, witness: Callable[[str], str]) 
 
 
 def _remove_old(spool: Spool, path: str, witness: Callable[[str], str]) -> int:
-    """Remove the members whose queue was made since; returns how many others there are."""
+    """Remove the members whose queue was made after them. Returns how many others there are."""
     born: dict[QueueName, int | None] = {}
     is_old: dict[tuple[QueueName, str], bool] = {}
     present = members(spool, Folder.SPARK, path)
@@ -90,8 +92,8 @@ def _remove_old(spool: Spool, path: str, witness: Callable[[str], str]) -> int:
 
 
 def _made_ns(spool: Spool, queue: QueueName) -> int | None:
-    """When a queue was made. None if nobody knows: there is none; or it was changed before that,
-    so that the clock went back, and what is earlier by the clock may well be later."""
+    """Return when a queue was made, in ns since 1970. Returns None if there is no such queue, or if
+    it was changed before it was made: the clock went back, and times say nothing."""
     status = spool.status(Folder.QUEUES, queue)
     made_ns = birth_ns(spool.path(Folder.QUEUES, queue))
     if status is None or made_ns is None or status.st_mtime_ns < made_ns:
@@ -100,8 +102,9 @@ def _made_ns(spool: Spool, queue: QueueName) -> int | None:
 
 
 def _is_before(spool: Spool, name: str, made_ns: int | None) -> bool:
-    """Whether a file got its name before that: a rename and a link set its ctime. If it was written
-    before it was made, it is a copy, as of a whole root, whose times say nothing."""
+    """Return whether a file got its name before `made_ns`: a rename and a link set its ctime. A
+    file that was written before it was made is a copy, for example of a whole root, and its times
+    say nothing."""
     status = None if made_ns is None else spool.status(Folder.SPARK, name)
     if made_ns is None or status is None or status.st_ctime_ns >= made_ns:
         return False
@@ -135,8 +138,8 @@ def set_aside(spool: Spool, source: str, why: str) -> None:
 
 
 def _is_the_same(spool: Spool, source: str, queue: QueueName, message_id: MessageId) -> bool | None:
-    """Whether the queue's message of that id has the same body and properties; None if there is
-    none any more. Raises OSError if that cannot be read: then nobody knows."""
+    """Return whether the queue's message of that id has the same body and properties, or None if it
+    is gone. Raises OSError if it cannot be read."""
     ours = _sum_of(spool, Folder.SPARK, source)
     for folder, name in (
         (Folder.QUEUES, queue_path(queue, message_id)),
@@ -149,7 +152,8 @@ def _is_the_same(spool: Spool, source: str, queue: QueueName, message_id: Messag
 
 
 def _sum_of(spool: Spool, folder: Folder, name: str) -> Sum | None:
-    """None if it is not there. What is not a message is like no other."""
+    """Return lengths and checksums of a message, or None if it is gone. A file that is not a
+    message equals no other."""
     opened = look_at(spool, folder, name)
     if opened is None:
         return Sum(-1, 0) if spool.exists(folder, name) else None

@@ -1,7 +1,8 @@
-"""Staging: what one attempt of a Spark task writes, a set that counts only if its job says so.
+"""Staging: the set of messages that one attempt of a Spark task writes. It counts only if its job
+commits it.
 
-spark/stage/JOB/BATCH/ATTEMPT.open/QUEUE:ID   while it is filled
-spark/stage/JOB/BATCH/ATTEMPT/QUEUE:ID        sealed, and durable
+    spark/stage/JOB/BATCH/ATTEMPT.open/QUEUE:ID   while it is filled
+    spark/stage/JOB/BATCH/ATTEMPT/QUEUE:ID        sealed, and durable
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ GIVEN_UP = "spark"
 
 @dataclass(frozen=True, slots=True)
 class StagedMessage:
-    """A message to write. Without an id it gets one; `delay_seconds` hide it at first."""
+    """A message to write. Without an id it gets a new one. `delay_seconds` is how long it is hidden
+    at first."""
 
     queue: QueueName
     body: bytes
@@ -40,7 +42,7 @@ class StagedMessage:
 
 
 def make_folders(spool: Spool, *names: str) -> None:
-    """Each below `spark`, unless it is there."""
+    """Make each of these folders below `spark`, unless it exists."""
     for name in names:
         try:
             spool.files.make_folder(spool.fd(Folder.SPARK), name, spool.mode)
@@ -49,7 +51,8 @@ def make_folders(spool: Spool, *names: str) -> None:
 
 
 class Attempt:
-    """An open set of one task attempt. Other attempts, also of the same task, have their own."""
+    """An open set of one attempt of a task. Each attempt has a set of its own, even of the same
+    task."""
 
     def __init__(self, spool: Spool, job: str, batch: int, name: str) -> None:
         self._spool = spool
@@ -65,7 +68,7 @@ class Attempt:
 
     def add(self, draft: StagedMessage) -> None:
         """Write one message. Raises QueueNotFound, InvalidRequest for an id that this attempt has
-        used, PropertiesUnsupported, ClaimError if the batch was given up, OSError."""
+        used, PropertiesUnsupported, ClaimError if the batch was given up, and OSError."""
         self._require_queue(draft.queue)
         trailer = pack_trailer(draft.properties)
         if trailer:
@@ -117,7 +120,8 @@ class Attempt:
             seal_set(self._spool, Folder.SPARK, self._path, self._sealed)
         except FileNotFoundError:
             raise self._given_up() from None
-        # One sync for data and seal: it is the transaction that makes a sealed set count, later.
+        # One sync for data and seal is enough: a sealed set counts only with the transaction, which
+        # comes later.
         self._spool.files.sync_file_system(self._spool.fd(Folder.SPARK))
         self._spool.files.close(self._lock)
 

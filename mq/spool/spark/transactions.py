@@ -49,7 +49,7 @@ from mq.spool.spark.settle import bring, set_aside
 from mq.spool.spark.staging import GIVEN_UP, STAGE
 
 ROLLED_BESIDE_FROM = 1000
-"""Messages of a set; for fewer it is not worth to start another process."""
+"""How many messages a set must have; for fewer it is not worth starting another process."""
 
 _POLL_SECONDS = 0.01
 
@@ -57,13 +57,13 @@ Report = Callable[[str, OSError | MQError], None]
 
 
 def commit(spool: Spool, job: str, batch: int, winners: list[str]) -> int:
-    """Let the winners count, and bring their messages to their queues. Durable on return.
+    """Make the winners count, and bring their messages to their queues. Durable on return.
 
-    If the batch, or a later one, is committed already, nothing is added, and what that one still
-    has to bring is brought. Returns the greatest batch that counts then. A crash before the link
-    leaves sets that never count; after it, sets that a sweep rolls forward. Raises ClaimError if a
-    winner is not there any more: then none counts. Raises StoreUnavailable and OSError, after which
-    the batch may count: doing it again tells.
+    If this batch or a later one is committed already, nothing is added, and what that one still has
+    to bring is brought. Returns the greatest batch that counts then. A crash before the link leaves
+    sets that never count; a crash after it leaves sets that a sweep rolls forward. Raises
+    ClaimError if a winner is gone: then none of them counts. Raises StoreUnavailable and OSError,
+    after which the batch may count; a second call finds out.
     """
     with job_held(spool, job, STAGE_LOCK_SECONDS) as is_held:
         if not is_held:
@@ -83,7 +83,7 @@ def commit(spool: Spool, job: str, batch: int, winners: list[str]) -> int:
 
 
 def _link(spool: Spool, job: str, batch: int, winners: list[str]) -> None:
-    """The caller holds the job. Not durable by itself."""
+    """Link the list of winners. The caller holds the job's lock. This is not durable by itself."""
     files, spark, path = spool.files, spool.fd(Folder.SPARK), f"{TXN}/{job}/{batch}"
     _require_staged(spool, job, batch, winners)
     fd = files.open_unnamed(spark, spool.file_mode)
@@ -92,7 +92,8 @@ def _link(spool: Spool, job: str, batch: int, winners: list[str]) -> None:
         files.sync(fd)
         spool.link(fd, Folder.SPARK, path)
     except FileExistsError:
-        # A network file system says so too of a link that it has made, if its answer was lost.
+        # A network file system says that the file exists also if it made the link itself and the
+        # answer was lost.
         if winners_of(spool, job, batch) != winners:
             raise
     finally:
@@ -100,7 +101,8 @@ def _link(spool: Spool, job: str, batch: int, winners: list[str]) -> None:
     try:
         _require_staged(spool, job, batch, winners)
     except ClaimError:
-        # By a process that took no lock. The others are not rolled yet: that takes the lock.
+        # A process that took no lock linked it. The batches before are not rolled forward yet: that
+        # takes the lock.
         unlink(spool, path)
         raise
 
@@ -118,8 +120,8 @@ def _require_staged(spool: Spool, job: str, batch: int, winners: list[str]) -> N
 
 
 def give_up_attempts(spool: Spool, job: str, batch: int, attempts: list[str]) -> None:
-    """Hand these attempts to the reaper, unless they have won. What cannot be decided now is left
-    for the next commit of the job, or for a sweep."""
+    """Hand these attempts to the reaper, unless they have won. An attempt that cannot be decided
+    now is left to the next commit of the job, or to a sweep."""
     with job_held(spool, job, STAGE_LOCK_SECONDS) as is_held:
         if not is_held:
             return
@@ -132,11 +134,12 @@ def give_up_attempts(spool: Spool, job: str, batch: int, attempts: list[str]) ->
 
 
 def finish(spool: Spool, job: str, batch: int, patience_seconds: float) -> int | None:
-    """Roll a committed batch forward, from wherever that stopped, and give its losers up.
+    """Roll a committed batch forward, from where that stopped, and give its losers up.
 
-    Returns how many messages it brought to their places; None if another process was still at it
-    after that time. Raises ClaimError if it cannot be told which attempts won, and OSError if a
-    message could not be brought; all others were then, and the losers stay until the next call.
+    Returns how many messages it brought to their places, or None if another process still holds the
+    job after that time. Raises ClaimError if it cannot be told which attempts won, and OSError if a
+    message could not be brought; all others were brought then, and the losers stay until the next
+    call.
     """
     delivered, failed, is_held = 0, None, False
     winners = winners_of(spool, job, batch) if last_committed(spool, job) == batch else []
@@ -156,7 +159,7 @@ def finish(spool: Spool, job: str, batch: int, patience_seconds: float) -> int |
         return None
     give_up_batch(spool, job, batch)
     if job.startswith(HIDDEN):
-        # It cannot be asked for again.
+        # This batch cannot be asked for again.
         unlink(spool, f"{TXN}/{job}/{batch}")
         remove_job(spool, job)
     return delivered
@@ -168,7 +171,7 @@ def _finish_whole(spool: Spool, job: str, batch: int) -> None:
 
 
 def _roll_side_by_side(spool: Spool, job: str, batch: int) -> None:
-    """Roll large sets of a committed batch forward by several processes; `finish` does what they
+    """Roll large sets of a committed batch forward in several processes. `finish` does what these
     leave."""
     if last_committed(spool, job) != batch:
         return
@@ -190,7 +193,8 @@ def _roll_side_by_side(spool: Spool, job: str, batch: int) -> None:
 
 
 def _roll(spool: Spool, job: str, batch: int, attempt: str, patience_seconds: float) -> int | None:
-    """None if the set is still held after that time."""
+    """Roll one set forward. Returns how many messages were brought, or None if the set is still
+    held after that time."""
     path = f"{STAGE}/{job}/{batch}/{attempt}"
     deadline = time.monotonic() + patience_seconds
     while (lock := hold_set(spool, Folder.SPARK, path)) is Lost.BUSY:
@@ -198,7 +202,7 @@ def _roll(spool: Spool, job: str, batch: int, attempt: str, patience_seconds: fl
             return None
         time.sleep(_POLL_SECONDS)
     if isinstance(lock, Lost):
-        # Rolled before: it was there when the batch was linked.
+        # The set was rolled forward before: it existed when the batch was linked.
         return 0
     try:
         brought = bring(spool, path, by_stamp(time.time_ns()), lambda _: f"{TXN}/{job}/{batch}")
@@ -211,7 +215,7 @@ def _roll(spool: Spool, job: str, batch: int, attempt: str, patience_seconds: fl
 
 
 def give_up_batch(spool: Spool, job: str, batch: int) -> None:
-    """Hand to the reaper what a batch has staged that cannot win any more."""
+    """Hand to the reaper what a batch has staged and what cannot win any more."""
     path = f"{STAGE}/{job}/{batch}"
     for name in below(spool, path):
         give_up_set(spool, Folder.SPARK, f"{path}/{name}", GIVEN_UP)
@@ -219,7 +223,8 @@ def give_up_batch(spool: Spool, job: str, batch: int) -> None:
 
 
 def forget_before(spool: Spool, job: str, batch: int) -> None:
-    """A batch is asked for again only until a later one is committed."""
+    """Forget the batches before this one: a batch is asked for again only until a later one is
+    committed."""
     for number in numbers_below(spool, f"{STAGE}/{job}"):
         if number < batch:
             give_up_batch(spool, job, number)
@@ -229,10 +234,11 @@ def forget_before(spool: Spool, job: str, batch: int) -> None:
 
 
 def sweep_transactions(spool: Spool, now_ns: int, report: Report | None = None) -> int:
-    """Finish committed batches, give up what was staged long ago and never committed.
+    """Finish committed batches, and give up what was staged long ago and never committed.
 
-    Returns how many messages were delivered. For any server, again and again. What is wrong with
-    one batch keeps no other from being swept: it is reported, with its path from the root on.
+    Returns how many messages were delivered. Any server may call it, again and again. An error in
+    one batch does not keep the others from being swept: it is reported, with the batch's path from
+    the root.
     """
     delivered = 0
     with _reported(report, STAGE):
@@ -287,6 +293,7 @@ def _reported(report: Report | None, path: str) -> Iterator[None]:
 
 
 def _is_old(spool: Spool, path: str, now_ns: int) -> bool:
-    """Every attempt that begins or ends changes the batch's folder."""
+    """Return whether no attempt of a batch has begun or ended for long: each one changes the
+    batch's folder."""
     status = spool.status(Folder.SPARK, path)
     return status is not None and status.st_mtime_ns < now_ns - STAGE_KEEP_SECONDS * SECOND_NS
