@@ -11,43 +11,43 @@ MIB = 1024 * KIB
 SECOND_NS = 1_000_000_000
 
 SMALL_BODY_BYTES = 64 * KIB
-"""Up to here a body is handled in memory by the committer; above it is streamed by a worker."""
+"""Up to this size the committer handles a body in memory; a worker streams a larger one."""
 
 CHUNK_BYTES = 512 * KIB
-"""How much of a large body one hop to a worker carries."""
+"""How much of a large body one call of a worker carries."""
 
 FEW_UNSYNCED = 4
-"""Up to this many files and folders are synced one by one; beyond, one syncfs is cheaper, even if
-others write to the same file system. (Without others on ext4 and xfs: from two files on.)"""
+"""Up to this many files and folders are synced one by one. For more, one syncfs is cheaper, even if
+others write to the same file system (on an idle ext4 or xfs: from two files on)."""
 
 MAX_ROUND_OPERATIONS = 512
 MAX_PENDING_OPERATIONS = 8192
-"""How many operations share one barrier, and how many may wait; above it the server answers 503."""
+"""How many operations share one barrier, and how many may wait; for more the server answers 503."""
 
 MAX_WAIT_SECONDS = 60
 MAX_WAITING_REQUESTS = 10_000
-"""How long a fetch may wait for a message, and how many may; above it the server answers 503."""
+"""How long a fetch may wait for a message, and how many may; for more the server answers 503."""
 
 MAX_FETCH_MESSAGES = 1000
 MAX_FETCH_BYTES = 16 * MIB
-"""How much `max` may fetch at once: this many messages, and this many bytes of bodies, but at least
-one message."""
+"""How much a fetch with `max` returns at the most: this many messages, and this many bytes of
+bodies, but at least one message."""
 
 MAX_ANSWERS_BYTES = 256 * MIB
-"""How much memory the answers to `max` take together, until they are read."""
+"""How much memory the answers to fetches with `max` take together, until clients have read them."""
 
 SWEEP_SECONDS = 5.0
 HINDERED_SWEEP_SECONDS = 1.0
-"""How often a server looks for what a crash left behind; and after an error of the disk."""
+"""How often a server looks for what a crash left, and how soon after an error of the disk."""
 
 RELIST_SECONDS = 30.0
 RELIST_WAITING_SECONDS = 1.0
 RELIST_PAUSE_FACTOR = 50
-"""How often a ready index is compared with its folder, whatever inotify said; how often while one
-waits without file system events; and the pause after a listing, as a multiple of its time."""
+"""How often a queue's index is compared with its folder, whatever inotify said; how often while a
+fetch waits without file system events; and the pause after a listing, as a multiple of its time."""
 
 MAX_OPEN_QUEUES = 128
-"""For this many queues a process keeps the folder open; for others it opens it for each use."""
+"""A process keeps the folders of this many queues open; any other folder is opened for each use."""
 
 DRAIN_SECONDS = 0.1
 """How long file system events may wait while fetches find enough in the index."""
@@ -57,21 +57,22 @@ BUSY_WAIT_SECONDS = 0.05
 
 FOLDER_LOCK_SECONDS = 1.0
 PURGE_LOCK_SECONDS = 10.0
-"""How long making or deleting a queue waits for others who do; a purge, and others for a purge."""
+"""How long a process that makes or deletes a queue waits for others that do; also how long a purge
+waits, and how long others wait for a purge."""
 
 RECOVERY_BACKOFF_SECONDS = (0.1, 2.0)
-"""First and longest pause between two tries to reopen a store whose sync failed."""
+"""The first and the longest pause between two tries to reopen a store whose sync failed."""
 
 FIRST_REQUEST_SECONDS = 1.0
 SHUTDOWN_SECONDS = 10.0
-"""How long a stopping server waits for a request that is about to come, and for one to finish."""
+"""How long a stopping server waits for a request that is about to arrive, and for one to finish."""
 
 CLAIM_MESSAGES = 100_000
-"""How many messages a batch of a Spark stream has at the most, unless the query says otherwise: its
-driver holds their names in memory."""
+"""How many messages a batch of a Spark stream has at the most, unless the query sets another limit:
+its driver holds their names in memory."""
 
 STAGE_KEEP_SECONDS = 86_400
-"""What a Spark job has staged is given up if it did not commit and nothing came for so long."""
+"""What a Spark job has staged is given up if nothing was staged or committed for this time."""
 
 STAGE_LOCK_SECONDS = 60.0
 """How long a commit waits for another process that rolls the same batch forward."""
@@ -83,94 +84,93 @@ CLIENT_TIMEOUT_SECONDS = 60.0
 """How long `mqctl` and `mq.client` wait for a server to take or send the next bytes."""
 
 CLIENT_CONNECT_SECONDS = 10.0
-"""How long it waits for a connection."""
+"""How long they wait for a connection."""
 
 CLIENT_RETRY_SECONDS = 60.0
 CLIENT_BACKOFF_SECONDS = (0.1, 5.0)
-"""For how long it tries again without an answer, or with one that says later; its pauses."""
+"""How long a client tries again without an answer, or with one that says later; its pauses."""
 
 CLIENT_GIVE_BACK_SECONDS = 2.0
-"""For how long a client tries to give back a message whose handling failed. It returns anyway."""
+"""How long a client tries to give back a message whose handling failed. If it cannot, the message
+returns when its lease ends."""
 
 CLIENT_IDLE_SECONDS = 60.0
-"""An idle connection is not used again after so long: servers close theirs a little later."""
+"""A connection that was idle for this time is not used again: servers close theirs a bit later."""
 
 CLIENT_SLOWEST_BYTES_PER_SECOND = 64 * KIB
-"""A body that takes longer than at this rate to send is given up."""
+"""A client gives up a body that is sent more slowly than this."""
 
 CLIENT_TOKEN_SECONDS = 3.0
-"""For how long a request whose token was refused waits for the next one, if the file of the token
-is missing or contains none: it may be in the middle of being written."""
+"""How long a request whose token was refused waits for another token while the file of the token is
+missing or empty: it may be just being written."""
 
 CLIENT_CLOCK_SKEW_SECONDS = 2.0
-"""If its clock and the server's differ by more, the ids it makes follow the server's."""
+"""If the clocks differ by more, the ids that a client makes follow the server's clock."""
 
 WORKER_WAIT_SECONDS = 20.0
 """How long one request of a worker waits for a message."""
 
 WORKER_SHORT_WAIT_SECONDS = 2.0
-"""The same over TLS and unix sockets, where a worker that is stopped lets the request come to its
-end."""
+"""How long a request of a worker waits over TLS and unix sockets, where a worker that stops lets
+the request finish."""
 
 WORKER_STOP_SECONDS = 5.0
-"""For how long a worker that is stopped waits for answers that are under way, before it cuts them
-off."""
+"""How long a worker that stops waits for answers that are under way before it cuts them off."""
 
 WORKER_BACKOFF_SECONDS = (1.0, 300.0)
-"""For how long a worker hides a message that it failed on, the first time and at most."""
+"""How long a worker hides a message after the first failure, and at most."""
 
 FSCK_SETTLE_SECONDS = 2.0
-"""What `mqctl fsck` suspects to be a move, deletion or upload under way it looks at again after so
-long."""
+"""After this time `mqctl fsck` looks again at what may be a move, deletion or upload under way."""
 
 MAX_LINE_BYTES = 384 * MIB
-"""Of a line that `import` takes: a body of the largest usual size in base64."""
+"""The longest line that `import` takes: a body of the largest usual size in base64."""
 
 VSQS_RESCAN_SECONDS = 1.0
-"""How often a VSQS queue that waits is looked at where file system events do not come."""
+"""How often a waiting VSQS queue lists its folder where no file system events come."""
 
 VSQS_MAX_LOOKS = 8
-"""How often a VSQS queue is listed for one message before it counts as gone, where a listing is not
-as of one moment and the folder changes each time."""
+"""How often a VSQS queue is listed for one message before the message counts as gone, where a
+listing is not as of one moment and the folder changes each time."""
 
 VSQS_NEW_SECONDS = 300.0
-"""A VSQS message that is being written, and was not written to for so long, is a crash's."""
+"""A VSQS message that is being written, but was not for this time, was left by a crash."""
 
 VSQS_MAX_LEAD_SECONDS = 1.0
 VSQS_LEAD_PAUSE_SECONDS = 0.05
-"""If more is published to a VSQS queue than it has names for, a publisher waits for the clock, at
-most for one pause. If names are ahead of it by more than the first, the clock was set back, and
-publishers do not wait."""
+"""If more messages are published to a VSQS queue than there are names, a publisher waits for the
+clock, one pause at most. If the names are ahead of the clock by more than the first value, the
+clock was set back, and publishers do not wait."""
 
 MIN_BODY_BYTES_PER_SECOND = 1024
-"""A body that comes more slowly than that, over `--body-timeout` and more, is cut off; so is an
-answer that its client reads more slowly."""
+"""A body that comes more slowly than this over `--body-timeout` is cut off; so is an answer that
+its client reads more slowly."""
 
 UNREAD_LOOK_SECONDS = 5.0
 RESET_SECONDS = 1.0
-"""How often answers that are not read are looked for; how long a client that has closed its own
-direction may refuse one."""
+"""How often the server looks for answers that are not read, and how long a client that has closed
+its own direction has to refuse one."""
 
 MAX_HEADERS = 64
 MAX_HEADER_BYTES = 4096
 MAX_REQUEST_LINE_BYTES = 8190
 MAX_HEAD_BYTES = 16 * KIB
-"""Of a header that is not a property; of a head, all of it; and of a body's chunk extensions and
+"""How long a header that is not a property may be; a whole head; and a body's chunk extensions and
 trailers together."""
 
 RESERVED_DESCRIPTORS = 4096
 MAX_ADMIN_CONNECTIONS = 100
-"""This many descriptors are for files, half of all at most; each connection takes two others."""
+"""Descriptors that are kept for files, at most half of all; each connection takes two others."""
 
 KEEPALIVE_SECONDS = 75.0
 """How long an idle connection stays open."""
 
 MAX_BATCH_LINES = 1000
 MAX_BATCH_BYTES = 16 * MIB
-"""How many messages one batch publishes at the most, and how long its lines are together."""
+"""How many messages one batch publishes at the most, and how many bytes its lines have together."""
 
 MAX_BATCHES_AT_ONCE = 4
-"""This many batches are read into memory and published at the same time; others wait."""
+"""This many batches are in memory and published at the same time; others wait."""
 
 MAX_REMOVALS = 200
 """How many messages one request removes at the most."""
@@ -179,7 +179,7 @@ OWN_ID_WAIT_SECONDS = 10.0
 """How long a publish waits for another one of the same id before it answers 503."""
 
 MAX_DONE_MESSAGES = 200_000
-"""A server knows the ids of this many messages that Spark is done with, the newest: 20 MB."""
+"""A server knows the ids of this many messages that Spark is done with, the newest ones: 20 MB."""
 
 MAX_DELAY_SECONDS = 365 * 86_400
 
@@ -191,18 +191,18 @@ MIN_TOKEN_CHARACTERS = 16
 """A shorter token can be guessed, and is never accepted."""
 
 TLS_HANDSHAKE_SECONDS = 10.0
-"""How long a client has to say what TLS it speaks."""
+"""How long a client has for its TLS handshake."""
 
 MAX_METRIC_QUEUES = 500
 """This many queues have their own metrics, in the order of their names; the others share one."""
 
 SURVEY_PAUSE_FACTOR = 20
 """A count of all messages that took T is not repeated within this many times T, however often
-metrics are asked for: it takes a twentieth of one processor at the most."""
+metrics are asked for: counting takes a twentieth of one processor at the most."""
 
 MAX_VISIBILITY_SECONDS = 30 * 86_400
 MAX_STAMP_AHEAD_NS = 400 * 86_400 * SECOND_NS
-"""A due time further ahead than this is a broken clock's, and counts as due now."""
+"""A due time further ahead than this comes from a broken clock, and counts as due now."""
 
 MAX_PLAUSIBLE_AHEAD_NS = 86_400 * SECOND_NS
 MAX_PLAUSIBLE_RECEIVES = 1_000_000_000
@@ -217,11 +217,11 @@ MAX_MOVES = 1000
 MIN_FREE_BYTES = 16 * MIB
 MIN_FREE_FRACTION = 0.01
 MIN_FREE_INODES = 1000
-"""The floors of free space and free inodes; on a small file system a hundredth of it, if less."""
+"""The floors of free space and free inodes, or a hundredth of a smaller file system."""
 
 
 class Address(NamedTuple):
-    """Where to listen."""
+    """An address to listen on."""
 
     host: str
     port: int
@@ -231,17 +231,17 @@ class Address(NamedTuple):
 
 
 DEFAULT_ALLOWED_HOSTS = ("mq",)
-"""What the server is called in deploy/compose.yaml. No domain has a name without a dot."""
+"""The server's name in deploy/compose.yaml. No domain has a name without a dot."""
 
 DEFAULT_ADMIN = Address("127.0.0.1", 8081)
-"""The admin listener. If another process has this address, the server does without; any other
+"""The admin listener. If another process has this address, the server runs without one; any other
 address must be free."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """The settings of one server. `min_free_bytes` None means the default floor; an empty
-    `address`, and None for `admin` or a path, mean none."""
+    """The settings of one server. `min_free_bytes` None means the default floor. An empty `address`
+    means no listener, and so does None for `admin` or a path."""
 
     root: Path = Path("/tmp/mq")
     address: str = "127.0.0.1"
@@ -272,8 +272,8 @@ class ServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class MoverConfig:
-    """One mover. `max_receives` 0 means no dead letters. After errors of the disk it tries again
-    every `retry_seconds`."""
+    """The settings of one mover. `max_receives` 0 means no dead letters. After errors of the disk
+    it tries again every `retry_seconds`."""
 
     source: Path
     destination: Path
@@ -285,8 +285,8 @@ class MoverConfig:
 
 @dataclass(frozen=True, slots=True)
 class ReaperConfig:
-    """One reaper. A removed message is kept `keep_seconds` from its removal. After an error of the
-    disk it tries again after `retry_seconds`."""
+    """The settings of one reaper. It keeps a removed message for `keep_seconds` after its removal.
+    After an error of the disk it tries again after `retry_seconds`."""
 
     source: Path = Path("/tmp/mq/remove")
     keep_seconds: float = 0.0

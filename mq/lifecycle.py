@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 
 class PurgeScope(Enum):
-    """Which messages of a queue: `READY` are those in its folder."""
+    """Which messages of a queue are purged. `READY` are those in the queue's folder."""
 
     ALL = "all"
     READY = "ready"
@@ -37,9 +37,9 @@ class Folder(StrEnum):
 
 
 class Actor(StrEnum):
-    """Who works on a root. `mqctl --root` acts as a server does, `mqctl fsck` as fsck, `mqctl
-    release --group` as Spark. `STAGING` brings messages between servers and the staging of a Spark
-    job by url, which is a root without a server."""
+    """A process that works on a root. `mqctl --root` acts as a server does, `mqctl fsck` as fsck,
+    `mqctl release --group` as Spark. `STAGING` brings messages between servers and the staging of a
+    Spark job by url, which is a root without a server."""
 
     SERVER = "server"
     MOVER = "mover"
@@ -50,8 +50,8 @@ class Actor(StrEnum):
 
 
 class Move(NamedTuple):
-    """One arrow of the map. `source` is None where the message begins, `target` where it ends; both
-    are the same where it gets another name in its folder."""
+    """One arrow of the map. `source` is None where the message begins, `target` where it ends. Both
+    are the same where the message gets another name in its folder."""
 
     word: str
     source: Folder | None
@@ -60,8 +60,8 @@ class Move(NamedTuple):
 
 
 class MoveRefused(Exception):
-    """A process tried a move that the table does not give to it: a defect in the program, or a
-    folder that it was not meant for. Nothing was moved."""
+    """A process tried a move that the table does not give to it: the program has a defect, or the
+    folder is not meant for that process. Nothing was moved."""
 
     def __init__(self, actor: Actor, source: Folder | None, target: Folder | None) -> None:
         super().__init__(
@@ -71,7 +71,8 @@ class MoveRefused(Exception):
 
 
 FIXED_FOLDERS = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
-"""Made at first start and held open; the others are made when first needed."""
+"""These are made at the first start and held open; the others are made when they are first
+needed."""
 
 _SERVER = frozenset({Actor.SERVER})
 _MOVER = frozenset({Actor.MOVER})
@@ -112,5 +113,5 @@ MOVES = (
 
 
 def allowed_moves(actor: Actor) -> frozenset[tuple[Folder | None, Folder | None]]:
-    """The moves of `actor`, as (source, target)."""
+    """Return the moves of `actor`, as (source, target)."""
     return frozenset((move.source, move.target) for move in MOVES if actor in move.actors)

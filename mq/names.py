@@ -32,7 +32,8 @@ _OWN_ID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-
 _NS_PER_MS = 1_000_000
 _DAY_MS = 86_400_000
 _GREGORIAN_100NS = 0x01B21DD213814000
-"""100 ns steps between 1582-10-15, where UUIDv1 counts from, and 1970 (RFC 9562, section 5.1)."""
+"""Steps of 100 ns between 1582-10-15, where UUIDv1 counts from, and 1970 (RFC 9562, section
+5.1)."""
 
 
 @lru_cache(maxsize=1024)
@@ -54,22 +55,22 @@ def parse_message_id(text: str) -> MessageId:
 
 
 def dead_letter_queue(queue: QueueName) -> QueueName | None:
-    """The queue that takes the dead letters of `queue`; None if it is one itself."""
+    """Return the queue that takes the dead letters of `queue`, or None if it is one itself."""
     return None if queue.endswith(DEAD_SUFFIX) else QueueName(queue + DEAD_SUFFIX)
 
 
 def file_name(queue: QueueName, message_id: MessageId) -> str:
-    """The message's name in new, delay, remove and corrupt."""
+    """Return the message's file name in new, delay, remove and corrupt."""
     return f"{queue}:{message_id}"
 
 
 def queue_path(queue: QueueName, message_id: MessageId) -> str:
-    """The message's path below queues."""
+    """Return the message's path below queues."""
     return f"{queue}/{message_id}"
 
 
 def parse_file_name(name: str) -> tuple[QueueName, MessageId] | None:
-    """Split `QUEUE:ID`; None for a name that does not have this form."""
+    """Split `QUEUE:ID`. Returns None for a name that does not have this form."""
     queue, colon, message_id = name.partition(":")
     if not colon or not _QUEUE_NAME.fullmatch(queue) or not _MESSAGE_ID.fullmatch(message_id):
         return None
@@ -77,12 +78,12 @@ def parse_file_name(name: str) -> tuple[QueueName, MessageId] | None:
 
 
 def is_queue_name(text: str) -> bool:
-    """Whether a folder below queues can be a queue."""
+    """Return whether a folder below queues can be a queue."""
     return _QUEUE_NAME.fullmatch(text) is not None
 
 
 def is_message_id(text: str) -> bool:
-    """Whether a file below queues/QUEUE can be a message."""
+    """Return whether a file below queues/QUEUE can be a message."""
     return _MESSAGE_ID.fullmatch(text) is not None
 
 
@@ -90,14 +91,15 @@ MAX_DEAD_REASON_BYTES = 255
 
 
 def is_dead_reason(text: str) -> bool:
-    """Whether it can say why a message is a dead letter: 1 to MAX_DEAD_REASON_BYTES printable
-    characters of ASCII with no space at the ends, which a header can carry."""
+    """Return whether the text can say why a message is a dead letter: it has 1 to
+    MAX_DEAD_REASON_BYTES printable ASCII characters and no space at either end, so that a header
+    can carry it."""
     is_short = 0 < len(text) <= MAX_DEAD_REASON_BYTES
     return is_short and text.isascii() and text.isprintable() and text == text.strip()
 
 
 def id_time_ns(message_id: str) -> int | None:
-    """The time inside a UUIDv7 or UUIDv1, in ns since 1970; None for any other id."""
+    """Return the time inside a UUIDv7 or UUIDv1, in ns since 1970, or None for any other id."""
     match = _UUID.fullmatch(message_id) or _UUID.fullmatch(message_id.lower())
     if match is None:
         return None
@@ -111,7 +113,7 @@ _OTHER, _OTHER_AT, _ID_AT = "~", 18, 24
 
 
 def order_key(message_id: str, time_ns: int) -> str:
-    """A string that sorts by publication time in ns since 1970, then by id.
+    """Return a string that sorts by publication time in ns since 1970, then by id.
 
     A server's id is its own key: it begins with its time, and a million of them cost no second
     string. Any other id gets the same beginning, made of `time_ns`: `MMMMMMMM-MMMM-7SSS~NNNNN`.
@@ -129,7 +131,7 @@ def id_of_key(key: str) -> str:
 
 
 def time_of_key(key: str) -> int:
-    """The publication time in ns since 1970."""
+    """Return the publication time of a key in ns since 1970."""
     if key[_OTHER_AT] == _OTHER:
         rest = int(key[_OTHER_AT + 1 : _ID_AT], 16)
     else:
@@ -138,18 +140,18 @@ def time_of_key(key: str) -> int:
 
 
 def _ns_of_step(step: int) -> int:
-    """The first ns of a millisecond's step, of which there are 4096."""
+    """Return the first ns of a step; a millisecond has 4096 steps."""
     return -(-step * _NS_PER_MS >> 12)
 
 
 def is_v7(message_id: str) -> bool:
-    """Whether it is a UUIDv7 as we write it, in lower case."""
+    """Return whether an id is a UUIDv7 as MQ writes it, in lower case."""
     return _OWN_ID.fullmatch(message_id) is not None
 
 
 def is_server_id(message_id: str) -> bool:
-    """Whether a server made it, so that its time is that of its publication. An id that a producer
-    made passes for one once in 16 million times."""
+    """Return whether a server made the id, so that its time is that of the publication. An id that
+    a producer made is mistaken for one once in 16 million times."""
     return is_v7(message_id) and message_id[_CHECKED:] == _check_digits(message_id[:_CHECKED])
 
 
@@ -164,8 +166,8 @@ def _check_digits(text: str) -> str:
 class MessageIds:
     """New message ids, each greater than the one before, even when the clock goes back.
 
-    UUIDv7 with 12 bits of sub-millisecond time behind the milliseconds (RFC 9562, section 6.2,
-    method 3). For one thread.
+    They are UUIDv7 with 12 bits of sub-millisecond time after the milliseconds (RFC 9562, section
+    6.2, method 3). For one thread.
     """
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
@@ -198,25 +200,26 @@ class MessageIds:
 
 
 class Position(NamedTuple):
-    """A message's id, and when it is published, in ns since 1970: its place in the order."""
+    """A message's id, and its publication time in ns since 1970: its place in the order."""
 
     message_id: MessageId
     published_ns: int
 
 
 class ServerIds(MessageIds):
-    """The ids of one server, and the order of all that is published there, whatever ids say and
-    clocks do. The committer asks just before it links a file.
+    """The ids of one server, and the order of everything that is published there, whatever the ids
+    of producers and the clocks say. The committer asks for one just before it links a file.
 
     The last 24 bits of an id are a checksum, which tells it from the UUIDs of others.
     """
 
     def start_after(self, published_ns: int) -> None:
-        """Let nothing later be published before that, as `start_above` does for an id."""
+        """Let every later publication time be greater than this one, as `start_above` does for an
+        id."""
         self._start_above(_tick_of(published_ns))
 
     def next_position(self, own: MessageId | None = None) -> Position:
-        """The next one, for a message with that id or a new one."""
+        """Return the next position, for a message with its own id or a new one."""
         now_ns = self._clock_ns()
         tick = self._next_tick(now_ns)
         if tick != _tick_of(now_ns):

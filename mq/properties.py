@@ -1,4 +1,4 @@
-"""Properties: names and values that stay with a message, and what may be one.
+"""Properties: names and values that stay with a message, and which ones there are.
 
 name    traceparent, tracestate, baggage, content-encoding, content-language, ce-NAME, x-meta-NAME;
         in lower case, because names of HTTP headers are the same in either case
@@ -18,8 +18,8 @@ Properties = Mapping[str, str]
 
 MAX_PROPERTIES = 64
 MAX_PROPERTIES_BYTES = 8 * KIB
-"""How many properties HTTP takes with a message, and how long their names and values are together.
-Those of one that was not published over HTTP have up to the next limit."""
+"""How many properties HTTP takes with a message, and how many bytes their names and values have
+together. The next limit is for messages that were not published over HTTP."""
 
 MAX_STORED_PROPERTIES_BYTES = MIB
 
@@ -38,12 +38,12 @@ _VALUE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 
 
 def is_property(name: str) -> bool:
-    """Whether a name in lower case is that of a property."""
+    """Return whether a name in lower case is that of a property."""
     return _NAME.fullmatch(name) is not None
 
 
 def check_properties(pairs: Iterable[tuple[str, str]]) -> Properties:
-    """Those names, in lower case, with those values. Raises InvalidRequest, which names the
+    """Return the properties, with names in lower case. Raises InvalidRequest, which names the
     property that is wrong."""
     found: dict[str, str] = {}
     for given, value in pairs:
@@ -66,7 +66,7 @@ def check_properties(pairs: Iterable[tuple[str, str]]) -> Properties:
 
 
 def require_http_size(properties: Properties) -> None:
-    """Raises PropertiesTooLarge for more than HTTP takes and gives in headers."""
+    """Raise PropertiesTooLarge if there are more than HTTP takes and returns in headers."""
     if len(properties) > MAX_PROPERTIES:
         raise PropertiesTooLarge(
             f"the message has {len(properties)} properties; {MAX_PROPERTIES} are allowed"
@@ -75,7 +75,7 @@ def require_http_size(properties: Properties) -> None:
 
 
 def require_size(properties: Properties, most: int) -> None:
-    """Raises PropertiesTooLarge for more than `most` bytes of names and values."""
+    """Raise PropertiesTooLarge if names and values have more than `most` bytes."""
     length = size_of(properties)
     if length > most:
         raise PropertiesTooLarge(
@@ -85,5 +85,5 @@ def require_size(properties: Properties, most: int) -> None:
 
 
 def size_of(properties: Properties) -> int:
-    """The bytes of names and values."""
+    """Return the number of bytes of all names and values."""
     return sum(len(name) + len(value) for name, value in properties.items())

@@ -8,12 +8,13 @@ from functools import lru_cache
 from mq.config import SECOND_NS
 
 _YEAR_1, _YEAR_9999 = -62_135_596_800, 253_402_300_799
-"""The first and the last second that four digits of a year can say; a file's times go beyond."""
+"""The first and the last second that four digits of a year can say; the times of files go
+beyond."""
 
 
 def rfc3339(time_ns: int) -> str:
-    """`2026-01-31T12:00:00.123456Z`; cut off, never rounded up, to microseconds. What lies outside
-    the years 1 to 9999 becomes the first or the last second of them."""
+    """Return a time as `2026-01-31T12:00:00.123456Z`, cut off to microseconds, never rounded up. A
+    time outside of the years 1 to 9999 becomes the first or the last second of them."""
     seconds, rest = divmod(time_ns, SECOND_NS)
     return f"{_to_the_second(seconds)}.{rest // 1000:06d}Z"
 

@@ -1,9 +1,9 @@
-"""When each of many files is due, asked of the kernel on every processor.
+"""The due times of many files, asked of the kernel on every processor.
 
 A stat costs the kernel about 2 µs, so a million of them keep one processor busy for seconds, and a
 file that becomes due meanwhile waits for its turn. If there are many files, forked processes look
-at a share each and answer through a pipe. They end with their work, and with the mover, because
-then the pipe has no reader.
+at a share each and answer through a pipe. They end when their work is done, and when the mover
+ends, because the pipe then has no reader.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Due = tuple[str, int]
 
 
 def due_times(folder_fd: int, names: Sequence[str], delay_ns: int) -> Iterator[list[Due]]:
-    """When each file of a folder is due, some thousands at a time, in no order; not those that are
-    gone."""
+    """Yield the due times of the files in a folder, some thousands at a time, in no order. Files
+    that are gone are left out."""
     processes = processors()
     share = max(-(-len(names) // processes), _FILES_WORTH_A_PROCESS)
     with ExitStack() as stack:
@@ -81,8 +81,8 @@ def _pairs(names: Sequence[str], due: Iterable[int]) -> list[Due]:
 
 
 class _Share:
-    """The names that another process looks at. If it cannot be started, or dies, `unanswered` says
-    which of them must be looked at again."""
+    """The names that another process looks at. If that process cannot be started, or dies,
+    `unanswered` says which of them must be looked at again."""
 
     def __init__(self, folder_fd: int, names: Sequence[str], delay_ns: int) -> None:
         self._names = names
@@ -98,7 +98,7 @@ class _Share:
         return self._helper.has_ended
 
     def read(self, wait: bool) -> list[Due]:
-        """What the process has found since the last call, so far as it is there."""
+        """Return what the process has found since the last call."""
         data = self._broken_off + self._helper.read(wait)
         whole = len(data) - len(data) % array("q").itemsize
         self._broken_off = data[whole:]
@@ -112,6 +112,6 @@ class _Share:
 
 
 def _answer(folder_fd: int, names: Sequence[str], delay_ns: int, pipe: BinaryIO) -> None:
-    """All that the forked process does."""
+    """Do all the work of the forked process."""
     for start in range(0, len(names), _FILES_AT_ONCE):
         pipe.write(_stat_each(folder_fd, names[start : start + _FILES_AT_ONCE], delay_ns).tobytes())

@@ -1,4 +1,4 @@
-"""What a mover's `/metrics` tells."""
+"""The metrics of a mover."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mq.metrics.tally import MoverCounts
 
 
 def serve_metrics(address: Address, counts: MoverCounts) -> Address:
-    """Serve them beside the mover; returns where. Raises StartRefused."""
+    """Serve the metrics beside the mover. Returns the address. Raises StartRefused."""
     return Address(address.host, serve_in_thread(address, _MoverCollector(counts)))
 
 

@@ -1,4 +1,4 @@
-"""The mover: what is due in one folder goes to its place below another.
+"""The mover: messages of one folder that are due go to their places below another one.
 
 When it starts, a scan finds what came while no mover ran. Then events tell of what comes, and a
 slow timer scans again. Each move looks at the message again under its lock, so a lease that was
@@ -36,16 +36,16 @@ _GATHER_SECONDS = 0.02
 _BUSY_NS = 50_000_000
 _LONGEST_WAIT_SECONDS = 3600.0
 _SCAN_PAUSE_FACTOR = 200
-"""A scan that took T is not repeated by the timer within this many times T."""
+"""After a scan that took T, the timer does not scan again within this many times T."""
 
 _MOST_ERRORS = 8
-"""This many disk errors in a row are the disk's, not those of some files."""
+"""This many disk errors in a row concern the disk, not just some files."""
 
 _DUE_DIGITS = 16
 _ENTRY = "+"
 _HINT = "-"
-"""Each file has one entry, pushed again until the file is gone. A changed stamp adds a hint, which
-only makes sure that the file is looked at in time."""
+"""Each file has one entry, which is pushed again until the file is gone. A changed stamp adds a
+hint, which only makes sure that the file is looked at in time."""
 
 
 class Mover:
@@ -106,7 +106,7 @@ class Mover:
         self._files.close(self._destination)
 
     def run(self) -> None:
-        """Move until the process ends, whatever the disk says meanwhile."""
+        """Move until the process ends, even after errors of the disk."""
         while True:
             try:
                 if time.monotonic() >= self._next_scan:
@@ -119,7 +119,8 @@ class Mover:
                 self._next_scan = 0.0
 
     def scan(self) -> None:
-        """Look at every file in the source, about 3 µs each, and move what is due meanwhile."""
+        """Look at every file in the source, about 3 µs each, and move what becomes due
+        meanwhile."""
         started = time.monotonic()
         self._waiting = []
         for found in due_times(self._source, self._list(), self._delay_ns):
@@ -131,7 +132,8 @@ class Mover:
         self._next_scan = now + (pause if self._watch is not None else min(pause, 1.0))
 
     def move_due(self) -> None:
-        """Move what is due by now; after some errors of the disk in a row, nothing for a while."""
+        """Move what is due by now. After several errors of the disk in a row, move nothing for a
+        while."""
         if time.monotonic() < self._rests_until:
             return
         now = f"{time.time_ns():0{_DUE_DIGITS}x}"
@@ -155,7 +157,7 @@ class Mover:
             self._files.close(fd)
 
     def _wait(self) -> None:
-        """Until the next is due, something happens, or a scan is."""
+        """Wait until the next message is due, an event comes, or it is time for a scan."""
         timeout = min(self._next_scan - time.monotonic(), _LONGEST_WAIT_SECONDS)
         if self._waiting:
             due_seconds = (int(self._waiting[0][:_DUE_DIGITS], 16) - time.time_ns()) / SECOND_NS
@@ -191,7 +193,8 @@ class Mover:
         heapq.heappush(self._waiting, f"{due:0{_DUE_DIGITS}x}{kind}{name}")
 
     def _try_move(self, name: str) -> int | None:
-        """Move a file if it is due; returns when to try again, in ns, None if it is done with."""
+        """Move a file if it is due. Returns when to try again, in ns since 1970, or None if there
+        is nothing left to do for it."""
         now_ns = time.time_ns()
         try:
             held = hold(self._files, self._source, name)
@@ -207,7 +210,7 @@ class Mover:
         except FileExistsError:
             self._report(name, "the destination has another file of that name")
         except BlockingIOError:
-            return now_ns + _BUSY_NS  # another process makes a queue; the dead letters need one too
+            return now_ns + _BUSY_NS  # another process makes a queue, and so must this
         except OSError as error:
             self._report(name, f"{error.strerror}")
             if error.errno not in FAULTS_OF_ONE_MESSAGE:
@@ -222,8 +225,8 @@ class Mover:
         return now_ns + int(self._config.rescan_seconds * SECOND_NS)
 
     def _move(self, held: Held) -> int | None:
-        """`QUEUE:ID` to QUEUE/ID, a name without a colon to the same name. Any other one is of a
-        queue that no request can reach, and would lie outside of any queue."""
+        """Move `QUEUE:ID` to QUEUE/ID, and a name without a colon to the same name. Any other name
+        belongs to a queue that no request can reach, and would end up outside of any queue."""
         parsed = parse_file_name(held.name)
         if parsed is None and ":" in held.name:
             self._report(held.name, "not a name of the form QUEUE:ID")

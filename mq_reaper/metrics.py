@@ -1,4 +1,4 @@
-"""What a reaper's `/metrics` tells."""
+"""The metrics of a reaper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mq.metrics.tally import ReaperCounts
 
 
 def serve_metrics(address: Address, counts: ReaperCounts) -> Address:
-    """Serve them beside the reaper; returns where. Raises StartRefused."""
+    """Serve the metrics beside the reaper. Returns the address. Raises StartRefused."""
     return Address(address.host, serve_in_thread(address, _ReaperCollector(counts)))
 
 

@@ -33,8 +33,8 @@ from mq.spool.sets import OPEN_SUFFIX
 log = structlog.get_logger(__name__)
 
 _SCAN_PAUSE_FACTOR = 20
-"""If looking at files that are kept took T, they are not looked at again within this many times T.
-What was unlinked does not count: a reaper with much to do must not fall behind for that."""
+"""If it took T to look at files that are kept, they are not looked at again within this many times
+T. Time spent on unlinking does not count: a reaper with much to do must not fall behind."""
 
 
 _FAULTS_OF_ONE_FILE = FAULTS_OF_ONE_MESSAGE | {
@@ -110,8 +110,8 @@ class Reaper:
             )
 
     def reap(self) -> int:
-        """Unlink all that is due now; returns how many files. What cannot be unlinked stays and is
-        reported once. Raises OSError if a sync or a listing fails."""
+        """Unlink everything that is due now, and return how many files that were. What cannot be
+        unlinked stays and is reported once. Raises OSError if a sync or a listing fails."""
         self._pass = _Pass()
         self._deadline_ns = time.time_ns() - self._keep_ns
         folders: list[str] = []
@@ -122,7 +122,8 @@ class Reaper:
         return self._pass.files
 
     def _due(self, folders: list[str]) -> Iterator[str]:
-        """Files that were removed long enough ago; folders of that age go to `folders`."""
+        """Yield the files that were removed long enough ago, and add folders of that age to
+        `folders`."""
         for name in self._list(self._folder):
             status = self._status(self._folder, name)
             if status is None:
@@ -130,7 +131,7 @@ class Reaper:
             if name.endswith(PURGED_SUFFIX) and stat.S_ISDIR(status.st_mode):
                 folders.append(
                     name
-                )  # each purge makes it younger; its parts are as old as they are
+                )  # Each purge makes the folder younger. Its parts keep their age.
             elif status.st_ctime_ns > self._deadline_ns:
                 self._pass.kept += 1
             elif not stat.S_ISDIR(status.st_mode):
@@ -141,9 +142,9 @@ class Reaper:
                 self._report(name, "not the folder of a deleted queue")
 
     def _reap_folder(self, parent: int, name: str, depth: int) -> None:
-        """Empty and remove the folder of a deleted queue; or of a batch that Spark has read or of
-        purges, where the messages lie one folder deeper, in parts that are numbered. Raises OSError
-        if a sync fails."""
+        """Empty and remove the folder of a deleted queue, of a batch that Spark has read, or of
+        purges. In the last two the messages lie one folder deeper, in numbered parts. Raises
+        OSError if a sync fails."""
         try:
             folder = self._files.open_folder(parent, name)
         except OSError as error:
@@ -202,12 +203,12 @@ class Reaper:
                 self._leave(name, error)
 
     def _leave(self, name: str, error: OSError) -> None:
-        """It stays until the next pass, which comes sooner if the trouble is the disk's."""
+        """Leave a file until the next pass, which comes sooner if the error concerns the disk."""
         self._report(name, f"{error.strerror}")
         self._pass.errors += error.errno not in _FAULTS_OF_ONE_FILE
 
     def _sync(self) -> None:
-        """On a new descriptor: an error belongs to this batch, which is then not unlinked."""
+        """Sync on a new descriptor: an error then belongs to this batch, which is not unlinked."""
         fd = self._files.open_folder(self._folder, ".")
         try:
             self._files.sync_file_system(fd)

@@ -47,9 +47,10 @@ Api = Callable[[web.BaseRequest], Awaitable[Response]]
 
 
 class Admin:
-    """Answers from the first moment on: `condition` and `api` are None until the store is open.
-    `mover` and `reaper` are those of `--standalone`, and count for this server. With `may_write`,
-    anyone who may use the main port may do the same here."""
+    """The endpoints of the admin listener. They answer from the first moment on: `condition` and
+    `api` are None until the store is open. `mover` and `reaper` are those of `--standalone`, and
+    count for this server. With `may_write`, anyone who may use the main port may do the same here.
+    """
 
     def __init__(
         self,
@@ -82,12 +83,12 @@ class Admin:
         }
 
     def stop(self) -> None:
-        """Say so at `/readyz`, and let go who watches."""
+        """Report at `/readyz` that the server stops, and let all viewers go."""
         self.is_stopping = True
         self._live.stop()
 
     async def handle(self, request: web.BaseRequest) -> Response:
-        """The handler for `mq.web.connection.HttpServer`."""
+        """Answer a request; this is the handler for `mq.web.connection.HttpServer`."""
         try:
             response = await self._answer(request)
         except MQError as error:
@@ -114,7 +115,7 @@ class Admin:
         return await tell(request)
 
     async def _answer_api(self, request: web.BaseRequest) -> Response:
-        """What the main port answers: it checks everything itself."""
+        """Answer as the main port does, which checks everything itself."""
         if self.api is None:
             raise StoreUnavailable(_STARTING)
         target = "/" + request.rel_url.raw_path_qs.removeprefix(_API)
@@ -144,7 +145,7 @@ class Admin:
         return response
 
     async def _look(self) -> Look:
-        """Raises OSError."""
+        """Look at all queues once. Raises OSError."""
         assert self.condition is not None
         survey = await self.condition.survey()
         queues = {
@@ -230,7 +231,7 @@ class Admin:
 
 
 def _seconds(time_ns: int | None) -> float | None:
-    """To the millisecond."""
+    """Return a time in seconds since 1970, to the millisecond."""
     return None if time_ns is None else round(time_ns / SECOND_NS, 3)
 
 

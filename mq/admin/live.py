@@ -1,6 +1,6 @@
 """What the page shows, as it changes: server-sent events (WHATWG HTML, section 9.2).
 
-One look each second serves all viewers, and without a viewer there is none. The first event of a
+One look each second serves all viewers; without a viewer nothing is looked at. The first event of a
 viewer, `whole`, has every queue; each later one, `changes`, has the queues that changed.
 """
 
@@ -15,18 +15,18 @@ from typing import NamedTuple
 from mq.errors import StoreUnavailable
 
 _LOOK_SECONDS = 1.0
-"""Between two looks, while anybody watches."""
+"""The time between two looks while there are viewers."""
 
 MAX_VIEWERS = 32
-"""A third of the connections of the listener; the others are for health checks and metrics."""
+"""A third of the listener's connections; the others are for health checks and metrics."""
 
 Row = tuple[int, int, int, float | None]
-"""Ready, leased and delayed messages, and when the oldest ready one was published, in seconds since
-1970."""
+"""The numbers of ready, leased and delayed messages, and when the oldest ready one was published,
+in seconds since 1970."""
 
 
 class Look(NamedTuple):
-    """What there is at `time`, in seconds since 1970; `totals` are counters of the server."""
+    """The queues at `time`, in seconds since 1970; `totals` are counters of the server."""
 
     time: float
     queues: dict[str, Row]
@@ -39,7 +39,7 @@ class _Tick(NamedTuple):
 
 
 class Live:
-    """The looks, and who watches them. `take` may raise OSError: then nothing changes for now."""
+    """The looks and their viewers. `take` may raise OSError: then nothing changes for now."""
 
     def __init__(self, about: dict[str, object], take: Callable[[], Awaitable[Look]]) -> None:
         self._about = about
@@ -57,13 +57,13 @@ class Live:
         self._wake()
 
     def require_room(self) -> None:
-        """Raises StoreUnavailable if MAX_VIEWERS watch already."""
+        """Raise StoreUnavailable if there are MAX_VIEWERS already."""
         if self._viewers >= MAX_VIEWERS:
             raise StoreUnavailable(f"{MAX_VIEWERS} viewers watch already; close a page")
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """Serves one viewer, until the viewer goes or the server stops. A viewer that is too slow
-        for a change gets everything again."""
+        """Serve one viewer until the viewer goes or the server stops. A viewer that is too slow for
+        a change gets everything again."""
         self._begin()
         try:
             seen = -1
@@ -95,7 +95,7 @@ class Live:
             try:
                 look = await self._take()
             except OSError:
-                pass  # the root is in trouble, and the log says so; the next look may be better
+                pass  # The root is in trouble, and the log says so. The next look may succeed.
             else:
                 self._tick = _Tick(self._tick.number + 1, _changes(self._look, look))
                 self._look = look
@@ -121,5 +121,5 @@ def _changes(before: Look | None, now: Look) -> bytes:
 
 
 def event(kind: str, data: object) -> bytes:
-    """As it goes over the wire; JSON has no line break in it."""
+    """Return an event as it goes over the wire. JSON has no line break in it."""
     return f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()

@@ -1,4 +1,4 @@
-"""What `/metrics` tells of a server. docs/operations.md says what each one means."""
+"""The metrics of a server. docs/operations.md says what each one means."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ async def render(
     mover: MoverCounts | None = None,
     reaper: ReaperCounts | None = None,
 ) -> tuple[bytes, str]:
-    """The text and its type. Without a condition, while the store is being opened, only what the
-    process tells. Raises OSError."""
+    """Return the text and its type. While the store is being opened, `condition` is None and only
+    the metrics of the process are told. Raises OSError."""
     collectors: list[Collector] = [_Requests(durations)]
     if condition is not None:
         survey, room = await condition.survey(), await condition.room()
@@ -44,7 +44,7 @@ async def render(
     if mover is not None and reaper is not None:
         collectors.append(_Children(mover, reaper))
     encode, content_type = choose_encoder(accept)
-    # With hundreds of queues it takes milliseconds, which requests need not wait for.
+    # With hundreds of queues this takes milliseconds, which requests need not wait for.
     return await asyncio.to_thread(encode, registry_of(*collectors)), content_type
 
 
@@ -65,7 +65,7 @@ class _Requests:
 
 
 class _Children:
-    """What the server does not count as well."""
+    """The metrics of the children, of those that the server does not count itself."""
 
     def __init__(self, mover: MoverCounts, reaper: ReaperCounts) -> None:
         self._mover = mover
@@ -135,7 +135,7 @@ def _message_counters(counts: OperationCounts, mover: MoverCounts) -> Iterable[M
 
 
 def activity_by_queue(counts: OperationCounts, mover: MoverCounts) -> dict[str, QueueActivity]:
-    """What the server did, and its mover."""
+    """Return what the server and its mover did, by queue."""
     moved_by_queue = mover.by_queue()
     labels = {queue: counts.label(queue) for queue in moved_by_queue}
     found = {queue: replace(each) for queue, each in counts.by_queue().items()}

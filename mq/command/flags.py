@@ -1,4 +1,4 @@
-"""Shared by the command lines: flag types, one-line errors, named exit codes."""
+"""What the command lines share: flag types, one-line errors, named exit codes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "
 
 FILE = click.Path(path_type=Path, readable=False)
 FOLDER = click.Path(path_type=Path, readable=False)
-"""A folder, not checked here: the code that opens it gives a better error than a check before."""
+"""A folder. It is not checked here, because the code that opens it gives a better error."""
 
 
 class Size(click.ParamType[int]):
@@ -92,8 +92,8 @@ class Mode(click.ParamType[int]):
 
 
 class HostPort(click.ParamType[Address | None]):
-    """Where to listen: `127.0.0.1:8081`, `[::1]:8081`, or `:8081` for every address. Empty, or
-    `off` where a variable cannot be empty, means nowhere and gives None."""
+    """An address to listen on: `127.0.0.1:8081`, `[::1]:8081`, or `:8081` for every address. An
+    empty text, or `off` where a variable cannot be empty, means no listener and gives None."""
 
     name = "address"
 
@@ -116,7 +116,7 @@ class HostNames(click.ParamType[tuple[str, ...]]):
     name = "names"
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
-        """Takes a variable as one value."""
+        """Take a variable as one value."""
         return [rv]
 
     def convert(
@@ -141,10 +141,9 @@ def flag(
     variable: str | None = None,
     required: bool = False,
 ) -> Callable[[F], F]:
-    """A flag that fills the parameter `field`, as does `variable` (MQ_NAME by default) in the
-    environment. Flags that mean the same in two commands share a variable, so one environment
-    serves all.
-    """
+    """Return a flag that fills the parameter `field`. The environment variable `variable` (MQ_NAME
+    by default) fills it too. Flags that mean the same in two commands share a variable, so one
+    environment serves all."""
     given = {} if required else {"default": default}
     return click.option(
         name, field, type=kind, help=help, required=required,
@@ -154,7 +153,7 @@ def flag(
 
 
 def metrics_flags(port_variable: str) -> Callable[[F], F]:
-    """Adds --metrics-port and --metrics-address; the command gets `metrics`, an Address or None."""
+    """Add --metrics-port and --metrics-address. The command gets `metrics`, an Address or None."""
 
     def decorate(command: F) -> F:
         @wraps(command)
@@ -185,7 +184,7 @@ def metrics_flags(port_variable: str) -> Callable[[F], F]:
 
 
 def exit_codes_text(meanings: Mapping[ExitCode, str] = EXIT_CODES) -> str:
-    """The list of exit codes for the end of `--help`."""
+    """Return the list of exit codes for the end of `--help`."""
     codes = "\n".join(f"{code.value:>4}  {meanings[code]}" for code in sorted(meanings))
     return f"\b\nExit codes:\n{codes}"
 
@@ -203,7 +202,7 @@ def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -
         drop_stdout()
         code = 128 + signal.SIGPIPE
     except SystemExit as error:
-        # click ends like this on EPIPE of stderr; EPIPE of stdout is a ReaderGone.
+        # click ends like this on EPIPE of stderr. EPIPE of stdout is a ReaderGone.
         is_closed = isinstance(error.__context__, BrokenPipeError)
         code = 128 + signal.SIGPIPE if is_closed else error.code
     except Exception as error:
@@ -217,12 +216,12 @@ def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -
 
 
 def exit_when_asked() -> None:
-    """Let SIGTERM and SIGINT end this process at once with exit code 0, wherever it is. SIGINT does
-    not if the process was started with SIGINT ignored, as a shell starts background jobs.
+    """Let SIGTERM and SIGINT end this process at once with exit code 0, wherever it is. SIGINT is
+    ignored if the process was started so, as a shell does with background jobs.
 
-    Only for processes that may be killed anywhere. They end at once because a second signal would
-    hit the interpreter while it shuts down, as when Ctrl-C reaches a child and its parent passes it
-    on.
+    This is only for processes that may be killed anywhere. They end at once because a second signal
+    would hit the interpreter while it shuts down, for example when Ctrl-C reaches a child and its
+    parent passes it on.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         if number is signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:

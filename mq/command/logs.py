@@ -1,4 +1,4 @@
-"""Structured logs on stderr, one line an event: text for people, json for programs."""
+"""Structured logs on stderr, one line for each event: text for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MAX_REPORTED = 10_000
 
 
 class Once:
-    """Passes on each name with its reason once, up to a limit: what is found again at every look
-    is news the first time."""
+    """Passes each name with its reason on once, up to a limit. A problem that is found at every
+    look is news only the first time."""
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._report = report
@@ -36,7 +36,7 @@ def report_left(name: str, why: str) -> None:
 
 
 class _Named:
-    """Puts the process's name into each line."""
+    """Adds the process's name to each line."""
 
     def __init__(self, process: str) -> None:
         self._process = process
@@ -49,8 +49,8 @@ class _Named:
 
 
 class _Line:
-    """A line of text for each event. What others named, a file for example, does no harm in a
-    terminal and begins no new line."""
+    """Makes a line of text of each event. Names that others chose, of files for example, neither
+    harm a terminal nor begin a new line."""
 
     def __init__(self) -> None:
         self._render = structlog.processors.LogfmtRenderer(
@@ -82,7 +82,8 @@ def configure_logs(log_format: str, process: str) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
-    # One line a request costs more than the request; the access log is a proxy's business.
+    # A line for each request costs more than the request. The access log is the business of a
+    # proxy.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

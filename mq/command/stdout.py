@@ -1,5 +1,5 @@
-"""Output on stdout: a failed write is an error that names stdout, wherever it happens, and bytes
-that others chose do a terminal no harm."""
+"""Output on stdout. A failed write is an error that names stdout, wherever it happens, and bytes
+that others chose do not harm a terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class ReaderGone(CommandFailed):
 
 
 class _Raw(io.FileIO):
-    """Raises CommandFailed, which no code takes for an error of a queue's disk."""
+    """Raises CommandFailed for a failed write, which nothing takes for an error of a queue's
+    disk."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -48,15 +49,15 @@ def guard_stdout() -> None:
 
 
 def drop_stdout() -> None:
-    """Let the interpreter's end have nothing more to write, after an error."""
+    """After an error, leave the interpreter nothing to write when it ends."""
     null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     os.dup2(null, sys.stdout.fileno(), inheritable=False)
     os.close(null)
 
 
 def printable(text: str, kept: str = "") -> str:
-    """Without the control characters that could do harm in a terminal, but for those in `kept`; so
-    it is one line."""
+    """Return the text without the control characters that could harm a terminal, except those in
+    `kept`. So it is one line."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in kept else ascii(c)[1:-1] for c in text)
@@ -64,7 +65,8 @@ def printable(text: str, kept: str = "") -> str:
 
 @contextmanager
 def written_to_stdout(is_raw: bool) -> Iterator[Callable[[bytes], object]]:
-    """Bytes as they are; on a terminal as text without control characters, unless it is raw."""
+    """Yield a function that writes bytes as they are, or on a terminal as text without control
+    characters, unless `is_raw`."""
     output = sys.stdout.buffer
     if is_raw or not sys.stdout.isatty():
         yield output.write

@@ -1,4 +1,4 @@
-"""The command line of mq: the daemon, and with --standalone the whole queue."""
+"""The command line of mq: the server, and with --standalone the whole queue."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def mq(keep_seconds: float, sqs_port: int | None, standalone: bool, **fields: An
 
 
 def server_config(fields: Mapping[str, Any]) -> ServerConfig:
-    """The settings that flags ask for."""
+    """Return the settings that the flags ask for."""
     paths = {name: each.absolute() for name, each in fields.items() if isinstance(each, Path)}
     return ServerConfig(**{**fields, **paths})
 

@@ -1,5 +1,5 @@
-"""Whom a server lets in, and how it shows who it is: `--token-file`, `--cert` and `--key`, read
-together."""
+"""Who may use a server, and how the server shows who it is: `--token-file`, `--cert` and `--key`,
+read together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ log = structlog.get_logger(__name__)
 
 
 class Credentials:
-    """Raises StartRefused if a file is not in order."""
+    """The token file and the certificate of a server. Raises StartRefused if a file is not in
+    order."""
 
     def __init__(self, config: ServerConfig) -> None:
         if (config.cert is None) != (config.key is None):
@@ -31,7 +32,7 @@ class Credentials:
 
     @property
     def tokens(self) -> Tokens | None:
-        """The same object after each reload."""
+        """The tokens, in the same object after each reload."""
         return None if self._token_file is None else self._token_file.tokens
 
     @property
@@ -39,8 +40,8 @@ class Credentials:
         return None if self._certificate is None else self._certificate.context
 
     def reload(self) -> None:
-        """Read the files again, each for itself. What is not in order is logged, and stays as it
-        was. Blocking."""
+        """Read each of the files again. One that is not in order is logged, and what it said before
+        still counts. Blocking."""
         for what, each in (("tokens", self._token_file), ("certificate", self._certificate)):
             if each is None:
                 continue

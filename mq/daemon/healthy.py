@@ -1,10 +1,10 @@
-"""Whether the server of this machine or container is ready, as the image's health check asks.
+"""Tell whether the server of this machine or container is ready, as the image's health check asks.
 
     python -m mq.daemon.healthy [PID]
 
-asks the server with that number, or the first that runs here, where its own flags and variables
-say: `/readyz` of the admin listener, and without one whether the API answers at all. It takes no
-proxy. Exit code 0 is yes; 1 is no, with the reason on stderr.
+asks the server with that process id, or the first that runs here, at the address that its own flags
+and variables give: `/readyz` of the admin listener, or, without one, whether the API answers at
+all. It uses no proxy. Exit code 0 means yes; 1 means no, with the reason on stderr.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ HEALTH_SECONDS = 4.0
 """How long the image's health check waits for the server."""
 
 _STARTERS = ("python", "tini", "docker-init", "dumb-init", "catatonit", "-")
-"""Words that may precede `mq` on a command line: Python and its flags, the init of a container."""
+"""Words that may precede `mq` on a command line: Python and its flags, or the init of a
+container."""
 
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -42,7 +43,8 @@ def main() -> None:
 
 
 def ask(config: ServerConfig) -> str | None:
-    """None if the server is ready, else what it answers. Raises OSError, HTTPException."""
+    """Ask the server. Returns None if it is ready, or else what it answers. Raises OSError,
+    HTTPException."""
     where = config.admin
     connection = HTTPConnection("localhost", timeout=HEALTH_SECONDS)
     if where is not None:
@@ -59,7 +61,8 @@ def ask(config: ServerConfig) -> str | None:
         text = answer.read(4096).decode("utf-8", "replace")
     finally:
         connection.close()
-    # Without an admin listener a refusal for want of a token or path shows that it works.
+    # Without an admin listener, an answer that a token is missing or a path is unknown shows that
+    # the server works.
     is_ready = answer.status == 200 or (where is None and answer.status < 500)
     return None if is_ready else f"{answer.status} {text.strip()}"
 
@@ -76,7 +79,8 @@ def _connect(host: str, port: int, config: ServerConfig) -> socket.socket:
 
 
 def config_of(pid: int) -> ServerConfig:
-    """What a running server was started with. Raises LookupError if it is none."""
+    """Return the settings that a running server was started with. Raises LookupError if the process
+    is not a server."""
     process = Path(f"/proc/{pid}")
     arguments = _arguments_of(process)
     if arguments is None:

@@ -1,4 +1,4 @@
-"""Every place a server listens on, bound before the store is opened."""
+"""Everything that a server listens on, bound before the store is opened."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Listeners(NamedTuple):
 
 
 def bind(config: ServerConfig, tls: ssl.SSLContext | None) -> Listeners:
-    """Sockets that systemd hands over take the place of `--address` and, by name, of `--admin`.
-    Raises StartRefused."""
+    """Bind all sockets. Sockets that systemd hands over replace `--address` and, by name,
+    `--admin`. Raises StartRefused."""
     handed_over = take_handed_over(tls)
     admin = handed_over.pop(ADMIN_SOCKET_NAME, [])
     bound = Listeners([each for group in handed_over.values() for each in group], admin)
@@ -76,7 +76,7 @@ def _bind_admin(address: Address, tls: ssl.SSLContext | None) -> list[Listener]:
         )
         if address != DEFAULT_ADMIN:
             raise refused from error
-    # Two servers on one machine with default flags: the second one does without.
+    # If two servers run on one machine with default flags, the second one does without.
     log.warning("no admin listener", why=str(refused))
     return []
 

@@ -1,6 +1,6 @@
-"""What systemd is told: ready, reloading, stopping, and that the server still does its work.
+"""What systemd is told: the server is ready, reloads, stops, or still does its work.
 
-See sd_notify(3). Started by anything else, all of it does nothing.
+See sd_notify(3). If anything else has started the process, all of this does nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ log = structlog.get_logger(__name__)
 
 
 class Notifier:
-    """Takes systemd's variables out of the environment, so that no child speaks in this process's
-    place."""
+    """Tells systemd. It takes systemd's variables out of the environment, so that no child tells
+    systemd anything in this process's place."""
 
     def __init__(self) -> None:
         address = os.environ.pop("NOTIFY_SOCKET", "")
@@ -55,12 +55,12 @@ class Notifier:
 async def beat_forever(
     notifier: Notifier, probe: Callable[[], Awaitable[None]], is_alive: Callable[[], bool]
 ) -> None:
-    """Beat twice in each interval of the watchdog, while a probe file goes the whole way of a
-    publish in that time: event loop, committer, write, sync, unlink.
+    """Beat twice in each interval of the watchdog. Each beat shows that a probe file has gone the
+    whole way of a publish in that time: event loop, committer, write, sync, unlink.
 
-    A probe that is refused in time counts too: a restart does not mend a full disk, or a store that
-    reopens itself after a failed sync, and `/readyz` reports those. The watchdog handles a probe
-    that does not come back, and a committer that ended.
+    A probe that is refused in time counts too: a restart mends neither a full disk nor a store that
+    reopens itself after a failed sync, and `/readyz` reports those. The watchdog is for a probe
+    that does not come back, and for a committer that has ended.
     """
     pause = notifier.watchdog_seconds / 2
     while pause:

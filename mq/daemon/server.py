@@ -1,4 +1,4 @@
-"""The server process: bind, open the store, serve, reload, stop in order."""
+"""The server process: bind, open the store, serve, reload, and stop in order."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ _CUT_OFF_SECONDS = 0.5
 
 
 class Front(NamedTuple):
-    """What speaks to clients in a server's place needs to know: the open store, limits, who is let
-    in, and where it says how long requests took."""
+    """What a front needs, which is the part that speaks to clients: the open store, limits, who is
+    let in, and where it records how long requests took."""
 
     store: Store
     limits: Limits
@@ -63,7 +63,7 @@ class Front(NamedTuple):
 
 
 def make_api_front(front: Front) -> HttpServer:
-    """The six endpoints."""
+    """Return the front with the six endpoints."""
     return make_http(
         front.store, front.limits, front.credentials.tokens, front.durations, front.doors
     )
@@ -74,10 +74,10 @@ def serve(
     children: Supervision | None = None,
     make_front: Callable[[Front], HttpServer] = make_api_front,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, with what `make_front` makes. `children` run beside it.
+    """Serve with what `make_front` returns until SIGTERM or SIGINT. `children` run beside it.
 
-    Stopping: no new connections, requests under way are answered, commits finish. Raises
-    StartRefused.
+    To stop, it takes no new connections, answers the requests under way, and finishes all commits.
+    Raises StartRefused.
     """
     if sys.platform != "linux":
         raise StartRefused(ExitCode.SYSTEM, f"MQ serves on Linux only; this is {sys.platform}")
@@ -90,15 +90,15 @@ def serve(
 
 
 def _give_memory_back() -> None:
-    """What is large goes back to the system when it is freed. The C library would otherwise keep
-    ever larger pieces, for each worker its own (mallopt(3))."""
-    with suppress(AttributeError):  # another C library
+    """Return large pieces of memory to the system when they are freed. The C library would
+    otherwise keep ever larger ones, separately for each worker (mallopt(3))."""
+    with suppress(AttributeError):  # The C library is another one.
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def _bound_connections(asked: int) -> int:
     """Take all descriptors that the system allows, and keep some of them for files. Returns how
-    many connections the others are enough for, `asked` at the most."""
+    many connections the others are enough for, at most `asked`."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard == resource.RLIM_INFINITY:
@@ -119,7 +119,7 @@ async def _serve(
     stop, reload_now = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    # A shell starts with SIGINT ignored what runs in the background: Ctrl-C is not for that.
+    # A shell starts background jobs with SIGINT ignored: Ctrl-C is not meant for them.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGINT, stop.set)
     loop.add_signal_handler(signal.SIGHUP, reload_now.set)
@@ -154,10 +154,10 @@ async def _serve(
         beat = beat_forever(notifier, store.condition.probe, store.condition.is_alive)
         reload = _reload_forever(reload_now, credentials, notifier)
         await stack.enter_async_context(_running(beat, reload))
-        # Last in, first out: stop accepting and answer, then the children, then the store.
+        # They end in reverse order: accept no more and answer, then the children, then the store.
         await stack.enter_async_context(_serving("listening", listeners.api, api))
         admin.condition = store.condition
-        # What a person does there is not what the metrics are about.
+        # What a person does there does not belong in the metrics.
         admin.api = make_api(store, credentials.tokens, Durations(), doors)
         _calm_garbage_collector()
         notifier.ready()
@@ -166,7 +166,7 @@ async def _serve(
         store.stop_waiting()
         admin.stop()
         notifier.stopping()
-    # The end of the loop gives them their defaults back, and one more would kill.
+    # When the loop ends these signals get their defaults back, and one more would kill the process.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
     log.info("stopped")
 
@@ -183,9 +183,10 @@ def _log_configuration(config: ServerConfig, supervision: Supervision | None) ->
 
 
 def _calm_garbage_collector() -> None:
-    """What is loaded by now stays: look only at what requests leave, and not at every 700th object.
+    """Tune the garbage collector: it looks only at what requests leave, not at what is loaded by
+    now, and not at every 700th object.
 
-    Publish on tmpfs at 64 connections: 1.1 times as many a second.
+    Publishing on tmpfs at 64 connections is 1.1 times as fast with it.
     """
     gc.collect()
     gc.freeze()
@@ -194,8 +195,8 @@ def _calm_garbage_collector() -> None:
 
 @asynccontextmanager
 async def _serving(event: str, listeners: list[Listener], http: HttpServer) -> AsyncIterator[None]:
-    """Accept until the block ends. Then accept no more connections, answer, and cut off those that
-    take longer than SHUTDOWN_SECONDS."""
+    """Accept connections until the block ends. Then accept no more, answer, and cut off requests
+    that take longer than SHUTDOWN_SECONDS."""
     for listener in listeners:
         await listener.serve(http)
         log.info(event, url=listener.url)
@@ -211,7 +212,7 @@ async def _serving(event: str, listeners: list[Listener], http: HttpServer) -> A
 
 @asynccontextmanager
 async def _running(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run beside the block, and no longer than it."""
+    """Run this work beside the block, and cancel it at the block's end."""
     tasks = [asyncio.create_task(each) for each in work]
     try:
         yield
@@ -231,7 +232,7 @@ async def _reload_forever(
         try:
             await asyncio.to_thread(credentials.reload)
         except Exception:
-            # Whatever it is, the next SIGHUP must be heard: it may take a token away.
+            # Whatever the error is, the next SIGHUP must be heard: it may take a token away.
             log.exception("not reloaded; the old one stays")
         finally:
             notifier.ready()

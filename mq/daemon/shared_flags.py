@@ -65,10 +65,10 @@ _CLIENTS = (
 
 
 def store_flags(command: F) -> F:
-    """Those that concern the store."""
+    """Add the flags that concern the store."""
     return reduce(lambda decorated, add: add(decorated), reversed(_STORE), command)
 
 
 def client_flags(command: F) -> F:
-    """Those that concern who connects, and the log."""
+    """Add the flags that concern clients, and the log."""
     return reduce(lambda decorated, add: add(decorated), reversed(_CLIENTS), command)

@@ -1,4 +1,4 @@
-"""Sockets to listen on: of an address, a unix socket, those that systemd hands over.
+"""Sockets to listen on: for an address, a unix socket, or those that systemd hands over.
 `mq.daemon.listeners` decides which ones a server listens on.
 
 Each socket listens as soon as it is bound, before the store is opened: two sockets may be bound to
@@ -26,12 +26,13 @@ from mq.web.http_server import HttpServer
 _BACKLOG = 1024
 _FIRST_HANDED_FD = 3
 ADMIN_SOCKET_NAME = "admin"
-"""`FileDescriptorName=` of the socket that is for the admin listener."""
+"""The `FileDescriptorName=` of the socket for the admin listener."""
 
 
 class Listener:
     """A bound socket that listens. `path` is that of a unix socket that this process made and that
-    `close` removes. Raises OSError if another process listens there, or it is not such a socket."""
+    `close` removes. Raises OSError if another process listens there, or if the socket is of another
+    kind."""
 
     def __init__(
         self, bound: socket.socket, path: Path | None = None, tls: ssl.SSLContext | None = None
@@ -63,7 +64,7 @@ class Listener:
         )
 
     async def serve(self, http: HttpServer) -> None:
-        """Take connections, those that wait already first."""
+        """Accept connections, first those that wait already."""
         loop = asyncio.get_running_loop()
         if self._tls is not None:
             self._server = SecureServer(self._socket, http, self._tls)
@@ -73,7 +74,7 @@ class Listener:
             self._server = await loop.create_server(http, sock=self._socket, backlog=_BACKLOG)
 
     def close(self) -> None:
-        """Take no more connections; those that are there stay."""
+        """Accept no more connections; existing ones stay."""
         if self._server is not None:
             self._server.close()
         else:
@@ -86,8 +87,7 @@ class Listener:
 def bind_address(
     address: Address, tls: ssl.SSLContext | None, reuse_port: bool = False
 ) -> list[Listener]:
-    """Listen on every address that a host name has, as `localhost` may have two. Raises
-    OSError."""
+    """Listen on every address of a host name; `localhost` may have two. Raises OSError."""
     found = socket.getaddrinfo(
         address.host.encode(), address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
@@ -116,8 +116,8 @@ def bind_address(
 
 
 def bind_unix(path: Path, mode: int) -> Listener:
-    """A unix socket. If no process listens on the one that is there, a crash left it, and it is
-    replaced. Raises StartRefused."""
+    """Listen on a unix socket. If a socket is there and no process listens on it, a crash left it,
+    and it is replaced. Raises StartRefused."""
     _discard_stale(path)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o777 & ~mode)
@@ -132,7 +132,8 @@ def bind_unix(path: Path, mode: int) -> Listener:
 
 
 def take_handed_over(tls: ssl.SSLContext | None) -> dict[str, list[Listener]]:
-    """What systemd listens on already, by name (sd_listen_fds(3)); its variables are gone then.
+    """Return the listeners that systemd hands over, by name (sd_listen_fds(3)), and drop its
+    variables.
 
     Requests that came while no server ran wait there.
     """

@@ -1,4 +1,4 @@
-"""`mq --standalone`: a mover and a reaper as supervised children, and the gateway for SQS.
+"""`mq --standalone`: a mover, a reaper, and the gateway for SQS, as supervised children.
 
 A child that ends is started again, with backoff. None outlives its parent: the kernel kills it,
 even while it is stopped.
@@ -23,14 +23,14 @@ from mq.metrics.tally import TALLY_VARIABLE, MoverCounts, ReaperCounts, Tally
 log = structlog.get_logger(__name__)
 
 CHILD_BACKOFF_SECONDS = (0.5, 30.0)
-"""First and longest pause before a child that ended is started again."""
+"""The first and the longest pause before a child that ended is started again."""
 
 CHILD_STOP_SECONDS = 5.0
 """How long a child has between SIGTERM and SIGKILL."""
 
 
 class Supervision(NamedTuple):
-    """What runs beside the server: the reaper keeps removed messages for `keep_seconds`; with
+    """The children of the server. The reaper keeps removed messages for `keep_seconds`. With
     `sqs_port` the gateway for SQS runs too, and listens there."""
 
     keep_seconds: float
@@ -38,7 +38,7 @@ class Supervision(NamedTuple):
 
 
 class Children(NamedTuple):
-    """What they have counted."""
+    """What the children have counted."""
 
     mover: MoverCounts
     reaper: ReaperCounts
@@ -46,7 +46,7 @@ class Children(NamedTuple):
 
 @asynccontextmanager
 async def run_children(config: ServerConfig, supervision: Supervision) -> AsyncIterator[Children]:
-    """Keep a mover and a reaper on `config.root` running until the block ends, and the gateway."""
+    """Keep a mover and a reaper on `config.root`, and the gateway, running until the block ends."""
     root, logs = config.root, f"--log-format={config.log_format}"
     mover = [
         "mq_mover",
@@ -76,7 +76,8 @@ async def run_children(config: ServerConfig, supervision: Supervision) -> AsyncI
 
 
 def gateway_arguments(config: ServerConfig, port: int) -> list[str]:
-    """The gateway for SQS listens where the server does, and lets in whom that lets in."""
+    """Return the command line of the gateway for SQS. It listens on the server's addresses, and
+    lets in the same clients."""
     flags = {
         "root": config.root,
         "address": config.address or ServerConfig().address,
@@ -116,7 +117,7 @@ async def _keep_running(arguments: list[str], tally_fd: int | None = None) -> No
 
 
 async def _run(arguments: list[str], tally_fd: int | None) -> str:
-    """Run a child to its end; returns what that was."""
+    """Run a child to its end. Returns how it ended."""
     tally = {} if tally_fd is None else {TALLY_VARIABLE: str(tally_fd)}
     try:
         process = await asyncio.create_subprocess_exec(
@@ -134,7 +135,7 @@ async def _run(arguments: list[str], tally_fd: int | None) -> str:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM, and SIGKILL if that is not enough."""
+    """Send SIGTERM, and SIGKILL if that is not enough."""
     with suppress(ProcessLookupError):
         if process.returncode is None:
             process.terminate()

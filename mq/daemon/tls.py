@@ -15,9 +15,9 @@ log = structlog.get_logger(__name__)
 
 
 class Certificate:
-    """A certificate with its chain, and its key. Raises StartRefused if they do not do.
+    """A certificate with its chain, and its key. Raises StartRefused if they cannot be used.
 
-    Listeners keep `context`. Its handshakes go on with the one that was loaded last.
+    Listeners keep `context`. Each handshake uses the files as they were loaded last.
     """
 
     def __init__(self, cert: Path, key: Path) -> None:
@@ -27,25 +27,27 @@ class Certificate:
         self.context.sni_callback = self._use_current
 
     def reload(self) -> None:
-        """Read both again, once, for connections to come. If that raises StartRefused the old ones
-        stay."""
+        """Read both files again, for new connections. If this raises StartRefused, the old ones
+        stay in use."""
         self._current = _load(self._cert, self._key)
 
     def _use_current(
         self, handshake: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext
     ) -> None:
-        """Called in each handshake, whether the client names a server or not."""
+        """Use the files that were loaded last. OpenSSL calls this in each handshake, whether the
+        client names a server or not."""
         handshake.context = self._current
 
 
 def _load(cert: Path, key: Path) -> ssl.SSLContext:
-    """TLS 1.2 and newer, with the ciphers that this Python takes for strong."""
+    """Return a context for TLS 1.2 and newer, with the ciphers that this Python considers
+    strong."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     try:
         for path in (cert, key):
-            # OpenSSL does not say which of the two is missing, and would wait for a pipe.
+            # OpenSSL does not say which of the two files is missing, and would wait for a pipe.
             if not stat.S_ISREG(path.stat().st_mode):
                 raise ValueError(f"{path} is not a regular file")
             with path.open("rb"):
@@ -64,5 +66,5 @@ def _load(cert: Path, key: Path) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Instead of OpenSSL's question on the terminal."""
+    """Refuse a key with a password. OpenSSL would ask for it on the terminal."""
     raise ValueError("the key has a password")

@@ -1,12 +1,13 @@
-"""The file of `--token-file`, read at start and on SIGHUP. `mq.web.tokens` has what a token grants.
+"""The file of `--token-file`, read at start and on SIGHUP. `mq.web.tokens` says what a token
+grants.
 
-A line is a name, scopes, queues if not every one, and the token or its SHA-256:
+A line has a name, scopes, queues unless it is for all of them, and the token or its SHA-256:
 
     # name     scopes       queues          token
     till       write        orders,mail-*   Hj0vVt9xkq3mP2sYw8LrBg
     janitor    read,write   *   sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0bcc0ae3e8f5b5c7d6
 
-Kept in memory are hashes alone. No error names a token, nor is one ever logged.
+Only hashes are kept in memory. No error names a token, and none is ever logged.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mq.web.tokens import KnownToken, Scope, Tokens
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _PATTERN = re.compile(r"[A-Za-z0-9_.*-]{1,80}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,1024}=*")
-"""As RFC 6750, section 2.1, writes a bearer token."""
+"""A bearer token as RFC 6750, section 2.1, writes it."""
 
 _HASH_PREFIX = "sha256:"
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -48,7 +49,8 @@ class TokenFile:
 
 
 def read_tokens(path: Path) -> list[KnownToken]:
-    """The tokens of a file. Raises StartRefused, which names the line but not what is in it."""
+    """Return the tokens of a file. Raises StartRefused, which names the line but not its
+    content."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             _check_owner_and_mode(path, os.fstat(file.fileno()))
@@ -76,7 +78,8 @@ def read_tokens(path: Path) -> list[KnownToken]:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Refuses a pipe: without a writer it would block the start and every reload."""
+    """Open without waiting. It refuses a pipe: one without a writer would block the start and every
+    reload."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -93,7 +96,7 @@ def _check_owner_and_mode(path: Path, status: os.stat_result) -> None:
 
 
 def _parse(words: list[str]) -> KnownToken:
-    """Raises ValueError."""
+    """Parse the words of a line. Raises ValueError."""
     if not 3 <= len(words) <= 4:
         raise ValueError("a line is NAME SCOPES [QUEUES] TOKEN, separated only by spaces")
     name, scopes, queues, secret = words[0], words[1], [*words[2:-1], "*"][0], words[-1]
@@ -119,7 +122,8 @@ def _parse_queues(text: str) -> re.Pattern[str] | None:
 
 
 def _parse_secret_alone(text: str) -> bytes:
-    """Hash the token of a line that names no queues: its last word may be queues, not a token."""
+    """Hash the token of a line that names no queues. Its last word may be queues by mistake, and
+    not a token."""
     digest = _parse_secret(text)
     if _WORDS.fullmatch(text):
         raise ValueError(
@@ -130,7 +134,7 @@ def _parse_secret_alone(text: str) -> bytes:
 
 
 def _parse_secret(text: str) -> bytes:
-    """The token's hash."""
+    """Return the hash of a token, or the hash that is written in its place."""
     if text.startswith(_HASH_PREFIX):
         digest = text.removeprefix(_HASH_PREFIX)
         if not _HASH.fullmatch(digest):

@@ -28,8 +28,8 @@ _MEMBERS = frozenset({"body", "body_base64", "id", "delay", "content_type", "pro
 
 
 class Line(NamedTuple):
-    """A message to publish. `content_type` None is the usual one, and
-    `delay_seconds` None that of the queue's settings."""
+    """A message to publish. `content_type` None means the default type, `delay_seconds` None the
+    delay that the queue's settings say."""
 
     body: bytes
     message_id: MessageId | None = None
@@ -39,13 +39,14 @@ class Line(NamedTuple):
 
 
 def write_line(fields: Mapping[str, object], body: bytes) -> bytes:
-    """One message, with its line end; members of `fields` that are None are left out."""
+    """Return one message as a line with its newline. Members of `fields` that are None are left
+    out."""
     document = _known(fields) | body_member(body)
     return _ENCODER.encode(document).encode() + b"\n"
 
 
 def body_member(body: bytes | bytearray) -> dict[str, str]:
-    """`body`, or `body_base64`."""
+    """Return the member `body`, or `body_base64` for a body that is not UTF-8."""
     try:
         return {"body": body.decode()}
     except UnicodeDecodeError:
@@ -53,7 +54,7 @@ def body_member(body: bytes | bytearray) -> dict[str, str]:
 
 
 class LongLine:
-    """A line whose body is never whole in memory: always in base64."""
+    """A line whose body is never whole in memory, and always in base64."""
 
     def __init__(self, fields: Mapping[str, object], body_length: int) -> None:
         known = _ENCODER.encode(_known(fields)).encode()
@@ -61,7 +62,7 @@ class LongLine:
         self.length = len(self._head) + 4 * (-(-body_length // 3)) + len(_TAIL)
 
     async def chunks(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The line, `length` bytes in all, made of the body's chunks."""
+        """Yield the pieces of the line, `length` bytes in all, made of the body's chunks."""
         yield self._head
         rest = b""
         async for chunk in body:
@@ -97,7 +98,7 @@ def parse_line(text: bytes, passed_over: Collection[str] = ()) -> Line:
 
 
 def body_of(members: Mapping[str, Any]) -> bytes:
-    """Of a line that was read. Raises InvalidRequest."""
+    """Return the body in a line that was read. Raises InvalidRequest."""
     if ("body" in members) == ("body_base64" in members):
         _refuse("give 'body' or 'body_base64', one of them")
     name = "body" if "body" in members else "body_base64"
@@ -113,7 +114,7 @@ def body_of(members: Mapping[str, Any]) -> bytes:
 
 
 def is_content_type(text: str) -> bool:
-    """Whether it can be kept with a message."""
+    """Return whether the text can be kept as a message's type."""
     return len(text) <= MAX_CONTENT_TYPE_BYTES and text.isascii() and text.isprintable()
 
 
@@ -140,7 +141,8 @@ def _refuse_constant(name: str) -> NoReturn:
     _refuse(f"{name} is not JSON")
 
 
-# One each for all lines: json.loads() and json.dumps() with options make one for each call.
+# One decoder and one encoder for all lines: json.loads() and json.dumps() with options make a new
+# one for each call.
 _DECODER = json.JSONDecoder(object_pairs_hook=_once_each, parse_constant=_refuse_constant)
 
 

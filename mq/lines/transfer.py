@@ -22,17 +22,18 @@ from mq.spool.files import Files
 _PASSED_OVER = frozenset(
     {"state", "lease", "receive_count", "published_at", "visible_at", "damaged", "length"}
 )
-"""What `mqctl recv --json`, `peek --json` and a fetch of many add: it belongs to where it was."""
+"""Members that `mqctl recv --json`, `peek --json` and a fetch of many add. They describe the
+message where it was."""
 
 _BATCH_LINES = 100
 _BATCH_BYTES = 4 * 1024 * 1024
 READ_BYTES = 4 * 1024 * 1024
 _PIPE_BYTES = 1024 * 1024
-"""The most that Linux lets everybody have (pipe(7), /proc/sys/fs/pipe-max-size)."""
+"""The largest size that Linux gives every user (pipe(7), /proc/sys/fs/pipe-max-size)."""
 
 
 class TakenOut(NamedTuple):
-    """A received message. `remove` returns True unless another receiver has it by now."""
+    """A received message. `remove` returns True unless another receiver has the message by now."""
 
     line: Line
     remove: Callable[[], bool]
@@ -47,7 +48,7 @@ class Moved(NamedTuple):
 
 
 def take_out(take: Callable[[], TakenOut | None], output: BinaryIO, limit: int | None) -> Moved:
-    """Write the line of each message that `take` receives, and remove it after that."""
+    """Write a line for each message that `take` returns, and remove the message after that."""
     written = kept = 0
     files = Files()
     while limit is None or written < limit:
@@ -74,7 +75,7 @@ def _write_batch(
 
 
 def exported(line: Line) -> bytes:
-    """The line as it is written."""
+    """Return the line of a message as `export` writes it."""
     fields = {
         "id": line.message_id,
         "content_type": line.content_type,
@@ -85,14 +86,14 @@ def exported(line: Line) -> bytes:
 
 
 def flush(output: BinaryIO, files: Files) -> None:
-    """Pass on what was written; a file is on stable media then."""
+    """Pass on what was written. A file is on stable media after that."""
     output.flush()
     if stat.S_ISREG(os.fstat(output.fileno()).st_mode):
         files.sync(output.fileno())
 
 
 class Numbered(NamedTuple):
-    """A line, and which one it is, counted from 1; or what is wrong with it."""
+    """A line and its number, counted from 1; or what is wrong with it."""
 
     number: int
     line: Line | MQError
@@ -103,13 +104,14 @@ def put_in(
     publish: Callable[[Line], object],
     begin: Callable[[Sequence[Line]], Callable[[], bool]],
 ) -> Iterator[int]:
-    """Publish each line; yields how many were published so far, after each step. Lines of white
-    space alone are passed over.
+    """Publish each line. Yields the number of messages published so far, after each step. Lines of
+    white space alone are passed over.
 
-    What can be read at once is published together: `begin` sends it off, and while it is on its
-    way the next lines are parsed. Then what `begin` returned tells whether it was published; if
-    not, none of it was, and each line is published by itself. The first line that cannot be
-    published ends it: the error names it, and those before it are published. Raises MQError.
+    Lines that can be read at once are published together: `begin` sends them off, and meanwhile the
+    next lines are parsed. The function that `begin` returned then tells whether they were
+    published; if not, none of them was, and each is published by itself. The first line that cannot
+    be published ends it: the error names that line, and those before it are published. Raises
+    MQError.
     """
     published = 0
     _widen(lines)
@@ -120,7 +122,7 @@ def put_in(
                 published += step
                 yield published
             under_way = _publish_batch(batch, published, publish, begin)
-            # As far as `begin`.
+            # Run it up to the call of `begin`.
             next(under_way)
         for step in under_way:
             published += step
@@ -133,7 +135,7 @@ def _publish_batch(
     publish: Callable[[Line], object],
     begin: Callable[[Sequence[Line]], Callable[[], bool]],
 ) -> Iterator[int]:
-    """Yields 0 once the batch is on its way, then how many lines each step published."""
+    """Yield 0 once the batch is on its way, then how many lines each step published."""
     good = [each.line for each in batch if isinstance(each.line, Line)]
     end: Callable[[], bool] | None = None
     with _naming(f"lines {batch[0].number} to {batch[-1].number}", before):
@@ -162,7 +164,8 @@ def _naming(what: str, published: int) -> Iterator[None]:
 
 
 def _batches(some: Iterable[tuple[int, bytes]]) -> Iterator[list[Numbered]]:
-    """In order; a large line by itself, and so is one that is wrong."""
+    """Yield batches of lines, in order. A large line is a batch by itself, and so is one that is
+    wrong."""
     batch: list[Numbered] = []
     for number, text in some:
         line = _parse(text)
@@ -188,13 +191,13 @@ def _parse(text: bytes) -> Line | MQError:
 
 
 def _widen(lines: BufferedIOBase) -> None:
-    """Let a pipe hold more than the usual 64 KiB, so that more can be read at once."""
-    with suppress(OSError):  # it is not a pipe, or the system has another limit
+    """Let a pipe hold more than the usual 64 KiB, so that one read returns more."""
+    with suppress(OSError):  # It fails if it is not a pipe, or if the system has another limit.
         fcntl.fcntl(lines.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _read_at_once(lines: BufferedIOBase) -> Iterator[list[tuple[int, bytes]]]:
-    """Lines with their numbers, all that one read returns: it does not wait for more."""
+    """Yield the lines, with their numbers, that each read returns; it does not wait for more."""
     parts: list[bytes] = []
     number = length = 0
     is_at_end = False

@@ -1,5 +1,5 @@
-"""Metrics in the form that Prometheus reads. A mover or reaper loads this only when it is asked for
-them."""
+"""Metrics in the form that Prometheus reads. A mover or reaper loads this module only if it serves
+metrics."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from mq.metrics.tally import MoverCounts, ReaperCounts
 
 class Collector(Protocol):
     def collect(self) -> Iterable[Metric]:
-        """What there is to tell now."""
+        """Return the metrics as they are now."""
 
 
 def registry_of(*collectors: Collector) -> CollectorRegistry:
-    """What `collectors` tell, the version, and what the process takes of the machine."""
+    """Return a registry of what `collectors` tell, the version, and the resources that the process
+    uses."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     for collector in (_BuildInfo(), *collectors):
@@ -50,7 +51,7 @@ def serve_in_thread(address: Address, collector: Collector) -> int:
 
 
 def counter(name: str, help: str, value: float) -> Metric:
-    """`name` is without `_total`."""
+    """Return a counter. `name` is without `_total`."""
     return CounterMetricFamily(name, help, value)
 
 
@@ -68,7 +69,7 @@ def gauges(
 
 
 def counters(name: str, help: str, label: str, values: Mapping[str, float]) -> Metric:
-    """`name` is without `_total`."""
+    """Return a counter with a value for each label. `name` is without `_total`."""
     family = CounterMetricFamily(name, help, labels=[label])
     for key, value in values.items():
         family.add_metric((key,), value)
@@ -85,12 +86,12 @@ def histograms(
 
 
 def moved(counts: MoverCounts) -> Metric:
-    """What only a mover counts."""
+    """Return the counter that only a mover has."""
     return counter("mq_mover_moved", "Other files moved.", counts.moved)
 
 
 def reaped(counts: ReaperCounts) -> Iterable[Metric]:
-    """What a reaper counts."""
+    """Yield what a reaper counts."""
     yield counter("mq_messages_reaped", "Files unlinked.", counts.reaped)
     yield gauge("mq_reaper_kept_files", "Files that the last look left for later.", counts.kept)
 

@@ -1,5 +1,4 @@
-"""Counts of a measured value by its size: plain numbers, counted as messages pass and read when
-metrics are scraped."""
+"""Histograms as plain numbers, counted as messages pass and read when metrics are scraped."""
 
 from __future__ import annotations
 
@@ -9,11 +8,11 @@ SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 """Bounds for durations."""
 
 MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-"""Bounds for rounds."""
+"""Bounds for the number of operations in a round."""
 
 
 class Histogram:
-    """Counts by upper bound. For one writing thread."""
+    """A histogram: counts by upper bound. For one writing thread."""
 
     __slots__ = ("_bounds", "_counts", "total")
 
@@ -27,7 +26,7 @@ class Histogram:
         self.total += value
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Each bound with how many values were not above it; the last one is all of them."""
+        """Return each bound with the number of values up to it. The last one counts all values."""
         found: list[tuple[str, float]] = []
         seen = 0
         for bound, count in zip((*self._bounds, "+Inf"), list(self._counts), strict=True):
@@ -37,8 +36,8 @@ class Histogram:
 
 
 class CommitStats:
-    """How long rounds took from their first file call to their last, and how many operations
-    each one had."""
+    """How long rounds took from their first file call to their last, and how many operations each
+    one had."""
 
     def __init__(self) -> None:
         self.durations = Histogram(SECONDS)

@@ -1,5 +1,6 @@
 """What a mover and a reaper count. Those of `mq --standalone` count in memory that they share with
-the server, which tells it in their place; a child that is started again goes on counting there."""
+the server, which tells the numbers in their place. A child that is started again goes on counting
+there."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from typing import Generic, TypeVar
 from mq.config import MAX_METRIC_QUEUES
 
 MAX_QUEUE_NAME_BYTES = 80
-"""Of a name with `.dead` behind it."""
+"""The longest name: one that ends with `.dead`."""
 
 TALLY_VARIABLE = "MQ_TALLY_FD"
-"""Set by `mq --standalone` for its children: the descriptor of that memory."""
+"""`mq --standalone` sets this variable for its children: the descriptor of that memory."""
 
 
 OTHER_QUEUES = "_other"
@@ -35,9 +36,9 @@ class MovedOfQueue(ctypes.Structure):
 
 
 class MoverCounts(ctypes.Structure):
-    """What one mover has done since it started. `lag_ns` is how late the file was that is moved
-    just now; 0 while none is due. The first `queues` of `slots` are those of one queue each; the
-    last of all is that of the queues for which there was none."""
+    """What one mover has done since it started. `lag_ns` is how late it is with the file that it is
+    moving; 0 while none is due. The first `queues` of `slots` belong to one queue each; the last
+    one of all belongs to all further queues."""
 
     _fields_ = [
         ("moved", ctypes.c_uint64),
@@ -51,7 +52,7 @@ class MoverCounts(ctypes.Structure):
     slots: ctypes.Array[MovedOfQueue]
 
     def by_queue(self) -> dict[str, MovedOfQueue]:
-        """The figures of each queue, and of the others if there are some."""
+        """Return the figures of each queue, and of the further queues if there are some."""
         found = {each.name.decode("ascii"): each for each in self.slots[: self.queues]}
         others = self.slots[MAX_METRIC_QUEUES]
         return found | {OTHER_QUEUES: others} if others.name else found
@@ -66,7 +67,7 @@ class MoverCounts(ctypes.Structure):
 
 
 class MoverTally:
-    """Where a mover counts by queue. One that is started again goes on with the slots there are."""
+    """A mover's counts by queue. A mover that is started again goes on with the existing slots."""
 
     def __init__(self, counts: MoverCounts) -> None:
         self._counts = counts
@@ -81,7 +82,8 @@ class MoverTally:
             queue = OTHER_QUEUES
         slot = self._counts.slots[number]
         slot.name = queue.encode("ascii")
-        # The parent may read it from now on, and a kill before that leaves it for the next one.
+        # From now on the parent may read the slot. After a kill before this line the next mover
+        # takes the slot.
         self._counts.queues = min(number + 1, MAX_METRIC_QUEUES)
         if queue != OTHER_QUEUES:
             self._slots[queue] = slot
@@ -100,7 +102,7 @@ T = TypeVar("T", MoverCounts, ReaperCounts)
 
 
 class Tally(Generic[T]):
-    """The numbers of a child that is given `fd`. The memory has no name, and ends with the last
+    """The numbers of a child, which is given `fd`. The memory has no name, and ends with the last
     process that has it open."""
 
     def __init__(self, kind: type[T]) -> None:
@@ -114,7 +116,7 @@ class Tally(Generic[T]):
 
 
 def own_counts(kind: type[T]) -> T:
-    """The numbers of this process, in its parent's memory if that gave it some."""
+    """Return the numbers of this process, in its parent's memory if the parent gave it some."""
     fd = os.environ.pop(TALLY_VARIABLE, "")
     return _shared(kind, int(fd)) if fd else kind()
 

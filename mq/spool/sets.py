@@ -236,7 +236,7 @@ def remove_empty_set(spool: Spool, folder: Folder, name: str) -> None:
             spool.files.remove_folder(spool.fd(folder), f"{name}/{entry}")
         spool.files.remove_folder(spool.fd(folder), name)
     except OSError:
-        # Somebody put a file into it, or it is gone already.
+        # A person put a file into it, or it is gone already.
         pass
 
 
