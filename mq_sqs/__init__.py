@@ -3,6 +3,7 @@ through `mq.store`.
 
     the process         `cli`, `server`, `gateway`
     what a call is      `calls`, `model`, `faults`; `protocol` reads and writes it
+    who asks            `signatures`, `canonical`, `signing_keys`
     SQS's own           `addresses`, `handles`, `message_attributes`, `properties`,
                         `queue_attributes`, `tags`
 

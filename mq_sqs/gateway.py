@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from time import perf_counter
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from mq.web.presence import has_client_closed, takes_answer
 from mq.web.tokens import KnownToken
 from mq_sqs.addresses import Decoration
 from mq_sqs.calls import Operations, SqsCall
+from mq_sqs.canonical import RequestHead
 from mq_sqs.faults import (
     INTERNAL_ERROR,
     INVALID_ACTION,
@@ -40,6 +40,7 @@ from mq_sqs.operations.refusing import REFUSED, refuse
 from mq_sqs.protocol import Dialect, SqsRequest
 from mq_sqs.protocol.json import JsonDialect
 from mq_sqs.protocol.query import QueryDialect
+from mq_sqs.signatures import Signatures
 
 log = structlog.get_logger(__name__)
 
@@ -47,9 +48,6 @@ MAX_REQUEST_BYTES = 8 * MIB
 """Of a body: 1 MiB of text and attributes, where each byte may take several characters."""
 
 _LIMIT = Limit(MAX_REQUEST_BYTES, "of a request of SQS")
-
-Authenticate = Callable[[SqsRequest], KnownToken | None]
-"""The token that a request is signed with; None where no tokens are asked for. Raises SQSError."""
 
 
 class _Arrival(NamedTuple):
@@ -61,7 +59,8 @@ class _Arrival(NamedTuple):
 
 
 class Gateway:
-    """The handler for `mq.web.http_server.HttpServer`."""
+    """The handler for `mq.web.http_server.HttpServer`. Without `signatures` everybody may do
+    everything."""
 
     def __init__(
         self,
@@ -69,13 +68,13 @@ class Gateway:
         decoration: Decoration,
         *,
         visibility_seconds: float = 30.0,
-        authenticate: Authenticate = lambda asked: None,
+        signatures: Signatures | None = None,
         durations: Durations | None = None,
         doors: Doors | None = None,
     ) -> None:
         self._store = store
         self._operations = Operations(store, decoration, visibility_seconds)
-        self._authenticate = authenticate
+        self._signatures = signatures
         self._durations = durations or Durations()
         self._doors = doors or Doors(())
         self._dialects = (JsonDialect(), QueryDialect())
@@ -88,14 +87,14 @@ class Gateway:
         operation = OTHER
         async with AsyncExitStack() as exits:
             try:
-                asked = await self._read(http, exits)
+                asked, token = await self._read(http, exits)
                 found = dialect.operation_of(asked)
                 if found not in HANDLERS and found not in REFUSED:
                     raise SQSError(
                         INVALID_ACTION, f"The action {found[:80]!r} is not valid for this endpoint."
                     )
                 operation = found
-                response = await self._answer(request, asked, operation, exits)
+                response = await self._answer(request, asked, operation, token, exits)
             except SQSError as error:
                 response = _refuse(request, error)
             except MQError as error:
@@ -112,8 +111,11 @@ class Gateway:
         self._durations.add(operation, dialect.name, response.status, seconds)
         return response
 
-    async def _read(self, http: web.BaseRequest, exits: AsyncExitStack) -> SqsRequest:
-        """All of the request. What is larger than a small body waits for its turn in memory."""
+    async def _read(
+        self, http: web.BaseRequest, exits: AsyncExitStack
+    ) -> tuple[SqsRequest, KnownToken | None]:
+        """All of the request, and whose it is. What is larger than a small body waits for its turn
+        in memory; nothing is read for a stranger."""
         self._doors.check(http)
         self._doors.check_target(http)
         raw = http.raw_path if http.raw_path.startswith("/") else http.rel_url.raw_path_qs
@@ -122,17 +124,25 @@ class Gateway:
         if http.method not in ("GET", "POST"):
             raise SQSError(METHOD_NOT_ALLOWED, "SQS takes POST and GET")
         path, _, query = raw.partition("?")
+        head = RequestHead(http.method, path, query, http.headers)
+        signature = None if self._signatures is None else self._signatures.read(head)
         body = await read_small_body(self._store, http, None, _LIMIT)
         if len(body) > SMALL_BODY_BYTES:
             async with read_large_body(self._store, http, body, _LIMIT) as upload:
                 await exits.enter_async_context(self._store.batch_slots)
                 body = await upload.read_whole(bytes)
-        return SqsRequest(http.method, path, query, http.headers, bytes(body))
+        body = bytes(body)
+        token = None if signature is None else signature.verify(body)
+        return SqsRequest(http.method, path, query, http.headers, body), token
 
     async def _answer(
-        self, request: _Arrival, asked: SqsRequest, operation: str, exits: AsyncExitStack
+        self,
+        request: _Arrival,
+        asked: SqsRequest,
+        operation: str,
+        token: KnownToken | None,
+        exits: AsyncExitStack,
     ) -> Response:
-        token = self._authenticate(asked)
         values = request.dialect.read(operation, asked)
         if operation in REFUSED:
             refuse(operation)

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from mq.config import ServerConfig
-from mq.daemon.server import Front
-from mq.errors import ExitCode, StartRefused
+from mq.daemon.server import Front, FrontMaker
+from mq.errors import ExitCode, StartRefused, StoreUnavailable
+from mq.store.store import Store
 from mq.web.http_server import HttpServer
 from mq_sqs.addresses import Decoration
 from mq_sqs.gateway import Gateway
+from mq_sqs.signatures import Signatures
+from mq_sqs.signing_keys import SigningKeys
 
 
-def front_maker(config: ServerConfig, decoration: Decoration) -> Callable[[Front], HttpServer]:
+def front_maker(config: ServerConfig, decoration: Decoration) -> FrontMaker:
     """What `mq.daemon.server.serve` needs. Raises StartRefused."""
-    if config.token_file is not None:
-        raise StartRefused(
-            ExitCode.USAGE, "--token-file: mq-sqs does not verify signatures yet; start it without"
-        )
+    keys = None if config.token_file is None else SigningKeys(config.token_file)
 
-    def make(front: Front) -> HttpServer:
+    @asynccontextmanager
+    async def make(front: Front) -> AsyncIterator[HttpServer]:
+        await _note_first_receives(front.store)
+        if keys is not None:
+            front.credentials.reload_too("signing keys", keys)
         gateway = Gateway(
             front.store,
             decoration,
             visibility_seconds=config.visibility_seconds,
+            signatures=None if keys is None else Signatures(keys),
             durations=front.durations,
             doors=front.doors,
         )
-        return HttpServer(gateway.handle, front.limits)
+        yield HttpServer(gateway.handle, front.limits)
 
     return make
+
+
+async def _note_first_receives(store: Store) -> None:
+    """Also of messages in queues that were not made here."""
+    try:
+        await store.note_first_receives()
+    except StoreUnavailable as error:
+        raise StartRefused(ExitCode.SYSTEM, f"the root's format: {error}") from error

@@ -53,10 +53,6 @@ def mq(keep_seconds: float, sqs_port: int | None, standalone: bool, **fields: An
     if source is ParameterSource.COMMANDLINE and not standalone:
         raise click.UsageError("--sqs-port goes with --standalone; or start mq-sqs beside mq")
     config = server_config(fields)
-    if sqs_port is not None and standalone and config.token_file is not None:
-        raise click.UsageError(
-            "--sqs-port: mq-sqs verifies no signatures yet; leave out --token-file, or this"
-        )
     configure_logs(config.log_format, "mq")
     serve(config, Supervision(keep_seconds, sqs_port) if standalone else None)
 

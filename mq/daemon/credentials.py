@@ -4,6 +4,7 @@ read together."""
 from __future__ import annotations
 
 import ssl
+from typing import Protocol
 
 import structlog
 
@@ -14,6 +15,12 @@ from mq.errors import ExitCode, StartRefused
 from mq.web.tokens import Tokens
 
 log = structlog.get_logger(__name__)
+
+
+class Reloadable(Protocol):
+    """What is read from a file. `reload` raises StartRefused, and changes nothing then."""
+
+    def reload(self) -> None: ...
 
 
 class Credentials:
@@ -29,6 +36,7 @@ class Credentials:
             if config.cert is None or config.key is None
             else Certificate(config.cert, config.key)
         )
+        self._also: dict[str, Reloadable] = {}
 
     @property
     def tokens(self) -> Tokens | None:
@@ -39,10 +47,15 @@ class Credentials:
     def tls(self) -> ssl.SSLContext | None:
         return None if self._certificate is None else self._certificate.context
 
+    def reload_too(self, what: str, each: Reloadable) -> None:
+        """Read that again too, whenever the files are read again."""
+        self._also[what] = each
+
     def reload(self) -> None:
         """Read each of the files again. One that is not in order is logged, and what it said before
         still counts. Blocking."""
-        for what, each in (("tokens", self._token_file), ("certificate", self._certificate)):
+        own = {"tokens": self._token_file, "certificate": self._certificate}
+        for what, each in (own | self._also).items():
             if each is None:
                 continue
             try:

@@ -10,7 +10,12 @@ import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
@@ -62,9 +67,14 @@ class Front(NamedTuple):
     doors: Doors
 
 
-def make_api_front(front: Front) -> HttpServer:
-    """Return the front with the six endpoints."""
-    return make_http(
+FrontMaker = Callable[[Front], AbstractAsyncContextManager[HttpServer]]
+"""What speaks to clients, from before the first one comes until the last one is answered."""
+
+
+@asynccontextmanager
+async def make_api_front(front: Front) -> AsyncIterator[HttpServer]:
+    """Serve the six endpoints."""
+    yield make_http(
         front.store, front.limits, front.credentials.tokens, front.durations, front.doors
     )
 
@@ -72,7 +82,7 @@ def make_api_front(front: Front) -> HttpServer:
 def serve(
     config: ServerConfig,
     children: Supervision | None = None,
-    make_front: Callable[[Front], HttpServer] = make_api_front,
+    make_front: FrontMaker = make_api_front,
 ) -> None:
     """Serve with what `make_front` returns until SIGTERM or SIGINT. `children` run beside it.
 
@@ -113,16 +123,11 @@ def _bound_connections(asked: int) -> int:
 async def _serve(
     config: ServerConfig,
     supervision: Supervision | None,
-    make_front: Callable[[Front], HttpServer],
+    make_front: FrontMaker,
 ) -> None:
     _log_configuration(config, supervision)
     stop, reload_now = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
-    # A shell starts background jobs with SIGINT ignored: Ctrl-C is not meant for them.
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        loop.add_signal_handler(signal.SIGINT, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, reload_now.set)
+    _handle_signals(stop, reload_now)
     notifier = Notifier()
     credentials = Credentials(config)
     durations = Durations()
@@ -150,7 +155,10 @@ async def _serve(
         if supervision is not None:
             children = await stack.enter_async_context(run_children(config, supervision))
             admin.mover, admin.reaper = children.mover, children.reaper
-        api = make_front(Front(store, limits, credentials, durations, doors))
+            if children.gateway is not None:
+                credentials.reload_too("gateway for SQS", children.gateway)
+        front = Front(store, limits, credentials, durations, doors)
+        api = await stack.enter_async_context(make_front(front))
         beat = beat_forever(notifier, store.condition.probe, store.condition.is_alive)
         reload = _reload_forever(reload_now, credentials, notifier)
         await stack.enter_async_context(_running(beat, reload))
@@ -169,6 +177,15 @@ async def _serve(
     # When the loop ends these signals get their defaults back, and one more would kill the process.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
     log.info("stopped")
+
+
+def _handle_signals(stop: asyncio.Event, reload_now: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    # A shell starts background jobs with SIGINT ignored: Ctrl-C is not meant for them.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGINT, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, reload_now.set)
 
 
 def _log_configuration(config: ServerConfig, supervision: Supervision | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -37,11 +38,61 @@ class Supervision(NamedTuple):
     sqs_port: int | None = None
 
 
+class Child:
+    """A process that is started again whenever it ends."""
+
+    def __init__(self, arguments: list[str], tally_fd: int | None = None) -> None:
+        self._arguments = arguments
+        self._tally_fd = tally_fd
+        self._process: asyncio.subprocess.Process | None = None
+
+    def reload(self) -> None:
+        """Let it read its files again, if it runs. One that is started later reads them anyway."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGHUP)
+
+    async def keep_running(self) -> None:
+        shortest, longest = CHILD_BACKOFF_SECONDS
+        pause = shortest
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            end = await self._run()
+            if loop.time() - started > longest:
+                pause = shortest
+            child = self._arguments[0]
+            log.error("child ended; starting it again", child=child, end=end, pause=pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, longest)
+
+    async def _run(self) -> str:
+        """Run it to its end. Returns how it ended."""
+        tally_fd = self._tally_fd
+        tally = {} if tally_fd is None else {TALLY_VARIABLE: str(tally_fd)}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", *self._arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=[] if tally_fd is None else [tally_fd],
+                env=os.environ | {PARENT_VARIABLE: str(os.getpid())} | tally,
+            )  # fmt: skip
+        except OSError as error:
+            return f"not started: {error.strerror}"
+        self._process = process
+        try:
+            return f"exit {await process.wait()}"
+        finally:
+            await _stop(process)
+
+
 class Children(NamedTuple):
-    """What the children have counted."""
+    """What the children have counted, and the gateway if it runs."""
 
     mover: MoverCounts
     reaper: ReaperCounts
+    gateway: Child | None
 
 
 @asynccontextmanager
@@ -58,15 +109,13 @@ async def run_children(config: ServerConfig, supervision: Supervision) -> AsyncI
     keep = f"--keep={supervision.keep_seconds}"
     reaper = ["mq_reaper", f"--source={root / Folder.REMOVE}", keep, logs]
     moves, reaps = Tally(MoverCounts), Tally(ReaperCounts)
-    tasks = [
-        asyncio.create_task(_keep_running(mover, moves.fd)),
-        asyncio.create_task(_keep_running(reaper, reaps.fd)),
-    ]
+    children, gateway = [Child(mover, moves.fd), Child(reaper, reaps.fd)], None
     if supervision.sqs_port is not None:
-        gateway = gateway_arguments(config, supervision.sqs_port)
-        tasks.append(asyncio.create_task(_keep_running(gateway)))
+        gateway = Child(gateway_arguments(config, supervision.sqs_port))
+        children.append(gateway)
+    tasks = [asyncio.create_task(each.keep_running()) for each in children]
     try:
-        yield Children(moves.counts, reaps.counts)
+        yield Children(moves.counts, reaps.counts, gateway)
     finally:
         for task in tasks:
             task.cancel()
@@ -100,38 +149,6 @@ def gateway_arguments(config: ServerConfig, port: int) -> list[str]:
     }
     given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
     return ["mq_sqs", *given, *["--insecure"] * config.insecure]
-
-
-async def _keep_running(arguments: list[str], tally_fd: int | None = None) -> None:
-    shortest, longest = CHILD_BACKOFF_SECONDS
-    pause = shortest
-    loop = asyncio.get_running_loop()
-    while True:
-        started = loop.time()
-        end = await _run(arguments, tally_fd)
-        if loop.time() - started > longest:
-            pause = shortest
-        log.error("child ended; starting it again", child=arguments[0], end=end, pause=pause)
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, longest)
-
-
-async def _run(arguments: list[str], tally_fd: int | None) -> str:
-    """Run a child to its end. Returns how it ended."""
-    tally = {} if tally_fd is None else {TALLY_VARIABLE: str(tally_fd)}
-    try:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=[] if tally_fd is None else [tally_fd],
-            env=os.environ | {PARENT_VARIABLE: str(os.getpid())} | tally,
-        )  # fmt: skip
-    except OSError as error:
-        return f"not started: {error.strerror}"
-    try:
-        return f"exit {await process.wait()}"
-    finally:
-        await _stop(process)
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

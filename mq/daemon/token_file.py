@@ -7,7 +7,8 @@ A line has a name, scopes, queues unless it is for all of them, and the token or
     till       write        orders,mail-*   Hj0vVt9xkq3mP2sYw8LrBg
     janitor    read,write   *   sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0bcc0ae3e8f5b5c7d6
 
-Only hashes are kept in memory. No error names a token, and none is ever logged.
+Only hashes are kept in memory, except by `read_lines`. No error names a token, and none is ever
+logged.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import NamedTuple
 
 from mq.config import MAX_TOKEN_FILE_BYTES, MIN_TOKEN_CHARACTERS
 from mq.errors import ExitCode, StartRefused
@@ -48,9 +50,24 @@ class TokenFile:
         self.tokens.replace(read_tokens(self._path))
 
 
+class TokenLine(NamedTuple):
+    """A line of the file, by its number from 1 on. `text` is the token itself; None where the line
+    has only its SHA-256."""
+
+    number: int
+    token: KnownToken
+    text: str | None
+
+
 def read_tokens(path: Path) -> list[KnownToken]:
     """Return the tokens of a file. Raises StartRefused, which names the line but not its
     content."""
+    return [line.token for line in read_lines(path)]
+
+
+def read_lines(path: Path) -> list[TokenLine]:
+    """Return the tokens with their texts, for a server that verifies signatures. Raises
+    StartRefused, as `read_tokens` does."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             _check_owner_and_mode(path, os.fstat(file.fileno()))
@@ -59,22 +76,23 @@ def read_tokens(path: Path) -> list[KnownToken]:
         raise _refusal(path, f"{error.strerror}; the server must be able to read it") from error
     if len(data) > MAX_TOKEN_FILE_BYTES:
         raise _refusal(path, f"it has more than {MAX_TOKEN_FILE_BYTES} bytes")
-    tokens: list[KnownToken] = []
+    lines: list[TokenLine] = []
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
         try:
             token = _parse(words)
-            _refuse_twice(token, tokens)
+            _refuse_twice(token, [each.token for each in lines])
         except ValueError as error:
             raise _refusal(path, f"line {number}: {error}") from None
-        tokens.append(token)
-    if not tokens:
+        text = None if words[-1].startswith(_HASH_PREFIX) else words[-1]
+        lines.append(TokenLine(number, token, text))
+    if not lines:
         raise _refusal(
             path, "it has no token, so no request would be allowed; write a line for each token"
         )
-    return tokens
+    return lines
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -60,7 +60,6 @@ async def create_queue(operations: Operations, call: SqsCall, queue: QueueName) 
                 )
             if CREATED in settings.notes:
                 return _url(operations, call, queue)
-        await operations.store.note_first_receives()
         await operations.store.create_queue(queue, changes | _stamps(CREATED, MODIFIED))
         operations.forget(queue)
     return _url(operations, call, queue)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -12,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
 
-from tests.support.gateways import client_of, make_url, name_of
+from tests.support.gateways import CREDENTIALS, ask_both, client_of, make_url, name_of, send
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, wait_until_read
 
@@ -134,18 +140,124 @@ def test_a_port_for_sqs_goes_with_standalone(tmp_path: Path) -> None:
     assert "--standalone" in done.stderr
 
 
-@pytest.mark.parametrize("command", [["mq_sqs"], ["mq", "--standalone", "--sqs-port=0"]])
-def test_tokens_are_refused_while_signatures_are_not_verified(
-    tmp_path: Path, command: list[str]
+TILL, BOSS = "Hj0vVt9xkq3mP2sYw8LrBg", "boss/Vt9xkq3mP2sYw8LrBg+"
+TOKENS = f"""\
+till write orders* {TILL}
+boss read,write,admin * {BOSS}
+hashed read,write,admin * sha256:{"9f" * 32}
+"""
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    path = tmp_path / "tokens"
+    path.touch(mode=0o600)
+    path.write_text(TOKENS)
+    return path
+
+
+def as_whom(server: Server, name: str, secret: str, **settings: Any) -> Any:
+    """A client of boto3 that signs with a token."""
+    return client_of(server, aws_access_key_id=name, aws_secret_access_key=secret, **settings)
+
+
+def code_of(call: Callable[[], object]) -> str:
+    with pytest.raises(ClientError) as caught:
+        call()
+    return str(caught.value.response["Error"]["Code"])
+
+
+def test_a_client_may_do_what_its_token_is_for(
+    start_gateway: Callable[..., Server], token_file: Path
 ) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.write_text("till write,read,admin Hj0vVt9xkq3mP2sYw8LrBg\n")
-    tokens.chmod(0o600)
-    flags = [f"--root={tmp_path / 'root'}", "--port=0", "--admin=", f"--token-file={tokens}"]
+    server = start_gateway(f"--token-file={token_file}")
+    boss, till = as_whom(server, "boss", BOSS), as_whom(server, "till", TILL)
+    orders = boss.create_queue(QueueName="orders")["QueueUrl"]
+    mail = boss.create_queue(QueueName="mail")["QueueUrl"]
+
+    till.send_message(QueueUrl=orders, MessageBody="a" * 100_000)
+    [message] = till.receive_message(QueueUrl=orders)["Messages"]
+    till.delete_message(QueueUrl=orders, ReceiptHandle=message["ReceiptHandle"])
+
+    assert len(message["Body"]) == 100_000
+    assert code_of(lambda: till.send_message(QueueUrl=mail, MessageBody="a")) == "AccessDenied"
+    assert code_of(lambda: till.purge_queue(QueueUrl=orders)) == "AccessDenied"
+    assert code_of(till.list_queues) == "AccessDenied"
+    wrong = as_whom(server, "boss", TILL)
+    assert code_of(wrong.list_queues) == "SignatureDoesNotMatch"
+    unknown, hashed = as_whom(server, "x", TILL), as_whom(server, "hashed", TILL)
+    assert code_of(unknown.list_queues) == "InvalidClientTokenId"
+    assert code_of(hashed.list_queues) == "InvalidClientTokenId"
+    warning = [line for line in server.log().splitlines() if "cannot verify" in line]
+    assert len(warning) == 1
+    assert "line=3 " in warning[0]
+    assert TILL not in server.log()
+
+
+def test_awscli_signs_with_a_token(start_gateway: Callable[..., Server], token_file: Path) -> None:
+    server = start_gateway(f"--token-file={token_file}")
+    keys = {"AWS_ACCESS_KEY_ID": "boss", "AWS_SECRET_ACCESS_KEY": BOSS}
+
     done = subprocess.run(
-        [sys.executable, "-m", *command, *flags],
+        [sys.executable, "-m", "awscli", "sqs", "create-queue", "--queue-name=orders",
+         f"--endpoint-url={server.url}"],
+        env=os.environ | CREDENTIALS | keys | {"AWS_SESSION_TOKEN": "any"},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
-    assert done.returncode == 2
-    assert "signatures" in done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_stranger_is_told_so_in_both_protocols(
+    start_gateway: Callable[..., Server], token_file: Path
+) -> None:
+    server = start_gateway(f"--token-file={token_file}")
+    signature = "AWS4-HMAC-SHA256 Credential=x/20260101/r/sqs/aws4_request, SignedHeaders=host;" \
+        "x-amz-date;x-amz-target, Signature=0"  # fmt: skip
+    for operation in ("SendMessage", "ListQueues", "Nonsense"):
+        for told in ask_both(server, operation, {"QueueUrl": "orders", "MessageBody": "a"}):
+            assert (told.status, told.code) == (403, "MissingAuthenticationToken")
+    headers = {"X-Amz-Target": "AmazonSQS.ListQueues", "X-Amz-Date": "20260101T000000Z"}
+    told = send(server, "POST", "/", {**headers, "Authorization": signature}, b"{}")
+    assert (told.status, told.name) == (403, "InvalidClientTokenId")
+    for text in ("Bearer " + BOSS, "AWS4-HMAC-SHA256 Credential=x"):
+        told = send(server, "POST", "/", {**headers, "Authorization": text}, b"{}")
+        assert (told.status, told.name, told.code) == (400, *["IncompleteSignature"] * 2)
+
+
+def test_a_presigned_query_is_a_request_for_anybody(
+    start_gateway: Callable[..., Server], token_file: Path
+) -> None:
+    server = start_gateway(f"--token-file={token_file}")
+    url = as_whom(server, "boss", BOSS).create_queue(QueueName="orders")["QueueUrl"]
+    asked = AWSRequest("GET", f"{url}?Action=SendMessage&MessageBody=two%20coffees%26more")
+    SigV4QueryAuth(Credentials("till", TILL), "sqs", "us-east-1", expires=60).add_auth(asked)
+
+    with urllib.request.urlopen(asked.url) as answer:
+        assert answer.status == 200
+
+    till = as_whom(server, "till", TILL)
+    assert receive_all(till, url) == ["two coffees&more"]
+
+
+def test_a_token_that_was_taken_away_is_refused_by_the_gateway_of_a_standalone_server_too(
+    start_server: Callable[..., Server], token_file: Path
+) -> None:
+    server = start_server("--standalone", "--sqs-port=0", f"--token-file={token_file}")
+    listening = re.compile(r"process=mq-sqs event=listening url=(http://127\.0\.0\.1:\d+)")
+    wait_until(lambda: listening.search(server.log()), 30)
+    found = listening.search(server.log())
+    assert found is not None
+    boss = as_whom(server, "boss", BOSS, endpoint_url=found[1])
+    url = boss.create_queue(QueueName="orders")["QueueUrl"]
+    till = as_whom(server, "till", TILL, endpoint_url=found[1])
+    till.send_message(QueueUrl=url, MessageBody="a")
+
+    token_file.write_text(TOKENS.partition("\n")[2])
+    server.popen.send_signal(signal.SIGHUP)
+
+    reloaded = re.compile(r"process=mq-sqs event=reloaded what=\W?signing keys")
+    wait_until(lambda: reloaded.search(server.log()), 30)
+    refused = code_of(lambda: till.send_message(QueueUrl=url, MessageBody="a"))
+    assert refused == "InvalidClientTokenId"
+    assert boss.list_queues()["QueueUrls"] == [url]

@@ -14,22 +14,12 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.support.gateways import make_url, name_of
+from tests.support.gateways import CREDENTIALS, make_url, name_of
 from tests.support.processes import Server
 from tests.support.sources import REPOSITORY
 
 OLD_BOTOCORE = "botocore==1.31.20"
 """Of July 2023, the last summer in which SDKs spoke the query protocol."""
-
-CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "any",
-    "AWS_SECRET_ACCESS_KEY": "key",
-    "AWS_DEFAULT_REGION": "us-east-1",
-    "AWS_CONFIG_FILE": "/nonexistent",
-    "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
-    "AWS_EC2_METADATA_DISABLED": "true",
-    "AWS_PAGER": "",
-}
 
 
 def test_the_resource_of_boto3_works_by_an_address_from_the_environment(

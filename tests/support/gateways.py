@@ -17,6 +17,16 @@ from tests.support.processes import Server
 
 NAMESPACE = "{http://queue.amazonaws.com/doc/2012-11-05/}"
 ACCOUNT = "000000000000"
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "any",
+    "AWS_SECRET_ACCESS_KEY": "key",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_CONFIG_FILE": "/nonexistent",
+    "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_PAGER": "",
+}
+"""The environment of a program for Amazon, with nothing of this machine."""
 
 
 def client_of(server: Server, **settings: Any) -> Any:

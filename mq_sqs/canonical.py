@@ -1,0 +1,80 @@
+"""The text of a request that a signature of version 4 is made of.
+
+Signers write the same query in two ways: some take it as it is in the URL, some decode it and
+encode it again. Whichever of the two a text is, it has one meaning: that of its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+from urllib.parse import quote, unquote_to_bytes
+
+from multidict import CIMultiDictProxy
+
+SIGNATURE_FIELD = "X-Amz-Signature"
+"""The field of a presigned query that cannot be signed itself."""
+
+_UNRESERVED = "-_.~"
+
+
+class RequestHead(NamedTuple):
+    """A request without its body. `path` is without the query, both still percent-encoded."""
+
+    method: str
+    path: str
+    query: str
+    headers: CIMultiDictProxy[str]
+
+
+def canonical_texts(head: RequestHead, signed: Sequence[str], body_hash: str) -> Iterator[bytes]:
+    """What a signer may have signed. `signed` are the names of headers, in lower case."""
+    start = f"{head.method}\n{canonical_path(head.path)}\n"
+    headers = "".join(f"{name}:{_value_of(head.headers, name)}\n" for name in signed)
+    end = f"\n{headers}\n{';'.join(signed)}\n{body_hash}"
+    as_it_is = _query_as_it_is(head.query)
+    yield f"{start}{as_it_is}{end}".encode("utf-8", "surrogateescape")
+    encoded = _query_encoded_again(head.query)
+    if encoded != as_it_is:
+        yield f"{start}{encoded}{end}".encode("utf-8", "surrogateescape")
+
+
+def canonical_path(path: str) -> str:
+    """Without empty segments and dots, and encoded once more, as for every service but S3."""
+    if path == "/":
+        return path
+    segments: list[str] = []
+    for each in path.split("/"):
+        if each == "..":
+            del segments[-1:]
+        elif each and each != ".":
+            segments.append(each)
+    end = "/" if path.endswith("/") and segments else ""
+    return quote(f"/{'/'.join(segments)}{end}", safe="/~")
+
+
+def _value_of(headers: CIMultiDictProxy[str], name: str) -> str:
+    """That of a header that is given several times is all of them."""
+    return ",".join(" ".join(each.split()) for each in headers.getall(name, []))
+
+
+def _query_as_it_is(query: str) -> str:
+    if not query:
+        return ""
+    pairs = (each.partition("=")[::2] for each in query.split("&"))
+    return _join(pair for pair in pairs if pair[0] != SIGNATURE_FIELD)
+
+
+def _query_encoded_again(query: str) -> str:
+    pairs = (each.partition("=")[::2] for each in query.split("&") if each)
+    encoded = ((_encode_again(name), _encode_again(value)) for name, value in pairs)
+    return _join(pair for pair in encoded if pair[0] != SIGNATURE_FIELD)
+
+
+def _join(pairs: Iterator[tuple[str, str]]) -> str:
+    return "&".join(f"{name}={value}" for name, value in sorted(pairs))
+
+
+def _encode_again(text: str) -> str:
+    """A plus is a space, as it is where the fields are read."""
+    return quote(unquote_to_bytes(text.replace("+", " ")), safe=_UNRESERVED)

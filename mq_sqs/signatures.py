@@ -1,0 +1,255 @@
+"""Signatures of version 4: who asks, and that nobody has changed what is asked.
+
+A request brings one in the header `Authorization`, or in the fields of its query ("presigned"). It
+covers method, path, query, the signed headers and the body. Any region will do; the service is sqs.
+A session token proves nothing here and is not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from multidict import CIMultiDictProxy
+
+from mq.web.tokens import KnownToken
+from mq_sqs.canonical import SIGNATURE_FIELD, RequestHead, canonical_texts
+from mq_sqs.faults import (
+    INCOMPLETE_SIGNATURE,
+    INVALID_CLIENT_TOKEN_ID,
+    MISSING_AUTHENTICATION_TOKEN,
+    REQUEST_EXPIRED,
+    SIGNATURE_DOES_NOT_MATCH,
+    SQSError,
+)
+from mq_sqs.signing_keys import SigningKey, SigningKeys
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+MAX_CLOCK_DIFFERENCE_SECONDS = 900
+MAX_PRESIGNED_SECONDS = 604_800
+
+_SERVICE = "sqs"
+_DATE = "%Y%m%dT%H%M%SZ"
+_DATE_FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+_SECONDS = re.compile(r"[0-9]{1,6}")
+_PARTS = frozenset({"Credential", "SignedHeaders", "Signature"})
+_QUERY_PARTS = {
+    "X-Amz-Algorithm": "Algorithm",
+    "X-Amz-Credential": "Credential",
+    "X-Amz-SignedHeaders": "SignedHeaders",
+    "X-Amz-Date": "Date",
+    "X-Amz-Expires": "Expires",
+    SIGNATURE_FIELD: "Signature",
+}
+
+
+class _Credential(NamedTuple):
+    """Whose key it is, and what that key was derived for."""
+
+    name: str
+    day: str
+    region: str
+    service: str
+
+
+class Signature(NamedTuple):
+    """What a request says of its signature, in `text`; the key is that of a known token."""
+
+    head: RequestHead
+    key: SigningKey
+    credential: _Credential
+    date: str
+    signed: tuple[str, ...]
+    text: str
+
+    def verify(self, body: bytes) -> KnownToken:
+        """The token that the request is signed with. Raises SQSError."""
+        body_hash = hashlib.sha256(body).hexdigest()
+        said = self.head.headers.get("X-Amz-Content-SHA256", body_hash)
+        if not hmac.compare_digest(said.encode("utf-8", "replace"), body_hash.encode()):
+            raise SQSError(
+                SIGNATURE_DOES_NOT_MATCH,
+                "header X-Amz-Content-SHA256 is not the SHA-256 of the body; SQS takes no body "
+                "that is not signed.",
+            )
+        _, day, region, service = self.credential
+        scope = f"{day}/{region}/{service}/aws4_request"
+        is_right = False
+        for text in canonical_texts(self.head, self.signed, body_hash):
+            digest = hashlib.sha256(text).hexdigest()
+            to_sign = f"{ALGORITHM}\n{self.date}\n{scope}\n{digest}".encode()
+            ours = self.key.sign(to_sign, day, region, service)
+            is_right |= hmac.compare_digest(ours.encode(), self.text.encode("utf-8", "replace"))
+        if not is_right:
+            raise SQSError(
+                SIGNATURE_DOES_NOT_MATCH,
+                "The request signature we calculated does not match the signature you provided. "
+                f"The secret must be the token of {self.key.token.name}, and nothing on the way "
+                "may change the header Host, the path or a signed header.",
+            )
+        return self.key.token
+
+
+class Signatures:
+    """What requests are signed with, by `keys`. `clock` gives seconds since 1970."""
+
+    def __init__(self, keys: SigningKeys, clock: Callable[[], float] = time.time) -> None:
+        self._keys = keys
+        self._clock = clock
+
+    def read(self, head: RequestHead) -> Signature:
+        """Before the body is there: whose signature it is, and whether it is in time. Raises
+        SQSError."""
+        in_query = _parts_of_query(head.query)
+        values = head.headers.getall("Authorization", [])
+        if len(values) + bool(in_query) > 1:
+            raise _incomplete("give one signature, in the header Authorization or in the query")
+        if values:
+            parts: Mapping[str, str] = _parts_of_header(values[0])
+            date = _date_of(head.headers)
+        elif in_query:
+            parts = in_query
+            date = _read_date(parts["Date"])
+        else:
+            raise SQSError(MISSING_AUTHENTICATION_TOKEN, "Request is missing Authentication Token")
+        credential = _read_credential(parts["Credential"], date)
+        signed = _read_signed(parts["SignedHeaders"], head.headers)
+        key = self._key_of(credential.name)
+        self._check_time(date, parts.get("Expires"))
+        return Signature(head, key, credential, date.strftime(_DATE), signed, parts["Signature"])
+
+    def _key_of(self, name: str) -> SigningKey:
+        key = self._keys.find(name)
+        if key is None:
+            raise SQSError(
+                INVALID_CLIENT_TOKEN_ID, "The security token included in the request is invalid."
+            )
+        if not key.can_sign:
+            raise SQSError(
+                INVALID_CLIENT_TOKEN_ID,
+                f"The security token included in the request is invalid: of {name} the token file "
+                "has only the SHA-256, which cannot verify a signature.",
+            )
+        return key
+
+    def _check_time(self, date: datetime, expires: str | None) -> None:
+        """Raises SQSError unless now is near enough to `date`, or within what a presigned request
+        is valid for."""
+        age_seconds = self._clock() - date.timestamp()
+        most = MAX_CLOCK_DIFFERENCE_SECONDS
+        if expires is not None:
+            if not _SECONDS.fullmatch(expires) or not 1 <= int(expires) <= MAX_PRESIGNED_SECONDS:
+                raise _incomplete(f"X-Amz-Expires must be 1 to {MAX_PRESIGNED_SECONDS} seconds")
+            most = int(expires)
+        now = datetime.fromtimestamp(self._clock(), UTC).strftime(_DATE)
+        if age_seconds > most:
+            raise SQSError(
+                REQUEST_EXPIRED,
+                f"Signature expired: {date:{_DATE}} is more than {most} seconds before {now}.",
+            )
+        if age_seconds < -MAX_CLOCK_DIFFERENCE_SECONDS:
+            raise SQSError(
+                REQUEST_EXPIRED, f"Signature not yet current: {date:{_DATE}} is later than {now}."
+            )
+
+
+def _parts_of_header(value: str) -> dict[str, str]:
+    algorithm, _, rest = value.strip().partition(" ")
+    if algorithm != ALGORITHM:
+        raise _incomplete(f"header Authorization: only {ALGORITHM} is known")
+    pairs = [each.strip().partition("=")[::2] for each in rest.split(",")]
+    parts = dict(pairs)
+    if parts.keys() != _PARTS or len(pairs) != len(parts):
+        raise _incomplete("header Authorization must have Credential, SignedHeaders and Signature")
+    return parts
+
+
+def _parts_of_query(query: str) -> dict[str, str]:
+    """Empty if the query is not signed."""
+    if "X-Amz-" not in query:
+        return {}
+    parts: dict[str, str] = {}
+    for each in query.split("&"):
+        name, _, value = each.partition("=")
+        part = _QUERY_PARTS.get(name)
+        if part is None:
+            continue
+        if part in parts:
+            raise _incomplete(f"parameter {name} is given twice")
+        parts[part] = unquote(value)
+    if not parts:
+        return {}
+    missing = [name for name, part in _QUERY_PARTS.items() if part not in parts]
+    if missing:
+        raise _incomplete(f"the query must have {missing[0]}")
+    if parts["Algorithm"] != ALGORITHM:
+        raise _incomplete(f"X-Amz-Algorithm: only {ALGORITHM} is known")
+    return parts
+
+
+def _date_of(headers: CIMultiDictProxy[str]) -> datetime:
+    """That of `X-Amz-Date`, else of `Date`."""
+    date = headers.get("X-Amz-Date")
+    if date is not None:
+        return _read_date(date)
+    dates = headers.getall("Date", [])
+    try:
+        (text,) = dates
+        found = parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        raise _incomplete("give the time of the signature as the header X-Amz-Date") from None
+    return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
+
+
+def _read_date(text: str) -> datetime:
+    try:
+        if not _DATE_FORM.fullmatch(text):
+            raise ValueError
+        return datetime.strptime(text, _DATE).replace(tzinfo=UTC)
+    except ValueError:
+        raise _incomplete("X-Amz-Date must be like 20261122T133000Z") from None
+
+
+def _read_credential(text: str, date: datetime) -> _Credential:
+    parts = text.split("/")
+    if len(parts) != 5 or parts[4] != "aws4_request":
+        raise _incomplete("Credential must be KEY/DAY/REGION/sqs/aws4_request")
+    credential = _Credential(*parts[:4])
+    if credential.service != _SERVICE:
+        raise SQSError(
+            SIGNATURE_DOES_NOT_MATCH, "Credential should be scoped to correct service: 'sqs'."
+        )
+    if credential.day != date.strftime("%Y%m%d"):
+        raise SQSError(
+            SIGNATURE_DOES_NOT_MATCH, "the day in Credential is not that of the signature's time."
+        )
+    return credential
+
+
+def _read_signed(text: str, headers: CIMultiDictProxy[str]) -> tuple[str, ...]:
+    """The names of the signed headers. Those that say what is asked must be among them, and each of
+    these is given once."""
+    signed = tuple(text.split(";"))
+    if len(set(signed)) != len(signed) or text != text.lower():
+        raise _incomplete("SignedHeaders must be names in lower case, each given once")
+    for name in signed:
+        if name not in headers:
+            raise _incomplete(f"the signed header {name[:80]!r} is missing")
+    asking = {"host", *(each for each in map(str.lower, headers) if each.startswith("x-amz-"))}
+    for name in sorted(asking):
+        if name not in signed:
+            raise SQSError(SIGNATURE_DOES_NOT_MATCH, f"the header {name[:80]!r} must be signed.")
+        if len(headers.getall(name)) > 1:
+            raise _incomplete(f"the header {name[:80]!r} is given twice")
+    return signed
+
+
+def _incomplete(why: str) -> SQSError:
+    return SQSError(INCOMPLETE_SIGNATURE, f"{why}.")
