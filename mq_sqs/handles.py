@@ -11,8 +11,11 @@ from mq.names import MessageId, is_message_id
 from mq.spool.seal import NO_LEASE
 from mq_sqs.faults import RECEIPT_HANDLE_IS_INVALID, SQSError
 
+_BEGIN = b"\1"
+"""So that no handle begins with `-`, which a command line takes for a flag."""
+
 _LEASE_BYTES = 8
-_CHECKED_BYTES = 4
+_HEAD_BYTES = len(_BEGIN) + 4
 
 
 class LeasedMessage(NamedTuple):
@@ -24,14 +27,14 @@ class LeasedMessage(NamedTuple):
 
 def make_handle(message_id: MessageId, lease: int) -> str:
     data = lease.to_bytes(_LEASE_BYTES) + message_id.encode()
-    return base64.urlsafe_b64encode(zlib.crc32(data).to_bytes(_CHECKED_BYTES) + data).decode()
+    return base64.urlsafe_b64encode(_BEGIN + zlib.crc32(data).to_bytes(4) + data).decode()
 
 
 def read_handle(handle: str) -> LeasedMessage:
     """Raises SQSError for what is not a handle of a gateway."""
     try:
         data = base64.b64decode(handle.encode("ascii"), b"-_", validate=True)
-        data = data[_CHECKED_BYTES:]
+        data = data[_HEAD_BYTES:]
         lease, message_id = int.from_bytes(data[:_LEASE_BYTES]), data[_LEASE_BYTES:].decode("ascii")
     except (Base64Error, ValueError):
         raise _invalid() from None

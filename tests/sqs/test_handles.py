@@ -38,3 +38,9 @@ def test_anything_else_is_refused(handle: str) -> None:
         read_handle(handle)
 
     assert refused.value.fault is RECEIPT_HANDLE_IS_INVALID
+
+
+def test_no_handle_looks_like_a_flag() -> None:
+    begins = {make_handle(MessageId("a"), lease)[0] for lease in range(1, 500)}
+
+    assert begins == {"A"}
