@@ -1,0 +1,3 @@
+module example.org/mq
+
+go 1.19

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Queue is one queue of a server of MQ. Copy this file; it needs nothing but Go.
+type Queue struct {
+	URL   string // of the queue, as http://127.0.0.1:8080/orders
+	Token string // if the server wants one
+}
+
+// Message is a message under a lease.
+type Message struct {
+	ID, Lease, ContentType string
+	ReceiveCount           int
+	Body                   []byte
+}
+
+// Problem is why the server refused. Type is one of those in docs/protocol.md.
+type Problem struct {
+	Type, Detail string
+	Status       int
+}
+
+func (p *Problem) Error() string { return fmt.Sprintf("%d %s (%s)", p.Status, p.Detail, p.Type) }
+
+var client = &http.Client{Timeout: 90 * time.Second} // a long poll takes up to 60
+
+// Create makes the queue, or leaves it as it is.
+func (q Queue) Create(ctx context.Context) error {
+	_, _, err := q.ask(ctx, "PUT", "", nil, nil)
+	return err
+}
+
+// Publish returns the id once the message is on stable media. Trying again makes no second message.
+func (q Queue) Publish(ctx context.Context, contentType string, body []byte) (string, error) {
+	random := make([]byte, 16)
+	if _, err := rand.Read(random); err != nil {
+		return "", err
+	}
+	headers := map[string]string{"X-Message-Id": fmt.Sprintf("%x", random), "Content-Type": contentType}
+	_, _, err := q.ask(ctx, "POST", "/messages", headers, body)
+	return headers["X-Message-Id"], err
+}
+
+// Receive waits up to 60 seconds for a message; nil if none came.
+func (q Queue) Receive(ctx context.Context, wait, visibility time.Duration) (*Message, error) {
+	path := fmt.Sprintf("/messages?wait=%g&visibility=%g", wait.Seconds(), visibility.Seconds())
+	head, body, err := q.ask(ctx, "GET", path, nil, nil)
+	if err != nil || head.Get("X-Message-Id") == "" {
+		return nil, err
+	}
+	count, _ := strconv.Atoi(head.Get("X-Receive-Count"))
+	return &Message{head.Get("X-Message-Id"), head.Get("ETag"), head.Get("Content-Type"), count, body}, nil
+}
+
+// Remove acknowledges a message. A Problem with status 412 says that another receiver has it.
+func (q Queue) Remove(ctx context.Context, m *Message) error {
+	_, _, err := q.ask(ctx, "DELETE", "/messages/"+m.ID, map[string]string{"If-Match": m.Lease}, nil)
+	return err
+}
+
+// Extend lets the lease end in this time from now; 0 gives the message back at once.
+func (q Queue) Extend(ctx context.Context, m *Message, visibility time.Duration) error {
+	path := fmt.Sprintf("/messages?id=%s&visibility=%g", m.ID, visibility.Seconds())
+	_, _, err := q.ask(ctx, "GET", path, map[string]string{"If-Match": m.Lease}, nil)
+	return err
+}
+
+// Work handles one message after the other until ctx ends: removed when handle returns nil, back a
+// second later when it returns an error. The context of handle ends when the lease may be lost.
+func (q Queue) Work(ctx context.Context, visibility time.Duration, handle func(context.Context, *Message) error) error {
+	for ctx.Err() == nil {
+		message, err := q.Receive(ctx, 20*time.Second, visibility)
+		if err != nil && ctx.Err() == nil {
+			return err
+		} else if message == nil {
+			continue
+		}
+		held, end := context.WithCancel(context.Background())
+		go q.renew(held, end, message, visibility)
+		failed := handle(held, message)
+		end()
+		if failed == nil {
+			err = q.Remove(context.Background(), message)
+		} else {
+			err = q.Extend(context.Background(), message, time.Second)
+		}
+		if problem, ok := err.(*Problem); err != nil && !(ok && (problem.Status == 404 || problem.Status == 412)) {
+			return err // a lease that was lost is no error: the message is somewhere else
+		}
+	}
+	return nil
+}
+
+func (q Queue) renew(held context.Context, end func(), m *Message, visibility time.Duration) {
+	for held.Err() == nil {
+		select {
+		case <-held.Done():
+		case <-time.After(visibility / 3):
+			if q.Extend(held, m, visibility) != nil {
+				end()
+			}
+		}
+	}
+}
+
+// ask tries again for some seconds when no answer comes, and when the server answers 503.
+func (q Queue) ask(ctx context.Context, method, path string, headers map[string]string, body []byte) (head http.Header, read []byte, err error) {
+	for pause := 100 * time.Millisecond; pause < 5*time.Second; pause *= 2 {
+		request, wrong := http.NewRequestWithContext(ctx, method, q.URL+path, bytes.NewReader(body))
+		if wrong != nil {
+			return nil, nil, wrong
+		}
+		for name, value := range headers {
+			request.Header.Set(name, value)
+		}
+		if q.Token != "" {
+			request.Header.Set("Authorization", "Bearer "+q.Token)
+		}
+		answer, failed := client.Do(request)
+		if err = failed; err == nil {
+			head = answer.Header
+			read, err = io.ReadAll(answer.Body)
+			answer.Body.Close()
+		}
+		if ctx.Err() != nil || (err == nil && answer.StatusCode < 400) {
+			return
+		} else if err == nil {
+			problem := &Problem{Status: answer.StatusCode}
+			_ = json.Unmarshal(read, problem)
+			if err = problem; problem.Status != http.StatusServiceUnavailable {
+				return
+			}
+			after, _ := strconv.Atoi(head.Get("Retry-After"))
+			time.Sleep(time.Duration(after) * time.Second)
+		}
+		time.Sleep(pause)
+	}
+	return
+}

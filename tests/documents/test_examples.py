@@ -1,0 +1,156 @@
+"""The programs and files of `examples`, run as they are against a real server.
+
+What is Celery's is run by `tests/kombu`, what is Spark's by `tests/spark`; what belongs to a
+recipe of docs/recipes.md by `test_recipes.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mq.client import Client, Queue
+from tests.support.examples import EXAMPLES, is_empty, run_example
+from tests.support.processes import wait_until
+from tests.support.sources import REPOSITORY
+
+ELSEWHERE = {"archive.py", "celery_orders.py", "pipeline.py"}
+PROGRAMS = Path(__file__).parent / "programs"
+PRINTED_BY_ALL = """\
+received two coffees 1
+again two coffees 2
+empty
+404 urn:mq:problem:queue-not-found
+412 urn:mq:problem:lease-mismatch
+"""
+"""What each of the programs prints, with the client of its language."""
+
+LONGEST_CLIENT_LINES = 150
+
+
+def need(program: str, package: str) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is missing: install the package {package}")
+
+
+def brews(
+    queue: Queue, environment: dict[str, str], output: Path, command: list[str], status: int = 0
+) -> None:
+    """A worker handles a message, ends at SIGTERM, and leaves nothing behind."""
+    queue.publish("two coffees")
+    with output.open("wb") as written:
+        worker = subprocess.Popen(
+            command, cwd=REPOSITORY, env=environment, stdout=written, stderr=written
+        )
+    try:
+        wait_until(lambda: "brewing two coffees" in output.read_text() or worker.poll(), 60)
+        wait_until(lambda: is_empty(queue) or worker.poll(), 30)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == status, output.read_text()
+    finally:
+        worker.kill()
+        worker.wait()
+    assert "brewing two coffees" in output.read_text()
+    assert is_empty(queue)
+
+
+def test_curl_is_all_it_takes(orders: Queue, environment: dict[str, str]) -> None:
+    need("curl", "curl")
+
+    printed = run_example(environment, "sh", "examples/curl.sh")
+
+    assert printed == "received order-4711: two coffees\nremoved\n"
+    assert is_empty(orders)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [sys.executable, "examples/worker.py"],
+        [sys.executable, "examples/worker_asyncio.py"],
+        ["sh", "examples/worker.sh"],
+    ],
+    ids=lambda command: Path(command[-1]).name,
+)
+def test_a_worker_brews_and_stops(
+    orders: Queue, environment: dict[str, str], tmp_path: Path, command: list[str]
+) -> None:
+    brews(orders, environment, tmp_path / "output", command)
+
+
+def test_a_worker_in_javascript(orders: Queue, environment: dict[str, str], tmp_path: Path) -> None:
+    need("node", "nodejs")
+
+    brews(orders, environment, tmp_path / "output", ["node", "examples/javascript/worker.mjs"])
+
+
+def test_what_a_client_in_javascript_does(
+    orders: Queue, environment: dict[str, str], tmp_path: Path
+) -> None:
+    need("node", "nodejs")
+    shutil.copy(PROGRAMS / "all.mjs", tmp_path)
+    shutil.copy(EXAMPLES / "javascript/mq.mjs", tmp_path)
+
+    assert run_example(environment, "node", "all.mjs", folder=tmp_path) == PRINTED_BY_ALL
+    assert is_empty(orders)
+
+
+def test_a_worker_in_go(orders: Queue, environment: dict[str, str], tmp_path: Path) -> None:
+    """And what else its client does, from the same cache of compiled packages."""
+    need("go", "golang-go")
+    go = environment | {"GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-mod=mod"}
+    for name in ("go.mod", "mq.go", "main.go"):
+        shutil.copy(EXAMPLES / "go" / name, tmp_path)
+    run_example(go, "go", "build", "-o", "worker", ".", folder=tmp_path)
+    shutil.copy(PROGRAMS / "all.go", tmp_path / "main.go")
+    run_example(go, "go", "build", "-o", "all", ".", folder=tmp_path)
+
+    brews(orders, environment, tmp_path / "output", [str(tmp_path / "worker")])
+    assert run_example(environment, str(tmp_path / "all")) == PRINTED_BY_ALL
+    assert is_empty(orders)
+
+
+@pytest.mark.parametrize("name", ["go/mq.go", "javascript/mq.mjs"])
+def test_a_client_written_by_hand_is_short(name: str) -> None:
+    lines = (EXAMPLES / name).read_text().splitlines()
+
+    assert len(lines) <= LONGEST_CLIENT_LINES
+    assert max(map(len, lines)) <= 160
+
+
+def test_a_timetable_sends_each_message_once(orders: Queue, environment: dict[str, str]) -> None:
+    run_example(environment, "mqctl", "create", "reports")
+    run_example(environment, "mqctl", "create", "reports.dead")
+    commands = [
+        line.split(maxsplit=5)[5].replace(r"\%", "%")
+        for line in (EXAMPLES / "crontab").read_text().splitlines()
+        if re.match(r"[\d*]", line)
+    ]
+    nightly, hourly, watch = commands
+
+    first, second = (
+        run_example(environment, "sh", "-c", nightly),
+        run_example(environment, "sh", "-c", nightly),
+    )
+    run_example(environment, "sh", "-c", hourly)
+    nothing_failed = subprocess.run(["sh", "-c", watch], check=False, env=environment)
+
+    assert first == second
+    with Client(environment["MQ_URL"]) as mq:
+        assert mq.queue("reports").counts()[1:4] == (1, 0, 1)
+    assert nothing_failed.returncode == 3
+
+
+def test_every_example_is_listed_and_run_somewhere() -> None:
+    listed = set(re.findall(r"\]\((\w[\w./]*)\)", (EXAMPLES / "README.md").read_text()))
+    here = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+
+    names = {path.name for path in EXAMPLES.iterdir()} - {"README.md", "__pycache__"}
+    assert names == listed
+    assert {name for name in names - ELSEWHERE if name.partition(".")[0] not in here} == set()
