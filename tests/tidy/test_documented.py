@@ -26,11 +26,11 @@ from mq_sqs.cli import mq_sqs
 from tests.support.sources import REPOSITORY, read_table
 
 COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper, "mq-sqs": mq_sqs}
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/client.md",
-             "docs/lifecycle.md",
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/celery.md", "docs/client.md",
+             "docs/coming-from.md", "docs/lifecycle.md",
              "docs/mqctl.md", "docs/operations.md", "docs/performance.md",
-             "docs/pipeline.md", "docs/protocol.md",
-             "docs/reliability.md",
+             "docs/pipeline.md", "docs/protocol.md", "docs/recipes.md",
+             "docs/reliability.md", "examples/README.md",
              "docs/spark.md", "docs/sqs.md", "docs/vsqs.md",
              "SECURITY.md"]  # fmt: skip
 COMPUTED_DEFAULTS = {"--min-free": "16 MiB, or 1 % of a smaller file system"}
