@@ -1,4 +1,4 @@
-"""A whole check: the tree, then every file; what may be work under way is looked at twice."""
+"""A whole check: the tree, then every file. What may be work under way is looked at twice."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Treatment = Callable[[Suspect, str], Finding | None]
 
 
 def report(suspect: Suspect, detail: str) -> Finding:
-    """Leave it."""
+    """Report a finding and leave it as it is."""
     return Finding(suspect.kind, suspect.path, detail)
 
 
 def mend(suspect: Suspect, detail: str) -> Finding | None:
-    """Mend it. None if it is gone by now."""
+    """Mend a finding. Returns None if it is gone by now."""
     try:
         repair = suspect.mend()
         if repair is None and _look(suspect) is None:
@@ -36,8 +36,8 @@ def mend(suspect: Suspect, detail: str) -> Finding | None:
 
 
 class Check:
-    """One check of a root; `treat` deals with what is found, `progress` is told how many of how
-    many names were looked at."""
+    """One check of a root. `treat` deals with each finding; `progress` is called with the number of
+    names that were looked at, and of all names."""
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class Check:
         self._sleep = sleep
 
     def run(self) -> Iterator[Finding]:
-        """Yields what is wrong, after it was dealt with; repairs are durable at the end.
+        """Yield each finding after it was dealt with. Repairs are durable at the end.
 
-        Raises StartRefused if it is not a root, or one that another user owns; OSError.
+        Raises StartRefused if the folder is not a root, or belongs to another user; OSError.
         """
         repaired = False
         for finding in self._findings():
@@ -80,8 +80,8 @@ class Check:
             spool.close()
 
     def _examine(self, suspects: Iterator[Suspect]) -> Iterator[Finding]:
-        """Look at each suspect and treat it; those that may be work under way after a while, and
-        only if they are still the same."""
+        """Look at each suspect and treat it. Those that may be work under way are looked at again
+        after a while, and count only if they are still the same."""
         later: list[Suspect] = []
         for suspect in suspects:
             detail = _look(suspect)
@@ -111,5 +111,5 @@ def _look(suspect: Suspect) -> str | None:
     try:
         return suspect.look()
     except PermissionError:
-        # Its mode, or its folder's, is a finding of its own.
+        # Its mode, or that of its folder, is a finding of its own.
         return None

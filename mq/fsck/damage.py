@@ -28,7 +28,8 @@ class Damaged:
         return str(self.place)
 
     def look(self) -> str | None:
-        """Without the lock, which a receiver would pass over: body and length never change."""
+        """Look without the lock, which would make a receiver skip the message: body and length
+        never change."""
         files = self.spool.files
         try:
             at = self.spool.at(*self.place)
@@ -69,7 +70,7 @@ class Leftover:
         return str(self.place)
 
     def look(self) -> str | None:
-        """A publisher holds the lock until delivery."""
+        """Look under the lock, which a publisher holds until delivery."""
         held = _hold(self.spool, self.place)
         if isinstance(held, Lost):
             return None
@@ -81,14 +82,14 @@ class Leftover:
             return None if fails_its_seal(held, self.spool.files) else "published, not delivered"
 
     def _is_duplicate(self) -> bool:
-        """Skipped here: it has a finding of its own."""
+        """Return whether the message has a second name, which is a finding of its own."""
         in_queue = queue_path(self.queue, self.message_id)
         return self.spool.exists(Folder.QUEUES, in_queue) or self.spool.exists(
             Folder.DELAY, self.place.name
         )
 
     def mend(self) -> str | None:
-        """As a sweep does."""
+        """Deliver it as a sweep does."""
         delivered = Sweeper(self.spool, lambda *_: None).deliver(self.place.name)
         return f"delivered to queue {self.queue}" if delivered else None
 
@@ -116,8 +117,9 @@ class Orphan:
             return self._why()
 
     def _why(self) -> str | None:
-        """While the deletion of its queue is unfinished the message belongs to that, and was moved
-        by it when `.deleting` is gone. So the message is looked for last."""
+        """Return what is wrong, or None. While the deletion of its queue is unfinished the message
+        belongs to that deletion, which has moved it by the time `.deleting` is gone. So the message
+        is looked for last."""
         if self.spool.exists(Folder.REMOVE, self.queue + DELETING_SUFFIX):
             return None
         if has_queue(self.spool.fd(Folder.QUEUES), self.queue):
@@ -167,7 +169,8 @@ class Deletion:
 
 @dataclass(frozen=True)
 class AbandonedBatch:
-    """The set of a batch whose publisher died: sealed, so it is published, or still open."""
+    """The set of a batch whose publisher died. It may be sealed, which means published, or still
+    open."""
 
     spool: Spool
     place: SuspectPlace
@@ -179,7 +182,7 @@ class AbandonedBatch:
         return str(self.place)
 
     def look(self) -> str | None:
-        """A publisher holds the set's lock until its messages are delivered."""
+        """Look under the set's lock, which a publisher holds until its messages are delivered."""
         fd = hold_set(self.spool, *self.place)
         if isinstance(fd, Lost):
             return None
@@ -189,7 +192,7 @@ class AbandonedBatch:
         return "a batch that is published, not delivered"
 
     def mend(self) -> str | None:
-        """As a sweep does. A member that has no queue keeps the batch a finding."""
+        """Finish the batch as a sweep does. It remains a finding while a member has no queue."""
         why: list[str] = []
         swept = Sweeper(self.spool, lambda *left: why.append(": ".join(left))).finish_batch(
             self.place.name, self.batch

@@ -1,4 +1,4 @@
-"""One message under two names."""
+"""Messages with two names."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Likeness(Enum):
 @dataclass(frozen=True)
 class Duplicate:
     """Two names for one message. A crash between link and unlink leaves two names of one file; a
-    copy or a restored backup leaves two files. `kept` is further on its way and stays, `other` is
-    set aside.
+    copy or a restored backup leaves two files. `kept` is the one further on its way. It stays, and
+    `other` is set aside, so a removed message does not return.
 
-    So a removed message does not return. But a message with another body than the removed one was
-    never removed: it stays, and the removed one makes room.
+    A message with another body than the removed one, however, was never removed: it stays, and the
+    removed one makes room.
     """
 
     spool: Spool
@@ -42,7 +42,8 @@ class Duplicate:
         return str(self.other)
 
     def look(self) -> str | None:
-        # Without the lock, which a receiver would pass over: most have only moved on.
+        # Look without the lock, which would make a receiver skip the message: most have only moved
+        # on.
         if not self.spool.exists(*self.kept):
             return None
         held = self._hold()
@@ -68,7 +69,8 @@ class Duplicate:
         return hold_in(self.spool, *self.other)
 
     def _compare(self, held: Held) -> Likeness | None:
-        """None unless both names are there at one instant: the first is looked at once more."""
+        """Compare the two. Returns None unless both names exist at one instant: the first is looked
+        at once more."""
         files = self.spool.files
         try:
             at = self.spool.at(*self.kept)

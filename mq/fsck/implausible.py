@@ -1,4 +1,4 @@
-"""Seals that cannot be true. Only the body has a checksum: what tells a damaged seal is what it
+"""Seals that cannot be true. Only the body has a checksum, so a damaged seal is known by what it
 says."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mq.spool.status import AnyStatus
 @dataclass(frozen=True)
 class Implausible:
     """A message whose seal says what no server writes: a count that cannot have been reached, or a
-    publication in the future."""
+    publication time in the future."""
 
     spool: Spool
     place: SuspectPlace
@@ -30,7 +30,7 @@ class Implausible:
         return str(self.place)
 
     def look(self) -> str | None:
-        """Without the lock: a seal is always written whole."""
+        """Look without the lock: a seal is always written whole."""
         try:
             seal = seal_at(self.spool, *self.place)
         except (FileNotFoundError, NotADirectoryError):
@@ -38,8 +38,8 @@ class Implausible:
         return None if seal is None else _why(seal, time.time_ns())
 
     def mend(self) -> str | None:
-        """The body is whole, so the message stays where it is. Its new count is 0, and its
-        publication time is that of its file's last write, or now."""
+        """Write a new seal with the count 0 and, as publication time, that of the file's last
+        write, or now. The body is whole, so the message stays where it is."""
         held = hold_in(self.spool, *self.place)
         if isinstance(held, Lost):
             return None
@@ -53,7 +53,8 @@ class Implausible:
         return "a new seal was written"
 
     def _keep_stamp(self, held: Held, now_ns: int) -> None:
-        """A new seal sets ctime, and a stamp counts only if it is later than that."""
+        """Set the stamp again. A new seal sets ctime, and a stamp counts only if it is later than
+        that."""
         before, after = held.status, os.fstat(held.fd)
         if before.st_ctime_ns < before.st_mtime_ns <= after.st_ctime_ns:
             self.spool.files.stamp(held.fd, now_ns + SECOND_NS)

@@ -1,4 +1,4 @@
-"""The settings of a queue, where their file says something else."""
+"""Settings of queues whose file is damaged."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ class DamagedSettings:
         return read_settings(self.spool.files, opened, self.queue).fault
 
     def mend(self) -> str | None:
-        """Whatever it was meant to say, nobody heard it: the queue stays as it was."""
+        """Set the file aside. Its settings had no effect, so the queue stays as it was."""
         return move_to_corrupt(self.spool, self._place) if self.look() else None

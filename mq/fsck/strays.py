@@ -1,4 +1,4 @@
-"""Names that are no messages, and permissions that keep a message from its queue."""
+"""Names that do not belong to messages, and permissions that keep a message from its queue."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Foreign:
 
 @dataclass(frozen=True)
 class WrongMode:
-    """A file or folder that the root's owner cannot use; `needs` are the bits it must have."""
+    """A file or folder that the root's owner cannot use. `needs` are the bits that it must have."""
 
     spool: Spool
     place: SuspectPlace
@@ -75,7 +75,8 @@ class WrongMode:
         return f"mode {mode:04o}"
 
     def _keep_stamp(self, mtime_ns: int) -> None:
-        """A change of mode sets ctime, and a stamp counts only if it is later than that."""
+        """Set the stamp again. A change of mode sets ctime, and a stamp counts only if it is later
+        than that."""
         held = hold_in(self.spool, Folder.DELAY, self.place.name)
         if not isinstance(held, Lost):
             with held:
@@ -102,8 +103,8 @@ class DeadUpload:
         status = self.spool.status(*self.place)
         if status is None or status.st_ino != self.inode:
             return None
-        # A young one is not locked to see: its process may just be about to do that, and would
-        # take this for a sweep that discards it.
+        # The lock of a young file is not tried: its process may be about to take it, and would take
+        # this try for a sweep that discards the file.
         if 0 <= time.time_ns() - status.st_ctime_ns < self.settle_ns:
             return _DEAD_UPLOAD
         held = hold_in(self.spool, *self.place)

@@ -10,11 +10,12 @@ from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 
 _MAX_CORRUPT_NAME_BYTES = 240
-"""Of the 255 that a name may have."""
+"""At most this many of the 255 bytes that a name may have."""
 
 
 class FindingKind(StrEnum):
-    """In the order in which suspects that had to settle are mended: one can explain the next."""
+    """The kinds of findings, in the order in which suspects that had to settle are mended: one can
+    explain the next."""
 
     MISSING = "missing"
     FORMAT = "format"
@@ -41,7 +42,7 @@ SETTLING = frozenset(
         FindingKind.LEFTOVER,
     }
 )
-"""These may be work under way: they count once they are the same after FSCK_SETTLE_SECONDS."""
+"""These may be work under way. They count if they are still the same after FSCK_SETTLE_SECONDS."""
 
 
 class SuspectPlace(NamedTuple):
@@ -55,7 +56,7 @@ class SuspectPlace(NamedTuple):
 
     @property
     def message(self) -> str:
-        """`QUEUE:ID`, in whatever folder."""
+        """The message as `QUEUE:ID`, in whatever folder it is."""
         return self.name.replace("/", ":", 1)
 
 
@@ -67,18 +68,19 @@ class Suspect(Protocol):
 
     @property
     def path(self) -> str:
-        """Relative to the root."""
+        """The path from the root on."""
 
     def look(self) -> str | None:
-        """What is wrong; None if nothing is, or no longer. Changes nothing. Raises OSError."""
+        """Return what is wrong, or None if nothing is wrong or no longer is. Changes nothing.
+        Raises OSError."""
 
     def mend(self) -> str | None:
-        """Returns what was done; None if another process was faster or holds the lock. Raises
-        OSError."""
+        """Mend it. Returns what was done, or None if another process was faster or holds the lock.
+        Raises OSError."""
 
 
 class Finding(NamedTuple):
-    """`repair` is what was done about it; None if it remains."""
+    """Something that is wrong. `repair` is what was done about it, or None if it remains."""
 
     kind: FindingKind
     path: str
@@ -87,9 +89,9 @@ class Finding(NamedTuple):
 
 
 def move_to_corrupt(spool: Spool, place: SuspectPlace) -> str | None:
-    """Set a file or folder aside; what was done, None if it is gone."""
-    # A foreign name may be as long as a name can be: with its queue's in front, and `~2` behind it,
-    # it is cut.
+    """Set a file or folder aside. Returns what was done, or None if it is gone."""
+    # A foreign name may be as long as a name can be. It is cut, so that its queue's name fits in
+    # front of it and `~2` after it.
     wanted = os.fsdecode(os.fsencode(place.message)[:_MAX_CORRUPT_NAME_BYTES])
     name = spool.move_aside(place.folder, place.name, Folder.CORRUPT, wanted)
     return None if name is None else f"moved to {SuspectPlace(Folder.CORRUPT, name)}"

@@ -1,5 +1,5 @@
-"""The root itself: its folders, their modes, its format file. Looked at by path, because a folder
-that is missing or locked cannot be opened."""
+"""The root itself: its folders, their modes, its format file. They are looked at by path, because a
+folder that is missing or locked cannot be opened."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mq.spool.root_format import (
 
 
 def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:
-    """Raises StartRefused if it is not a root."""
+    """Yield what may be wrong with the root itself. Raises StartRefused if it is not a root."""
     yield WrongFolderMode(root, files, "")
     present = [folder for folder in FIXED_FOLDERS if (root / folder).is_dir()]
     if not present and not (root / FORMAT_FILE).exists():
@@ -73,7 +73,7 @@ class MissingFormat:
 
 @dataclass(frozen=True)
 class OldFormat:
-    """The root says `mq 1`, and the message at `place` needs `mq 2`: a person put it there. A
+    """The root says `mq 1`, but the message at `place`, which a person put there, needs `mq 2`. A
     version that does not know its seal would open the root."""
 
     spool: Spool
@@ -97,7 +97,7 @@ class OldFormat:
 
 @dataclass(frozen=True)
 class WrongFolderMode:
-    """`path` is "" for the root."""
+    """A folder with the wrong mode. `path` is "" for the root."""
 
     root: Path
     files: Files

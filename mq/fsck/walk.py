@@ -1,4 +1,4 @@
-"""Through every folder of a root once: what may be wrong with each file."""
+"""Go through every folder of a root once, and say what may be wrong with each file."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ from mq.spool.sets import parse_batch_name
 from mq.spool.settings_file import SETTINGS_FILE
 
 _DELETED = ":."
-"""In the name of a deleted queue's folder, as the reaper reads it."""
+"""The name of a deleted queue's folder contains this, as the reaper reads it."""
 
 
 class Walk:
-    """One pass. `progress` is told how many of how many names were looked at.
+    """One pass. `progress` is called with the number of names that were looked at, and of all
+    names.
 
-    What moves meanwhile may be seen twice or not at all: a suspect looks again before it counts,
-    and what is missed was not left behind.
+    A file that moves meanwhile may be seen twice or not at all. A suspect looks again before it
+    counts, and a file that was missed was not left behind.
     """
 
     def __init__(
@@ -51,7 +52,8 @@ class Walk:
         self._knows_format = spool.has_long_seals
 
     def suspects(self) -> Iterator[Suspect]:
-        """Raises OSError if a folder that its owner may read cannot be listed."""
+        """Yield what may be wrong. Raises OSError if a folder that its owner may read cannot be
+        listed."""
         self._total = self._count()
         for queue in unfinished_deletions(self._spool):
             place = SuspectPlace(Folder.REMOVE, queue + DELETING_SUFFIX)
@@ -67,7 +69,8 @@ class Walk:
             yield from self._in_queues(SuspectPlace(Folder.QUEUES, name))
 
     def _count(self) -> int:
-        """How many names there are, about; a folder that cannot be listed is a finding later."""
+        """Return about how many names there are. A folder that cannot be listed is a finding
+        later."""
         total = 0
         for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE, Folder.QUEUES):
             total += len(self._spool.names(folder))
@@ -105,7 +108,8 @@ class Walk:
                 yield Leftover(self._spool, place, *parsed)
 
     def _in_remove(self, place: SuspectPlace, status: os.stat_result) -> Iterator[Suspect]:
-        """Whatever its name, the reaper unlinks it; only folders must be a deleted queue's."""
+        """Yield what may be wrong in `remove`. The reaper unlinks a file whatever its name; only a
+        folder must be that of a deleted queue."""
         if not stat.S_ISDIR(status.st_mode):
             yield from self._second_names(place, place.name)
         elif _DELETED not in place.name:
@@ -132,7 +136,7 @@ class Walk:
         try:
             names = self._spool.names_in_queue(queue)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            # Deleted meanwhile; or its owner or mode is a finding.
+            # It was deleted meanwhile, or its owner or mode is a finding.
             return
         for name in names:
             self._tick()
@@ -150,7 +154,7 @@ class Walk:
             else:
                 yield from self._message(place, status)
                 if queue.endswith(DEAD_SUFFIX):
-                    # A crash may have cut the dead letter's link and unlink apart.
+                    # A crash may have come between the dead letter's link and unlink.
                     alive = queue.removesuffix(DEAD_SUFFIX)
                     yield from self._second_names(place, f"{alive}:{name}")
 
@@ -163,7 +167,7 @@ class Walk:
         yield from self._second_names(place, place.message)
 
     def _format(self, place: SuspectPlace) -> Iterator[Suspect]:
-        """Once for the root."""
+        """Yield a format that is too old, once for the root."""
         if not self._knows_format:
             suspect = OldFormat(self._spool, place)
             self._knows_format = suspect.look() is not None
@@ -171,8 +175,8 @@ class Walk:
                 yield suspect
 
     def _second_names(self, place: SuspectPlace, message: str) -> Iterator[Suspect]:
-        """If the message was seen in another folder too: the one further on its way stays. Queues
-        come last and hold a message once, so only the other folders are remembered."""
+        """Yield a message that was seen in another folder too: the name further on its way stays.
+        Queues come last and hold a message once, so only the other folders are remembered."""
         known = self._flat.get(message)
         if known is not None:
             pair = (SuspectPlace(known, message), place)

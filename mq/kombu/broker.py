@@ -1,4 +1,4 @@
-"""What a broker URL and the transport options say: where the server is, and how to use it."""
+"""The broker URL and the transport options: where the server is, and how to use it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("mq.kombu")
 
 DEFAULT_PORT = 8080
 _SHORTEST_VISIBILITY_SECONDS = 1.0
-"""A lease is renewed at a third of it, over a network."""
+"""A lease is renewed over a network after a third of its length."""
 
 OPTIONS = frozenset(
     {"visibility_timeout", "wait_time_seconds", "token", "token_file", "ca_file",
@@ -26,7 +26,7 @@ _OF_KOMBU = frozenset(
     {"body_encoding", "deadletter_queue", "errback", "interval_max", "interval_start",
      "interval_step", "max_retries", "polling_interval"}
 )  # fmt: skip
-"""What kombu and Celery look at themselves; `polling_interval` has no effect here."""
+"""Options that kombu and Celery read themselves; `polling_interval` has no effect here."""
 _REFUSED = {
     "priority_steps": "MQ has no priorities; use a queue for each",
     "queue_order_strategy": "queues are read in turns",
@@ -36,7 +36,7 @@ _REFUSED = {
 
 
 class BrokerAddress(NamedTuple):
-    """A URL that `mq.client` understands, and what else of the connection it needs."""
+    """A URL that `mq.client` understands, and what else the connection needs."""
 
     url: str
     token: str | None
@@ -44,7 +44,7 @@ class BrokerAddress(NamedTuple):
 
 
 class MqOptions(NamedTuple):
-    """The transport options. `visibility_seconds` is None for the queue's own."""
+    """The transport options. `visibility_seconds` None means the queue's own."""
 
     visibility_seconds: float | None
     wait_seconds: float | None
@@ -56,7 +56,8 @@ class MqOptions(NamedTuple):
 
 
 def read_options(given: Mapping[str, Any]) -> MqOptions:
-    """Raises ValueError for what MQ does not have; what it does not know is logged."""
+    """Read the transport options. Raises ValueError for an option that MQ cannot fulfil, and logs
+    one that it does not know."""
     for name in given:
         if name in _REFUSED:
             raise ValueError(f"transport option {name}: {_REFUSED[name]}")
@@ -88,7 +89,7 @@ def read_options(given: Mapping[str, Any]) -> MqOptions:
 
 
 def address_of(client: Any) -> BrokerAddress:
-    """Where `client`, a `kombu.Connection`, connects to. Raises ValueError."""
+    """Return where `client`, a `kombu.Connection`, connects to. Raises ValueError."""
     if "://" in (client.hostname or ""):
         # kombu leaves what follows `mq+` as it is.
         scheme, host, port, prefix, user, password = _split(client.hostname)
@@ -111,7 +112,8 @@ def address_of(client: Any) -> BrokerAddress:
 
 
 def open_session(address: BrokerAddress, options: MqOptions, retry_seconds: float) -> Session:
-    """Sends nothing yet. Raises ValueError for arguments that are wrong, and OSError for files."""
+    """Open a session, which sends nothing yet. Raises ValueError for wrong arguments, and OSError
+    for files."""
     server = parse_url(address.url, None, address.ca_file or options.ca_file)
     token = options.token if address.token is None else address.token
     shown = Token(token, options.token_file, server)

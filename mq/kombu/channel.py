@@ -33,11 +33,11 @@ _EXCHANGE_TYPES = frozenset({"direct", "topic"})
 
 
 class MqChannel(virtual.Channel):  # type: ignore[misc]
-    """One consumer or producer. What it consumes is fetched, renewed and settled by threads of its
-    own; its methods wait for the server only to declare, count, purge and publish.
+    """One consumer or producer. Threads of its own fetch, renew and settle the messages that it
+    consumes; its methods wait for the server only to declare, count, purge and publish.
 
-    Exchanges and bindings are those that this connection has declared; nothing of them is kept on
-    the server. A process that was forked must not use its parent's channel; closing it there does
+    It knows the exchanges and bindings that this connection has declared; the server keeps none of
+    them. A process that was forked must not use its parent's channel; closing it there does
     nothing.
     """
 
@@ -58,7 +58,8 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
     def queue_declare(
         self, queue: str | None = None, passive: bool = False, **kwargs: Any
     ) -> queue_declare_ok_t:
-        """Counts messages only if `passive`: with many that takes time, and the right to read."""
+        """Declare a queue. Messages are counted only if `passive`: with many of them that takes
+        time, and it takes the right to read."""
         if passive:
             try:
                 return queue_declare_ok_t(queue, self._size(str(queue)), 0)
@@ -73,7 +74,7 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
     def exchange_declare(
         self, exchange: str | None = None, type: str = "direct", *given: Any, **kwargs: Any
     ) -> None:
-        """Raises ChannelError for types other than direct and topic."""
+        """Declare an exchange. Raises ChannelError for types other than direct and topic."""
         if (type or "direct") not in _EXCHANGE_TYPES:
             raise ChannelError(
                 f"exchange {exchange} has the type {type}: MQ has direct and topic. Remote control "
@@ -86,14 +87,16 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
     def prepare_queue_arguments(
         self, arguments: dict[str, Any] | None, **options: Any
     ) -> dict[str, Any]:
-        """For `queue_declare` to refuse what MQ does not have, as `Queue(max_priority=9)`."""
+        """Return the arguments for `queue_declare`, which refuses those that MQ does not have, as
+        in `Queue(max_priority=9)`."""
         prepared: dict[str, Any] = to_rabbitmq_queue_arguments(arguments or {}, **options)
         return prepared
 
     def queue_delete(
         self, queue: str, if_unused: bool = False, if_empty: bool = False, **kwargs: Any
     ) -> None:
-        """With `if_unused` the queue stays: the server does not know who consumes it."""
+        """Delete a queue. With `if_unused` the queue stays: the server does not know who consumes
+        it."""
         if if_unused or (if_empty and self._size(queue)):
             return
         try:
@@ -106,7 +109,7 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
         try:
             self._queue(queue).create()
         except Forbidden:
-            # The token may only use queues; if this one is missing, using it says so.
+            # The token may only use queues. If this queue is missing, using it will say so.
             pass
 
     def _has_queue(self, queue: str, **kwargs: Any) -> bool:
@@ -120,7 +123,8 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
         return self._queue(queue).counts().ready
 
     def _purge(self, queue: str) -> int:
-        """Ready messages, as AMQP has it: what is leased or delayed stays. Returns their number."""
+        """Purge ready messages, as AMQP has it: leased and delayed ones stay. Returns their
+        number."""
         return self._queue(queue).purge("ready")
 
     def _queue(self, name: str) -> Queue:
@@ -131,7 +135,8 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
     def prepare_message(
         self, body: Any, priority: int | None = None, *given: Any, **kwargs: Any
     ) -> dict[str, Any]:
-        """Raises ValueError for a priority, and for what else MQ does not have."""
+        """Prepare a message. Raises ValueError for a priority, and for anything else that MQ does
+        not have."""
         message: dict[str, Any] = super().prepare_message(body, priority, *given, **kwargs)
         properties = message["properties"]
         refuse_properties(properties)
@@ -140,7 +145,7 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
         return message
 
     def encode_body(self, body: Any, encoding: str | None = None) -> tuple[Any, str | None]:
-        """Text stays as it is, so that people can read it in the queue."""
+        """Leave text as it is, so that people can read it in the queue."""
         if isinstance(body, str) and encoding == virtual.Channel.body_encoding:
             return body, "utf-8"
         encoded: tuple[Any, str | None] = super().encode_body(body, encoding)
@@ -152,7 +157,7 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
         try:
             self._publish(queue, message, own_id)
         except QueueNotFound:
-            # It was deleted after this process declared it.
+            # The queue was deleted after this process declared it.
             self._queue(queue).create()
             self._publish(queue, message, own_id)
 
@@ -167,8 +172,8 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
     def _lookup(
         self, exchange: str, routing_key: str, default: str | None = None
     ) -> list[str] | set[str]:
-        """Raises ChannelError for a task that no queue would get. Events, which go to topic
-        exchanges, may have no listener."""
+        """Return the queues for a message. Raises ChannelError for a task that no queue would get.
+        Events, which go to topic exchanges, may have no listener."""
         found: list[str] | set[str] = super()._lookup(exchange, routing_key, default)
         kind = self.state.exchanges.get(exchange, {}).get("type", "direct")
         if not found and kind == "direct":
@@ -227,7 +232,8 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
         on_payload(self._take(message, no_ack))
 
     def _get(self, queue: str, timeout: float | None = None) -> dict[str, Any]:
-        """Of `basic_get`, which has no consumer and waits for nothing. Raises Empty."""
+        """Get a message for `basic_get`, which has no consumer and waits for nothing. Raises
+        Empty."""
         message = self._queue(queue).receive(visibility=self._options.visibility_seconds)
         if message is None:
             raise Empty
@@ -252,7 +258,8 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
     # Settling
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
-        """Remove a message under its lease, and with `multiple` all that were delivered before."""
+        """Remove a message under its lease, and with `multiple` all messages that were delivered
+        before it."""
         for tag in self._up_to(delivery_tag) if multiple else [delivery_tag]:
             self._settle(tag, self._keeper.acknowledge)
             super().basic_ack(tag)
@@ -263,7 +270,7 @@ class MqChannel(virtual.Channel):  # type: ignore[misc]
         super().basic_ack(delivery_tag)
 
     def _restore(self, message: Any) -> None:
-        """Of what is unacknowledged when the channel is closed."""
+        """Release a message that is unacknowledged when the channel is closed."""
         self._settle(message.delivery_tag, self._keeper.release)
 
     def _settle(self, tag: str, how: Callable[[Message], None]) -> None:

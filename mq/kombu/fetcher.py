@@ -24,14 +24,14 @@ from mq.names import QueueName
 log = logging.getLogger("mq.kombu")
 
 _MOST_PER_FETCH = 100
-"""How many messages one request asks for; their bodies are in memory together."""
+"""How many messages one request asks for. Their bodies are in memory together."""
 _SHARED_WAIT_SECONDS = 1.0
-"""How long a request waits for a message if several queues share a prefetch count, and how long
-the pause is after an error."""
+"""How long a request waits for a message if several queues share a prefetch count, and how long the
+pause after an error is."""
 
 
 class Fetcher:
-    """Asks with long polls, for no more than there is room for, and puts what comes into the inbox.
+    """Asks with long polls for as many messages as there is room for, and puts them into the inbox.
 
     So the thread of the consumer, Celery's event loop for example, never waits for a server. While
     the server cannot be reached the fetcher keeps trying; other errors go into the inbox and end
@@ -70,7 +70,8 @@ class Fetcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask for no more; returns at once. What the server has delivered already is released."""
+        """Ask for no more, and return at once. Messages that the server has delivered already are
+        released."""
         self._stopping.set()
         self._prefetch.wake()
         self._polls.hang_up()
@@ -105,7 +106,7 @@ class Fetcher:
             self._pass_on(message)
 
     def _receive(self, most: int) -> list[Message]:
-        """Empty if there is none now, or the server cannot be reached."""
+        """Return messages, and none if there is none now or the server cannot be reached."""
         wait = self._prefetch.wait_seconds(self._wait_seconds, _SHARED_WAIT_SECONDS)
         receive = operations.receive_many(
             self._session.context, self.queue, most, wait, self._visibility
@@ -120,7 +121,7 @@ class Fetcher:
             if not is_temporary(error):
                 raise
             log.warning("no messages from queue %s, trying on: %s", self.queue, error)
-            # With no retry time the error comes at once.
+            # With a retry time of 0 the error comes at once.
             self._stopping.wait(_SHARED_WAIT_SECONDS)
             return []
         return [Message(self._session, each) for each in found]

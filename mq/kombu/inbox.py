@@ -15,7 +15,7 @@ from mq.client import Message
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What was fetched, and who it is delivered to; or why nothing more comes."""
+    """A message and the consumer that it is for, or the reason why nothing more comes."""
 
     consumer: str
     deliver: Callable[[Message], None]
@@ -24,8 +24,8 @@ class Fetched:
 
 
 class Inbox:
-    """For one thread that takes, which can wait by a call or poll `fileno`, and any number that
-    put. It holds no more than its channels have room for."""
+    """An inbox for one thread that takes, by a call that waits or by polling `fileno`, and any
+    number of threads that put. It holds no more than its channels have room for."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -36,23 +36,23 @@ class Inbox:
             end.setblocking(False)
 
     def fileno(self) -> int:
-        """Readable while there may be an arrival."""
+        """Return a descriptor that is readable while there may be an arrival."""
         return self._readable.fileno()
 
     def put(self, arrival: Fetched) -> bool:
-        """False once it is closed."""
+        """Put an arrival. Returns False if the inbox is closed."""
         with self._changed:
             if self._is_closed:
                 return False
             self._arrivals.append(arrival)
             self._changed.notify()
-            # Full, it is readable already.
+            # If the pipe is full, it is readable already.
             with suppress(BlockingIOError):
                 self._writable.send(b"\0")
             return True
 
     def take(self, timeout_seconds: float | None) -> Fetched:
-        """None waits for ever. Raises Empty."""
+        """Take an arrival; None waits for ever. Raises Empty."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._arrivals, timeout_seconds):
                 raise Empty
@@ -64,7 +64,7 @@ class Inbox:
             return arrival
 
     def withdraw(self, consumer: str) -> list[Message]:
-        """Take out what a consumer does not get any more."""
+        """Take out the messages that a consumer does not get any more."""
         with self._changed:
             found = [each for each in self._arrivals if each.consumer == consumer]
             for each in found:
@@ -72,7 +72,7 @@ class Inbox:
             return [each.message for each in found if each.message is not None]
 
     def close(self) -> None:
-        """Also a second time."""
+        """Close the inbox; a second call does nothing."""
         with self._changed:
             if not self._is_closed:
                 self._is_closed = True

@@ -41,11 +41,11 @@ class _Order(NamedTuple):
 
 
 class Keeper:
-    """Does what it is told in that order, in one thread, so that no renewal meets a settlement of
-    the same message. No method waits for the server.
+    """Does its orders one after the other in one thread, so that a renewal never meets a settlement
+    of the same message. No method waits for the server.
 
-    Messages to acknowledge go to the server together. If a message cannot be settled that is
-    logged, and it comes again when its lease is over. Room is free once the server has answered.
+    Messages to acknowledge go to the server together. A message that cannot be settled is logged,
+    and comes again when its lease is over. Its room is free once the server has answered.
     """
 
     def __init__(self, session: Session, room: Prefetch) -> None:
@@ -58,7 +58,7 @@ class Keeper:
         self._thread: threading.Thread | None = None
 
     def hold(self, message: Message) -> None:
-        """Renew its lease until it is settled."""
+        """Renew the lease of a message until it is settled."""
         self._tell(_Verb.HOLD, message)
 
     def acknowledge(self, message: Message) -> None:
@@ -68,12 +68,12 @@ class Keeper:
         self._tell(_Verb.RELEASE, message)
 
     def bury(self, message: Message) -> None:
-        """Make it a dead letter of its queue, by one rename. In a queue of dead letters it is
-        removed."""
+        """Make a message a dead letter of its queue, by one rename. In a queue of dead letters it
+        is removed."""
         self._tell(_Verb.BURY, message)
 
     def close(self) -> None:
-        """Settle all that was told so far, as far as the server answers in 5 seconds."""
+        """Settle what was ordered so far, as far as the server answers within 5 seconds."""
         with self._lock:
             thread = self._thread
         if thread is not None:
@@ -106,7 +106,7 @@ class Keeper:
             self._renew_what_is_due()
 
     def _next_orders(self) -> list[_Order]:
-        """All there are, or none if a renewal is due before the first comes."""
+        """Return all orders there are, or none if a renewal is due before the first one comes."""
         orders: list[_Order] = []
         try:
             orders.append(self._orders.get(timeout=self._seconds_to_renewal()))
@@ -150,7 +150,7 @@ class Keeper:
             self._schedule(message)
 
     def _acknowledge(self, messages: list[Message]) -> None:
-        """The leases of a message that came twice go in two requests."""
+        """Acknowledge messages. If a message came twice, its leases go in two requests."""
         while messages:
             queue = messages[0].queue
             first: dict[str, Message] = {}
@@ -194,7 +194,7 @@ class Keeper:
         queue = parse_queue_name(message.queue)
         usual = dead_letter_queue(queue)
         if usual is None:
-            # Nothing leaves a queue of dead letters that way.
+            # A message in a queue of dead letters does not go anywhere else.
             message.ack()
             return
         chosen = Queue(self._session, queue).settings().get("dead-letters", usual)

@@ -1,4 +1,4 @@
-"""What kombu wants to publish, as a message of MQ, and back."""
+"""Make messages of MQ from what kombu wants to publish, and back."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _REFUSED_ARGUMENTS = {
 
 
 def refuse_properties(properties: Mapping[str, Any]) -> None:
-    """Raises ValueError for what would have no effect. Priority 0 is none."""
+    """Raise ValueError for properties that would have no effect. Priority 0 counts as none."""
     for name, way_out in _REFUSED_PROPERTIES.items():
         if properties.get(name):
             raise ValueError(f"{name}={properties[name]!r} of a message: {way_out}")
 
 
 def refuse_arguments(queue: str, arguments: Mapping[str, Any], auto_delete: bool) -> None:
-    """Of a declaration. Raises ValueError for what would have no effect."""
+    """Raise ValueError for arguments of a declaration that would have no effect."""
     if auto_delete:
         raise ValueError(
             f"queue {queue} is declared with auto_delete: MQ deletes no queue by itself. Declare "
@@ -55,8 +55,8 @@ def refuse_arguments(queue: str, arguments: Mapping[str, Any], auto_delete: bool
 
 
 def delay_of(message: Mapping[str, Any], now: datetime | None = None) -> float | None:
-    """For how many seconds a message is hidden: the property `delay_seconds`, or until Celery's
-    header `eta`. None leaves it to the queue's settings. Raises ValueError."""
+    """Return for how many seconds a message is hidden: as the property `delay_seconds` says, or
+    until Celery's header `eta`. None leaves it to the queue's settings. Raises ValueError."""
     given = message["properties"].get("delay_seconds")
     if given is not None:
         if isinstance(given, bool) or not isinstance(given, int | float):
@@ -68,12 +68,12 @@ def delay_of(message: Mapping[str, Any], now: datetime | None = None) -> float |
     if eta is None:
         return None
     seconds = (eta - (now or datetime.now(UTC))).total_seconds()
-    # What is due later is delivered after a year, and the worker holds it from then on.
+    # A task that is due later is delivered after a year, and the worker holds it from then on.
     return min(max(seconds, 0.0), float(MAX_DELAY_SECONDS))
 
 
 def _time_of(eta: object) -> datetime | None:
-    """None if it is not a time with a zone: without one only the worker knows what is meant."""
+    """Return a time, or None if it has no zone: then only the worker knows what is meant."""
     if not isinstance(eta, str):
         return None
     try:
@@ -84,7 +84,8 @@ def _time_of(eta: object) -> datetime | None:
 
 
 def body_of(message: Mapping[str, Any]) -> str:
-    """JSON. The same for the same message, so that it can be published again."""
+    """Return the body as JSON. It is the same for the same message, so that it can be published
+    again."""
     hidden = {OWN_ID, "delay_seconds"}
     properties = {name: v for name, v in message["properties"].items() if name not in hidden}
     text: str = dumps({**message, "properties": properties})
@@ -92,8 +93,8 @@ def body_of(message: Mapping[str, Any]) -> str:
 
 
 def payload_of(message: Message) -> dict[str, Any]:
-    """What a message is to kombu, under a delivery tag for this receive alone. A message that kombu
-    did not write, published with curl for example, is all body."""
+    """Return what a message is to kombu, under a delivery tag for this receive alone. A message
+    that kombu did not write, published with curl for example, is all body."""
     payload = _written_by_kombu(message.body) or {
         "body": base64.b64encode(message.body).decode(),
         "content-type": message.content_type,

@@ -7,15 +7,15 @@ from collections import deque
 from collections.abc import Callable
 
 MOST_UNACKNOWLEDGED = 1000
-"""How many messages a channel has at most, also if its prefetch count is 0."""
+"""How many messages a channel has at most, even if its prefetch count is 0."""
 
 
 class Prefetch:
-    """The prefetch limit, for one fetcher a queue.
+    """The prefetch limit of a channel, with one fetcher for each queue.
 
     A fetcher reserves room before it asks the server, so that all of them together never have more
     than the limit. Those that wait are served in the order of arrival. A reservation leaves a share
-    to each fetcher that has none; but with less room than queues they take turns.
+    to each fetcher that has none; if there is less room than queues, they take turns.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Prefetch:
         self._fruitful: set[str] = set()
 
     def limit(self, prefetch_count: int) -> None:
-        """0 for as many as MQ allows at all."""
+        """Set the limit; 0 means as many as MQ allows at all."""
         with self._changed:
             most = MOST_UNACKNOWLEDGED
             self._limit = min(prefetch_count or most, most)
@@ -39,20 +39,20 @@ class Prefetch:
             self._members.add(member)
 
     def leave(self, member: str) -> None:
-        """Once it reserves no more."""
+        """Note that a fetcher reserves no more."""
         with self._changed:
             self._members.discard(member)
             self._fruitful.discard(member)
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Have those that wait look at `is_stopped` again."""
+        """Let those that wait look at `is_stopped` again."""
         with self._changed:
             self._changed.notify_all()
 
     def reserve(self, member: str, most: int, is_stopped: Callable[[], bool]) -> int:
-        """Wait for room; returns how many messages, up to `most`, `member` may ask for, 0 once it
-        is stopped."""
+        """Wait for room. Returns how many messages, up to `most`, `member` may ask for, or 0 once
+        it is stopped."""
         with self._changed:
             self._line.append(member)
             self._changed.wait_for(
@@ -71,7 +71,7 @@ class Prefetch:
             return taken
 
     def end_reservation(self, member: str, reserved: int, found: int) -> None:
-        """Keep room for what was found, until it is settled."""
+        """Keep room for the messages that were found until they are settled."""
         with self._changed:
             self._reserved.discard(member)
             (self._fruitful.add if found else self._fruitful.discard)(member)
@@ -79,20 +79,20 @@ class Prefetch:
             self._changed.notify_all()
 
     def free(self, count: int) -> None:
-        """Of messages that were settled."""
+        """Free the room of messages that were settled."""
         with self._changed:
             self._used -= count
             self._changed.notify_all()
 
     def use(self, count: int) -> None:
-        """For messages that were asked for by name, over the limit if need be."""
+        """Take room for messages that were asked for by name, over the limit if need be."""
         with self._changed:
             self._used += count
 
     def wait_seconds(self, alone: float, among_others: float) -> float:
-        """How long the next request may wait for a message. What it reserved is missing elsewhere
-        meanwhile: with other queues only a little, and not at all while one of them has messages.
-        """
+        """Return how long the next request may wait for a message. Other queues lack the room that
+        it reserved, so with others it waits only a little, and not at all while one of them has
+        messages."""
         with self._changed:
             if len(self._members) <= 1:
                 return alone

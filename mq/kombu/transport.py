@@ -22,11 +22,11 @@ _PROBED = QueueName("kombu-probe")
 
 
 class MqTransport(virtual.Transport):  # type: ignore[misc]
-    """Threads fetch what is consumed; Celery's event loop is told through a socket, and without one
-    `drain_events` waits.
+    """A connection of kombu. Threads fetch what is consumed. Celery's event loop is told through a
+    socket; without an event loop `drain_events` waits.
 
-    Errors that kombu and Celery heal by connecting again are `connection_errors`; others, a token
-    that is refused for example, end a worker.
+    Errors that kombu and Celery mend by connecting again are `connection_errors`. Others, such as a
+    token that is refused, end a worker.
     """
 
     Channel = MqChannel
@@ -43,7 +43,7 @@ class MqTransport(virtual.Transport):  # type: ignore[misc]
     )
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
-        """Raises ValueError and OSError for a URL or options that are wrong."""
+        """Open a transport. Raises ValueError and OSError for a URL or options that are wrong."""
         super().__init__(client, **kwargs)
         self.options = read_options(client.transport_options or {})
         self._address = address_of(client)
@@ -55,9 +55,9 @@ class MqTransport(virtual.Transport):  # type: ignore[misc]
         return __version__
 
     def establish_connection(self) -> Any:
-        """Asks the server once, so that kombu and Celery say themselves that they try again.
+        """Ask the server once, so that kombu and Celery report themselves that they try again.
 
-        Raises NoAnswer, Unauthorized, and UnexpectedAnswer if what answers is another program.
+        Raises NoAnswer, Unauthorized, and UnexpectedAnswer if another program answers.
         """
         probe = open_session(self._address, self.options, retry_seconds=0.0)
         try:
@@ -95,8 +95,8 @@ class MqTransport(virtual.Transport):  # type: ignore[misc]
         loop.remove(self.inbox.fileno())
 
     def _deliver_one(self) -> None:
-        """If there is more, the event loop comes back after what else it has to do: in a worker
-        with the pool `solo` a delivery runs the task."""
+        """Deliver one message. If there are more, the event loop comes back for them after its
+        other work: in a worker with the pool `solo` a delivery runs the task."""
         assert self.inbox is not None
         with suppress(Empty):
             self._pass_on(self.inbox.take(0))

@@ -1,4 +1,4 @@
-"""What a handler answers as a rule: whole, in memory, written in one piece."""
+"""The answer of most handlers: whole, in memory, and written in one piece."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OUR_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox; default-src 'none'",
 }
-"""Every answer has them. A producer chooses what a body is, so a browser must neither guess that
-nor run what is in it as if it came from us."""
+"""Headers of every answer. A producer chooses what a body is, so a browser must neither guess its
+type nor run it as if it came from MQ."""
 
 AS_FILE = {"Content-Disposition": "attachment"}
-"""What bears bodies of messages is kept by a browser, not shown."""
+"""A browser saves an answer that contains bodies of messages, and does not show it."""
 
 
 class Answer:
@@ -45,21 +45,21 @@ class Answer:
         self.keep_alive = False
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """Write it. Raises ConnectionError if the client is gone, ValueError if a header has a line
-        break in it."""
+        """Write the answer. Raises ConnectionError if the client is gone, ValueError if a header
+        has a line break in it."""
         is_usual = request.version == HttpVersion11 and request.keep_alive
         if not is_usual or self.keep_alive is False:
             await self._prepare_unusual(request)
             return
         self.keep_alive = True
-        data, self._body = self._head() + self._body, b""  # the connection keeps its last answer
+        data, self._body = self._head() + self._body, b""  # The connection keeps its last answer.
         await request.writer.write_eof(data)
 
     async def write_eof(self) -> None:
-        """It is written."""
+        """Do nothing: `prepare` has written all of it."""
 
     def to_bytes(self, is_last: bool) -> bytes:
-        """As it goes to a client of HTTP/1.1. Raises ValueError as `prepare` does."""
+        """Return the bytes for a client of HTTP/1.1. Raises ValueError as `prepare` does."""
         if is_last:
             self._headers = {**self._headers, "Connection": "close"}
         return self._head() + self._body
@@ -89,7 +89,7 @@ class Answer:
 
 @lru_cache(maxsize=16)
 def _first_lines(status: int, seconds: int) -> str:
-    """Those that all answers of that status have within a second."""
+    """Return the first lines, which all answers of that status have in common within a second."""
     headers = {**OUR_HEADERS, "Date": formatdate(seconds, usegmt=True)}
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{lines}"

@@ -1,4 +1,4 @@
-"""The API as one function from request to response; whatever goes wrong leaves as problem+json."""
+"""The API as one function from request to response. Every error leaves it as problem+json."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def make_api(
     durations: Durations | None = None,
     doors: Doors | None = None,
 ) -> Callable[[web.BaseRequest], Awaitable[Response]]:
-    """The handler for `mq.web.connection.HttpServer`. Without `tokens` everybody may do
-    everything; `durations` takes how long each request took; `doors` knows the server's names."""
+    """Return the handler for `mq.web.connection.HttpServer`. Without `tokens` everybody may do
+    everything. `durations` records how long each request took; `doors` knows the server's names."""
     durations = durations or Durations()
     doors = doors or Doors(DEFAULT_ALLOWED_HOSTS)
 
@@ -49,7 +49,7 @@ def make_api(
             if isinstance(error, BodyUnreadable):
                 response.force_close()
         except ConnectionError:
-            raise  # the client went away in the middle of its answer
+            raise  # The client went away in the middle of its answer.
         except Exception:
             durations.observe(found, request.method, DEFECT.status, perf_counter() - started)
             raise
@@ -61,7 +61,7 @@ def make_api(
 
 
 def _raise_what_was_handed_over(request: web.BaseRequest) -> None:
-    """The quick way came to an error, which is worded here."""
+    """Raise the error that the quick way came to, so that it is worded here."""
     connection = request.protocol
     assert isinstance(connection, ShortConnection)
     error = connection.take_over(BaseException)
@@ -70,7 +70,7 @@ def _raise_what_was_handed_over(request: web.BaseRequest) -> None:
 
 
 def _complete(request: web.BaseRequest, response: Response) -> None:
-    """Unless its head is sent already."""
+    """Complete the answer, unless its head is sent already."""
     if isinstance(response, web.StreamResponse):
         if response.prepared:
             return
@@ -83,7 +83,7 @@ def _complete(request: web.BaseRequest, response: Response) -> None:
 def _path_of(request: web.BaseRequest) -> str:
     raw_path = request.raw_path
     if not raw_path.startswith("/"):
-        # The absolute form, as proxies send it (RFC 9112, section 3.2.2).
+        # Proxies send the absolute form (RFC 9112, section 3.2.2).
         raw_path = request.rel_url.raw_path_qs
     return raw_path
 
@@ -97,7 +97,8 @@ async def _answer(
 ) -> Response:
     doors.check(request)
     doors.check_target(request)
-    # Before anything is looked at: a request without a token learns nothing about what exists.
+    # This comes before anything is looked at: a request without a token learns nothing about what
+    # exists.
     token = None if tokens is None else tokens.authenticate(request)
     if found is None:
         return problem_response(

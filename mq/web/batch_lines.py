@@ -1,4 +1,4 @@
-"""The lines of a batch, parsed and checked. Loads nothing of the server."""
+"""Parse and check the lines of a batch. This module loads nothing of the server."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mq.store.publish import Draft
 
 
 def parse_batch(text: bytes, max_body_bytes: int) -> list[Entry]:
-    """The messages of a batch. Lines of white space alone are passed over.
+    """Return the messages of a batch. Lines of white space alone are passed over.
 
-    Blocking, about 10 ms for each MiB. Raises InvalidBatch, BodyTooLarge, PropertiesTooLarge;
-    each names the line, counted from 1.
+    Blocking, about 10 ms for each MiB. Raises InvalidBatch, BodyTooLarge, PropertiesTooLarge; each
+    names the line, counted from 1.
     """
     entries: list[Entry] = []
     for number, text_line in _lines(text):
@@ -56,7 +56,7 @@ def _lines(text: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def draft_of(line: Line) -> Draft:
-    """Raises PropertiesTooLarge."""
+    """Return the draft of a line. Raises PropertiesTooLarge."""
     return Draft(
         len(line.body),
         zlib.crc32(line.body),

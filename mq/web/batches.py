@@ -1,4 +1,5 @@
-"""Publish a batch over HTTP: `application/x-ndjson`, a line a message, all of them or none."""
+"""Publish a batch over HTTP: `application/x-ndjson`, a line for each message, all of them or
+none."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def _check_headers(request: web.BaseRequest) -> None:
 
 
 def _answer(published: list[Published]) -> Answer:
-    """201 if anything of it is new."""
+    """Answer 201 if any message of the batch is new, or else 200."""
     is_new = any(not each.is_duplicate for each in published)
     lines = b"".join(json.dumps(_fields(each)).encode() + b"\n" for each in published)
     return Answer(201 if is_new else 200, {"Content-Type": MEDIA_TYPE}, lines)

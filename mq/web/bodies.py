@@ -1,4 +1,4 @@
-"""Read a request's body: small ones into memory, larger ones straight into an unnamed file."""
+"""Read a request's body: a small one into memory, a larger one straight into an unnamed file."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Limit(NamedTuple):
 async def read_small_body(
     store: Store, request: web.BaseRequest, queue: QueueName | None, limit: Limit
 ) -> bytes | bytearray:
-    """The whole body, if it has up to SMALL_BODY_BYTES; else a longer piece of its beginning.
-    `queue` is where it would be published, None if only the body says.
+    """Return the whole body, if it has up to SMALL_BODY_BYTES, or else a longer piece of its
+    beginning. `queue` is where it would be published, or None if only the body says that.
 
-    A refusal that can be known before the body comes first, so that a client which waits for
-    `100 Continue` never sends it. Raises BodyTooLarge, BodyUnreadable, QueueNotFound,
-    StoreUnavailable, ExpectationFailed.
+    A refusal that does not depend on the body comes first, so that a client which waits for `100
+    Continue` never sends it. Raises BodyTooLarge, BodyUnreadable, QueueNotFound, StoreUnavailable,
+    ExpectationFailed.
     """
     declared = request.content_length
     _check_length(declared or 0, limit)
@@ -54,7 +54,7 @@ async def read_small_body(
 async def read_large_body(
     store: Store, request: web.BaseRequest, body: bytes | bytearray, limit: Limit
 ) -> AsyncIterator[Upload]:
-    """A body that begins with `body`, whole in an unnamed file which lasts until the block ends.
+    """Read a body that begins with `body` into an unnamed file, which lasts until the block ends.
 
     Raises BodyTooLarge, BodyUnreadable, StoreUnavailable; nothing is left then.
     """
@@ -67,7 +67,7 @@ async def read_large_body(
 
 
 async def _send_continue(store: Store, request: web.BaseRequest, queue: QueueName | None) -> None:
-    """Let the client go on if the publish would be taken (RFC 9110, section 10.1.1)."""
+    """Send `100 Continue` if the publish would be taken (RFC 9110, section 10.1.1)."""
     expectation = request.headers.get("Expect", "100-continue")
     if expectation.lower() != "100-continue":
         raise ExpectationFailed(f"header Expect {expectation!r}: only 100-continue is known")
@@ -78,12 +78,12 @@ async def _send_continue(store: Store, request: web.BaseRequest, queue: QueueNam
 
 
 async def _read(request: web.BaseRequest, length: int) -> bytes | bytearray:
-    """Up to about `length` bytes; fewer only at the body's end."""
+    """Return about `length` bytes, and fewer only at the body's end."""
     content, connection = request.content, request.protocol
     assert isinstance(connection, Connection)
     try:
         if content.is_eof():
-            # All of it is here, as it is of nearly every small message.
+            # All of the body is here, like that of nearly every small message.
             return await content.readany()
         body = await _gather(content, length, connection.body_timeout_seconds)
         if (broken := content.exception()) is not None:
@@ -99,12 +99,12 @@ async def _read(request: web.BaseRequest, length: int) -> bytes | bytearray:
     except RuntimeError as error:
         if connection.connected:
             raise
-        # What aiohttp raises if the client left before its body was asked for.
+        # aiohttp raises this if the client left before its body was asked for.
         raise BodyUnreadable("the client is gone") from error
 
 
 async def _gather(content: StreamReader, length: int, timeout_seconds: float) -> bytes | bytearray:
-    """Raises TimeoutError if a piece lets wait for itself, or all of them for each other."""
+    """Gather pieces. Raises TimeoutError if one piece, or all of them together, come too slowly."""
     clock = asyncio.get_running_loop().time
     end = clock() + timeout_seconds + length / MIN_BODY_BYTES_PER_SECOND
     body: bytes | bytearray = b""

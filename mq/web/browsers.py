@@ -1,4 +1,5 @@
-"""Refuses what a browser must not do: requests of another site's page, or under another name.
+"""Refuse requests that a page of another site makes a browser send, or that come under another
+name.
 
 A page on any site can make its reader's browser send requests to 127.0.0.1, and read the answers
 once a name of that site leads there (DNS rebinding). Browsers say where a request comes from: in
@@ -29,23 +30,23 @@ _SITE = istr("Sec-Fetch-Site")
 _MODE = istr("Sec-Fetch-Mode")
 _DEST = istr("Sec-Fetch-Dest")
 _OWN_SITES = ("same-origin", "none")
-"""`none` is what the user asked for: an address that was typed, or a bookmark."""
+"""`none` means that the user asked for it, by an address that was typed or a bookmark."""
 
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+(?:%[\w.~-]+)?\]|[^\[\]:%]+)(?::([0-9]{1,5})?)?")
 _USUAL_PORTS = {"http": "80", "https": "443"}
 
 
 class Doors:
-    """`names` are those by which clients may call the server, besides `localhost` and any IP
-    address; `*` among them means every name."""
+    """Checks requests. `names` are those by which clients may call the server, besides `localhost`
+    and any IP address; `*` among them means every name."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset({"localhost", *(name.lower() for name in names if name)})
-        # Two lookups a request; only a host that was never used before is parsed.
+        # This costs two lookups for each request. Only a host that was never used before is parsed.
         self._is_ours = lru_cache(MAX_KNOWN_HOSTS)(self._find_out)
 
     def check(self, request: Head) -> None:
-        """Raises UnknownHost, or ForeignPage."""
+        """Raise UnknownHost or ForeignPage for a request that must not be answered."""
         headers = request.headers
         host = headers.get(_HOST)
         if host and not self._is_ours(host) and not _is_unix(request):
@@ -56,8 +57,8 @@ class Doors:
             raise ForeignPage("header Sec-Fetch-Site: a page of another site must not use MQ")
 
     def check_target(self, request: web.BaseRequest) -> None:
-        """The absolute form says whom a request is for, whatever `Host` says (RFC 9112, section
-        3.2.2). Raises UnknownHost."""
+        """Check the absolute form, which says whom a request is for, whatever `Host` says (RFC
+        9112, section 3.2.2). Raises UnknownHost."""
         _, is_absolute, rest = request.raw_path.partition("://")
         if request.raw_path[0] == "/" or not is_absolute or _is_unix(request):
             return
@@ -65,8 +66,9 @@ class Doors:
             raise _unknown(f"target {request.raw_path!r}")
 
     def check_reading(self, request: Head) -> None:
-        """The same check where nothing can be changed: a link of any page may lead there. The
-        browser opens it as a document of its own, which that page cannot read."""
+        """Check a request that cannot change anything. A link on any page may lead there: the
+        browser opens it as a document of its own, which that page cannot read. Raises what `check`
+        raises."""
         headers = request.headers
         is_opened = headers.get(_MODE) == "navigate" and headers.get(_DEST) == "document"
         try:
@@ -81,7 +83,7 @@ class Doors:
 
 
 def doors_of(config: ServerConfig) -> Doors:
-    """Those of `--address` and `--admin` are among the names."""
+    """Return the doors of a server. The hosts of `--address` and `--admin` are among the names."""
     admin = "" if config.admin is None else config.admin.host
     return Doors((*config.allowed_hosts, config.address, admin))
 
@@ -94,7 +96,7 @@ def _unknown(what: str) -> UnknownHost:
 
 
 def _check_origin(origins: list[str], host: str) -> None:
-    """An origin is a scheme and an authority; `null` is that of a sandboxed page or a file.
+    """Check the origin: a scheme and an authority, or `null` for a sandboxed page or a file.
 
     The scheme is not compared: behind a proxy that speaks TLS it differs.
     """
@@ -111,8 +113,8 @@ def _own(authority: str, usual_port: str) -> tuple[str, str]:
 
 
 def _split(authority: str) -> tuple[str, str]:
-    """Host and port of an authority in lower case; the port is empty if there is none, both are if
-    it is not one."""
+    """Return host and port of an authority in lower case. The port is empty if there is none; both
+    are if the text is not an authority."""
     match = _AUTHORITY.fullmatch(authority)
     return ("", "") if match is None else (match[1].removesuffix("."), match[2] or "")
 
@@ -126,7 +128,8 @@ def _is_address(name: str) -> bool:
 
 
 def _is_unix(request: Head) -> bool:
-    """No name leads to a unix socket, so there any will do."""
+    """Return whether a request came over a unix socket. No name leads to one, so any name will
+    do."""
     transport = request.transport
     connected = None if transport is None else transport.get_extra_info("socket")
     return connected is not None and connected.family == socket.AF_UNIX

@@ -1,4 +1,4 @@
-"""What a receiver is told of a dead letter: where it came from, and why it is one."""
+"""What a receiver is told about a dead letter: where it came from, and why it is one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def burial_headers(burial: Burial) -> dict[str, str]:
 
 
 def burial_fields(burial: Burial | None) -> dict[str, object]:
-    """The same as members of a line."""
+    """Return what the headers say as members of a line."""
     if burial is None:
         return {}
     return {"dead_from": burial.queue, "dead_reason": burial.reason}

@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 class Limits(NamedTuple):
     """What clients may take: connections at once (0 for any number), seconds for a request's head,
-    seconds between two pieces of its body, and of the answer."""
+    and seconds between two pieces of its body and of the answer."""
 
     max_connections: int = 0
     header_timeout_seconds: float = 30.0
@@ -39,7 +39,7 @@ class Limits(NamedTuple):
 
 
 class Door(Protocol):
-    """What a connection asks of its server."""
+    """What a connection asks its server."""
 
     is_draining: bool
 
@@ -92,7 +92,8 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         line = cast(asyncio.Transport, transport)
         if not self.is_admitted and not self._door.admit():
-            # Unheard and at once: waiting for its request would keep a descriptor for it.
+            # It is closed at once and unheard: waiting for its request would keep a descriptor for
+            # it.
             self._manager = None
             self._force_close = True
             line.write(self._door.refusal())
@@ -104,7 +105,7 @@ class Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self.line is None:
-            return  # it was never taken
+            return  # The connection was never taken.
         super().connection_lost(exc)
         self.line = None
         self._stop_head_timer()
@@ -116,7 +117,7 @@ class Connection(web.RequestHandler):
             return
         framing, number = self._framing, self._request_count
         position, was_plain = framing.position(), framing.is_plain
-        # Nothing is woken before `_deliver`.
+        # aiohttp's task is not woken before `_deliver`.
         waiter, self._waiter = self._waiter, None
         super().data_received(data)
         self._waiter = waiter
@@ -142,7 +143,7 @@ class Connection(web.RequestHandler):
 
     @property
     def _is_held_back(self) -> bool:
-        """Whether the parser may have bytes that it has not looked at."""
+        """Return whether the parser may have bytes that it has not looked at."""
         return self._reading_paused or self._buffer_paused
 
     @property
@@ -151,14 +152,14 @@ class Connection(web.RequestHandler):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether aiohttp's task waits for a request. It takes one some turns of the event loop
-        before that is the current one."""
+        """Whether aiohttp's task waits for a request. It takes a request some turns of the event
+        loop before that becomes the current one."""
         waiter = self._waiter
         return waiter is not None and not waiter.done() and not self._is_answering
 
     @property
     def _unanswered(self) -> Iterable[Any]:
-        """How many requests have come and are not being answered yet."""
+        """Requests that have come and are not being answered yet."""
         return self._messages
 
     def _deliver(self, number: int) -> None:
@@ -177,21 +178,21 @@ class Connection(web.RequestHandler):
             return
         for _ in came:
             self._messages.pop()
-        # Even if it is whole by now: its handler cannot have come to its end.
+        # The body is broken even if it is whole by now: its handler cannot have come to its end.
         self._framing.break_body(web.RequestPayloadError(wrong.message))
         self._refuse(wrong, data)
 
     def _refuse(self, error: BaseException, data: bytes) -> None:
-        """Answer with that, after what came before it."""
+        """Answer with that error, after the answers to earlier requests."""
         error = blame(error, data)
         text = error.message if isinstance(error, BadHttpMessage) else str(error)
         self._break(text)
         self._messages.append((_ErrInfo(HTTPStatus.BAD_REQUEST, error, text), EMPTY_PAYLOAD))
 
     def _break(self, reason: str) -> None:
-        """What came is not HTTP. Nothing after it is looked at, and the body under way ends:
-        aiohttp only queues a 400 behind the request, whose handler would wait for the rest for
-        ever."""
+        """Give up a connection on which something came that is not HTTP. Nothing after it is looked
+        at, and the body under way ends. aiohttp alone would only queue a 400 after the request,
+        whose handler would wait for the rest for ever."""
         self._is_broken = True
         self._break_bodies(reason)
         self._lingering_time = 0.0
@@ -201,13 +202,14 @@ class Connection(web.RequestHandler):
         if self._current_request is not None:
             bodies.append(self._current_request.content)
         for body in bodies:
-            # Never feed_eof: a broken body would pass for a whole one.
+            # Never call feed_eof: a broken body would pass for a whole one.
             if not body.is_eof():
                 body.set_exception(web.RequestPayloadError(reason))
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client sends no more. What it has sent whole is answered first, except over TLS,
-        where the event loop closes both directions at once."""
+        """Return True to keep the connection after the client has ended its direction. What it has
+        sent whole is answered first, except over TLS, where the event loop closes both directions
+        at once."""
         if self.when_lost is not None:
             self.when_lost()
         if (
@@ -224,7 +226,7 @@ class Connection(web.RequestHandler):
         return True
 
     def _close_after_answer(self) -> None:
-        """No request can follow the one under way."""
+        """Take no request after the one under way."""
         self.close()
 
     @property
@@ -233,8 +235,8 @@ class Connection(web.RequestHandler):
         return self._is_half_closed and not any(True for _ in self._unanswered)
 
     def _await_head(self) -> None:
-        """From the first byte of a head on the client has so long for all of it; for the first one
-        from the connection on."""
+        """Give the client its time for the whole head, which begins with the head's first byte, or
+        with the connection for the first head."""
         if self._head_timer is None:
             self._head_timer = self._loop.call_later(
                 self._header_timeout_seconds, self._cut_off_head
@@ -247,7 +249,7 @@ class Connection(web.RequestHandler):
         self._has_begun_head = False
 
     def _cut_off_head(self) -> None:
-        """Say why, unless the client has said nothing either."""
+        """Close, and say why, unless the client has sent nothing either."""
         if self._has_begun_head and self.transport is not None:
             detail = "the request's head was not there in time (--header-timeout)"
             self.transport.write(raw_answer(REQUEST_TIMEOUT, detail))
@@ -255,7 +257,7 @@ class Connection(web.RequestHandler):
         self.force_close()
 
     def close_at_once(self) -> None:
-        """After the answer, and not wait for the rest of the body first."""
+        """Close after the answer, without waiting for the rest of the body."""
         self._lingering_time = 0.0
 
     @property
@@ -282,7 +284,7 @@ class Connection(web.RequestHandler):
             response = problem_response(PROBLEMS.get(cast(Any, type(exc)), BAD_HTTP), text)
         else:
             if isinstance(exc, ConnectionError):
-                raise exc  # the client went away in the middle of its answer: no defect
+                raise exc  # The client went away in the middle of its answer. That is not a defect.
             log.error("request failed", path=request.path, exc_info=exc)
             if request.writer.output_size > 0:
                 raise ConnectionError("the answer has begun: only closing tells the client")

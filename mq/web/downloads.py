@@ -1,4 +1,5 @@
-"""Answers that carry bodies: one as it is, or many as ndjson. Large ones are streamed."""
+"""Answers with bodies of messages: one body as it is, or many as ndjson. Large ones are
+streamed."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ Message = Received | PeekedMessage
 async def answer_body(
     store: Store, request: web.BaseRequest, message: Message, headers: Mapping[str, str]
 ) -> Response:
-    """The body as it is. Raises OSError if the client goes away before its end, or it cannot be
-    read."""
+    """Answer with the body as it is. Raises OSError if the client goes away before its end, or if
+    it cannot be read."""
     if message.body is not None:
         return answer_small_body(message.body, headers)
     async with store.open_download(message) as download:
@@ -29,7 +30,7 @@ async def answer_body(
 
 
 def answer_small_body(body: bytes, headers: Mapping[str, str]) -> Answer:
-    """The body of a message that is in memory."""
+    """Answer with the body of a message that is in memory."""
     return Answer(200, {**headers, **AS_FILE}, body)
 
 
@@ -40,9 +41,9 @@ async def answer_lines(
     fields: Sequence[Mapping[str, object]],
     share: Share,
 ) -> Response:
-    """A line a message, with its `fields`. Raises OSError as `answer_body` does.
+    """Answer with a line for each message and its `fields`. Raises OSError as `answer_body` does.
 
-    What the client has not read yet is held in `share`.
+    `share` holds the memory of what the client has not read yet.
     """
     headers = {"Content-Type": MEDIA_TYPE, **AS_FILE}
     length = sum(each.length for each in messages)
@@ -61,7 +62,7 @@ async def answer_lines(
 
 
 def _write_lines(fields: Sequence[Mapping[str, object]], bodies: Iterable[bytes]) -> list[bytes]:
-    """In pieces of about CHUNK_BYTES."""
+    """Write the lines in pieces of about CHUNK_BYTES."""
     pieces: list[bytes] = []
     lines: list[bytes] = []
     length = 0
@@ -77,7 +78,7 @@ def _write_lines(fields: Sequence[Mapping[str, object]], bodies: Iterable[bytes]
 
 
 async def _let_go(pieces: list[bytes], kept: int, share: Share) -> AsyncIterator[bytes]:
-    """Each piece when the one before it has gone to the client."""
+    """Yield each piece when the one before it has gone to the client."""
     left = sum(map(len, pieces))
     pieces.reverse()
     while pieces:
@@ -89,7 +90,8 @@ async def _let_go(pieces: list[bytes], kept: int, share: Share) -> AsyncIterator
 
 
 async def send_now(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
-    """Write it, and let it be the last of its connection; what has been written is left alone."""
+    """Write an answer, which is the last of its connection. An answer that was written already is
+    left alone."""
     response = answer.as_response() if isinstance(answer, Answer) else answer
     response.force_close()
     await response.prepare(request)

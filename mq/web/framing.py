@@ -1,4 +1,5 @@
-"""The bytes of a connection that are not a body: heads, and what chunks carry beside their data."""
+"""The bytes of a connection that are not a body: heads, and what chunks contain beside their
+data."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from mq.errors import InvalidRequest, PropertiesTooLarge
 from mq.properties import MAX_PROPERTIES_BYTES, is_property
 
 _CHUNK_BYTES = 16
-"""What a chunk needs beside its data, and a few zeros before its size."""
+"""What a chunk needs beside its data, and a few zeros in front of its size."""
 
 _OTHER_HEAD_BYTES = 4
 """`: ` and the end of the line of each header."""
@@ -31,8 +32,8 @@ class HeadTooLong(BadHttpMessage):
 
 
 def blame(error: BaseException, data: bytes) -> BaseException:
-    """What is to be said of a request that could not be read, in the bytes that came last: if its
-    head is over a limit, its properties are, where it has some."""
+    """Return the error to report for a request that could not be read, given the bytes that came
+    last. If its head is over a limit and has properties, these are over theirs."""
     is_too_long = (
         isinstance(error, HeadTooLong)
         or (isinstance(error, LineTooLong) and error.args[1] == MAX_HEAD_BYTES)
@@ -47,8 +48,8 @@ def blame(error: BaseException, data: bytes) -> BaseException:
 
 
 class Framing:
-    """Counts the bytes of one connection that the parser keeps, or passes over, without limit: a
-    head that is not whole yet, chunk extensions, trailers."""
+    """Counts the bytes of one connection that the parser keeps or passes over without limit: a head
+    that is not whole yet, chunk extensions, trailers."""
 
     __slots__ = ("_body", "_extra_bytes")
 
@@ -58,11 +59,12 @@ class Framing:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is under way, so that a short piece cannot go beyond the limit."""
+        """Whether nothing is under way, so that a short piece cannot go over the limit."""
         return self._body is None and not self._extra_bytes
 
     def position(self) -> int:
-        """What is accounted for of the body under way; asked before a piece is parsed."""
+        """Return how many bytes of the body under way are accounted for. It is asked before a piece
+        is parsed."""
         return 0 if self._body is None else _accounted(self._body)
 
     def count(
@@ -72,8 +74,9 @@ class Framing:
         came: Iterable[tuple[RawRequestMessage, StreamReader]],
         is_held_back: bool,
     ) -> BadHttpMessage | None:
-        """A piece of `length` bytes was parsed, and these requests came with it; what is wrong, or
-        None. `is_held_back` says that the parser has not seen all of it yet."""
+        """Count a piece of `length` bytes that was parsed, and with which these requests came.
+        Returns what is wrong, or None. `is_held_back` means that the parser has not seen all of it
+        yet."""
         body = self._body
         extra = self._extra_bytes + length - (self.position() - position)
         for message, payload in came:
@@ -97,14 +100,15 @@ class Framing:
         return None
 
     def break_body(self, error: Exception) -> None:
-        """Make the reader of the body under way get `error`."""
+        """Raise `error` in the reader of the body under way."""
         if self._body is not None:
             self._body.set_exception(error)
 
 
 def _accounted(body: StreamReader) -> int:
-    """How many bytes its data, and the sizes of the chunks that have ended, account for. Chunks
-    that were read are no longer known, so compare only what lies within one call."""
+    """Return how many bytes the data of a body, and the sizes of the chunks that have ended,
+    account for. Chunks that were read are no longer known, so compare only numbers from within one
+    call."""
     if body is EMPTY_PAYLOAD:
         return 0
     return body.total_bytes + _CHUNK_BYTES * len(body._http_chunk_splits or ())
@@ -116,7 +120,7 @@ def _head_length(message: RawRequestMessage) -> int:
 
 
 def _find_long_header(message: RawRequestMessage) -> str | None:
-    """One that is over its limit; properties have another."""
+    """Return a header that is over its limit, or None. Properties have another limit."""
     for raw_name, value in message.raw_headers:
         if len(raw_name) + len(value) > MAX_HEADER_BYTES:
             name = raw_name.decode("latin-1")
@@ -126,8 +130,8 @@ def _find_long_header(message: RawRequestMessage) -> str | None:
 
 
 def refuse_coding(request: web.BaseRequest) -> None:
-    """Only `chunked` is undone, and HTTP/1.0 does not know it. What came cannot be told from the
-    next request then, so the connection is to be closed. Raises InvalidRequest."""
+    """Refuse a transfer coding other than `chunked`, and that with HTTP/1.0. The body cannot be
+    told from the next request then, so the connection is to be closed. Raises InvalidRequest."""
     coding = ",".join(request.headers.getall("Transfer-Encoding", ()))
     if coding.strip().lower() != "chunked":
         raise InvalidRequest(f"header Transfer-Encoding {coding!r}: only chunked is read")

@@ -1,4 +1,4 @@
-"""Clients that have not said yet what TLS they speak. Each counts as a connection."""
+"""TLS handshakes that are under way. Each counts as a connection."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mq.web.http_server import HttpServer
 log = structlog.get_logger(__name__)
 
 _ACCEPT_PAUSE_SECONDS = 0.5
-"""After no connection could be accepted."""
+"""The pause after a connection could not be accepted."""
 
 
 class SecureServer:
-    """Accepts from a socket that listens, and hands who speaks TLS to `http`.
+    """Accepts connections from a listening socket, and hands those that speak TLS to `http`.
 
-    The event loop's own server would tell of a client only when its handshake is over.
+    The event loop's own server would report a client only when its handshake is over.
     """
 
     def __init__(self, bound: socket.socket, http: HttpServer, tls: ssl.SSLContext) -> None:
@@ -36,7 +36,7 @@ class SecureServer:
         self._accepting.cancel()
         for handshake in self._handshakes:
             handshake.cancel()
-        # The loop must have let go of it first.
+        # The event loop must have let go of the socket first.
         self._accepting.add_done_callback(lambda _: self._socket.close())
 
     async def _accept_forever(self) -> None:
@@ -61,5 +61,5 @@ class SecureServer:
                 ssl_handshake_timeout=TLS_HANDSHAKE_SECONDS,
             )  # fmt: skip
         except OSError:
-            # It speaks something else, or is gone.
+            # The client speaks something else, or is gone.
             self._http.leave()

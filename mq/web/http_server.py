@@ -1,4 +1,5 @@
-"""One listener's connections: how many there are, how long answers may wait, how all end."""
+"""The connections of one listener: how many there are, how long answers may wait, and how all of
+them end."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ RequestHandler = Callable[[web.BaseRequest], Awaitable[Response]]
 
 
 class HttpServer(web.Server):
-    """Makes a Connection of each client that comes.
+    """Makes a Connection for each client.
 
     Bodies are kept as they are sent: `Content-Encoding` is not undone.
     """
@@ -39,7 +40,7 @@ class HttpServer(web.Server):
         limits: Limits | None = None,
         shortcut: Shortcut | None = None,
     ) -> None:
-        # aiohttp asks an answer for nothing that `Answer` has not.
+        # aiohttp asks an answer for nothing that `Answer` lacks.
         super().__init__(cast(Any, self._handle))
         self._handler = handler
         self._limits = limits or Limits()
@@ -72,14 +73,14 @@ class HttpServer(web.Server):
         return response
 
     def begin_request(self, connection: Connection) -> None:
-        """A connection with a request under way is not closed before that is answered."""
+        """Note that a request is under way. Its connection is not closed before it is answered."""
         self._busy.add(connection)
 
     def end_request(self, connection: Connection) -> None:
         self._busy.discard(connection)
         self._may_be_drained.set()
 
-    # Who comes
+    # Accepting
 
     def __call__(self) -> web.RequestHandler:
         return ShortConnection(
@@ -96,14 +97,14 @@ class HttpServer(web.Server):
         )
 
     def admitted(self) -> web.RequestHandler:
-        """A connection that `admit` has counted already."""
+        """Return a connection that `admit` has counted already."""
         connection = self()
         assert isinstance(connection, Connection)
         connection.is_admitted = True
         return connection
 
     def admit(self) -> bool:
-        """Count one more connection, for `leave` to take back; False if there are too many."""
+        """Count one more connection, until `leave`. Returns False if there are too many."""
         if 0 < self._limits.max_connections <= self._accepted:
             return False
         self._accepted += 1
@@ -121,7 +122,7 @@ class HttpServer(web.Server):
         self.leave()
 
     def refusal(self) -> bytes:
-        """The answer to one connection too many."""
+        """Return the answer to one connection too many."""
         error = StoreUnavailable(
             f"there are {self._limits.max_connections} connections already "
             "(--max-connections); try again later, or keep connections for several requests"
@@ -129,7 +130,7 @@ class HttpServer(web.Server):
         retry = {"Retry-After": str(error.retry_after_seconds)}
         return raw_answer(PROBLEMS[StoreUnavailable], str(error), retry)
 
-    # Who does not read
+    # Clients that do not read
 
     async def cut_off_unread_forever(self) -> None:
         """Abort the connections of clients that do not read their answers."""
@@ -149,12 +150,12 @@ class HttpServer(web.Server):
         """Close idle connections at once, and each other one when its request is answered.
 
         A new connection is about to send its first request, and its client cannot be told to send
-        it again; the same goes for one whose next request has begun to come, or lies in its socket.
-        They have FIRST_REQUEST_SECONDS for that. A body that is still being sent is read to its
-        end; aiohttp's own way to stop would read no more of it and wait for the rest in vain.
+        it again. So it has FIRST_REQUEST_SECONDS for that, as has one whose next request has begun
+        to come or lies in its socket. A body that is still being sent is read to its end; aiohttp's
+        own way to stop would read no more of it, and wait for the rest in vain.
         """
         self.is_draining = True
-        await asyncio.sleep(0)  # what was accepted already has its connection by then
+        await asyncio.sleep(0)  # Connections that were accepted already exist after this.
         for connection in self.connections:
             if connection not in self._busy and not _is_expected(connection):
                 connection.close()
@@ -183,7 +184,7 @@ def _is_expected(connection: web.RequestHandler) -> bool:
 
 
 def _last(response: web.Response) -> web.Response:
-    """With our headers, and the connection closed after it."""
+    """Add MQ's headers, and close the connection after the answer."""
     response.headers.update(OUR_HEADERS)
     response.force_close()
     return response

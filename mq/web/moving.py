@@ -26,7 +26,7 @@ from mq.web.problems import PROBLEMS, problem_document
 SOURCE = "from"
 PARAMETERS = frozenset({SOURCE, "max", "id", "reason"})
 IDS = frozenset({"id"})
-"""What may be given more than once."""
+"""Parameters that may be given more than once."""
 
 
 async def move(store: Store, request: web.BaseRequest, target: Target) -> Answer:
@@ -64,7 +64,7 @@ def _read_reason(parameters: dict[str, str]) -> str | None:
 
 
 def _refuse_message(request: web.BaseRequest) -> None:
-    """Who sends a message here wants to publish it."""
+    """Refuse a request with a message in it: its client meant to publish."""
     if "X-Message-Id" in request.headers:
         raise InvalidRequest("header X-Message-Id does not go with 'from'; name messages with 'id'")
     if request.can_read_body:

@@ -1,4 +1,4 @@
-"""What a request asks for besides its path: query parameters and preconditions, checked."""
+"""The query parameters and preconditions of a request, checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 
 
 class Head(Protocol):
-    """What a request says of itself: a `web.BaseRequest`, or less."""
+    """The head of a request: a `web.BaseRequest`, or less than one."""
 
     @property
     def headers(self) -> CIMultiDictProxy[str]: ...
@@ -37,7 +37,7 @@ class Head(Protocol):
 
 
 class Target(NamedTuple):
-    """What a request is about: a checked queue name, the id as it came, the parameters."""
+    """The target of a request: a checked queue name, the id as it came, the parameters."""
 
     queue: QueueName
     message_id: str
@@ -47,8 +47,8 @@ class Target(NamedTuple):
 def read_parameters(
     query: str, known: frozenset[str] | None, lists: frozenset[str] = frozenset()
 ) -> dict[str, str]:
-    """The query's parameters. Those in `lists` may be given more than once; a comma is between
-    their values then. Raises InvalidRequest for an unknown or repeated one."""
+    """Return the query's parameters. Those in `lists` may be given more than once; their values are
+    joined by commas. Raises InvalidRequest for an unknown or repeated one."""
     if not query or known is None:
         return {}
     most = _MOST_PARAMETERS + (MAX_MOVES if lists else 0)
@@ -70,9 +70,10 @@ def read_parameters(
 def read_seconds(
     parameters: dict[str, str], name: str, most: float, is_zero_allowed: bool = True
 ) -> float | None:
-    """A parameter in seconds, decimals allowed, up to `most`; None if it is not given.
+    """Return a parameter in seconds up to `most`, with decimals if need be, or None if it is not
+    given.
 
-    Digits only: no sign, no exponent, no `nan`. Raises InvalidRequest.
+    A sign, an exponent or `nan` is refused. Raises InvalidRequest.
     """
     text = parameters.get(name)
     if text is None:
@@ -88,7 +89,7 @@ def read_seconds(
 
 
 def read_count(parameters: dict[str, str], name: str, most: int) -> int | None:
-    """A parameter that is a number from 1 to `most`; None if it is not given. Raises
+    """Return a parameter that is a number from 1 to `most`, or None if it is not given. Raises
     InvalidRequest."""
     text = parameters.get(name)
     if text is None:
@@ -99,7 +100,7 @@ def read_count(parameters: dict[str, str], name: str, most: int) -> int | None:
 
 
 def read_flag(parameters: dict[str, str], name: str) -> bool:
-    """Whether a parameter without a value is given. Raises InvalidRequest if it has one."""
+    """Return whether a parameter without a value is given. Raises InvalidRequest if it has one."""
     text = parameters.get(name)
     if text:
         raise InvalidRequest(f"parameter {name}={text!r}: it takes no value; write ?{name}")
@@ -107,14 +108,14 @@ def read_flag(parameters: dict[str, str], name: str) -> bool:
 
 
 def refuse_together(parameters: dict[str, str], name: str, *others: str) -> None:
-    """Raises InvalidRequest if one of `others` is given with the parameter `name`."""
+    """Raise InvalidRequest if one of `others` is given together with the parameter `name`."""
     for other in others:
         if name in parameters and other in parameters:
             raise InvalidRequest(f"parameters {name!r} and {other!r} do not go together; drop one")
 
 
 def read_guard(request: Head) -> Guard | None:
-    """If-Match as a condition on the current lease; None without the header."""
+    """Return If-Match as a condition on the current lease, or None without that header."""
     if "If-Match" not in request.headers:
         return None
     leases = read_leases(request)
@@ -122,7 +123,7 @@ def read_guard(request: Head) -> Guard | None:
 
 
 def read_leases(request: Head) -> frozenset[int] | None:
-    """The leases in If-Match (RFC 9110, section 13.1.1); None if any will do.
+    """Return the leases in If-Match (RFC 9110, section 13.1.1), or None if any lease will do.
 
     A tag that is not a lease of MQ, or a weak one, matches nothing.
     """
@@ -145,13 +146,15 @@ def read_leases(request: Head) -> frozenset[int] | None:
 
 
 def read_own_id(request: Head) -> MessageId | None:
-    """The producer's own id; None if it gave none. Raises InvalidName, InvalidRequest."""
+    """Return the producer's own id, or None if there is none. Raises InvalidName,
+    InvalidRequest."""
     value = _read_once(request, "X-Message-Id")
     return None if value is None else parse_message_id(value)
 
 
 def read_content_type(request: Head) -> str | None:
-    """The producer's type, kept as it is; None if it gave none. Raises InvalidRequest."""
+    """Return the producer's content type, kept as it is, or None if there is none. Raises
+    InvalidRequest."""
     value = _read_once(request, "Content-Type")
     if value is not None and not is_content_type(value):
         raise InvalidRequest(
@@ -161,7 +164,8 @@ def read_content_type(request: Head) -> str | None:
 
 
 def _read_once(request: Head, name: str) -> str | None:
-    """A header without the space around it; None if it is not there."""
+    """Return a header without the space around it, or None if it is missing. Raises InvalidRequest
+    if it is repeated."""
     values = request.headers.getall(name, None)
     if not values:
         return None

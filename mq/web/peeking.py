@@ -1,4 +1,5 @@
-"""Peek over HTTP: looks and changes nothing. The lease is not shown: it is its holder's."""
+"""Peek over HTTP: look and change nothing. The lease is not shown, because it belongs to its
+holder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a client is still there to be answered."""
+"""Find out whether a client is still there to be answered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _LOOK_SECONDS = 0.005
 
 
 async def unless_client_leaves(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T | None:
-    """What `work` returns. It is cancelled when the client leaves before; None then."""
+    """Return what `work` returns. If the client leaves before that, `work` is cancelled and None is
+    returned."""
     connection = request.protocol
     assert isinstance(connection, Connection)
     task = asyncio.ensure_future(work)
@@ -39,16 +40,17 @@ async def unless_client_leaves(request: web.BaseRequest, work: Coroutine[Any, An
 
 
 def has_client_closed(request: web.BaseRequest) -> bool:
-    """Whether the client has closed its connection, or at least its own direction of it."""
+    """Return whether the client has closed its connection, or at least its own direction of it."""
     line = request.transport
     return line is None or line.is_closing() or has_closed(line)
 
 
 async def takes_answer(request: web.BaseRequest) -> bool:
-    """Whether a client that has closed its own direction takes the answer that was just written.
+    """Return whether a client that has closed its own direction takes the answer that was just
+    written.
 
-    One that is gone looks the same until something is sent to it. Its system then refuses that; any
-    other acknowledges it.
+    A client that is gone looks the same until something is sent to it. Its system then refuses
+    that; the system of a client that is there acknowledges it.
     """
     end = time.monotonic() + RESET_SECONDS
     while time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Every error as application/problem+json (RFC 9457): one table from exception to status.
+"""Errors as application/problem+json (RFC 9457): one table from exception to status.
 
 `type` is stable and never resolved; `detail` names the thing and the way out.
 """
@@ -84,7 +84,7 @@ def problem_response(
 
 
 def error_response(error: errors.MQError) -> web.Response:
-    """The answer for one of MQ's errors."""
+    """Return the answer for one of MQ's errors."""
     headers = {}
     if isinstance(error, errors.StoreUnavailable):
         headers["Retry-After"] = str(error.retry_after_seconds)
@@ -94,7 +94,7 @@ def error_response(error: errors.MQError) -> web.Response:
 
 
 def raw_answer(problem: ProblemType, detail: str, headers: Mapping[str, str] = {}) -> bytes:
-    """An answer where there is no request to answer; the connection is closed after it."""
+    """Return an answer for a connection without a request. The connection is closed after it."""
     body = json.dumps(problem_document(problem, detail)).encode() + b"\n"
     head = (
         f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}",

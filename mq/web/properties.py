@@ -1,4 +1,4 @@
-"""Properties as headers of HTTP: read from a publish, given back with the message."""
+"""Properties as headers of HTTP: read from a publish, and returned with the message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from mq.properties import (
 from mq.web.parameters import Head
 
 LEFT_OUT = "X-Properties-Left-Out"
-"""How many properties of a message are not among the headers, because those would be too long."""
+"""The header that says how many properties are missing from the headers because they would be too
+long."""
 
 _USUAL = frozenset(
     name
@@ -37,11 +38,12 @@ _USUAL = frozenset(
     )
     for name in (usual, usual.lower())
 )
-"""Most requests have no other headers: one look tells that they have no properties."""
+"""Most requests have no other headers, so one look tells that they have no properties."""
 
 
 def read_properties(request: Head) -> Properties:
-    """Raises InvalidRequest, which names the header, and PropertiesTooLarge."""
+    """Return the properties in a request's headers. Raises InvalidRequest, which names the header,
+    and PropertiesTooLarge."""
     headers = request.headers
     if _USUAL.issuperset(headers):
         return NO_PROPERTIES
@@ -61,16 +63,16 @@ def read_properties(request: Head) -> Properties:
 
 
 def refuse_properties_of_batch(request: Head) -> None:
-    """Raises InvalidRequest for those that a producer gave on purpose. Others are the business of
-    the one HTTP request, such as `traceparent`."""
+    """Raise InvalidRequest for properties that a producer gave on purpose. Others, such as
+    `traceparent`, concern only the HTTP request."""
     for name in map(str.lower, request.headers):
         if name.startswith(PREFIXES):
             raise InvalidRequest(f"header {name}: in a batch each line has its own 'properties'")
 
 
 def property_headers(properties: Properties) -> dict[str, str]:
-    """As many as a client can be expected to read, short ones first. More are there only if the
-    message was not published over HTTP."""
+    """Return as many properties as a client can be expected to read as headers, short ones first.
+    There are more only if the message was not published over HTTP."""
     try:
         require_http_size(properties)
     except PropertiesTooLarge:

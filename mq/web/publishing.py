@@ -1,4 +1,4 @@
-"""Publish over HTTP."""
+"""Publish a message over HTTP."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
 
 
 def answer_published(queue: QueueName, published: Published) -> Answer:
-    """What a producer is told of its message."""
+    """Return the answer to a producer."""
     headers = {
         "X-Message-Id": published.message_id,
         "Location": f"/{queue}/messages/{published.message_id}",

@@ -1,4 +1,4 @@
-"""Create, describe and delete a queue."""
+"""Create, describe and delete a queue over HTTP."""
 
 from __future__ import annotations
 

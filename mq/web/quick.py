@@ -57,7 +57,7 @@ def make_http(
     durations: Durations | None = None,
     doors: Doors | None = None,
 ) -> HttpServer:
-    """The API of a store, with both ways to its answers. Without `tokens` everybody may do
+    """Return the API of a store, with both ways to its answers. Without `tokens` everybody may do
     everything; `durations` takes how long each request took; `doors` knows the server's names."""
     durations = durations or Durations()
     doors = doors or Doors(DEFAULT_ALLOWED_HOSTS)
@@ -117,7 +117,7 @@ class QuickWay:
     def _find(
         self, method: str, head: _Head, queue: QueueName, message_id: str | None, body: StreamReader
     ) -> Callable[[_Request], None] | None:
-        """What there is to do; None if it is for the usual way. Raises MQError."""
+        """Return what there is to do, or None if it is for the usual way. Raises MQError."""
         store = self._store
         if method == "POST" and message_id is None:
             longest = min(SMALL_BODY_BYTES, store.max_body_bytes)
@@ -204,8 +204,8 @@ class _Request:
 
 
 def _is_plain(connection: ShortConnection, message: RawRequestMessage, body: StreamReader) -> bool:
-    """Whether nothing about the connection or the framing is unusual, and all of the request is
-    here. A client that has not read the last answer goes the usual way."""
+    """Return whether nothing about the connection or the framing is unusual, and all of the request
+    is here. A client that has not read the last answer goes the usual way."""
     line = connection.line
     return (
         message.version == HttpVersion11
@@ -219,7 +219,7 @@ def _is_plain(connection: ShortConnection, message: RawRequestMessage, body: Str
 
 
 def _peek(body: StreamReader) -> bytes:
-    """All of a body, which stays there for the usual way."""
+    """Return all of a body, which stays there for the usual way."""
     if body is EMPTY_PAYLOAD:
         return b""
     pieces = body._buffer

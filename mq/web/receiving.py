@@ -104,7 +104,7 @@ async def _answer_many(
 
 
 async def _see_off(request: web.BaseRequest, answer: Response) -> Response:
-    """The answer, which a client that has closed its own direction gets here. Raises
+    """Return the answer, which a client that has closed its own direction gets here. Raises
     ConnectionError if that client is gone."""
     if has_client_closed(request):
         answer = await send_now(request, answer)
@@ -114,7 +114,7 @@ async def _see_off(request: web.BaseRequest, answer: Response) -> Response:
 
 
 def headers_of(received: Received) -> dict[str, str]:
-    """What a receiver is told of its message, beside the body."""
+    """Return what a receiver is told of its message, beside the body."""
     headers = {
         "X-Message-Id": received.message_id,
         "Content-Type": received.content_type or DEFAULT_CONTENT_TYPE,

@@ -1,5 +1,8 @@
-"""The six endpoints, and from a request to one of them. aiohttp's router would answer HEAD where
-GET is, and knows no problem+json; three path shapes need no router."""
+"""The six endpoints, and the way from a request to one of them.
+
+aiohttp's router would answer HEAD where GET is, and knows no problem+json. Three shapes of path
+need no router.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,12 @@ Handler = Callable[[Store, web.BaseRequest, Target], Awaitable[Response]]
 
 
 class Route(NamedTuple):
-    """One method of a path, and what a token must be for to use it.
+    """One method of a path, and the scope that a token needs for it.
 
-    `parameters` are those it takes; None means the query is ignored. Those in `lists` may be given
-    more than once. Where one of them makes it another thing to do, `scopes` says which scope that
-    needs. `other_queue` is the parameter that names one more queue, for which a token must be too.
+    `parameters` are those it takes; None means that the query is ignored. Those in `lists` may be
+    given more than once. `scopes` has another scope for a parameter that makes the request do
+    something else. `other_queue` is the parameter that names one more queue, which the token must
+    be for too.
     """
 
     handler: Handler
@@ -36,11 +40,11 @@ class Route(NamedTuple):
     other_queue: str = ""
 
     def scope_with(self, parameters: Mapping[str, str]) -> Scope:
-        """The scope that a request with these parameters needs."""
+        """Return the scope that a request with these parameters needs."""
         return next((self.scopes[name] for name in parameters if name in self.scopes), self.scope)
 
     def queues_with(self, queue: QueueName, parameters: Mapping[str, str]) -> list[QueueName]:
-        """The queues that a request with these parameters is about. Raises InvalidName."""
+        """Return the queues that a request with these parameters is about. Raises InvalidName."""
         other = parameters.get(self.other_queue)
         return [queue] if other is None else [queue, parse_queue_name(other)]
 
@@ -74,7 +78,8 @@ RESOURCES: Mapping[str, Resource] = {
 
 
 class Found(NamedTuple):
-    """A known path and which of RESOURCES it is below: names still unchecked, the query unread."""
+    """A known path, and which of RESOURCES it belongs to. Its names are unchecked, its query is
+    unread."""
 
     path: str
     queue: str
@@ -86,7 +91,7 @@ class Found(NamedTuple):
         return RESOURCES[self.path]
 
     def hint(self, method: str) -> str:
-        """For the end of a sentence: where that method does what was probably meant."""
+        """Return the end of a sentence that says where that method does what was probably meant."""
         if method in self.resource:
             return ""
         if method == "POST":
@@ -99,7 +104,7 @@ class Found(NamedTuple):
 
 
 def find(raw_path: str) -> Found | None:
-    """Match the path as it came over the wire; None if there is nothing at it.
+    """Match the path as it came over the wire. Returns None if there is nothing at it.
 
     Percent escapes are decoded after the split, so `a%2Fb` is a bad name, never two segments.
     """
@@ -120,7 +125,7 @@ def find(raw_path: str) -> Found | None:
 
 
 def is_look(method: str, found: Found) -> bool:
-    """Whether a request changes nothing, whatever its query turns out to be."""
+    """Return whether a request changes nothing, whatever its query turns out to be."""
     if method not in ("GET", "HEAD"):
         return False
     names = {part.partition("=")[0] for part in found.query.split("&")}

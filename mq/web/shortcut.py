@@ -1,6 +1,7 @@
 """A connection on which some requests are answered in aiohttp's place, in their turn.
 
-While one is, aiohttp's task has nothing to do: what comes meanwhile is parsed, and waits behind it.
+While one of them is under way, aiohttp's task has nothing to do: requests that come meanwhile are
+parsed, and wait their turn.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 
 class Shortcut(Protocol):
-    """Who may answer a parsed request."""
+    """Something that may answer a parsed request."""
 
     def take(
         self, connection: ShortConnection, message: RawRequestMessage, payload: StreamReader
@@ -32,7 +33,7 @@ class Shortcut(Protocol):
 
 
 class ShortConnection(Connection):
-    """Without a shortcut every request goes the usual way."""
+    """A connection. Without a shortcut every request goes the usual way."""
 
     __slots__ = ("_behind", "_handed_over", "_is_free", "_is_quick", "_shortcut")
 
@@ -51,8 +52,8 @@ class ShortConnection(Connection):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """With it a usual request ends. aiohttp's task may wait for the next one a little later
-        than that comes."""
+        """Finish a request of the usual way. aiohttp's task may begin to wait for the next request
+        only after that has come."""
         response, is_reset = await super().finish_response(request, resp, start_time)
         stays = bool(response.keep_alive) and not is_reset and request.content.is_eof()
         self._is_free = stays and not self._messages
@@ -60,13 +61,14 @@ class ShortConnection(Connection):
 
     @property
     def _is_open(self) -> bool:
-        """Whether there is still anybody to answer. aiohttp's task must not be woken once the
+        """Whether there is still a client to answer. aiohttp's task must not be woken once the
         transport is closing: it would find its request handler gone."""
         return self.line is not None and not (self.line.is_closing() or self._force_close)
 
     @property
     def _is_full(self) -> bool:
-        """Whether the parser has delivered as many as it does, including the one under way."""
+        """Whether the parser has delivered as many requests as it does, including the one under
+        way."""
         behind = len(self._messages) + len(self._behind)
         return self._is_quick and behind + 1 >= self._max_msg_queue_size
 
@@ -84,11 +86,11 @@ class ShortConnection(Connection):
 
     def _deliver(self, number: int) -> None:
         if self._is_quick:
-            # aiohttp's task must not find them before their turn.
+            # aiohttp's task must not find these requests before their turn.
             self._behind.extend(self._messages)
             self._messages.clear()
             if self._is_full and not self._buffer_paused:
-                # aiohttp's task reads on when it has them.
+                # aiohttp's task reads on when it has these requests.
                 self._pause_reading_for_buffer()
         elif number != 1 or not self._is_taken():
             self._wake()
@@ -107,15 +109,15 @@ class ShortConnection(Connection):
         return self._shortcut.take(self, message, payload)
 
     def begin_quick(self) -> None:
-        """The request that has come is answered by `end_quick`, or given to aiohttp by
-        `hand_over`."""
+        """Note that the request that has come will be answered by `end_quick`, or given to aiohttp
+        by `hand_over`."""
         self._is_quick = True
         self._messages.popleft()
         self._door.begin_request(self)
 
     def end_quick(self, answer: Answer | None) -> None:
-        """Write the answer, if there is anybody to get it. Raises ValueError if it cannot be
-        written; the request is under way still."""
+        """Write the answer if the client is still there. Raises ValueError if it cannot be written;
+        the request is then still under way."""
         is_last = self.is_last or self._door.is_draining
         data = b"" if answer is None else answer.to_bytes(is_last)
         self._is_quick = False
@@ -129,7 +131,7 @@ class ShortConnection(Connection):
         assert self._parser is not None
         self._parser.message_consumed()
         if is_last:
-            self.force_close()  # what is written goes out first
+            self.force_close()  # What was written goes out first.
             return
         self._keepalive = True
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
@@ -140,13 +142,13 @@ class ShortConnection(Connection):
         self._go_on()
 
     def _go_on(self) -> None:
-        """What came meanwhile goes the usual way."""
+        """Let the requests that came meanwhile go the usual way."""
         self._messages.extend(self._behind)
         self._behind.clear()
         self._wake()
 
     def hand_over(self, message: RawRequestMessage, payload: StreamReader, outcome: object) -> None:
-        """Let aiohttp's way answer it after all, with what the quick way came to."""
+        """Let aiohttp answer the request after all, with what the quick way came to."""
         self._is_quick = False
         self._handed_over = outcome
         if not self._is_open:
@@ -157,7 +159,7 @@ class ShortConnection(Connection):
         self._go_on()
 
     def take_over(self, kind: type[T]) -> T | None:
-        """What the quick way came to, if it is of that kind."""
+        """Return what the quick way came to if it is of that kind, or else None."""
         outcome = self._handed_over
         if not isinstance(outcome, kind):
             return None
@@ -165,7 +167,7 @@ class ShortConnection(Connection):
         return outcome
 
     def drop_handed_over(self) -> None:
-        """The request ended before anybody asked for it."""
+        """Drop what was handed over: the request ended before it was asked for."""
         outcome, self._handed_over = self._handed_over, None
         if outcome is not None and not isinstance(outcome, BaseException):
             assert self._shortcut is not None

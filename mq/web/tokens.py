@@ -1,5 +1,5 @@
-"""What a token grants, and what a request must show. The file they come from is read in
-`mq.daemon.token_file`."""
+"""Tokens: what one grants, and what a request must show. `mq.daemon.token_file` reads the file they
+come from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mq.web.parameters import Head
 
 
 class Scope(StrEnum):
-    """What a token is for. None of them includes another."""
+    """What a token may do. No scope includes another."""
 
     READ = "read"
     WRITE = "write"
@@ -25,8 +25,8 @@ class Scope(StrEnum):
 
 
 class KnownToken(NamedTuple):
-    """`queues` matches the names of the queues it is for; None means every queue. `digest` is the
-    SHA-256 of its text."""
+    """A known token. `queues` matches the names of the queues that it is for; None means every
+    queue. `digest` is the SHA-256 of its text."""
 
     name: str
     scopes: frozenset[Scope]
@@ -34,7 +34,7 @@ class KnownToken(NamedTuple):
     digest: bytes
 
     def require(self, scope: Scope, queue: QueueName | None) -> None:
-        """Raises Forbidden if this token is not for that; None asks for every queue."""
+        """Raise Forbidden if this token is not for that; None asks for every queue."""
         if scope not in self.scopes:
             raise Forbidden(
                 f"token {self.name} has no scope {scope}, which this request needs", scope
@@ -49,17 +49,18 @@ class KnownToken(NamedTuple):
 
 
 class Tokens:
-    """The tokens that are known now, in memory as hashes alone."""
+    """The tokens that are known now. Only their hashes are in memory."""
 
     def __init__(self, tokens: Sequence[KnownToken]) -> None:
         self._tokens = tokens
 
     def replace(self, tokens: Sequence[KnownToken]) -> None:
-        """Know these from the next request on, and no others."""
+        """Accept these tokens from the next request on, and no others."""
         self._tokens = tokens
 
     def authenticate(self, request: Head) -> KnownToken:
-        """The token that a request brings. Raises Unauthorized, or InvalidRequest for two."""
+        """Return the token that a request brings. Raises Unauthorized, or InvalidRequest for
+        two."""
         values = request.headers.getall("Authorization", [])
         if len(values) > 1:
             raise InvalidRequest("header Authorization is given twice; give it once")
@@ -69,14 +70,15 @@ class Tokens:
         if scheme.lower() != "bearer":
             raise Unauthorized("header Authorization: only the scheme Bearer is known")
         text = text.strip()
-        # A hash in the file does not tell how long its token is.
+        # A hash in the file does not say how long its token is.
         found = self._find(text) if len(text) >= MIN_TOKEN_CHARACTERS else None
         if found is None:
             raise Unauthorized("this token is not known here", is_invalid=True)
         return found
 
     def _find(self, text: str) -> KnownToken | None:
-        """Compares with every token, each time in the same time."""
+        """Return the token with that text, or None. It is compared with every token, which always
+        takes the same time."""
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
         found = None
         for token in self._tokens:

@@ -1,4 +1,4 @@
-"""Answers that wait for their clients, and what a socket knows of them."""
+"""Answers that wait for their clients, and what a socket says about that."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ _GONE = _BROKEN | select.POLLHUP
 
 
 class _Stall(NamedTuple):
-    """Since when an answer has been waiting for its client, and how many bytes it had taken
-    then."""
+    """When an answer began to wait for its client, and how many bytes the client had taken then."""
 
     since: float
     taken_bytes: int
 
 
 class Unread:
-    """How fast a client reads its answers. Asked now and then, and not by each request."""
+    """How fast a client reads its answers. This is asked now and then, and not by each request."""
 
     __slots__ = ("_stall", "_writer", "_written_bytes")
 
@@ -37,7 +36,7 @@ class Unread:
         self._stall: _Stall | None = None
 
     def begin(self, writer: AbstractStreamWriter) -> None:
-        """The next answer goes out through `writer`."""
+        """Note that the next answer goes out through `writer`."""
         if self._writer is not None:
             self._written_bytes += self._writer.output_size
         self._writer = writer
@@ -47,7 +46,7 @@ class Unread:
         self._written_bytes += length
 
     def is_stuck(self, line: asyncio.Transport, now: float, seconds: float) -> bool:
-        """Whether the client has read nothing, or less than MIN_BODY_BYTES_PER_SECOND, for
+        """Return whether the client has read nothing, or less than MIN_BODY_BYTES_PER_SECOND, for
         `seconds`, while an answer waited for it."""
         unsent = line.get_write_buffer_size()
         if not unsent:
@@ -62,31 +61,33 @@ class Unread:
 
 
 def unread_bytes(line: asyncio.BaseTransport) -> int:
-    """What has come from the client and the event loop has not read yet."""
+    """Return how many bytes have come from the client and were not read by the event loop yet."""
     return _ask(line, termios.FIONREAD)
 
 
 def unacknowledged_bytes(line: asyncio.BaseTransport) -> int:
-    """What the system has still to send, and what the client's has not acknowledged."""
+    """Return how many bytes the system has still to send, or the client's system has not
+    acknowledged."""
     return _ask(line, termios.TIOCOUTQ)
 
 
 def has_closed(line: asyncio.BaseTransport) -> bool:
-    """Whether the client has closed its own direction, or both, as far as this machine knows. One
-    poll(2): the event loop may not have come to the socket's end yet."""
+    """Return whether the client has closed its own direction, or both, as far as this machine
+    knows. It takes one poll(2), because the event loop may not have come to the socket's end yet.
+    """
     return _poll(line, select.POLLRDHUP) != 0
 
 
 def is_reset(line: asyncio.BaseTransport) -> bool:
-    """Whether the client takes no more either. One on a unix socket that has read all there was and
-    then closed is another one: it has left no error."""
+    """Return whether the client takes no more either. A client on a unix socket that read
+    everything and then closed is not found: it leaves no error."""
     socket = line.get_extra_info("socket")
     is_unix = socket is not None and socket.family == AF_UNIX
     return _poll(line, 0) & (_BROKEN if is_unix else _GONE) != 0
 
 
 def _ask(line: asyncio.BaseTransport, question: int) -> int:
-    """See tcp(7) and unix(7)."""
+    """Ask the kernel with an ioctl: see tcp(7) and unix(7)."""
     socket = line.get_extra_info("socket")
     if socket is None or socket.fileno() < 0:
         return 0
