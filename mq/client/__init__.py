@@ -86,7 +86,7 @@ _ASYNCHRONOUS = {
 
 
 def __getattr__(name: str) -> object:
-    """What needs aiohttp, when it is first asked for (PEP 562)."""
+    """Load what needs aiohttp when it is first asked for (PEP 562)."""
     if name not in _ASYNCHRONOUS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"mq.client.aio.{_ASYNCHRONOUS[name]}")

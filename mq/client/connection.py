@@ -1,4 +1,4 @@
-"""Where a server is, and a connection to it, with the standard library alone."""
+"""The address of a server, and a connection to it, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _NOT_TLS = frozenset(
     {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL",
      "PACKET_LENGTH_TOO_LONG"}
 )  # fmt: skip
-"""What OpenSSL, by its version, says of plain text where TLS should begin."""
+"""What OpenSSL, depending on its version, says about plain text where TLS should begin."""
 
 _FORMS = "write it like http://HOST:PORT, https://HOST:PORT or unix:/PATH/TO/SOCKET"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a server is. `host` and `port` are set even if `socket_path`, a unix socket, is what is
-    connected to. `prefix` precedes every path. `tls` is None for plain HTTP."""
+    """The address of a server. `host` and `port` are set even if the connection goes to
+    `socket_path`, a unix socket. `prefix` precedes every path. `tls` is None for plain HTTP."""
 
     url: str
     host: str
@@ -44,9 +44,9 @@ class ServerAddress:
 
     @property
     def can_hang_up(self) -> bool:
-        """Whether a client that sends no more still gets what was written before, and its server
-        knows that it did. TLS drops it; on a unix socket a client that has read it and gone looks
-        like one that is gone."""
+        """Whether a client that has ended its direction still gets what was written before, and the
+        server knows that it did. TLS drops it. On a unix socket, a client that has read it and
+        closed looks like one that is gone."""
         return self.tls is None and self.socket_path is None
 
 
@@ -55,7 +55,7 @@ def parse_url(
     socket_path: str | os.PathLike[str] | None,
     ca_file: str | os.PathLike[str] | None,
 ) -> ServerAddress:
-    """Parse the address. Without a URL or socket the variable MQ_URL counts, without that the
+    """Parse the address. Without a URL or a socket the variable MQ_URL counts, and without that the
     server of this machine.
 
     Raises ValueError for a malformed URL, and OSError for a `ca_file`.
@@ -99,7 +99,8 @@ def _is_this_machine(host: str) -> bool:
 
 
 def connection_to(address: ServerAddress, timeout_seconds: float | None = None) -> HTTPConnection:
-    """Not connected yet. An answer whose head breaks off raises ConnectionResetError."""
+    """Return a connection, which is not connected yet. An answer whose head breaks off raises
+    ConnectionResetError."""
     connection: HTTPConnection
     if address.socket_path is not None:
         connection = _UnixConnection(address.socket_path)
@@ -115,7 +116,7 @@ def connection_to(address: ServerAddress, timeout_seconds: float | None = None) 
 
 
 def reason_of(error: Exception) -> str:
-    """Why there is no answer, in a few words."""
+    """Return why there is no answer, in a few words."""
     if _is_not_tls(error):
         return "it does not speak TLS; write http:// in place of https:// if you mean it"
     return str(getattr(error, "strerror", None) or error or type(error).__name__)
@@ -126,7 +127,8 @@ def _is_not_tls(error: Exception) -> bool:
 
 
 def is_refused_handshake(error: Exception) -> bool:
-    """Whether a TLS handshake failed for what the two sides are, and not because one went away."""
+    """Return whether a TLS handshake failed because the two sides do not match, and not because one
+    went away."""
     return isinstance(error, ssl.SSLError) and not isinstance(
         error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
     )
@@ -141,7 +143,8 @@ class _WholeLines(io.BufferedReader):
 
 
 class _Response(HTTPResponse):
-    """http.client takes a head that breaks off for one that ends there."""
+    """Raises an error for a head that breaks off, which http.client takes for one that ends
+    there."""
 
     def __init__(self, sock: socket.socket, *given: Any, **named: Any) -> None:
         super().__init__(sock, *given, **named)

@@ -1,4 +1,4 @@
-"""What can go wrong for a client, as a small tree."""
+"""The errors of a client, as a small tree."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from mq.errors import MQError
 
 
 class Problem(NamedTuple):
-    """What a server says of an error (RFC 9457). `detail` is for people, its wording may change;
-    the types are listed in docs/protocol.md."""
+    """What a server says about an error (RFC 9457). `detail` is for people, and its wording may
+    change; docs/protocol.md lists the types."""
 
     type: str
     title: str
@@ -18,7 +18,7 @@ class Problem(NamedTuple):
 
 
 class ClientError(MQError):
-    """The root of the tree. `problem` is what the server said; None if it said nothing."""
+    """The root of the tree. `problem` is what the server said, or None if it said nothing."""
 
     def __init__(self, text: str, problem: Problem | None = None) -> None:
         super().__init__(text)
@@ -28,9 +28,9 @@ class ClientError(MQError):
 class NoAnswer(ClientError):
     """The server could not be reached, or went away before its answer was whole.
 
-    The outcome of the request is unknown. All tries within the retry time ended so. `is_unsent`
-    says of the last try that there was no connection, so that nothing was sent; `is_cut_off` that
-    its answer had begun.
+    The outcome of the request is unknown. All tries within the retry time ended like this.
+    `is_unsent` says that the last try found no connection, so that nothing was sent; `is_cut_off`
+    that its answer had begun.
     """
 
     def __init__(self, text: str, *, is_unsent: bool = False, is_cut_off: bool = False) -> None:
@@ -40,7 +40,7 @@ class NoAnswer(ClientError):
 
 
 class UnexpectedAnswer(ClientError):
-    """What answers there does not speak as MQ does: another URL is meant, or a proxy is between.
+    """The answer is not one of MQ: another URL is meant, or there is a proxy in between.
 
     Trying again would not help. `fact` is the text without the way out.
     """
@@ -87,8 +87,8 @@ class IdTaken(Refused):
 class LeaseLost(Refused):
     """404 or 412: the lease on a message is over, and another receiver has or had the message.
 
-    Drop the result, or expect it twice. `problem` is None if the lease may be over because it could
-    not be renewed in time; the cause tells why.
+    Drop the result, or expect the message to be handled twice. `problem` is None if the lease may
+    be over because it could not be renewed in time; the cause of this error says why.
     """
 
 
@@ -97,9 +97,10 @@ class BodyTooLarge(Refused):
 
 
 class Unavailable(ClientError):
-    """503 and the like: not now. The outcome is unknown. All tries within the retry time ended so.
+    """503 and the like: not now. The outcome is unknown. All tries within the retry time ended like
+    this.
 
-    `retry_after_seconds` is how long the server asked to wait; None if it did not say.
+    `retry_after_seconds` is how long the server asked to wait, or None if it did not say.
     """
 
     def __init__(self, text: str, problem: Problem, retry_after_seconds: float | None) -> None:

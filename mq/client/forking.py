@@ -1,4 +1,5 @@
-"""What a forked process must not share with its parent: connections, random numbers, locks."""
+"""A fork: connections, random numbers and locks, which a forked process must not share with its
+parent."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ from weakref import WeakSet
 
 class Starting(Protocol):
     def start(self) -> None:
-        """Forget everything of the parent's. Locks that were held at the fork stay held."""
+        """Forget everything of the parent. Locks that were held at the fork stay taken."""
 
 
 _starting: WeakSet[Starting] = WeakSet()
-"""A hook of fork cannot be unregistered, so one function is registered for all."""
+"""One function is registered for all of these, because a hook of fork cannot be taken back."""
 
 
 def start_anew_in_children(one: Starting) -> None:
-    """Have `one.start()` called in every forked process while `one` lives: before anything else
-    runs there, so that no thread sees what was the parent's."""
+    """Have `one.start()` called in every forked process while `one` lives. It is called before
+    anything else runs there, so that no thread sees what belonged to the parent."""
     _starting.add(one)
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 
 def require_plain(handle: object) -> None:
-    """Raises TypeError for what does nothing yet when it is called."""
+    """Raise TypeError for a handler that does nothing yet when it is called."""
     called = _called(handle)
     if inspect.iscoroutinefunction(called):
         raise TypeError(
@@ -20,7 +20,7 @@ def require_plain(handle: object) -> None:
 
 
 def require_awaitable(handle: object) -> None:
-    """Raises TypeError for what surely returns nothing that can be awaited."""
+    """Raise TypeError for a handler that surely returns nothing that can be awaited."""
     called = _called(handle)
     if inspect.iscoroutinefunction(called):
         return
@@ -30,13 +30,13 @@ def require_awaitable(handle: object) -> None:
 
 
 def is_undone(result: object) -> bool:
-    """Whether a plain function returned what has not run yet: a lambda around a coroutine
-    function, say."""
+    """Return whether a plain function returned something that has not run yet, such as a lambda
+    around a coroutine function."""
     return inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result)
 
 
 def wrong_result(result: object) -> TypeError:
-    """For a handler that only its result gave away."""
+    """Return the error for a handler that only its result gave away."""
     if inspect.iscoroutine(result):
         result.close()
     return TypeError(
@@ -46,7 +46,7 @@ def wrong_result(result: object) -> TypeError:
 
 
 def _called(handle: object) -> object:
-    """The function behind a handler. Raises TypeError if there is none."""
+    """Return the function behind a handler. Raises TypeError if there is none."""
     if not callable(handle):
         raise TypeError(f"handle: {handle!r} cannot be called")
     while isinstance(handle, functools.partial):
@@ -57,8 +57,8 @@ def _called(handle: object) -> object:
 
 
 def _returns_nothing(function: object) -> bool:
-    """Whether no `return` in its code has a value. A decorator's plain function, which returns the
-    coroutine of another one, has."""
+    """Return whether no `return` in the function's code has a value. The plain function of a
+    decorator, which returns the coroutine of another one, has a value."""
     code = getattr(function, "__code__", None)
     if code is None:
         return False

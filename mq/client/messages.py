@@ -1,4 +1,4 @@
-"""What goes to a server and what comes from it: messages and counts, as data."""
+"""Messages and counts as data: what goes to a server, and what comes from it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NewMessage:
 
 
 class Counts(NamedTuple):
-    """How many messages of a queue are in each state; `oldest_age_seconds` is that of the oldest
+    """How many messages of a queue are in each state. `oldest_age_seconds` is the age of the oldest
     ready one, None if none is ready."""
 
     queue: str
@@ -51,11 +51,11 @@ class Counts(NamedTuple):
 class Delivery:
     """A message as it was received.
 
-    `receive_count` is None where the server's file system keeps none. Times are the server's.
-    `visibility` is what was asked for, None for the server's choice. The lease lasts for
-    `lease_seconds` from `leased_at`, by the monotonic clock here: it is over here no later than
-    there, but for the time that the answer was under way. A dead letter says where it is from and
-    why it is one.
+    `receive_count` is None where the server's file system keeps no count. Times are by the server's
+    clock. `visibility` is what was asked for, None for the server's choice. The lease lasts for
+    `lease_seconds` from `leased_at`, by the monotonic clock of this machine: it is over here no
+    later than there, except for the time that the answer was under way. A dead letter says where it
+    is from and why it is one.
     """
 
     queue: QueueName
@@ -79,9 +79,9 @@ class Delivery:
 
 
 class Peeked(NamedTuple):
-    """A ready message, looked at and not taken. A damaged one, whose body is not what was
-    published, is set aside by the server when it would be received. A dead letter says where it is
-    from and why it is one."""
+    """A ready message that was looked at and not taken. If it is damaged, so that its body is not
+    what was published, the server sets it aside when it would be received. A dead letter says where
+    it is from and why it is one."""
 
     id: MessageId
     body: bytes
@@ -95,14 +95,14 @@ class Peeked(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Ready to be sent as a batch."""
+    """Lines that are ready to be sent as a batch."""
 
     data: bytes
     ids: list[MessageId]
 
 
 def bytes_of(body: Body) -> bytes:
-    """Raises TypeError: bytes(5) would be five zeros."""
+    """Return the body as bytes. Raises TypeError for a number: bytes(5) would be five zeros."""
     if isinstance(body, str):
         return body.encode()
     if isinstance(body, bytes | bytearray | memoryview):
@@ -111,7 +111,7 @@ def bytes_of(body: Body) -> bytes:
 
 
 def new_messages(messages: Iterable[Body | NewMessage]) -> Iterator[NewMessage]:
-    """Raises TypeError for one message in place of many."""
+    """Yield the messages. Raises TypeError for one message in place of many."""
     if isinstance(messages, str | bytes | bytearray | memoryview | NewMessage):
         raise TypeError("publish_many takes a list of messages; publish takes one")
     return (each if isinstance(each, NewMessage) else NewMessage(each) for each in messages)
@@ -124,7 +124,8 @@ def content_type_of(message: NewMessage) -> str | None:
 
 
 def properties_of(message: NewMessage) -> dict[str, str]:
-    """Those to send, with names in lower case. Raises BadRequest for what no server takes."""
+    """Return the properties to send, with names in lower case. Raises BadRequest for those that no
+    server takes."""
     if not message.properties:
         return {}
     try:
@@ -134,7 +135,7 @@ def properties_of(message: NewMessage) -> dict[str, str]:
 
 
 def write_line(message: NewMessage, message_id: MessageId) -> bytes:
-    """A line of a batch."""
+    """Return a message as a line of a batch."""
     fields = {
         "id": message_id,
         "content_type": content_type_of(message),
@@ -145,7 +146,7 @@ def write_line(message: NewMessage, message_id: MessageId) -> bytes:
 
 
 def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float | None) -> Delivery:
-    """The message in an answer. Raises UnexpectedAnswer."""
+    """Return the message in an answer. Raises UnexpectedAnswer."""
     headers = answer.headers
     fields = {
         "id": headers.get("x-message-id"),
@@ -164,7 +165,7 @@ def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float |
 def read_deliveries(
     queue: QueueName, answer: ServerAnswer, asked_seconds: float | None
 ) -> list[Delivery]:
-    """The messages in an answer with a line for each. Raises UnexpectedAnswer."""
+    """Return the messages in an answer with a line for each. Raises UnexpectedAnswer."""
     found = []
     for line in answer.body.splitlines():
         fields = document_in(line)
@@ -173,7 +174,7 @@ def read_deliveries(
 
 
 def read_peeked(answer: ServerAnswer) -> list[Peeked]:
-    """Raises UnexpectedAnswer."""
+    """Return the ready messages in an answer. Raises UnexpectedAnswer."""
     found = []
     for line in answer.body.splitlines():
         fields = document_in(line)
@@ -197,7 +198,8 @@ def read_peeked(answer: ServerAnswer) -> list[Peeked]:
 
 
 def read_failures(answer: ServerAnswer) -> dict[str, ClientError]:
-    """Of a removal of several messages: those that failed. Raises UnexpectedAnswer."""
+    """Return the messages that were not removed or moved, each with its error. Raises
+    UnexpectedAnswer."""
     failed = {}
     for line in answer.body.splitlines():
         fields = document_in(line)
@@ -210,7 +212,7 @@ def read_failures(answer: ServerAnswer) -> dict[str, ClientError]:
 
 
 def read_visible_at(answer: ServerAnswer) -> datetime:
-    """Raises UnexpectedAnswer."""
+    """Return when the message becomes visible. Raises UnexpectedAnswer."""
     try:
         return datetime.fromisoformat(answer.headers["x-visible-at"])
     except (ValueError, LookupError):
@@ -218,12 +220,12 @@ def read_visible_at(answer: ServerAnswer) -> datetime:
 
 
 def read_counts(answer: ServerAnswer) -> Counts:
-    """Raises UnexpectedAnswer."""
+    """Return the counts in an answer. Raises UnexpectedAnswer."""
     return counts_in(document_in(answer.body))
 
 
 def counts_in(document: Mapping[str, Any]) -> Counts:
-    """Raises UnexpectedAnswer."""
+    """Return the counts in a document. Raises UnexpectedAnswer."""
     try:
         return Counts(*(document[name] for name in Counts._fields))
     except (LookupError, TypeError):
@@ -261,13 +263,13 @@ def _delivery(
 
 
 def _properties(fields: Mapping[str, Any]) -> Properties:
-    """Raises ValueError, AttributeError."""
+    """Return the properties in a line. Raises ValueError, AttributeError."""
     return {str(name): str(value) for name, value in fields.get("properties", {}).items()}
 
 
 def lease_seconds(answer: ServerAnswer, visible_at: datetime) -> float:
-    """How long a lease lasts at least whose length the server chose: `Date` is cut off to seconds,
-    so it may be up to a second less than the two times say."""
+    """Return a lower bound on a lease whose length the server chose. `Date` is cut off to seconds,
+    so it may be up to a second less than the difference of the two times."""
     date = read_http_date(answer.headers.get("date", ""))
     if date is None:
         return _SHORTEST_LEASE_SECONDS
@@ -275,7 +277,7 @@ def lease_seconds(answer: ServerAnswer, visible_at: datetime) -> float:
 
 
 def document_in(text: bytes) -> dict[str, Any]:
-    """Raises UnexpectedAnswer."""
+    """Return the JSON object in an answer. Raises UnexpectedAnswer."""
     try:
         document = json.loads(text)
     except ValueError:

@@ -19,9 +19,9 @@ from mq.names import QueueName
 def move(
     context: Context, target: QueueName, source: QueueName, most: int, reason: str | None
 ) -> Operation[tuple[int, list[str]]]:
-    """The oldest ready messages of `source`: how many were moved, and the ids of those that stay
-    because the target has others of these ids. If the answer of a try is lost, those that it moved
-    are not counted."""
+    """Move the oldest ready messages of `source`. Returns how many were moved, and the ids of those
+    that stay because the target has other messages with these ids. If the answer of a try is lost,
+    those that it moved are not counted."""
     given = _query(source, reason, {"max": most})
     return _read_moved((yield from ask(context, Request("POST", f"/{target}/messages?{given}"))))
 
@@ -35,8 +35,8 @@ def move_many(
     *,
     lease: str | None = None,
 ) -> Operation[dict[str, ClientError]]:
-    """Those that were not moved, each with the reason. With a lease, only a message that has it is
-    moved."""
+    """Move messages by their ids. Returns those that were not moved, each with the reason. With a
+    lease, only a message that has it is moved."""
     failed: dict[str, ClientError] = {}
     headers = {} if lease is None else {"If-Match": f'"{lease}"'}
     room = MOST_BYTES_OF_IDS - len(_query(source, reason, {}))
@@ -46,20 +46,21 @@ def move_many(
         try:
             answer = yield from ask(context, request, gone_is_done=len(some) == 1)
         except (LeaseLost, MessageNotFound, IdTaken) as error:
-            # One id alone is answered without lines.
+            # The answer for a single id has no lines.
             failed[some[0]] = error
             continue
         if answer.status == 207:
             failed |= read_failures(answer)
         elif answer.status == 404 and not isinstance(error_of(answer), MessageNotFound):
-            raise error_of(answer)  # of a queue that is gone nobody knows what was moved before
+            raise error_of(answer)  # If the queue is gone, nobody knows what was moved before.
     return failed
 
 
 def move_delivery(
     context: Context, delivery: Delivery, target: QueueName, reason: str | None
 ) -> Operation[None]:
-    """Under its lease. Raises LeaseLost if that is not the current one, or the message is gone."""
+    """Move a message under its lease. Raises LeaseLost if that is not the current one, or the
+    message is gone."""
     lease, source = delivery.lease, delivery.queue
     failed = yield from move_many(context, target, source, [delivery.id], reason, lease=lease)
     for error in failed.values():

@@ -1,4 +1,4 @@
-"""What a client does, each as a generator that both clients run. All raise ClientError."""
+"""What a client does, as generators that both clients run. All of them raise ClientError."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ PurgedState = Literal["all", "ready"]
 """Which messages a purge removes."""
 
 _LONGEST_PURGE_SECONDS = 300.0
-"""So long the server may take for millions of messages."""
+"""The server may take this long for millions of messages."""
 _RENEWALS_PER_LEASE = 3
-"""Two may fail before a lease is lost."""
+"""Two renewals may fail before a lease is lost."""
 _SHORTEST_RENEWAL_SECONDS = 0.03
-"""Renewals of one lease are at least so far apart."""
+"""Renewals of one lease are at least this far apart."""
 MOST_BYTES_OF_IDS = MAX_REQUEST_LINE_BYTES - 512
 """The rest of the line has the method, a prefix of the URL, and the queue."""
 
@@ -51,7 +51,8 @@ MOST_BYTES_OF_IDS = MAX_REQUEST_LINE_BYTES - 512
 def create_queue(
     context: Context, queue: QueueName, settings: Mapping[str, SettingValue] | None = None
 ) -> Operation[bool]:
-    """Whether it is new; False too if an earlier try, whose answer was lost, made it."""
+    """Make a queue. Returns whether it is new; False too if an earlier try, whose answer was lost,
+    made it."""
     changes = {name: setting_text(value) for name, value in (settings or {}).items()}
     parameters = f"?{urlencode(changes)}" if changes else ""
     answer = yield from ask(context, Request("PUT", f"/{queue}{parameters}"))
@@ -67,7 +68,8 @@ def delete_queue(context: Context, queue: QueueName) -> Operation[None]:
 
 
 def purge(context: Context, queue: QueueName, state: PurgedState) -> Operation[int]:
-    """An earlier try, whose answer was lost, may have purged some."""
+    """Purge a queue. Returns how many messages were removed. An earlier try, whose answer was lost,
+    may have removed more."""
     if state not in ("all", "ready"):
         raise ValueError(f"state={state!r}: give all or ready")
     target = f"/{queue}?purge" if state == "all" else f"/{queue}?purge=ready"
@@ -83,7 +85,7 @@ def count(context: Context, queue: QueueName) -> Operation[Counts]:
 
 
 def publish(context: Context, queue: QueueName, message: NewMessage) -> Operation[MessageId]:
-    """Under an id of the client's own, so that it is safe to send again."""
+    """Publish a message under an id of the client's own, so that it is safe to send it again."""
     message_id = _id_of(context, message)
     given = {"X-Message-Id": message_id, "Content-Type": content_type_of(message)}
     request = Request(
@@ -102,7 +104,8 @@ def publish(context: Context, queue: QueueName, message: NewMessage) -> Operatio
 def publish_many(
     context: Context, queue: QueueName, messages: Iterable[NewMessage]
 ) -> Operation[list[MessageId]]:
-    """In batches, each whole or not at all; what is too large for one goes by itself."""
+    """Publish messages in batches, each whole or not at all. A message that is too large for a
+    batch goes by itself."""
     published: list[MessageId] = []
     for part in _batches(context, messages):
         if isinstance(part, NewMessage):
@@ -151,7 +154,8 @@ def remove(context: Context, queue: QueueName, message_id: str) -> Operation[Non
 
 
 def acknowledge(context: Context, delivery: Delivery) -> Operation[None]:
-    """Raises LeaseLost if the lease is not the current one, or the message is gone."""
+    """Remove a message under its lease. Raises LeaseLost if the lease is not the current one, or
+    the message is gone."""
     target = f"/{delivery.queue}/messages/{delivery.id}"
     request = Request("DELETE", target, headers=_guard(delivery))
     try:
@@ -163,7 +167,8 @@ def acknowledge(context: Context, delivery: Delivery) -> Operation[None]:
 def acknowledge_many(
     context: Context, queue: QueueName, leases: Mapping[str, str]
 ) -> Operation[dict[str, ClientError]]:
-    """Those that were not removed, each with the reason: LeaseLost or MessageNotFound."""
+    """Remove messages under their leases. Returns those that were not removed, each with the
+    reason: LeaseLost or MessageNotFound."""
     failed: dict[str, ClientError] = {}
     for ids in split_ids(leases, MAX_REMOVALS, MOST_BYTES_OF_IDS):
         target = f"/{queue}/messages/{','.join(ids)}"
@@ -172,7 +177,7 @@ def acknowledge_many(
         try:
             answer = yield from ask(context, request, gone_is_done=True)
         except (LeaseLost, MessageNotFound) as error:
-            # One id alone is answered without lines.
+            # The answer for a single id has no lines.
             failed[ids[0]] = error
             continue
         if answer.status == 207:
@@ -181,7 +186,7 @@ def acknowledge_many(
 
 
 def split_ids(ids: Iterable[str], most: int, most_bytes: int) -> Iterator[list[MessageId]]:
-    """Ids for one request each: its line has a limit, and so has their number."""
+    """Yield the ids for one request each: its line has a limit, and so has their number."""
     some: list[MessageId] = []
     size = 0
     for each in map(parse_message_id, ids):
@@ -195,7 +200,8 @@ def split_ids(ids: Iterable[str], most: int, most_bytes: int) -> Iterator[list[M
 
 
 def release(context: Context, delivery: Delivery, delay: float) -> Operation[None]:
-    """Without a delay the lease ends now; with one it ends by itself after the delay."""
+    """Give a message back. Without a delay the lease ends now; with one it ends by itself after the
+    delay."""
     if delay > 0:
         return (yield from extend(context, delivery, delay))
     try:
@@ -205,15 +211,15 @@ def release(context: Context, delivery: Delivery, delay: float) -> Operation[Non
 
 
 def extend(context: Context, delivery: Delivery, visibility: float | None) -> Operation[None]:
-    """Let the lease last for `visibility` from now on; None for the server's usual time. Changes
-    `delivery`. Raises LeaseLost as `acknowledge`."""
+    """Let the lease last for `visibility` seconds from now on; None means the server's usual time.
+    Changes `delivery`. Raises LeaseLost as `acknowledge` does."""
     began_at = context.clock()
     try:
         answer = yield from ask(context, _by_id(delivery, visibility))
     except (MessageNotFound, QueueNotFound) as error:
         raise _lost(error) from None
     delivery.visible_at = read_visible_at(answer)
-    # Without extended attributes there, every extension is a new lease.
+    # If the server's file system has no extended attributes, every extension is a new lease.
     delivery.lease = answer.headers.get("etag", "").strip('"')
     if visibility is None:
         visibility, began_at = lease_seconds(answer, delivery.visible_at), answer.came_at
@@ -223,7 +229,7 @@ def extend(context: Context, delivery: Delivery, visibility: float | None) -> Op
 def renew(context: Context, delivery: Delivery, visibility: float | None) -> Operation[Never]:
     """Extend a lease again and again, until the caller stops it. Raises LeaseLost.
 
-    A lease too short for that is first extended to one that is long enough.
+    A lease that is too short for that is first extended to one that is long enough.
     """
     if visibility is not None:
         visibility = max(visibility, _SHORTEST_RENEWAL_SECONDS * _RENEWALS_PER_LEASE)
@@ -265,7 +271,7 @@ def _id_of(context: Context, message: NewMessage) -> MessageId:
 
 
 def _batches(context: Context, messages: Iterable[NewMessage]) -> Iterator[Lines | NewMessage]:
-    """In the order in which they come."""
+    """Yield batches of messages, in the order in which they come."""
     lines: list[bytes] = []
     ids: list[MessageId] = []
     size = 0

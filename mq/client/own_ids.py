@@ -16,12 +16,12 @@ _SKEW_NS = int(CLIENT_CLOCK_SKEW_SECONDS * SECOND_NS)
 
 
 class OwnIds:
-    """Strictly increasing, for any number of threads, whatever clocks do.
+    """Strictly increasing ids, for any number of threads, whatever clocks do.
 
-    Where the server has no seals the time in an id is its message's place in the queue, so a
+    Where the server has no seals, the time in an id is its message's place in the queue, so a
     machine whose clock is wrong would put its messages before or behind those of all others. Once
-    an answer shows that, ids follow the server's clock; set back, they go on from the last one
-    until that clock has caught up.
+    an answer shows that, ids follow the server's clock; if that means going back, they go on from
+    the last one until that clock has caught up.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
@@ -45,11 +45,11 @@ class OwnIds:
             return self._last
 
     def hear(self, date: str | None, sent_ago_seconds: float, came_ago_seconds: float) -> None:
-        """Take note of the `Date` of an answer; the arguments say how long ago its request was sent
+        """Take note of the `Date` of an answer. The arguments say how long ago its request was sent
         and its head came.
 
-        The server wrote it at some moment between the two, and cut it off to seconds. So an answer
-        that took long, or was read late, says little about the server's clock.
+        The server wrote the date at some moment between the two, and cut it off to seconds. So an
+        answer that took long, or was read late, says little about the server's clock.
         """
         if date is None or date == self._last_date:
             return
@@ -66,7 +66,7 @@ class OwnIds:
 
 
 def read_http_date(text: str) -> datetime | None:
-    """The time of a `Date` header; None if it is none."""
+    """Return the time of a `Date` header, or None if it is malformed."""
     try:
         return parsedate_to_datetime(text)
     except ValueError:

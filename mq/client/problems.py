@@ -1,4 +1,4 @@
-"""Turns an answer, or a certificate, into the error that it means."""
+"""Turn an answer, or a certificate, into the error that it means."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mq.client.wire import ServerAnswer
 
 _PREFIX = "urn:mq:problem:"
 NO_TYPE = "about:blank"
-"""Of an error whose answer says no more than its status."""
+"""The type of an error whose answer says no more than its status."""
 
 _BY_TYPE: dict[str, type[Refused]] = {
     f"{_PREFIX}queue-not-found": QueueNotFound,
@@ -42,11 +42,11 @@ _BY_STATUS: dict[int, type[Refused]] = {
     431: BadRequest,
 }
 _TRY_AGAIN = frozenset({408, 429, 502, 503, 504})
-"""Ours is 503; a proxy may say the others."""
+"""MQ answers 503; a proxy may answer the others."""
 
 
 def error_of(answer: ServerAnswer) -> ClientError:
-    """The error for an answer whose status is not a success."""
+    """Return the error for an answer whose status is not a success."""
     status, reason, headers, body, _ = answer
     problem = _problem_of(status, reason, body)
     text = f"{problem.detail} ({status})"
@@ -67,7 +67,7 @@ def _problem_of(status: int, reason: str, body: bytes) -> Problem:
             str(found["type"]), str(found["title"]), status, str(found.get("detail", ""))
         )
     except (ValueError, LookupError, TypeError, AttributeError):
-        # RFC 9457, section 4.2.1: nothing is known but the status.
+        # RFC 9457, section 4.2.1: only the status is known.
         return Problem(NO_TYPE, reason, status, f"{status} {reason}, without a reason")
 
 
@@ -76,7 +76,7 @@ def _seconds(retry_after: str | None) -> float | None:
 
 
 def not_connected(address: ServerAddress, error: Exception) -> NoAnswer | UnexpectedAnswer:
-    """Why there is no connection. Nothing was sent."""
+    """Return the error for a server that cannot be connected to. Nothing was sent."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return UnexpectedAnswer(
             f"the certificate of {address.url} is not trusted: {error.verify_message}",
@@ -88,12 +88,12 @@ def not_connected(address: ServerAddress, error: Exception) -> NoAnswer | Unexpe
 
 
 def no_answer(address: ServerAddress, error: Exception) -> NoAnswer:
-    """Why there is none on a connection."""
+    """Return the error for a connection on which no answer came."""
     return NoAnswer(f"{address.url} does not answer: {reason_of(error)}")
 
 
 def cut_off(address: ServerAddress, error: Exception) -> NoAnswer:
-    """The answer had begun."""
+    """Return the error for an answer that had begun and broke off."""
     return NoAnswer(f"{address.url} did not answer to the end: {reason_of(error)}", is_cut_off=True)
 
 

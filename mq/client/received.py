@@ -1,4 +1,4 @@
-"""What both clients' messages have in common."""
+"""What the messages of both clients have in common."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mq.properties import Properties
 class ReceivedMessage:
     """A message that was received, under a lease.
 
-    `lost` is the error that told that the lease is lost, None as far as is known; `is_settled`
-    says that the message was acknowledged, released or moved.
+    `lost` is the error that told that the lease is lost, None as far as is known. `is_settled` says
+    that the message was acknowledged, released or moved.
     """
 
     def __init__(self, delivery: Delivery) -> None:
@@ -42,12 +42,12 @@ class ReceivedMessage:
 
     @property
     def content_type(self) -> str:
-        """As the producer gave it, else application/octet-stream."""
+        """The type that the producer gave, or application/octet-stream."""
         return self.delivery.content_type
 
     @property
     def properties(self) -> Properties:
-        """Those that the producer gave, with names in lower case."""
+        """The properties that the producer gave, with names in lower case."""
         return self.delivery.properties
 
     @property
@@ -57,7 +57,8 @@ class ReceivedMessage:
 
     @property
     def receive_count(self) -> int | None:
-        """How often it has been received, this time included; None if that is not counted."""
+        """How often the message has been received, this time included; None if that is not
+        counted."""
         return self.delivery.receive_count
 
     @property
@@ -71,12 +72,13 @@ class ReceivedMessage:
 
     @property
     def dead_from(self) -> str | None:
-        """Of a dead letter: the queue that it came from."""
+        """The queue that a dead letter came from; None for any other message."""
         return self.delivery.dead_from
 
     @property
     def dead_reason(self) -> str | None:
-        """Of a dead letter: `max-receives`, or what was given when it was moved."""
+        """Why a dead letter is one: `max-receives`, or the reason it was moved for. None for any
+        other message."""
         return self.delivery.dead_reason
 
     @property
@@ -85,9 +87,9 @@ class ReceivedMessage:
         return self.lost is not None
 
     def text(self) -> str:
-        """The body as UTF-8. Raises UnicodeDecodeError."""
+        """Return the body as UTF-8. Raises UnicodeDecodeError."""
         return self.body.decode()
 
     def json(self) -> Any:
-        """The body as JSON. Raises ValueError."""
+        """Return the body as JSON. Raises ValueError."""
         return json.loads(self.body)

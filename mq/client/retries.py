@@ -1,4 +1,4 @@
-"""How often a request is sent."""
+"""Send a request until it is answered, or the retry time is over."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Context(NamedTuple):
     ids: OwnIds
 
     def within(self, seconds: float) -> Context:
-        """For what is of no use after so long."""
+        """Return a context for a request that is of no use after this time."""
         return self._replace(
             timeout_seconds=min(self.timeout_seconds, max(seconds, _SHORTEST_TRY_SECONDS)),
             retry_seconds=min(self.retry_seconds, seconds),
@@ -85,13 +85,14 @@ def ask(context: Context, request: Request, gone_is_done: bool = False) -> Opera
             yield ClientPause(pause)
             backoff = min(2 * backoff, longest)
             if not has_told:
-                # Not before the pause, in which a request that is not wanted any more is dropped.
+                # It is told only after the pause, in which a request that is not wanted any more is
+                # dropped.
                 has_told = True
                 log.warning("%s; trying again for up to %.3g s", error, context.retry_seconds)
 
 
 class _Credentials:
-    """The tokens that one request is sent with, one after the other was refused."""
+    """The tokens that one request is sent with. Each is sent after the one before was refused."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -104,7 +105,8 @@ class _Credentials:
         return bearer(self._shown)
 
     def pause_after_refusal(self, backoff_seconds: float) -> float | None:
-        """How long to wait before the request is sent with another token; None if there is none."""
+        """Return how long to wait before the request is sent with another token, or None if there
+        is none."""
         now = self._context.clock()
         found = self._context.token.refresh(self._shown)
         if found is Refreshed.ANOTHER:
@@ -116,9 +118,9 @@ class _Credentials:
 
 
 def _pause_after(error: ClientError, backoff_seconds: float) -> float | None:
-    """The pause before the next try; None if the same request would fail again. It is shortened at
-    random, so that clients which lost the same server do not return at the same time; never below
-    what the server asks for."""
+    """Return the pause before the next try, or None if the same request would fail again. The pause
+    is shortened at random, so that clients which lost the same server do not return at the same
+    time, but it is never shorter than the server asks for."""
     pause = backoff_seconds * random.uniform(0.5, 1.0)
     if isinstance(error, Unavailable):
         return max(pause, error.retry_after_seconds or 0.0)
@@ -126,12 +128,12 @@ def _pause_after(error: ClientError, backoff_seconds: float) -> float | None:
 
 
 def is_temporary(error: ClientError) -> bool:
-    """Whether the same request may succeed later."""
+    """Return whether the same request may succeed later."""
     return isinstance(error, NoAnswer | Unavailable)
 
 
 def handling_backoff_seconds(receive_count: int | None) -> float:
-    """For how long a message is hidden whose handling failed: doubled each time."""
+    """Return how long a message whose handling failed is hidden. It doubles with each receive."""
     first, longest = WORKER_BACKOFF_SECONDS
     times = min(max((receive_count or 1) - 1, 0), _MOST_DOUBLINGS)
     return float(min(first * 2**times, longest) * random.uniform(0.5, 1.0))

@@ -1,4 +1,4 @@
-"""Settings of a queue, as a server takes and gives them."""
+"""Settings of a queue, as a server takes and returns them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mq.client.messages import document_in, unexpected
 from mq.client.wire import ServerAnswer
 
 SettingValue = float | int | str | bool | None
-"""Of a setting; None takes the setting away."""
+"""The value of a setting; None takes the setting away."""
 
 
 def setting_text(value: SettingValue) -> str:
-    """As a parameter has it: digits only, no exponent."""
+    """Return a value as a parameter has it: digits only, no exponent."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, bool):
@@ -21,8 +21,8 @@ def setting_text(value: SettingValue) -> str:
 
 
 def settings_in(answer: ServerAnswer) -> dict[str, Any]:
-    """The settings of a queue, by name; none from a server that knows none. Raises
-    UnexpectedAnswer."""
+    """Return the settings of a queue, by name, and none from a server that does not know settings.
+    Raises UnexpectedAnswer."""
     found = document_in(answer.body).get("settings", {})
     if not isinstance(found, dict):
         raise unexpected("has settings that are not an object")

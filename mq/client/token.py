@@ -20,7 +20,7 @@ _TOKEN = re.compile(r"[!-~]+")
 
 
 class Refreshed(Enum):
-    """What there is in place of a token that was refused."""
+    """The result of looking for another token."""
 
     ANOTHER = "another token"
     NOT_YET = "a file without a token, which may be in the middle of being written"
@@ -28,7 +28,7 @@ class Refreshed(Enum):
 
 
 class Token:
-    """A bearer token, given as such or in a file that holds nothing else; for any number of
+    """A bearer token, given as such or in a file that holds nothing else. For any number of
     threads.
 
     Raises ValueError if a file holds anything else, and OSError.
@@ -41,7 +41,7 @@ class Token:
         address: ServerAddress,
         variables: Mapping[str, str] = os.environ,
     ) -> None:
-        """Without a token and a file `variables` may name the file."""
+        """Take the token, or its file. If neither is given, `variables` may name the file."""
         if token is not None and token_file is not None:
             raise ValueError("token and token_file are two ways to give a token; choose one")
         if token is not None and not _TOKEN.fullmatch(token):
@@ -58,7 +58,7 @@ class Token:
         self._lock = threading.Lock()
 
     def show(self) -> str | None:
-        """The token for the next request. Warns once if that can be read on its way."""
+        """Return the token for the next request. Warns once if others can read it on its way."""
         if self._value is not None and self._exposed_to is not None:
             with self._lock:
                 host, self._exposed_to = self._exposed_to, None
@@ -68,8 +68,8 @@ class Token:
         return self._value
 
     def refresh(self, refused: str | None) -> Refreshed:
-        """Look for another token than `refused`, which a request carried. Without one the old one
-        stays."""
+        """Look for another token than `refused`, which a request carried. If there is none, the old
+        one stays."""
         with self._lock:
             if self._value != refused:
                 # Another request was refused before, and found it.
@@ -85,8 +85,8 @@ class Token:
 
 
 def _of_server(variables: Mapping[str, str]) -> str | None:
-    """The file in MQ_TOKEN_FILE, if it holds a token and nothing else. To a server the variable
-    names its file of tokens, with names and scopes: that one is none of a client's."""
+    """Return the file in MQ_TOKEN_FILE, if it holds a token and nothing else. For a server that
+    variable names its file of tokens, with names and scopes; a client does not use that one."""
     path = variables.get("MQ_TOKEN_FILE")
     if not path:
         return None
@@ -94,7 +94,7 @@ def _of_server(variables: Mapping[str, str]) -> str | None:
         with open(path, "rb") as file:
             is_one = len(file.read(MAX_TOKEN_FILE_BYTES).split()) <= 1
     except OSError:
-        # The code that reads it says what is wrong with it.
+        # The code that reads the file says what is wrong with it.
         return path
     return path if is_one else None
 

@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`target` is path and query; `wait_seconds` is how long the server may take on purpose, and
-    `timeout_seconds` how much longer the next bytes may take. Without `wants_body` a large body of
-    the answer is not read, which costs the connection."""
+    """A request. `target` is path and query; `wait_seconds` is how long the server may take on
+    purpose, and `timeout_seconds` how much longer the next bytes may take. Without `wants_body` a
+    large body of the answer is not read, which costs the connection."""
 
     method: str
     target: str
@@ -34,14 +34,15 @@ class Request:
         return self.timeout_seconds + self.wait_seconds
 
     def wants_all_of(self, status: int, body_bytes: int | None) -> bool:
-        """Whether the body of an answer is to be read; `body_bytes` None if it was not said."""
+        """Return whether the body of an answer is to be read; `body_bytes` is None if its length
+        was not said."""
         is_small = body_bytes is not None and body_bytes <= SMALL_BODY_BYTES
         return self.wants_body or is_small or status >= 300
 
 
 class ServerAnswer(NamedTuple):
-    """`headers` has names in lower case; `came_at` is when the head came, by the monotonic
-    clock."""
+    """An answer. `headers` has names in lower case; `came_at` is when the head came, by the
+    monotonic clock."""
 
     status: int
     reason: str
@@ -55,13 +56,14 @@ def is_success(status: int) -> bool:
 
 
 class ClientPause(NamedTuple):
-    """Wait so long, or until the one who waits is stopped."""
+    """A wait of this time, which ends early if the client is stopped."""
 
     seconds: float
 
 
 Operation = Generator[Request | ClientPause, ServerAnswer | None, T]
-"""An Answer is sent for a Request, None for a Pause; NoAnswer is thrown in if there is none."""
+"""A ServerAnswer is sent in for a Request, and None for a ClientPause. If there is no answer,
+NoAnswer is thrown in."""
 
 
 class Stopped(Exception):
@@ -69,13 +71,13 @@ class Stopped(Exception):
 
 
 def query(**parameters: float | str | None) -> str:
-    """The end of a target: `?wait=5`, or nothing if all parameters are None."""
+    """Return the end of a target: `?wait=5`, or nothing if all parameters are None."""
     pairs = [f"{name}={_text(value)}" for name, value in parameters.items() if value is not None]
     return f"?{'&'.join(pairs)}" if pairs else ""
 
 
 def _text(value: float | str) -> str:
-    """Digits only: the server takes no exponent."""
+    """Write a value in digits only: the server takes no exponent."""
     if isinstance(value, float):
         return f"{value:.6f}".rstrip("0").rstrip(".")
     return str(value)

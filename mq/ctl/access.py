@@ -1,4 +1,4 @@
-"""What both ways in take and give."""
+"""What both ways in have in common: their methods, and the messages that they return."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mq.properties import NO_PROPERTIES, Properties
 
 
 class QueueCounts(NamedTuple):
-    """How many messages a queue has in each state; `oldest_age_seconds` is that of the oldest
+    """How many messages a queue has in each state. `oldest_age_seconds` is the age of the oldest
     ready one, None if none is ready."""
 
     queue: str
@@ -24,7 +24,7 @@ class QueueCounts(NamedTuple):
 
 
 class Readable(Protocol):
-    """A body, to be read to its end and closed."""
+    """A body that is to be read to its end and closed."""
 
     def read(self, size: int = -1, /) -> bytes: ...
 
@@ -33,9 +33,9 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """A message as it was received, or looked at. `lease` is what `ack --lease` takes, None without
-    one; times are RFC 3339, `visible_at` None for a ready one. A dead letter says where it is from
-    and why it is one. Unknown is None."""
+    """A message as it was received, or looked at. `lease` is what `ack --lease` takes, None if
+    there is no lease. Times are RFC 3339; `visible_at` is None for a ready message. A dead letter
+    says where it is from and why it is one. What is unknown is None."""
 
     message_id: str
     state: str
@@ -60,18 +60,18 @@ class Access(Protocol):
     def describe_queue(self, queue: QueueName) -> QueueCounts: ...
 
     def create_queue(self, queue: QueueName) -> bool:
-        """True if the queue is new."""
+        """Make a queue. Returns True if it is new."""
 
     def delete_queue(self, queue: QueueName) -> None: ...
 
     def purge(self, queue: QueueName, scope: PurgeScope) -> int:
-        """Remove the queue's messages, and keep it; returns how many they were."""
+        """Remove the queue's messages, and keep the queue. Returns how many messages that were."""
 
     def settings(self, queue: QueueName) -> dict[str, Any]:
-        """Those that the queue has, by name."""
+        """Return the settings that the queue has, by name."""
 
     def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
-        """Change those that are named; an empty value takes one away."""
+        """Change the settings that are named; an empty value takes one away."""
 
     def publish(
         self,
@@ -83,35 +83,37 @@ class Access(Protocol):
         *,
         properties: Properties = NO_PROPERTIES,
     ) -> MessageId:
-        """Publish under the caller's id or a new one, hidden for that long; None leaves that to the
-        queue. Returns the id, even if the same message was published under it before."""
+        """Publish under the caller's id or a new one. The message is hidden for that long; None
+        leaves that to the queue. Returns the id, even if the same message was published under it
+        before."""
 
     def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
         """Publish the lines of `application/x-ndjson`, all or nothing. Returns the ids."""
 
     def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
-        """As `publish_batch`, which ends when the caller calls what this returns; it does nothing
-        else with the queues before that."""
+        """Begin what `publish_batch` does. It ends when the caller calls the function that this
+        returns. Before that the caller does nothing else with the queues."""
 
     def receive(
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
     ) -> ShownMessage | None:
-        """Take the oldest message under a lease, the way's usual one for None; wait for one."""
+        """Take the oldest message under a lease, by default of the way's usual length. Waits for a
+        message up to `wait_seconds`."""
 
     def touch(
         self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
     ) -> str:
-        """Let the current lease end this many seconds from now, any lease if `lease` is None;
-        returns when that is."""
+        """Let the current lease end this many seconds from now; `lease` None means any lease.
+        Returns when that is."""
 
     def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
-        """Put a message back into its queue; with a lease, only under that one."""
+        """Put a message back into its queue. If a lease is given, only under that one."""
 
     def move(
         self, source: QueueName, target: QueueName, limit: int, reason: str | None
     ) -> tuple[int, list[str]]:
         """Move the oldest ready messages, up to `limit` and MAX_MOVES. Returns how many were moved,
-        and ids of those that stay, because the target has other messages of these ids."""
+        and the ids of those that stay because the target has other messages with these ids."""
 
     def move_by_id(
         self,
@@ -122,15 +124,15 @@ class Access(Protocol):
         reason: str | None,
         lease: int | None,
     ) -> None:
-        """Move a message, whatever its state; with a lease, only under that one."""
+        """Move a message, whatever its state. If a lease is given, only under that one."""
 
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
-        """Remove a message; with a lease, only under that one."""
+        """Remove a message. If a lease is given, only under that one."""
 
     def peek(self, queue: QueueName, limit: int) -> Iterator[ShownMessage]:
-        """The oldest ready messages. Changes nothing."""
+        """Yield the oldest ready messages. Changes nothing."""
 
     def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
-        """That message, whatever its state. Changes nothing."""
+        """Return that message, whatever its state. Changes nothing."""
 
     def close(self) -> None: ...

@@ -17,8 +17,8 @@ from mq.properties import is_property
 
 
 def message_of(exchange: Exchange) -> ShownMessage:
-    """What the head says of a message; the body is still to be read. Raises UnexpectedAnswer,
-    and CommandFailed if some of the message would be missing."""
+    """Return the message that the head of an answer describes; its body is still to be read. Raises
+    UnexpectedAnswer, and CommandFailed if a part of the message would be missing."""
     head = exchange.head()
     headers = head.headers
     count, lease = headers.get("x-receive-count"), headers.get("etag")
@@ -49,7 +49,7 @@ def message_of(exchange: Exchange) -> ShownMessage:
 
 
 def message_in(line: bytes) -> ShownMessage:
-    """A line of an answer in ndjson. Raises UnexpectedAnswer."""
+    """Return the message in a line of an answer in ndjson. Raises UnexpectedAnswer."""
     try:
         found = json.loads(line)
         body = body_of(found)
@@ -73,7 +73,7 @@ def message_in(line: bytes) -> ShownMessage:
 
 
 def header_of(answer: ServerAnswer, name: str) -> str:
-    """Raises UnexpectedAnswer."""
+    """Return a header of an answer. Raises UnexpectedAnswer."""
     value = answer.headers.get(name.lower())
     if value is None:
         raise unexpected(f"has no {name}")
@@ -90,7 +90,8 @@ class AnswerBody:
         self._read = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """Raises CommandFailed if the body ends early: half of it must not pass for all."""
+        """Read a piece. Raises CommandFailed if the body ends early: half of it must not pass for
+        all."""
         chunk, error = b"", None
         left = self._length - self._read
         wanted = left if size < 0 else min(size, left)

@@ -33,7 +33,8 @@ _MEANT = {"delete": "rm for a queue, ack for a message"}
 
 
 class Commands(click.Group):
-    """Names the command that was probably meant, where none has a similar name."""
+    """A group that suggests the command that was probably meant, for words that resemble no
+    command's name."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -126,7 +127,7 @@ class PropertyParam(click.ParamType[tuple[str, str]]):
 
 
 def checked_properties(given: Sequence[tuple[str, str]]) -> Properties:
-    """All of them. Raises UsageError."""
+    """Return the properties that were given. Raises UsageError."""
     try:
         properties = check_properties(given)
         require_http_size(properties)
@@ -161,7 +162,7 @@ class Source:
         self._file = file
 
     def read(self, size: int = -1, /) -> bytes:
-        """Raises CommandFailed."""
+        """Read a piece. Raises CommandFailed."""
         try:
             return self._file.read(size)
         except OSError as error:

@@ -36,8 +36,9 @@ class HttpAccess:
         admin: str | None = None,
         flag: str = "--url",
     ) -> None:
-        """`admin` is where the server has its admin listener, as HOST:PORT; by default at the
-        usual port of the same host. `flag` is what chose `url`."""
+        """Open the way to the server at `url`. `admin` is the address of its admin listener, as
+        HOST:PORT; the default is the usual port of the same host. `flag` is the flag that chose
+        `url`."""
         self._url = url.rstrip("/")
         self._credentials = credentials
         self._admin = admin
@@ -50,7 +51,7 @@ class HttpAccess:
         self._session.close()
 
     def _close_message(self) -> None:
-        """Forget the answer before, of which nothing more will be read."""
+        """Forget the answer before this one. Nothing more of it will be read."""
         if self._message_under_way is not None:
             self._message_under_way.close()
 
@@ -77,7 +78,7 @@ class HttpAccess:
         return self._run(operations.read_settings(self._session.context, queue))
 
     def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
-        self.settings(queue)  # PUT would make it
+        self.settings(queue)  # PUT would make the queue.
         self._run(operations.create_queue(self._session.context, queue, changes))
 
     def delete_queue(self, queue: QueueName) -> None:
@@ -195,7 +196,7 @@ class HttpAccess:
         return message
 
     def _message(self, request: Request) -> ShownMessage | None:
-        """The message of an answer, whose body is still to be read, before the next one."""
+        """Return the message of an answer. Its body must be read before the next request."""
         self._close_message()
         with self._failures():
             exchange = self._message_under_way = self._session.begin(request)
@@ -212,14 +213,14 @@ class HttpAccess:
     def _opened(
         self, request: Request, chunks: Iterator[bytes] | None = None
     ) -> Iterator[Exchange]:
-        """A request that was accepted, and its answer to be read."""
+        """Send a request and yield its answer, which is a success and still to be read."""
         with self._failures(), self._session.begin(request, chunks) as exchange:
             exchange.accepted()
             yield exchange
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """Errors of the client as CommandFailed."""
+        """Turn errors of the client into CommandFailed."""
         try:
             yield
         except ClientError as error:

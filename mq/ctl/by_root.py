@@ -1,5 +1,4 @@
-"""The way without a server: the store's own operations on the folders, beside other processes that
-work on them."""
+"""The way without a server: the store's own operations on the folders, beside other processes."""
 
 from __future__ import annotations
 
@@ -83,7 +82,7 @@ class RootAccess:
             return count_queue(self._spool, queue)
 
     def create_queue(self, queue: QueueName) -> bool:
-        """Makes the root too, where nothing is yet."""
+        """Make a queue, and the root too if it is missing or empty."""
         if _is_unused(self._root):
             open_root(self._root, _DEFAULTS.mode, self._files)[0].close()
         return self._runner.run(queues.create_queue(self._runner.work, queue))
@@ -135,7 +134,8 @@ class RootAccess:
         return self._publish_entries(queue, parse_batch(lines, _DEFAULTS.max_body_bytes))
 
     def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
-        """All of it is done in the end: there is no other process to do it meanwhile."""
+        """Begin a batch. All of it is done at the end: there is no other process to do it
+        meanwhile."""
         numbered = enumerate(lines, 1)
         entries = [Entry(number, draft_of(line)) for number, line in numbered]
         return partial(self._publish_entries, queue, entries)
@@ -218,7 +218,7 @@ class RootAccess:
     def _upload(
         self, fd: int, first: bytes, rest: Readable, content_type: str | None, trailer: bytes
     ) -> Draft:
-        """Write and sync a large body, and what is behind it. Raises BodyTooLarge."""
+        """Write and sync a large body and its trailer. Raises BodyTooLarge."""
         length = crc32 = 0
         chunk = first
         while chunk:
@@ -238,7 +238,8 @@ def _ns(seconds: float | None) -> int | None:
 
 
 def _is_unused(root: Path) -> bool:
-    """Whether it is missing or empty. The code that opens it says what else may be wrong."""
+    """Return whether the root is missing or empty. The code that opens it says what else may be
+    wrong."""
     try:
         return not any(root.iterdir())
     except FileNotFoundError:
@@ -267,7 +268,7 @@ def _message(received: Received) -> ShownMessage:
 
 @contextmanager
 def _disk_errors() -> Iterator[None]:
-    """As the store's operations raise them."""
+    """Turn errors of the disk into those that the store's operations raise."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`mqctl fsck`: run the check, print each finding, show how far it is."""
+"""`mqctl fsck`: run the check, print each finding, and show the progress."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from mq.spool.files import Files
 
 _CLEAR_LINE = "\r\x1b[K"
 _SHOW_EVERY = 500
-"""The number of names."""
+"""The progress is shown after this number of names."""
 
 
 def check_and_print(root: Path, treat: Treatment, settings: Settings) -> int:
-    """How many findings remain. Raises CommandFailed."""
+    """Check a root and print each finding. Returns how many findings remain. Raises
+    CommandFailed."""
     remaining = 0
     is_shown = sys.stderr.isatty()
     bar = click.progressbar(length=1, label="checking", file=sys.stderr, hidden=not is_shown)

@@ -1,4 +1,4 @@
-"""Where a server is, which credentials it gets, and how `mqctl` reports what it answers."""
+"""The connection to a server, the credentials for it, and how `mqctl` reports what it answers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _EXIT_CODES = {404: ExitCode.NOT_FOUND, 503: ExitCode.TRY_AGAIN}
 
 
 class ClientCredentials(NamedTuple):
-    """What a server is shown, a token or a file that holds it, and by whom its certificate must be
-    signed; None for the system's own authorities."""
+    """What shows a server who asks: a token, or a file that holds it. `cacert` says who must have
+    signed the server's certificate; None means the system's own authorities."""
 
     token: str | None = None
     token_file: Path | None = None
@@ -32,8 +32,8 @@ class ClientCredentials(NamedTuple):
 
 
 def open_session(url: str, credentials: ClientCredentials, retry_seconds: float = 0.0) -> Session:
-    """Sends nothing yet. Without `retry_seconds` it sends each request only once: the person at the
-    terminal sees the outcome. Raises CommandFailed."""
+    """Open a session, which sends nothing yet. Without `retry_seconds` it sends each request only
+    once: the person at the terminal sees the outcome. Raises CommandFailed."""
     address = _address_of(url, credentials.cacert)
     token = _token_for(address, credentials)
     _show_warnings()
@@ -55,7 +55,8 @@ def _address_of(url: str, cacert: Path | None) -> ServerAddress:
 
 
 def _token_for(address: ServerAddress, credentials: ClientCredentials) -> Token:
-    """No message shows what is in a file. The variables of `mq.client` are not those of `mqctl`."""
+    """Return the token for a server. No error shows what is in its file. The variables of
+    `mq.client` do not count for `mqctl`."""
     token, token_file, _ = credentials
     try:
         return Token(token if token_file is None else None, token_file, address, variables={})
@@ -74,7 +75,7 @@ class _OnStderr(logging.Handler):
 
 
 def _show_warnings() -> None:
-    """What the client logs, as `mqctl` says it."""
+    """Show what the client logs, in the words of `mqctl`."""
     log = logging.getLogger("mq.client")
     if not log.handlers:
         log.addHandler(_OnStderr(logging.WARNING))
@@ -82,8 +83,9 @@ def _show_warnings() -> None:
 
 
 def admin_url(url: str, admin: str | None, cacert: Path | None) -> str:
-    """The admin listener speaks TLS if the server does; beside a unix socket it is on this
-    machine, and speaks TLS if there is a certificate to check it by. A URL says it all."""
+    """Return the URL of the admin listener. It speaks TLS if the server does. Beside a unix socket
+    it is on this machine, and speaks TLS if there is a certificate to check it by. A URL in `admin`
+    says all of that."""
     if admin is not None and "://" in admin:
         return admin
     if url.startswith(_UNIX):
@@ -96,7 +98,8 @@ def admin_url(url: str, admin: str | None, cacert: Path | None) -> str:
 
 
 def failure_of(error: ClientError, url: str, flag: str) -> CommandFailed:
-    """An error of the client as `mqctl` ends with it; `flag` is what chose `url`."""
+    """Return an error of the client as `mqctl` ends with it; `flag` is the flag that chose
+    `url`."""
     problem, cause = error.problem, error.__cause__
     if problem is not None and problem.type != NO_TYPE:
         other = ExitCode.REFUSED if problem.status < 500 else ExitCode.UNAVAILABLE

@@ -1,4 +1,4 @@
-"""Prints queues and messages: a table or a line for people, a JSON document for programs."""
+"""Print queues and messages: a table or a line for people, a JSON document for programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def say(as_json: bool, document: Mapping[str, object], text: str) -> None:
 
 
 def counts_table(queues: Sequence[QueueCounts]) -> str:
-    """A table with the numbers aligned to the right."""
+    """Return a table with the numbers aligned to the right."""
     head = ("name", "ready", "leased", "delayed", "oldest age")
     rows = [
         head,
@@ -46,7 +46,7 @@ def counts_table(queues: Sequence[QueueCounts]) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """`7.2s`, `12m`, `3h`, `5d`; `-` for none."""
+    """Return an age as `7.2s`, `12m`, `3h` or `5d`, and `-` for none."""
     if seconds is None:
         return "-"
     for size, unit in _UNITS:
@@ -65,7 +65,7 @@ def write_line(message: ShownMessage, write: Write) -> None:
 
 
 def write_body(message: ShownMessage, write: Write) -> None:
-    """Write the body as it is, after the receipt as a line on stderr: if the body is interrupted,
+    """Write the body as it is, after a line with the receipt on stderr: if the body is interrupted,
     the message can still be acknowledged."""
     click.echo(_receipt(message), err=True)
     for name, value in message.properties.items():
@@ -75,7 +75,8 @@ def write_body(message: ShownMessage, write: Write) -> None:
 
 
 def write_document(message: ShownMessage, write: Write) -> None:
-    """Write all as one line of JSON, with the body as text if it is UTF-8, else in base64."""
+    """Write all of the message as one line of JSON, with the body as text if it is UTF-8, or else
+    in base64."""
     document: dict[str, object] = {
         "id": message.message_id,
         "state": message.state,
@@ -97,7 +98,7 @@ def write_document(message: ShownMessage, write: Write) -> None:
 
 @contextmanager
 def output_to(path: Path | None, is_raw: bool = False) -> Iterator[Write]:
-    """Open a file, or stdout for None, before there is something to write. A terminal gets no
+    """Open a file, or stdout for None, before there is anything to write. A terminal gets no
     control characters unless `is_raw`.
 
     So a file that cannot be written is known before a message is received for it. A file keeps its
@@ -128,7 +129,8 @@ def output_to(path: Path | None, is_raw: bool = False) -> Iterator[Write]:
 
 
 def _receipt(message: ShownMessage) -> str:
-    """Everything needed to acknowledge the message, and how often it was received."""
+    """Return everything that is needed to acknowledge the message, and how often it was
+    received."""
     shown = {
         "id": message.message_id,
         "lease": message.lease,

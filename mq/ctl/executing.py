@@ -1,4 +1,4 @@
-"""`mqctl exec`: a worker made of any command."""
+"""`mqctl exec`: make a worker of any command."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _TRY_AGAIN = 75
 """EX_TEMPFAIL of sysexits.h: the command cannot do it now."""
 
 _PAUSE_SECONDS = 1.0
-"""For how long a message is hidden that is given back and has not failed."""
+"""How long a message is hidden that is given back without a failure."""
 
 _LOOK_SECONDS = 1.0
-"""How often a command that runs is asked for, and its lease."""
+"""How often a running command and its lease are looked at."""
 
 _PR_SET_PDEATHSIG = 1
 _KILL = int(signal.SIGKILL)
@@ -99,7 +99,7 @@ def execute(
 
 
 def _make_dead_letters(session: Session, queue: QueueName) -> QueueName:
-    """The queue that the dead letters of `queue` go to, which is made if it is missing."""
+    """Return the queue for the dead letters of `queue`, and make it if it is missing."""
     from mq.client import operations
 
     found = session.run(operations.read_settings(session.context, queue)).get("dead-letters")
@@ -121,12 +121,13 @@ class CommandRunner:
         self._end_with_us = partial(ctypes.CDLL(None).prctl, _PR_SET_PDEATHSIG, _KILL)
 
     def counts(self) -> dict[str, int]:
-        """How many messages were `done`, `failed`, `given_back` and moved to the `dead` letters."""
+        """Return how many messages were `done`, `failed`, `given_back` and moved to the `dead`
+        letters."""
         with self._lock:
             return dict(self._counts)
 
     def bury_after(self, receives: int, dead_letters: QueueName) -> None:
-        """Move a message that fails to `dead_letters` once it was received so often."""
+        """Move a message that fails to `dead_letters` once it was received this often."""
         self._dead_after, self._dead_letters = receives, dead_letters
 
     def handle(self, message: Message) -> None:
@@ -147,10 +148,12 @@ class CommandRunner:
             self._give_back(message, "failed", f"exited with {status}")
 
     def _run(self, message: Message) -> int:
-        """The status; below 0 the signal that killed it. A command without a lease is ended: others
-        have the message. Raises OSError if it cannot be started."""
-        # In a group of its own, so that an interrupt at the terminal lets it finish. It does not
-        # outlive us, whose lease nobody would renew: prctl(2) takes no lock that a thread may hold.
+        """Run the command. Returns its status, or below 0 the signal that killed it. A command
+        whose lease is lost is ended, because others have the message. Raises OSError if it cannot
+        be started."""
+        # The command runs in a group of its own, so that an interrupt at the terminal lets it
+        # finish. It does not outlive this process, because nothing would renew its lease: prctl(2)
+        # takes no lock that a thread may hold.
         process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, env=os.environ | _variables(message),
             process_group=0, preexec_fn=self._end_with_us,  # noqa: PLW1509
@@ -160,7 +163,7 @@ class CommandRunner:
             try:
                 process.communicate(body, timeout=_LOOK_SECONDS)
             except subprocess.TimeoutExpired:
-                body = None  # it is on its way
+                body = None  # The body is on its way.
                 if message.lost is not None:
                     os.killpg(process.pid, signal.SIGTERM)
             else:
@@ -189,20 +192,21 @@ class CommandRunner:
 
 
 def _name_of_signal(number: int) -> str:
-    """A real-time signal has no name."""
+    """Return the name of a signal, or the number of a real-time signal, which has no name."""
     with suppress(ValueError):
         return signal.Signals(number).name
     return f"signal {number}"
 
 
 def _reason(command: str, why: str) -> str:
-    """What a dead letter can say: a command may have any name."""
+    """Return why the command failed, in characters that a dead letter can carry: a command may have
+    any name."""
     name = os.path.basename(command).encode("unicode_escape").decode()
     return f"{name[: MAX_DEAD_REASON_BYTES - len(why) - 1]} {why}".strip()[:MAX_DEAD_REASON_BYTES]
 
 
 def _variables(message: Message) -> dict[str, str]:
-    """What the command finds in its environment."""
+    """Return the environment of the command."""
     count = message.receive_count
     return {
         "MQ_QUEUE": message.queue,

@@ -28,7 +28,7 @@ from mq.times import rfc3339
 
 
 def count_queues(spool: Spool) -> list[QueueCounts]:
-    """Every queue, by name. Lists every folder once."""
+    """Return the counts of every queue, by name. Lists every folder once."""
     waiting = Counter(
         (parsed[0], is_leased(spool, name))
         for name in spool.names(Folder.DELAY)
@@ -40,7 +40,7 @@ def count_queues(spool: Spool) -> list[QueueCounts]:
 
 
 def count_queue(spool: Spool, queue: QueueName) -> QueueCounts:
-    """Raises QueueNotFound."""
+    """Return the counts of a queue. Raises QueueNotFound."""
     counts = _count(spool, queue, count_waiting(spool, queue))
     if counts is None:
         raise no_queue(queue)
@@ -48,7 +48,8 @@ def count_queue(spool: Spool, queue: QueueName) -> QueueCounts:
 
 
 def _count(spool: Spool, queue: QueueName, waiting: tuple[int, int]) -> QueueCounts | None:
-    """`waiting` are the leased and the delayed messages; None if there is no such queue."""
+    """Return the counts of a queue, or None if there is no such queue. `waiting` are the numbers of
+    leased and delayed messages."""
     listing = list_queue(spool, queue, lambda _: False)
     if listing is None:
         return None
@@ -59,7 +60,7 @@ def _count(spool: Spool, queue: QueueName, waiting: tuple[int, int]) -> QueueCou
 
 
 def oldest_messages(spool: Spool, queue: QueueName, limit: int) -> Iterator[ShownMessage]:
-    """The first `limit` ready ones. Raises QueueNotFound."""
+    """Yield the first `limit` ready messages. Raises QueueNotFound."""
     listing = list_queue(spool, queue, lambda _: False)
     if listing is None:
         raise no_queue(queue)
@@ -68,7 +69,7 @@ def oldest_messages(spool: Spool, queue: QueueName, limit: int) -> Iterator[Show
 
 
 def find_message(spool: Spool, queue: QueueName, message_id: MessageId) -> ShownMessage:
-    """Ready, leased or delayed. Raises QueueNotFound, MessageNotFound."""
+    """Return a message that is ready, leased or delayed. Raises QueueNotFound, MessageNotFound."""
     if spool.status(Folder.QUEUES, queue) is None:
         raise no_queue(queue)
     peeked = peek_anywhere(spool, queue, message_id)
@@ -78,7 +79,7 @@ def find_message(spool: Spool, queue: QueueName, message_id: MessageId) -> Shown
 
 
 class _FirstBytes(io.FileIO):
-    """The body in a file, without the properties behind it."""
+    """The body in a file, without the trailer that follows it."""
 
     def __init__(self, fd: int, length: int) -> None:
         super().__init__(fd)
@@ -92,13 +93,13 @@ class _FirstBytes(io.FileIO):
 
 
 def body_in(body: bytes | None, fd: int, length: int) -> Readable:
-    """A body of `length` bytes: in memory, or in the file that `fd` is open at, which is closed
-    with it."""
+    """Return a body of `length` bytes: in memory, or in the file that `fd` is open at, which is
+    closed with it."""
     return _FirstBytes(fd, length) if body is None else io.BytesIO(body)
 
 
 def _message(peeked: PeekedMessage) -> ShownMessage:
-    """The file stays open if the body is large."""
+    """Return a message. Its file stays open if the body is large."""
     return ShownMessage(
         message_id=peeked.message_id,
         state=peeked.state,

@@ -1,4 +1,4 @@
-"""The commands about leases."""
+"""The commands for leases: `mqctl touch` and `release`."""
 
 from __future__ import annotations
 

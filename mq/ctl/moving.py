@@ -22,7 +22,7 @@ _ids = click.option("--id", "ids", type=IdParam(), multiple=True, metavar="ID",
 
 
 class _Way(NamedTuple):
-    """From which queue to which, and why."""
+    """The two queues of a move, and its reason."""
 
     source: QueueName
     target: QueueName
@@ -114,7 +114,7 @@ def _refuse_both(limit: int | None, ids: tuple[MessageId, ...]) -> None:
 def _move(
     access: Access, way: _Way, limit: int | None, ids: tuple[MessageId, ...]
 ) -> tuple[int, list[str]]:
-    """How many were moved, and which stay because their ids are taken."""
+    """Move messages. Returns how many were moved, and which stay because their ids are taken."""
     source, target, reason, lease = way
     if ids:
         for message_id in ids:
@@ -130,7 +130,7 @@ def _move(
 
 
 def _say_what_stays(moved: int, taken: list[str], target: QueueName) -> None:
-    """Raises CommandFailed if nothing else was there to be moved."""
+    """Say which messages stay. Raises CommandFailed if there was nothing else to be moved."""
     if not taken:
         return
     text = (

@@ -37,7 +37,7 @@ def set_settings(context: click.Context, queue: QueueName, changes: Sequence[str
 
 
 def settings_text(found: Mapping[str, object]) -> str:
-    """A line each, as in the file."""
+    """Return the settings with a line for each, as in the file."""
     names = [*SETTINGS, *(name for name in found if name not in SETTINGS)]
     return "\n".join(f"{name}={_value_text(found[name])}" for name in names if name in found)
 

@@ -34,7 +34,7 @@ class Released(NamedTuple):
 
 
 def release_group(root: Path, name: str, force: bool) -> Released:
-    """Raises InvalidName, CommandFailed, StoreUnavailable."""
+    """Give back the claims of a group. Raises InvalidName, CommandFailed, StoreUnavailable."""
     parse_queue_name(name)
     spool = visit_root(root, Files(), Actor.SPARK)
     try:

@@ -1,5 +1,5 @@
-"""Work on a root as the user who owns it, so that root leaves no file there that servers cannot
-read."""
+"""Work on a root as the user who owns it, so that the user root leaves no file there that servers
+cannot read."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def become_owner(root: Path) -> None:
-    """Let root act as the owner of the folders, and new files and folders get the mode that the
-    root has; what is in it may be shut to more (`Spool.mode`)."""
+    """Let the user root act as the owner of the folders. New files and folders get the mode of the
+    root; what is in it may be shut to more users (`Spool.mode`)."""
     try:
         status = os.stat(root)
     except OSError:
-        # The code that opens it says what is wrong with it.
+        # The code that opens the root says what is wrong with it.
         return
     os.umask(0o777 & ~status.st_mode)
     if os.geteuid() == 0 and status.st_uid != 0:

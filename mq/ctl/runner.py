@@ -14,11 +14,12 @@ from mq.store.context import Workspace
 
 
 class Runner(BlockingCommitter):
-    """One more process at work on a root; locks and renames decide its races with the others."""
+    """Runs operations in a process that works on a root beside others. Locks and renames decide its
+    races with them."""
 
     def __init__(self, spool: Spool) -> None:
         file_system = measure_file_system(spool)
-        # A delivery that fails leaves the message durable in `new`, for a server's sweep or fsck.
+        # If a delivery fails, the message stays durable in `new`, for a server's sweep or fsck.
         self.work = Workspace(
             spool,
             ServerConfig(root=spool.root),
@@ -33,7 +34,8 @@ class Runner(BlockingCommitter):
         super().close()
 
     def wait(self, seconds: float) -> None:
-        """Until something happens in a folder, or it is time to look for what no events tell."""
+        """Wait until something happens in a folder, or it is time to look for changes that no event
+        tells."""
         seconds, watch = min(seconds, RELIST_WAITING_SECONDS), self.work.ready.watch
         if watch is None:
             time.sleep(seconds)

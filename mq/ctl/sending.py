@@ -1,4 +1,4 @@
-"""`mqctl send`."""
+"""`mqctl send`: publish a message."""
 
 from __future__ import annotations
 

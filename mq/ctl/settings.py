@@ -39,8 +39,8 @@ _EXIT_CODES: dict[type[MQError], ExitCode] = {
 
 
 class Settings(NamedTuple):
-    """The way in: the folders in `root` or, without them, the server at `url`, whose admin listener
-    is at `admin`."""
+    """The way in: the folders in `root`, or else the server at `url`, whose admin listener is at
+    `admin`."""
 
     url: str
     root: Path | None
@@ -51,7 +51,7 @@ class Settings(NamedTuple):
 
 
 def everywhere(command: F) -> F:
-    """Give a command the flags that all have."""
+    """Give a command the flags that all commands have."""
     for option in (
         click.option("--cacert", type=FILE, envvar="MQCTL_CACERT", show_envvar=True,
                      expose_value=False, callback=_note,
@@ -75,14 +75,15 @@ def everywhere(command: F) -> F:
 
 
 def _note(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Remember what was given, by where it was given. `meta` is shared with the group."""
+    """Remember what was given, and where it was given. `meta` is shared with the group."""
     source = context.get_parameter_source(str(parameter.name))
     if value is not None and source in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT):
         context.meta.setdefault(f"{_META}.{source.name}", {})[parameter.name] = value
 
 
 def settings_of(context: click.Context) -> Settings:
-    """A flag wins over a variable. Raises UsageError if both ways are chosen."""
+    """Return the settings. A flag wins over a variable. Raises UsageError if both ways are
+    chosen."""
     flags: dict[str, Any] = context.meta.get(f"{_META}.{ParameterSource.COMMANDLINE.name}", {})
     variables: dict[str, Any] = context.meta.get(f"{_META}.{ParameterSource.ENVIRONMENT.name}", {})
     for given in (flags, variables):
@@ -105,8 +106,8 @@ def settings_of(context: click.Context) -> Settings:
 
 
 def _admin_of_server(listens: str | None, url: str | None) -> str | None:
-    """Where a server with MQ_ADMIN in its environment, which is ours too, listens; None if that
-    says nothing of the one that is asked."""
+    """Return where a server with MQ_ADMIN in its environment listens. This process has the same
+    environment. Returns None if that says nothing about the server that is asked."""
     if listens is None:
         return None
     try:
@@ -150,14 +151,14 @@ def opened(settings: Settings) -> Iterator[Access]:
 
 
 def credentials(settings: Settings) -> ClientCredentials:
-    """What the server is shown."""
+    """Return the credentials for the server."""
     from mq.ctl.connect import ClientCredentials
 
     return ClientCredentials(os.environ.get("MQCTL_TOKEN"), settings.token_file, settings.cacert)
 
 
 def require_root(settings: Settings, what: str) -> Path:
-    """For what only works on the folders. Raises UsageError."""
+    """Return the root, for commands that work only on the folders. Raises UsageError."""
     if settings.root is None:
         raise click.UsageError(f"{what} works on the folders: use --root")
     return settings.root

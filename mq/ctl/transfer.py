@@ -93,7 +93,7 @@ def _say_imported(settings: Settings, queue: QueueName, imported: int) -> None:
 
 
 def _copy(access: Access, queue: QueueName, limit: int | None, output: BinaryIO) -> None:
-    """Raises CommandFailed if not all could be copied."""
+    """Copy the ready messages. Raises CommandFailed if not all of them could be copied."""
     from mq.lines.transfer import exported
 
     ready = access.describe_queue(queue).ready
@@ -121,7 +121,7 @@ def _copy(access: Access, queue: QueueName, limit: int | None, output: BinaryIO)
 
 
 def _line_of(message: ShownMessage) -> Line:
-    """Raises CommandFailed if the body ends early."""
+    """Return a message as a line. Raises CommandFailed if the body ends early."""
     try:
         body = message.body.read()
     finally:
@@ -151,7 +151,7 @@ def _remove(access: Access, queue: QueueName, message: ShownMessage) -> bool:
 
 
 def _publish(access: Access, queue: QueueName, line: Line) -> None:
-    """Raises MQError."""
+    """Publish one line. Raises MQError."""
     try:
         access.publish(
             queue,
@@ -167,13 +167,14 @@ def _publish(access: Access, queue: QueueName, line: Line) -> None:
 
 
 def _begin_batch(access: Access, queue: QueueName, lines: Sequence[Line]) -> Callable[[], bool]:
-    """Send it off. The outcome, which comes before anything else, raises CommandFailed if it is
-    unknown whether the lines are published."""
+    """Send a batch off. The function that this returns waits for its end, and raises CommandFailed
+    if it is unknown whether the lines are published."""
     return partial(_is_published, access.begin_batch(queue, lines))
 
 
 def _is_published(end: Callable[[], object]) -> bool:
-    """False if it was refused: nothing of it is published then."""
+    """Wait for the end of a batch. Returns False if it was refused: nothing of it is published
+    then."""
     try:
         end()
     except CommandFailed as error:

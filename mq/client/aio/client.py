@@ -15,10 +15,10 @@ from mq.names import parse_queue_name
 
 
 class AsyncClient:
-    """A server of MQ, for asyncio: `mq.client.Client` says what the arguments are.
+    """A server of MQ, for asyncio. `mq.client.Client` says what the arguments are.
 
     One client serves any number of tasks of one event loop. A request that is cancelled may or may
-    not have been done. Nothing is sent yet. Raises ValueError for arguments that are wrong, and
+    not have been done. Making a client sends nothing. Raises ValueError for wrong arguments, and
     OSError for files.
     """
 
@@ -42,7 +42,8 @@ class AsyncClient:
         )
 
     def queue(self, name: str) -> AsyncQueue:
-        """A queue by its name, whether it exists or not; sends nothing. Raises InvalidName."""
+        """Return a queue by its name, whether it exists or not. This sends nothing. Raises
+        InvalidName."""
         return AsyncQueue(self._session, parse_queue_name(name))
 
     async def close(self) -> None:

@@ -27,9 +27,10 @@ _USER_AGENT = f"mq-client/{__version__}"
 
 
 class AsyncConnections:
-    """To one server, for any number of tasks: each request has a connection for itself.
+    """The connections to one server, for any number of tasks. Each request has a connection for
+    itself.
 
-    A forked process begins with none.
+    A forked process begins without connections.
     """
 
     def __init__(self, address: ServerAddress) -> None:
@@ -44,7 +45,8 @@ class AsyncConnections:
         start_anew_in_children(self)
 
     def start(self) -> None:
-        """What the parent has open stays as it is: closing it here would tell its event loop."""
+        """Begin in a forked process. What the parent has open stays as it is: closing it here would
+        tell its event loop."""
         if self._session is not None:
             self._inherited += [self._session, self._connector]
             self._session.detach()
@@ -72,9 +74,9 @@ class AsyncConnections:
     def hang_up(self) -> None:
         """Take no more requests, and let those under way get what was answered.
 
-        A server that reads the end of our direction takes us for gone: it writes no more messages,
-        and gives to others what it has not written. What it wrote before is read here. Where an
-        address cannot do that, the requests just run to their end.
+        A server that reads the end of the client's direction takes the client for gone: it writes
+        no more messages, and gives to others what it has not written. What it wrote before is read
+        here. If an address cannot do that, the requests just run to their end.
         """
         self._is_closed = True
         if self._connector is not None and self._address.can_hang_up:
@@ -92,7 +94,7 @@ class AsyncConnections:
         async with session.request(
             request.method,
             URL(self._origin + request.target, encoded=True),
-            # A body as it is would be copied into the connection's buffer at once.
+            # A plain body would be copied into the connection's buffer at once.
             data=io.BytesIO(request.body) if len(request.body) > SMALL_BODY_BYTES else request.body,
             headers=request.headers,
             allow_redirects=False,
@@ -115,7 +117,7 @@ class AsyncConnections:
             return ServerAnswer(response.status, response.reason or "", headers, body, came_at)
 
     def _open(self) -> aiohttp.ClientSession:
-        """Made within the event loop that it is used in."""
+        """Make the session of aiohttp, within the event loop that uses it."""
         if self._is_closed:
             raise ClientClosed("the client is closed; make another one")
         if self._session is None:
@@ -128,7 +130,7 @@ class AsyncConnections:
                 skip_auto_headers=["Content-Type"],
                 max_field_size=MAX_HEAD_BYTES,
             )
-            # aiohttp would send a request again by itself, and say nothing: then a removal whose
-            # answer was lost looks like one of a message that was gone before.
+            # aiohttp would send a request again by itself, and say nothing. A removal whose answer
+            # was lost would then look like one of a message that was gone before.
             self._session._retry_connection = False
         return self._session

@@ -1,4 +1,4 @@
-"""aiohttp's connectors, and what they do not offer: hanging up, and a fork."""
+"""aiohttp's connectors, with what they lack: hanging up, and a fork."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mq.config import CLIENT_IDLE_SECONDS
 
 
 class Connector(aiohttp.BaseConnector):
-    """Knows the connections that are in use."""
+    """A connector that knows which connections are in use."""
 
     _made_in: int | None = None
 
@@ -35,10 +35,10 @@ class Connector(aiohttp.BaseConnector):
         return connection
 
     def hang_up(self) -> None:
-        """Send no more; read what comes."""
+        """Send no more, but read what still comes."""
         self._has_hung_up = True
         for connection in self._used:
-            # One that was released has none.
+            # A connection that was released has no transport.
             if connection.transport is not None:
                 connection.transport.write_eof()
 
@@ -63,7 +63,8 @@ class _UnixConnector(Connector, aiohttp.UnixConnector):
 
 
 def connector_to(address: ServerAddress) -> Connector:
-    """Without a limit: those who wait for messages must not keep those who renew from it."""
+    """Return a connector without a limit: tasks that wait for messages must not keep those that
+    renew leases from a connection."""
     if address.socket_path is not None:
         return _UnixConnector(address.socket_path)
     return _TCPConnector(address)

@@ -1,4 +1,4 @@
-"""`AsyncMessage`: what was received, and its lease."""
+"""`AsyncMessage`: a received message and its lease."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ log = logging.getLogger("mq.client")
 class AsyncMessage(ReceivedMessage):
     """A message under a lease.
 
-    As a context manager it renews the lease while the block runs; if the lease is lost the block is
-    cancelled, and LeaseLost raised. At the end the message is acknowledged, or released if the
-    block raises; neither, if the block did one of them itself.
+    As a context manager it renews the lease while the block runs; if the lease is lost, the block
+    is cancelled and LeaseLost is raised. At the end the message is acknowledged, or released if the
+    block raises an exception. If the block has done one of these itself, nothing more is done.
     """
 
     def __init__(self, session: AsyncSession, delivery: Delivery) -> None:
@@ -37,37 +37,40 @@ class AsyncMessage(ReceivedMessage):
         await self._settle(operations.acknowledge(self._session.context, self.delivery))
 
     async def release(self, delay: float = 0.0) -> None:
-        """Give the message back: at once, or in `delay` seconds. Raises LeaseLost."""
+        """Give the message back, so that it is ready at once or in `delay` seconds. Raises
+        LeaseLost."""
         await self._settle(operations.release(self._session.context, self.delivery, delay))
 
     async def move(self, queue: str, *, reason: str | None = None) -> None:
-        """Move the message to another queue, where it is ready; with a reason as a dead letter.
-        Raises LeaseLost, QueueNotFound, and IdTaken if that queue has another message of its id."""
+        """Move the message to another queue, where it is ready. With a reason it is a dead letter
+        there. Raises LeaseLost, QueueNotFound, and IdTaken if that queue has another message with
+        its id."""
         name, context = parse_queue_name(queue), self._session.context
         await self._settle(moves.move_delivery(context, self.delivery, name, reason))
 
     async def extend(self, visibility: float | None = None) -> None:
-        """Let the lease end in `visibility` seconds from now; None for the server's
+        """Let the lease end in `visibility` seconds from now; None means the server's
         `--visibility`. Raises LeaseLost."""
         await self._run(operations.extend(self._session.context, self.delivery, visibility))
 
     def renewing(self) -> AsyncRenewal:
-        """An asynchronous context manager that renews the lease while its block runs, and settles
-        nothing. If the lease is lost the block is cancelled, and LeaseLost raised."""
+        """Return an asynchronous context manager that renews the lease while its block runs, and
+        settles nothing. If the lease is lost, the block is cancelled and LeaseLost is raised."""
         return self._renewal
 
     async def give_back(self, delay: float = 0.0) -> None:
-        """Release it if that can be done soon; it returns anyway when the lease is over."""
+        """Release the message if that can be done soon. If not, it returns when the lease is
+        over."""
         hurried = self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
         try:
             await self._settle(operations.release(hurried, self.delivery, delay))
         except ClientError as error:
             log.warning("message %s of queue %s not released: %s", self.id, self.queue, error)
-        # Whatever became of it: a message that is given back is not acknowledged.
+        # Even if this fails, a message that is given back is not acknowledged.
         self.is_settled = True
 
     async def _settle(self, operation: Operation[None]) -> None:
-        # First: a renewal on its way would undo a release.
+        # The renewal ends first: one on its way would undo a release.
         await self._renewal.end()
         await self._run(operation)
         self.is_settled = True
@@ -99,9 +102,9 @@ class AsyncMessage(ReceivedMessage):
 
 
 class AsyncRenewal:
-    """Renews a message's lease from a task of its own, at a third of it, until the block ends or
-    the message is settled. If the lease is lost the task that runs the block is cancelled; leaving
-    raises LeaseLost in place of that cancellation, as `asyncio.timeout` does."""
+    """Renews a message's lease after each third of it, in a task of its own, until the block ends
+    or the message is settled. If the lease is lost, the task that runs the block is cancelled;
+    leaving the block raises LeaseLost in place of that cancellation, as `asyncio.timeout` does."""
 
     def __init__(self, session: AsyncSession, message: AsyncMessage) -> None:
         self._session = session
@@ -137,8 +140,8 @@ class AsyncRenewal:
             raise self._message.lost from error
 
     async def end(self) -> None:
-        """Renew no more. Waits for a renewal under way: cut off, it might have been done all the
-        same, and be a new lease."""
+        """Renew no more. A renewal under way is waited for: if it were cut off, it might be done
+        all the same and make a new lease."""
         renewer, self._renewer = self._renewer, None
         if renewer is None:
             return

@@ -30,8 +30,9 @@ class AsyncQueue:
         return f"{type(self).__name__}({self.name!r})"
 
     async def create(self, settings: Mapping[str, SettingValue] | None = None) -> bool:
-        """Make the queue, if it is not there, and change those of its settings that are named, as
-        `{"visibility": 60, "max-receives": 5}`; None takes one away. Whether the queue is new.
+        """Make the queue if it does not exist, and change the settings that are named, as in
+        `{"visibility": 60, "max-receives": 5}`; None takes a setting away. Returns whether the
+        queue is new.
 
         Raises BadRequest for a wrong setting; nothing is made or changed then.
         """
@@ -39,7 +40,7 @@ class AsyncQueue:
         return await self._session.run(operation)
 
     async def settings(self) -> dict[str, Any]:
-        """The settings that the queue has, by name. Raises QueueNotFound."""
+        """Return the settings that the queue has, by name. Raises QueueNotFound."""
         return await self._session.run(operations.read_settings(self._context, self.name))
 
     async def delete(self) -> None:
@@ -47,12 +48,13 @@ class AsyncQueue:
         await self._session.run(operations.delete_queue(self._context, self.name))
 
     async def purge(self, state: PurgedState = "all") -> int:
-        """Remove all messages, also those that are leased or delayed, or with the state "ready"
-        only those that are ready; the queue stays. How many they were. Raises QueueNotFound."""
+        """Remove all messages, including leased and delayed ones, or with the state "ready" only
+        the ready ones. The queue stays. Returns how many messages that were. Raises QueueNotFound.
+        """
         return await self._session.run(operations.purge(self._context, self.name, state))
 
     async def counts(self) -> Counts:
-        """How many messages there are in each state. Raises QueueNotFound."""
+        """Return how many messages there are in each state. Raises QueueNotFound."""
         return await self._session.run(operations.count(self._context, self.name))
 
     async def publish(
@@ -64,12 +66,12 @@ class AsyncQueue:
         message_id: str | None = None,
         properties: Properties = NO_PROPERTIES,
     ) -> str:
-        """Publish a message; returns its id. On return it is on stable media.
+        """Publish a message and return its id. On return it is on stable media.
 
         It is hidden for `delay` seconds; None leaves that to the queue's settings. Text is sent as
         UTF-8, as text/plain unless `content_type` says otherwise. Without `message_id` the client
-        makes one up, so a publish that is tried again makes no second message. `properties` stay
-        with the message, as `{"x-meta-shop": "north"}`.
+        makes one up, so that a publish that is tried again makes no second message. `properties`
+        stay with the message, as in `{"x-meta-shop": "north"}`.
 
         Raises QueueNotFound, BodyTooLarge, BadRequest for wrong properties, and IdTaken if another
         message was published under the id.
@@ -78,10 +80,11 @@ class AsyncQueue:
         return await self._session.run(operations.publish(self._context, self.name, message))
 
     async def publish_many(self, messages: Iterable[Body | NewMessage]) -> list[str]:
-        """Publish messages in order, in batches of up to 1,000 messages and 16 MiB; returns their
-        ids. Each batch is published whole or not at all.
+        """Publish messages in order, in batches of up to 1,000 messages and 16 MiB, and return
+        their ids. Each batch is published whole or not at all.
 
-        If it raises, the batches before the one that failed are published. Raises as `publish`.
+        If this raises, the batches before the one that failed are published. Raises what `publish`
+        raises.
         """
         drafts = new_messages(messages)
         return list(
@@ -91,7 +94,7 @@ class AsyncQueue:
     async def receive(
         self, *, wait: float = 0.0, visibility: float | None = None
     ) -> AsyncMessage | None:
-        """Receive the oldest ready message, under a lease; None if none comes within `wait`
+        """Receive the oldest ready message under a lease. Returns None if none comes within `wait`
         seconds (up to 60).
 
         It is hidden from all others for `visibility` seconds, by default the server's
@@ -105,8 +108,8 @@ class AsyncQueue:
     async def receive_many(
         self, max: int, *, wait: float = 0.0, visibility: float | None = None
     ) -> list[AsyncMessage]:
-        """Receive up to `max` messages (1 to 1,000), each under a lease of its own. Waits for the
-        first one only; otherwise as `receive`."""
+        """Receive up to `max` messages (1 to 1,000), each under a lease of its own. This waits only
+        for the first one. Otherwise it is like `receive`."""
         found = await self._session.run(
             operations.receive_many(self._context, self.name, max, wait, visibility)
         )
@@ -115,20 +118,21 @@ class AsyncQueue:
     async def messages(
         self, *, wait: float | None = None, visibility: float | None = None
     ) -> AsyncIterator[AsyncMessage]:
-        """Receive messages one by one, until none came for `wait` seconds; None for ever."""
+        """Receive messages one by one, until none came for `wait` seconds; None means for ever."""
         once = WORKER_WAIT_SECONDS if wait is None else wait
         while (message := await self.receive(wait=once, visibility=visibility)) or wait is None:
             if message is not None:
                 yield message
 
     async def peek(self, max: int = 1, after: str | None = None) -> list[Peeked]:
-        """Look at up to `max` ready messages (1 to 1,000), oldest first, those behind the message
-        `after`; changes nothing. Raises MessageNotFound for an `after` that nothing is left of."""
+        """Look at up to `max` ready messages (1 to 1,000), oldest first, or at those that follow
+        the message `after`. Changes nothing. Raises MessageNotFound if nothing is left of `after`.
+        """
         return await self._session.run(operations.peek(self._context, self.name, max, after))
 
     async def move(self, source: str, *, max: int = MAX_MOVES, reason: str | None = None) -> int:
-        """Move up to `max` ready messages (1 to 1,000) of the queue `source` here, oldest first, as
-        they are; returns how many. On return that is on stable media.
+        """Move up to `max` ready messages (1 to 1,000) of the queue `source` to this queue, oldest
+        first, as they are. Returns how many were moved. On return that is on stable media.
 
         Each takes the place that its publication time gives it, and its count begins at 0. With a
         reason they are dead letters here, and say so. One whose id this queue has already stays
@@ -141,11 +145,11 @@ class AsyncQueue:
     async def move_many(
         self, source: str, ids: Iterable[str], *, reason: str | None = None
     ) -> dict[str, ClientError]:
-        """Move these messages of the queue `source` here, ready, leased or delayed, in requests of
-        up to 1,000; otherwise as `move`.
+        """Move these messages of the queue `source` to this queue, ready, leased or delayed, in
+        requests of up to 1,000. Otherwise it is like `move`.
 
-        Returns those that were not moved, each with the reason: MessageNotFound if it is not there,
-        IdTaken if this queue has another message of its id. Raises QueueNotFound.
+        Returns those that were not moved, each with the reason: MessageNotFound if it is not in
+        `source`, IdTaken if this queue has another message with its id. Raises QueueNotFound.
         """
         name = parse_queue_name(source)
         moving = moves.move_many(self._context, self.name, name, ids, reason)
@@ -162,8 +166,8 @@ class AsyncQueue:
         )
 
     async def remove(self, message_id: str) -> None:
-        """Remove a message for good, even if it is leased. To remove what you received, use its
-        `ack`. Raises MessageNotFound."""
+        """Remove a message for good, even if it is leased. To remove a message that you received,
+        use its `ack`. Raises MessageNotFound."""
         await self._session.run(operations.remove(self._context, self.name, message_id))
 
     def worker(
@@ -173,5 +177,6 @@ class AsyncQueue:
         concurrency: int = 1,
         visibility: float | None = None,
     ) -> AsyncWorker:
-        """What handles the messages of the queue, in `concurrency` tasks; `run` starts it."""
+        """Return a worker that handles the messages of the queue in `concurrency` tasks; `run`
+        starts it."""
         return AsyncWorker(self._session, self.name, handle, concurrency, visibility)

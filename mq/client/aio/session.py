@@ -1,4 +1,4 @@
-"""`AsyncSession`: what does the operations of one client."""
+"""`AsyncSession`: runs the operations of one client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AsyncSession:
         await self._connections.close()
 
     def connections(self) -> AsyncConnections:
-        """Separate connections, for a caller that wants to end them."""
+        """Return separate connections, for a caller that wants to end them."""
         return AsyncConnections(self.address)
 
     async def run(
@@ -40,8 +40,7 @@ class AsyncSession:
         stop: asyncio.Event | None = None,
         connections: AsyncConnections | None = None,
     ) -> T:
-        """Do what an operation asks for. Raises what it raises, and Stopped if `stop` is set when
-        it pauses."""
+        """Run an operation. Raises what it raises, and Stopped if `stop` is set while it pauses."""
         connections = connections or self._connections
         try:
             step = next(operation)

@@ -29,8 +29,8 @@ class AsyncWorker:
     """Handles the messages of one queue in `concurrency` tasks.
 
     A message is acknowledged when `handle` returns. If it raises an Exception, that is logged and
-    the message returns: after a second, and after twice as long each time it was received, up to
-    five minutes. While `handle` runs the lease is renewed; if it is lost `handle` is cancelled.
+    the message returns after a second, and after twice that time with each further receive, up to
+    five minutes. While `handle` runs the lease is renewed; if it is lost, `handle` is cancelled.
     While the server cannot be reached the worker keeps trying. A worker runs once.
     """
 
@@ -54,24 +54,25 @@ class AsyncWorker:
         self._wait_seconds = WORKER_WAIT_SECONDS if can_hang_up else WORKER_SHORT_WAIT_SECONDS
         self._stopping = asyncio.Event()
         self._is_given_up = False
-        # Separate, so that stopping ends the waiting of these requests and no others.
+        # These connections are separate, so that stopping ends the waiting of these requests and no
+        # others.
         self._polls = session.connections()
         self._receiving: set[asyncio.Task[object]] = set()
 
     async def run(
         self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
     ) -> None:
-        """Work until `stop` is called or, in the main thread, one of `signals` comes; a second one
-        has its usual effect. On return every message that was begun has been handled. If this is
-        cancelled, so are those that are being handled; they are released.
+        """Work until `stop` is called or, in the main thread, one of `signals` comes. A second
+        signal has its usual effect. On return every message that was begun has been handled. If
+        this task is cancelled, the handlers are cancelled too, and their messages released.
 
-        Raises what no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest.
+        Raises errors that no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest.
         """
         with _stopping_on(signals, self.stop):
             tasks = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
             stopping = asyncio.create_task(self._stopping.wait())
             try:
-                # A task ends when the worker is stopped, or else for what must end all of them.
+                # A task ends when the worker is stopped, or with an error that must end all tasks.
                 await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
                 self.stop()
                 await asyncio.wait(tasks, timeout=WORKER_STOP_SECONDS)
@@ -85,18 +86,19 @@ class AsyncWorker:
                 raise result
 
     def stop(self) -> None:
-        """Receive no more; from the event loop's thread. `run` returns when what was begun has
-        been handled."""
+        """Receive no more messages. Call it in the event loop's thread. `run` returns when the
+        messages that were begun have been handled."""
         self._stopping.set()
         self._polls.hang_up()
 
     def _cut_off(self) -> None:
-        """Those that still wait for an answer."""
+        """Cut off the requests that still wait for an answer."""
         for task in self._receiving:
             task.cancel()
 
     async def _end(self, tasks: list[asyncio.Task[None]]) -> list[BaseException | None]:
-        """Cancel what still runs. Messages that the server has already delivered are released."""
+        """Cancel the tasks that still run. Messages that the server has already delivered are
+        released."""
         self._is_given_up = True
         self.stop()
         for task in tasks:
@@ -120,7 +122,7 @@ class AsyncWorker:
                 await self._settle(message)
 
     async def _receive(self) -> AsyncMessage | None:
-        """None if there is none now, or the server cannot be reached."""
+        """Receive a message. Returns None if there is none now, or the server cannot be reached."""
         task = asyncio.current_task()
         assert task is not None
         self._receiving.add(task)
@@ -160,7 +162,8 @@ class AsyncWorker:
             result: object = self._handle(message)
             is_awaitable = inspect.isawaitable(result)
             if inspect.isawaitable(result):
-                # In a task of its own: a handler that cancels its task is not to end the worker.
+                # The handler runs in a task of its own, because one that cancels its task must not
+                # end the worker.
                 await asyncio.ensure_future(result)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
@@ -174,15 +177,16 @@ class AsyncWorker:
 
 
 def _is_cancelled() -> bool:
-    """Whether this task is, and not merely something that a handler waited for."""
+    """Return whether this task itself is cancelled, and not only something that a handler waited
+    for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 @contextmanager
 def _stopping_on(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
-    """The first one of `signals` calls `stop` and gives all of them their usual effect again. Only
-    the main thread is told of signals; in others this does nothing."""
+    """Call `stop` at the first of `signals`, and give all of them their usual effect again. Only
+    the main thread is told of signals; in other threads this does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

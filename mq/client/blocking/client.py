@@ -18,14 +18,14 @@ class Client:
     """A server of MQ, for threads. One client serves any number of them.
 
     `url` is http://HOST:PORT, https://HOST:PORT or unix:PATH, and `socket` the path of a unix
-    socket; by default MQ_URL, or http://127.0.0.1:8080. A token is given as `token` or, by default
-    with MQ_TOKEN_FILE, as the path of a file that holds it. `ca_file` has the certificates to
-    trust, in PEM, if the system's are not meant.
+    socket. The default is MQ_URL, or http://127.0.0.1:8080. A token is given as `token`, or as the
+    path of a file that holds it; the default is the file in MQ_TOKEN_FILE. `ca_file` has the
+    certificates to trust, in PEM, in place of the system's.
 
-    `timeout_seconds` is how long the next bytes of an answer may take. `retry_seconds` is for how
-    long a request is sent again if no answer comes, or 503; 0 for never.
+    `timeout_seconds` is how long the next bytes of an answer may take. `retry_seconds` is how long
+    a request is sent again while no answer comes, or 503; 0 means that it is sent once.
 
-    Nothing is sent yet. Raises ValueError for arguments that are wrong, and OSError for files.
+    Making a client sends nothing. Raises ValueError for wrong arguments, and OSError for files.
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class Client:
         )
 
     def queue(self, name: str) -> Queue:
-        """A queue by its name, whether it exists or not; sends nothing. Raises InvalidName."""
+        """Return a queue by its name, whether it exists or not. This sends nothing. Raises
+        InvalidName."""
         return Queue(self._session, parse_queue_name(name))
 
     def close(self) -> None:

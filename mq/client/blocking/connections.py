@@ -26,9 +26,10 @@ class _Idle(NamedTuple):
 
 
 class Connections:
-    """To one server, for any number of threads: each request has a connection for itself.
+    """The connections to one server, for any number of threads. Each request has a connection for
+    itself.
 
-    A forked process begins with none.
+    A forked process begins without connections.
     """
 
     def __init__(self, address: ServerAddress) -> None:
@@ -37,7 +38,7 @@ class Connections:
         start_anew_in_children(self)
 
     def start(self) -> None:
-        # A signal handler may close while its own thread is in here.
+        # It is reentrant because a signal handler may close while its own thread holds it.
         self._lock = threading.RLock()
         self._idle: list[_Idle] = []
         self._busy: set[HTTPConnection] = set()
@@ -49,8 +50,8 @@ class Connections:
             return exchange.whole()
 
     def begin(self, request: Request, chunks: Iterator[bytes] | None = None) -> Exchange:
-        """Send a request, with `chunks` for its body if they are given; its answer is to be read
-        and closed. Raises as `exchange`, and what `chunks` raises."""
+        """Send a request, with `chunks` as its body if they are given. The answer is to be read and
+        closed. Raises what `exchange` and `chunks` raise."""
         connection = self._take()
         exchange = Exchange(connection, request, self._address, self._give_back)
         try:
@@ -62,7 +63,7 @@ class Connections:
         return exchange
 
     def close(self) -> None:
-        """Cut requests off that are under way, and take no more. Their threads wake up and close
+        """Cut off requests that are under way, and take no more. Their threads wake up and close
         their connections."""
         self._refuse_more()
         self._shut_down(socket.SHUT_RDWR)
@@ -70,9 +71,9 @@ class Connections:
     def hang_up(self) -> None:
         """Take no more requests, and let those under way get what was answered.
 
-        A server that reads the end of our direction takes us for gone: it writes no more messages,
-        and gives to others what it has not written. What it wrote before is read here. Where an
-        address cannot do that, the requests just run to their end.
+        A server that reads the end of the client's direction takes the client for gone: it writes
+        no more messages, and gives to others what it has not written. What it wrote before is read
+        here. If an address cannot do that, the requests just run to their end.
         """
         self._refuse_more()
         if self._address.can_hang_up:
@@ -102,7 +103,7 @@ class Connections:
             return connection
 
     def _usable(self) -> HTTPConnection | None:
-        """The one that was used last, if its server has not closed it."""
+        """Return the connection that was used last, if its server has not closed it."""
         while self._idle:
             connection, since = self._idle.pop()
             is_young = time.monotonic() - since < CLIENT_IDLE_SECONDS
@@ -120,7 +121,7 @@ class Connections:
             self._busy.discard(connection)
 
     def _reach(self, connection: HTTPConnection, request: Request) -> None:
-        """Connect it, unless it is connected."""
+        """Connect, unless it is connected."""
         if connection.sock is not None:
             return
         connection.timeout = min(CLIENT_CONNECT_SECONDS, request.patience_seconds)
@@ -134,7 +135,7 @@ class Connections:
 
 
 def _has_news(sock: socket.socket) -> bool:
-    """Nothing is expected on an idle connection but its end."""
+    """Return whether bytes, or the end, have come. On an idle connection only the end can come."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))

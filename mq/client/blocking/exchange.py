@@ -19,10 +19,10 @@ _USER_AGENT = f"mq-client/{__version__}"
 
 
 class Exchange:
-    """One request over a connection of its own, for one thread; to be closed.
+    """One request over a connection of its own, for one thread. It must be closed.
 
-    The connection serves another request if the answer was read to its end, else it is closed.
-    What reads from it raises NoAnswer or UnexpectedAnswer.
+    The connection serves another request if the answer was read to its end; otherwise it is closed.
+    The methods that read raise NoAnswer or UnexpectedAnswer.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Exchange:
         upload_seconds = len(request.body) / CLIENT_SLOWEST_BYTES_PER_SECOND
         with self._failures():
             connection.sock.settimeout(request.patience_seconds + upload_seconds)
-            # It may have answered before the end of the body, and closed.
+            # The server may have answered before the end of the body, and closed.
             with suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(
                     request.method,
@@ -57,7 +57,7 @@ class Exchange:
             connection.sock.settimeout(request.patience_seconds)
 
     def head(self) -> ServerAnswer:
-        """The answer without its body."""
+        """Return the answer without its body."""
         if self._head is None:
             with self._failures():
                 response = self._connection.getresponse()
@@ -69,7 +69,7 @@ class Exchange:
         return self._head
 
     def whole(self) -> ServerAnswer:
-        """The answer with its body, unless the request does not want that."""
+        """Return the answer with its body, unless the request does not want that."""
         head = self.head()
         assert self._response is not None
         if not self._request.wants_all_of(head.status, self._response.length):
@@ -78,20 +78,20 @@ class Exchange:
             return head._replace(body=self._response.read())
 
     def accepted(self) -> ServerAnswer:
-        """The answer without its body. Raises ClientError if it is not a success."""
+        """Return the answer without its body. Raises ClientError if it is not a success."""
         if not is_success(self.head().status):
             raise error_of(self.whole())
         return self.head()
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes of the body; fewer only at its end, or where it breaks off."""
+        """Return up to `size` bytes of the body; fewer only at its end, or where it breaks off."""
         self.head()
         assert self._response is not None
         with self._failures():
             return self._response.read(size)
 
     def lines(self) -> Iterator[bytes]:
-        """The lines of the body, one after the other."""
+        """Yield the lines of the body, one after the other."""
         self.head()
         assert self._response is not None
         with self._failures():
@@ -101,7 +101,7 @@ class Exchange:
                 raise IncompleteRead(b"", self._response.length)
 
     def close(self) -> None:
-        """Also a second time."""
+        """Close it. A second call does nothing."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -125,7 +125,8 @@ class Exchange:
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """What is left of an answer that failed must not be taken for the next one."""
+        """Drop the connection after a failure: the rest of that answer must not be taken for the
+        next one."""
         try:
             yield
         except (OSError, IncompleteRead) as error:

@@ -1,4 +1,4 @@
-"""`Message`: what was received, and its lease."""
+"""`Message`: a received message and its lease."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ log = logging.getLogger("mq.client")
 class Message(ReceivedMessage):
     """A message under a lease.
 
-    As a context manager it renews the lease while the block runs. At the end it is acknowledged,
-    or released if the block raises; neither, if the block did one of them itself.
+    As a context manager it renews the lease while the block runs. At the end the message is
+    acknowledged, or released if the block raises an exception. If the block has done one of these
+    itself, nothing more is done.
     """
 
     def __init__(self, session: Session, delivery: Delivery) -> None:
@@ -36,37 +37,40 @@ class Message(ReceivedMessage):
         self._settle(operations.acknowledge(self._session.context, self.delivery))
 
     def release(self, delay: float = 0.0) -> None:
-        """Give the message back: at once, or in `delay` seconds. Raises LeaseLost."""
+        """Give the message back, so that it is ready at once or in `delay` seconds. Raises
+        LeaseLost."""
         self._settle(operations.release(self._session.context, self.delivery, delay))
 
     def move(self, queue: str, *, reason: str | None = None) -> None:
-        """Move the message to another queue, where it is ready; with a reason as a dead letter.
-        Raises LeaseLost, QueueNotFound, and IdTaken if that queue has another message of its id."""
+        """Move the message to another queue, where it is ready. With a reason it is a dead letter
+        there. Raises LeaseLost, QueueNotFound, and IdTaken if that queue has another message with
+        its id."""
         name, context = parse_queue_name(queue), self._session.context
         self._settle(moves.move_delivery(context, self.delivery, name, reason))
 
     def extend(self, visibility: float | None = None) -> None:
-        """Let the lease end in `visibility` seconds from now; None for the server's
+        """Let the lease end in `visibility` seconds from now; None means the server's
         `--visibility`. Raises LeaseLost."""
         self._run(operations.extend(self._session.context, self.delivery, visibility))
 
     def renewing(self) -> Renewal:
-        """A context manager that renews the lease while its block runs, and settles nothing. At its
-        end it raises LeaseLost if the lease was lost."""
+        """Return a context manager that renews the lease while its block runs, and settles nothing.
+        If the lease is lost, it raises LeaseLost at the end of the block."""
         return self._renewal
 
     def give_back(self, delay: float = 0.0) -> None:
-        """Release it if that can be done soon; it returns anyway when the lease is over."""
+        """Release the message if that can be done soon. If not, it returns when the lease is
+        over."""
         hurried = self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
         try:
             self._settle(operations.release(hurried, self.delivery, delay))
         except ClientError as error:
             log.warning("message %s of queue %s not released: %s", self.id, self.queue, error)
-        # Whatever became of it: a message that is given back is not acknowledged.
+        # Even if this fails, a message that is given back is not acknowledged.
         self.is_settled = True
 
     def _settle(self, operation: Operation[None]) -> None:
-        # First: a renewal on its way would undo a release.
+        # The renewal ends first: one on its way would undo a release.
         self._renewal.end()
         self._run(operation)
         self.is_settled = True
@@ -92,16 +96,16 @@ class Message(ReceivedMessage):
         if self.is_settled:
             return
         if kind is None:
-            # Even if it seems lost: the server knows.
+            # It is acknowledged even if its lease seems lost, because only the server knows.
             self.ack()
         elif self.lost is None:
             self.give_back()
 
 
 class Renewal:
-    """Renews a message's lease from a thread of its own, at a third of it, until the block ends or
-    the message is settled. If the lease is lost, `is_lost` of the message says so; nothing can
-    interrupt the block."""
+    """Renews a message's lease after each third of it, in a thread of its own, until the block ends
+    or the message is settled. If the lease is lost, `is_lost` of the message says so, but nothing
+    can interrupt the block."""
 
     def __init__(self, session: Session, message: Message) -> None:
         self._session = session
@@ -128,10 +132,10 @@ class Renewal:
             raise self._message.lost
 
     def end(self) -> None:
-        """Renew no more. Waits for a renewal under way: cut off, it might have been done all the
-        same, and be a new lease."""
+        """Renew no more. A renewal under way is waited for: if it were cut off, it might be done
+        all the same and make a new lease."""
         thread, self._thread = self._thread, None
-        # In a forked process it does not run, and a lock that it held stays so.
+        # In a forked process the thread does not run, and a lock that it held stays taken.
         if thread is not None and thread.is_alive():
             self._stop.set()
             thread.join()

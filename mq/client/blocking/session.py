@@ -1,4 +1,4 @@
-"""`Session`: what does the operations of one client."""
+"""`Session`: runs the operations of one client."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Session:
         self._connections.close()
 
     def connections(self) -> Connections:
-        """Separate connections, for a caller that wants to cut them off."""
+        """Return separate connections, for a caller that wants to cut them off."""
         return Connections(self.address)
 
     def run(
@@ -43,8 +43,7 @@ class Session:
         stop: threading.Event | None = None,
         connections: Connections | None = None,
     ) -> T:
-        """Do what an operation asks for. Raises what it raises, and Stopped if `stop` is set when
-        it pauses."""
+        """Run an operation. Raises what it raises, and Stopped if `stop` is set while it pauses."""
         connections = connections or self._connections
         told: ServerAnswer | None = None
         try:
@@ -67,7 +66,7 @@ class Session:
             operation.close()
 
     def begin(self, request: Request, chunks: Iterator[bytes] | None = None) -> Exchange:
-        """Send a request once, with `chunks` for its body if they are given; its answer is to be
+        """Send a request once, with `chunks` as its body if they are given. The answer is to be
         read and closed. Raises ClientError, and what `chunks` raises."""
         headers = {**bearer(self.context.token.show()), **request.headers}
         timeout = self.context.timeout_seconds

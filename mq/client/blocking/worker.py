@@ -31,7 +31,7 @@ class Worker:
     """Handles the messages of one queue in `concurrency` threads.
 
     A message is acknowledged when `handle` returns. If it raises an Exception, that is logged and
-    the message returns: after a second, and after twice as long each time it was received, up to
+    the message returns after a second, and after twice that time with each further receive, up to
     five minutes. While `handle` runs the lease is renewed. While the server cannot be reached the
     worker keeps trying. A worker runs once.
     """
@@ -58,15 +58,16 @@ class Worker:
         # An Event has a lock that the thread which a signal interrupts may hold; `put` has none.
         self._stops: SimpleQueue[None] = SimpleQueue()
         self._stopping = threading.Event()
-        # Separate, so that stopping ends the waiting of these requests and no others.
+        # These connections are separate, so that stopping ends the waiting of these requests and no
+        # others.
         self._polls = session.connections()
         self._failure: BaseException | None = None
 
     def run(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
-        """Work until `stop` is called or, in the main thread, one of `signals` comes; a second one
-        has its usual effect. On return every message that was begun has been handled.
+        """Work until `stop` is called or, in the main thread, one of `signals` comes. A second
+        signal has its usual effect. On return every message that was begun has been handled.
 
-        Raises what no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest.
+        Raises errors that no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest.
         """
         threads = [
             threading.Thread(target=self._work, name=f"mq-worker-{number}", daemon=True)
@@ -86,13 +87,14 @@ class Worker:
             raise self._failure
 
     def stop(self) -> None:
-        """Receive no more; from any thread, or a signal handler. `run` returns when what was begun
-        has been handled."""
+        """Receive no more messages. Any thread or signal handler may call it. `run` returns when
+        the messages that were begun have been handled."""
         self._is_stopped = True
         self._stops.put(None)
 
     def _let_finish(self, threads: list[threading.Thread]) -> None:
-        """Messages that the server has already delivered are among what was begun."""
+        """Wait for the threads. Messages that the server has already delivered are among those that
+        were begun."""
         self._stopping.set()
         self._polls.hang_up()
         cut_off_at = time.monotonic() + WORKER_STOP_SECONDS
@@ -113,7 +115,7 @@ class Worker:
             self.stop()
 
     def _receive(self) -> Message | None:
-        """None if there is none now, or the server cannot be reached."""
+        """Receive a message. Returns None if there is none now, or the server cannot be reached."""
         receive = operations.receive(
             self._session.context, self._queue, self._wait_seconds, self._visibility
         )
@@ -155,15 +157,16 @@ class Worker:
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    """Whether a handler that ran an event loop was told that something there was cancelled."""
+    """Return whether the error says that something was cancelled in an event loop that the handler
+    ran."""
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and isinstance(error, asyncio.CancelledError)
 
 
 @contextmanager
 def _stopping_on(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
-    """The first one of `signals` calls `stop` and gives all of them their usual effect again. Only
-    the main thread is told of signals; in others this does nothing."""
+    """Call `stop` at the first of `signals`, and give all of them their usual effect again. Only
+    the main thread is told of signals; in other threads this does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
