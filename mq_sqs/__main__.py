@@ -1,8 +1,8 @@
-"""Where the command `mq-sqs` begins."""
+"""The entry point of the command `mq-sqs`."""
 
 import signal
 
-# As in mq.__main__: what SIGHUP asks to be read again has not been read yet.
+# What SIGHUP asks to be read again has not been read yet, as in mq.__main__.
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 from mq_sqs.cli import main  # noqa: E402

@@ -1,4 +1,5 @@
-"""How SQS calls a queue: its name, its URL, its ARN. Region and account are decoration."""
+"""The addresses of a queue in SQS: its name, its URL, its ARN. Region and account are
+decoration."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ _ARN = re.compile(r"arn:[a-z-]+:sqs:[a-z0-9-]*:[0-9]*:([^:]+)")
 
 @dataclass(frozen=True, slots=True)
 class Decoration:
-    """What the addresses of queues say besides their names. `url` is what queue URLs begin with;
-    empty for what the request calls the gateway."""
+    """What the addresses of queues contain besides names. `url` is the beginning of queue URLs; if
+    it is empty, they begin with the address that the client calls."""
 
     region: str = "us-east-1"
     account: str = "000000000000"
@@ -39,7 +40,7 @@ class Decoration:
 
 
 def queue_to_make(name: str) -> QueueName:
-    """The name of a queue to be made. Raises SQSError."""
+    """Return the name of a queue to be made. Raises SQSError."""
     _refuse_fifo(name)
     if not _NAME.fullmatch(name):
         raise SQSError(
@@ -55,7 +56,7 @@ def queue_to_make(name: str) -> QueueName:
 
 
 def queue_of_name(name: str) -> QueueName:
-    """That of a queue which may be there. Raises SQSError if none can have that name."""
+    """Return the name of a queue that may exist. Raises SQSError if no queue can have that name."""
     _refuse_fifo(name)
     try:
         return parse_queue_name(name)
@@ -64,7 +65,8 @@ def queue_of_name(name: str) -> QueueName:
 
 
 def queue_of_url(url: str) -> QueueName:
-    """The last segment counts, whatever the host and the account. Raises SQSError."""
+    """Return the queue in a URL. Only the last segment counts, whatever the host and the account.
+    Raises SQSError."""
     path = url.partition("?")[0]
     if "://" in path:
         path = path.partition("://")[2].partition("/")[2]
@@ -77,7 +79,7 @@ def queue_of_url(url: str) -> QueueName:
 
 
 def queue_of_arn(arn: str) -> QueueName | None:
-    """None if it is not an ARN of a queue."""
+    """Return the queue in an ARN, or None if it is not the ARN of a queue."""
     match = _ARN.fullmatch(arn)
     if match is None:
         return None

@@ -30,10 +30,11 @@ Result = Mapping[str, Any]
 
 @dataclass(slots=True)
 class SqsCall:
-    """A checked request. `base` is what the client calls the gateway, as `http://localhost:9324`.
+    """A checked request. `base` is the address that the client calls, such as
+    `http://localhost:9324`.
 
-    `exits` ends once the answer is written, or nobody waits for it. What was `received` is released
-    if the client is gone by then.
+    `exits` ends once the answer is written, or nobody waits for it. Messages in `received` are
+    released if the client is gone by then.
     """
 
     values: Values
@@ -44,13 +45,14 @@ class SqsCall:
     received: list[Received] = field(default_factory=list)
 
     def number(self, name: str, least: int, most: int) -> int | None:
-        """Raises SQSError if it is there and not within its limits."""
+        """Return a number, or None if it is not given. Raises SQSError if it is not within its
+        limits."""
         value: int | None = self.values.get(name)
         return None if value is None else check_number(name, value, least, most)
 
 
 def check_number(name: str, value: int, least: int, most: int) -> int:
-    """Raises SQSError."""
+    """Raise SQSError if a number is not within its limits."""
     if not least <= value <= most:
         shown = str(value) if abs(value) < 10**18 else "that"
         raise SQSError(
@@ -62,8 +64,8 @@ def check_number(name: str, value: int, least: int, most: int) -> int:
 
 
 class Operations:
-    """The store, and what the gateway knows of its queues: their settings, for as long as a server
-    does not look at them again."""
+    """The store, and what the gateway knows about its queues: their settings, for as long as a
+    server does not look at them again."""
 
     def __init__(self, store: Store, decoration: Decoration, visibility_seconds: float) -> None:
         self.store = store
@@ -73,11 +75,11 @@ class Operations:
         self._turns: WeakValueDictionary[QueueName, asyncio.Lock] = WeakValueDictionary()
 
     def turn(self, queue: QueueName) -> asyncio.Lock:
-        """Those who change a queue's attributes here take turns."""
+        """Return the lock for changes of a queue's attributes, which happen one after the other."""
         return self._turns.setdefault(queue, asyncio.Lock())
 
     async def settings_of(self, queue: QueueName) -> QueueSettings:
-        """Raises QueueNotFound, StoreUnavailable."""
+        """Return a queue's settings. Raises QueueNotFound, StoreUnavailable."""
         found = self._known.get(queue)
         if found is not None and monotonic() < found[0]:
             return found[1]
@@ -89,9 +91,9 @@ class Operations:
         return settings
 
     async def number_of(self, queue: QueueName, name: str) -> int:
-        """An attribute of a queue. Raises what `settings_of` raises."""
+        """Return an attribute of a queue that is a number. Raises what `settings_of` raises."""
         return number_of(await self.settings_of(queue), name, self.visibility_seconds)
 
     def forget(self, queue: QueueName) -> None:
-        """Look again: the queue was changed."""
+        """Look at the settings again at the next use: the queue was changed."""
         self._known.pop(queue, None)

@@ -32,7 +32,7 @@ def _prefixed(name: str) -> SqsFault:
     return SqsFault(name, _PREFIX + name)
 
 
-# Those of the model
+# Errors of the model
 QUEUE_DOES_NOT_EXIST = SqsFault("QueueDoesNotExist", _PREFIX + "NonExistentQueue")
 QUEUE_NAME_EXISTS = SqsFault("QueueNameExists", "QueueAlreadyExists")
 BATCH_ENTRY_IDS_NOT_DISTINCT = _prefixed("BatchEntryIdsNotDistinct")
@@ -50,7 +50,7 @@ INVALID_SECURITY = _plain("InvalidSecurity", 403)
 RECEIPT_HANDLE_IS_INVALID = _plain("ReceiptHandleIsInvalid", 404)
 
 
-# Those that every service of Amazon has
+# Errors that every service of Amazon has
 MISSING_PARAMETER = _plain("MissingParameter")
 INVALID_PARAMETER_VALUE = _plain("InvalidParameterValue")
 MISSING_ACTION = _plain("MissingAction")
@@ -71,7 +71,7 @@ SERVICE_UNAVAILABLE = SqsFault("ServiceUnavailable", "ServiceUnavailable", 503, 
 
 
 class SQSError(Exception):
-    """What a client is told: a kind of error, and a sentence."""
+    """An error for the client: its kind, and a sentence."""
 
     def __init__(self, fault: SqsFault, detail: str) -> None:
         super().__init__(detail)
@@ -96,7 +96,7 @@ _FAULTS: Mapping[type[errors.MQError], SqsFault] = {
 
 
 def translate(error: errors.MQError) -> SQSError:
-    """What a client of SQS is told of an error of MQ."""
+    """Return an error of MQ as a client of SQS is told of it."""
     if isinstance(error, errors.QueueNotFound):
         return SQSError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")
     return SQSError(_FAULTS[type(error)], str(error))

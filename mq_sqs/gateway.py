@@ -1,6 +1,6 @@
-"""From a request over HTTP to an operation of SQS, and from what that says to an answer.
+"""The way from a request over HTTP to an operation of SQS, and from its result to an answer.
 
-Whatever goes wrong leaves in the form that the protocol has for errors.
+Every error leaves in the form that the protocol has for errors.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from mq_sqs.signatures import Signatures
 log = structlog.get_logger(__name__)
 
 MAX_REQUEST_BYTES = 8 * MIB
-"""Of a body: 1 MiB of text and attributes, where each byte may take several characters."""
+"""The largest body: 1 MiB of text and attributes, where each byte may take several characters."""
 
 _LIMIT = Limit(MAX_REQUEST_BYTES, "of a request of SQS")
 
@@ -102,7 +102,7 @@ class Gateway:
                 if isinstance(error, BodyUnreadable):
                     response.force_close()
             except ConnectionError:
-                raise  # the client went away in the middle of its answer
+                raise  # The client went away in the middle of its answer.
             except Exception:
                 log.exception("request failed", operation=operation)
                 detail = "the gateway has a defect; it is logged, please report it"
@@ -114,8 +114,8 @@ class Gateway:
     async def _read(
         self, http: web.BaseRequest, exits: AsyncExitStack
     ) -> tuple[SqsRequest, KnownToken | None]:
-        """All of the request, and whose it is. What is larger than a small body waits for its turn
-        in memory; nothing is read for a stranger."""
+        """Read all of the request, and find out whose it is. One that is larger than a small body
+        waits for its turn in memory; nothing is read for a stranger."""
         self._doors.check(http)
         self._doors.check_target(http)
         raw = http.raw_path if http.raw_path.startswith("/") else http.rel_url.raw_path_qs
@@ -172,8 +172,8 @@ def _refuse(request: _Arrival, error: SQSError) -> Answer | web.Response:
 
 
 async def _see_off(http: web.BaseRequest, answer: Answer) -> Response:
-    """As for messages over HTTP: a client that has closed its own direction gets the answer here.
-    Raises ConnectionError if that client is gone."""
+    """Answer a client that has closed its own direction here, as for messages over HTTP. Raises
+    ConnectionError if that client is gone."""
     if not has_client_closed(http):
         return answer
     sent = await send_now(http, answer)
@@ -183,7 +183,7 @@ async def _see_off(http: web.BaseRequest, answer: Answer) -> Response:
 
 
 def _base_of(http: web.BaseRequest) -> str:
-    """What the client calls the gateway."""
+    """Return the address by which the client calls the gateway."""
     transport = http.transport
     is_secure = transport is not None and transport.get_extra_info("sslcontext") is not None
     host = http.headers.get("Host")

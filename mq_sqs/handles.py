@@ -19,7 +19,7 @@ _HEAD_BYTES = len(_BEGIN) + 4
 
 
 class LeasedMessage(NamedTuple):
-    """What a handle says."""
+    """What a handle says: a message and the lease of one receive."""
 
     message_id: MessageId
     lease: int
@@ -31,7 +31,7 @@ def make_handle(message_id: MessageId, lease: int) -> str:
 
 
 def read_handle(handle: str) -> LeasedMessage:
-    """Raises SQSError for what is not a handle of a gateway."""
+    """Read a handle. Raises SQSError for a text that is not a handle of a gateway."""
     try:
         data = base64.b64decode(handle.encode("ascii"), b"-_", validate=True)
         data = data[_HEAD_BYTES:]

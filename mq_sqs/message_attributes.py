@@ -1,7 +1,7 @@
-"""Attributes of a message: what is allowed, what they count, and their MD5.
+"""Attributes of a message: which are allowed, how many bytes they count, and their MD5.
 
-The MD5 is over each attribute in the order of the names: its name, type and value, each behind its
-length in four bytes, the value also behind a byte that tells text (1) from binary (2).
+The MD5 covers each attribute in the order of the names: name, type and value, each after its length
+in four bytes, and the value also after a byte that tells text (1) from binary (2).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_ATTRIBUTES = 10
 TRACE_HEADER = "AWSTraceHeader"
 
 Attributes = Mapping[str, Mapping[str, Any]]
-"""By name: `DataType`, and `StringValue` or `BinaryValue`."""
+"""Attributes by name. Each has a `DataType`, and a `StringValue` or `BinaryValue`."""
 
 _NAME = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9_.-]{1,256}(?<!\.)")
 _RESERVED = ("aws.", "amazon.")
@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?
 _MAX_TYPE_CHARACTERS = 256
 _MAX_NUMBER_DIGITS = 38
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What SQS takes in no text: characters that XML 1.0 cannot say."""
+"""Characters that SQS takes in no text, because XML 1.0 cannot contain them."""
 
 
 def is_text(text: str) -> bool:
@@ -35,7 +35,7 @@ def is_text(text: str) -> bool:
 
 
 def check_text(text: str, what: str) -> None:
-    """Raises SQSError for a character that SQS does not take."""
+    """Raise SQSError for a character that SQS does not take."""
     found = _FORBIDDEN.search(text)
     if found is not None:
         raise SQSError(
@@ -46,7 +46,7 @@ def check_text(text: str, what: str) -> None:
 
 
 def check_attributes(attributes: Attributes) -> None:
-    """Raises SQSError, which names the attribute."""
+    """Raise SQSError, which names the attribute, if one is not allowed."""
     if len(attributes) > MAX_ATTRIBUTES:
         raise SQSError(
             INVALID_PARAMETER_VALUE,
@@ -61,7 +61,7 @@ def check_attributes(attributes: Attributes) -> None:
 
 
 def check_system_attributes(attributes: Attributes) -> None:
-    """Raises SQSError."""
+    """Raise SQSError if a system attribute is not allowed."""
     for name, value in attributes.items():
         if name != TRACE_HEADER:
             raise _wrong(name, f"the only system attribute to send is {TRACE_HEADER}")
@@ -71,7 +71,7 @@ def check_system_attributes(attributes: Attributes) -> None:
 
 
 def size_of(attributes: Attributes) -> int:
-    """In bytes, as they count into the size of a message."""
+    """Return the number of bytes that attributes add to the size of a message."""
     return sum(
         len(name.encode()) + len(value["DataType"].encode()) + len(_data_of(value))
         for name, value in attributes.items()
@@ -89,7 +89,7 @@ def md5_of(attributes: Attributes) -> str:
 
 
 def select(attributes: Attributes, asked: Iterable[str]) -> Attributes:
-    """Those that a receiver asks for: by name, `prefix.*`, `.*` or `All`."""
+    """Return the attributes that a receiver asks for: by name, `prefix.*`, `.*` or `All`."""
     wanted = list(asked)
     if "All" in wanted or ".*" in wanted:
         return attributes

@@ -1,4 +1,4 @@
-"""What each operation takes and gives, as Amazon's service model (2012-11-05) says it.
+"""What each operation takes and returns, as Amazon's service model (2012-11-05) says it.
 
 A test compares these tables with the models of botocore, the one for JSON and the older one for the
 query protocol. The names are Amazon's.
@@ -39,7 +39,7 @@ class MapOf(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """Members by name, some of which must be there."""
+    """Members by name, of which some are required."""
 
     members: Mapping[str, Shape]
     required: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ Shape = Scalar | ListOf | MapOf | Structure
 
 
 class OperationShapes(NamedTuple):
-    """What an operation takes, and what it gives; None for nothing."""
+    """What an operation takes, and what it returns; None for nothing."""
 
     takes: Structure
     gives: Structure | None = None
@@ -60,7 +60,7 @@ def structure(required: str = "", /, **members: Shape) -> Structure:
 
 
 def _value() -> Structure:
-    """Of a message attribute."""
+    """Return the shape of a message attribute."""
     return structure(
         "DataType",
         StringValue=TEXT,
@@ -84,7 +84,7 @@ FAILED = ListOf(
 
 
 def _entry(required: str, /, **members: Shape) -> Structure:
-    """Of a batch."""
+    """Return the shape of a batch's entry."""
     return structure(f"Id {required}", Id=TEXT, **members)
 
 

@@ -1,8 +1,8 @@
 """Attributes of a message as properties of MQ, and back.
 
-A property has a name in lower case and a value in printable ASCII. All attributes are one property,
-an object of JSON: a type and a value for each, what is binary in Base64. System attributes are
-another one.
+A property has a name in lower case and a value in printable ASCII. All attributes together are one
+property, a JSON object with a type and a value for each; binary values are in Base64. System
+attributes are another one.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Read = dict[str, dict[str, Any]]
 
 
 def to_properties(attributes: Attributes, system: Attributes) -> Properties:
-    """As MQ keeps them with the message."""
+    """Return attributes as MQ keeps them with the message."""
     return {
         name: _write(each) for name, each in ((ATTRIBUTES, attributes), (SYSTEM, system)) if each
     }
 
 
 def from_properties(properties: Properties) -> tuple[Read, dict[str, str]]:
-    """The attributes, and the values of the system attributes. What a producer over HTTP wrote in
-    another form is left out."""
+    """Return the attributes, and the values of the system attributes. Properties that a producer
+    over HTTP wrote in another form are left out."""
     system = _read(properties.get(SYSTEM, ""))
     values = {name: each["StringValue"] for name, each in system.items() if "StringValue" in each}
     return _read(properties.get(ATTRIBUTES, "")), values
@@ -39,7 +39,7 @@ def from_properties(properties: Properties) -> tuple[Read, dict[str, str]]:
 
 def _write(attributes: Attributes) -> str:
     pairs = {name: [value["DataType"], _text_of(value)] for name, value in attributes.items()}
-    # JSON escapes all that is not printable ASCII, but for this one.
+    # JSON escapes everything that is not printable ASCII, except this one.
     return json.dumps(pairs, separators=(",", ":")).replace("\x7f", "\\u007f")
 
 
@@ -58,7 +58,7 @@ def _read(text: str) -> Read:
 
 
 def _value(kind: str, text: str) -> dict[str, Any]:
-    """Raises ValueError, AttributeError, TypeError."""
+    """Return a value. Raises ValueError, AttributeError, TypeError."""
     if kind.partition(".")[0] == "Binary":
         return {"DataType": kind, "BinaryValue": base64.b64decode(text, validate=True)}
     return {"DataType": kind, "StringValue": str(text)}

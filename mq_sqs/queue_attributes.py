@@ -23,7 +23,8 @@ from mq_sqs.faults import (
 
 CREATED = "sqs.created"
 MODIFIED = "sqs.modified"
-"""When the gateway made the queue, and changed its attributes last, in seconds since 1970."""
+"""When the gateway made the queue, and when it last changed its attributes, in seconds since
+1970."""
 
 MAX_MESSAGE_BYTES = 1 << 20
 MAX_RETENTION_SECONDS = 1_209_600
@@ -36,7 +37,7 @@ _ALLOW = "sqs.redrive-allow"
 
 
 class _Number(NamedTuple):
-    """The setting that it is, its limits, and what Amazon says without it."""
+    """An attribute that is a number: the setting for it, its limits, and its default at Amazon."""
 
     setting: str
     least: int
@@ -53,7 +54,7 @@ _NUMBERS: Mapping[str, _Number] = {
 }
 
 NEW_QUEUE: Mapping[str, str] = {"ttl": str(_NUMBERS["MessageRetentionPeriod"].default)}
-"""What a queue has that is made without attributes: Amazon keeps a message for four days."""
+"""The settings of a queue that is made without attributes: Amazon keeps a message for four days."""
 
 _FIFO = "this version of mq-sqs has standard queues only"
 _KEYS = "mq-sqs does not encrypt; encrypt the file system of the root"
@@ -68,7 +69,8 @@ _FIXED: Mapping[str, tuple[frozenset[str], str]] = {
     "DeduplicationScope": (frozenset({""}), _FIFO),
     "FifoThroughputLimit": (frozenset({""}), _FIFO),
 }
-"""Attributes that have the same value always, what may be given for it, and why nothing else."""
+"""Attributes that always have the same value, the values that may be given for them, and why no
+others."""
 
 _REDRIVE = "RedrivePolicy"
 _REDRIVE_ALLOW = "RedriveAllowPolicy"
@@ -80,7 +82,7 @@ COUNTS: Mapping[str, str] = {
 }
 _READ_ONLY = frozenset({*COUNTS, "QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"})
 KNOWN = frozenset({*_NUMBERS, *_FIXED, _REDRIVE, _REDRIVE_ALLOW, *_READ_ONLY})
-"""The names of all attributes of the model, but for `All`."""
+"""The names of all attributes of the model, except `All`."""
 
 _DIGITS = re.compile("[0-9]{1,9}")
 
@@ -96,7 +98,8 @@ class DeadLetters(NamedTuple):
 
 
 def changes_of(attributes: Mapping[str, str]) -> dict[str, str]:
-    """The settings that the attributes ask for; an empty one is taken away. Raises SQSError."""
+    """Return the settings that the attributes ask for; an empty attribute is taken away. Raises
+    SQSError."""
     changes: dict[str, str] = {}
     for name, text in attributes.items():
         if name in _NUMBERS:
@@ -132,7 +135,8 @@ def _check_fixed(name: str, text: str) -> None:
 
 
 def read_redrive_policy(text: str) -> DeadLetters | None:
-    """None for an empty one, which takes the policy away. Raises SQSError."""
+    """Read a redrive policy. Returns None for an empty one, which takes the policy away. Raises
+    SQSError."""
     policy = _read_object(_REDRIVE, text)
     if not policy:
         return None
@@ -192,8 +196,8 @@ def wrong_value(name: str, why: str) -> SQSError:
 
 
 def number_of(settings: QueueSettings, name: str, visibility_seconds: float) -> int:
-    """What counts for a queue; `visibility_seconds` where the queue leaves that to the server. A
-    queue without a `ttl`, which no queue of SQS is, says the longest."""
+    """Return the number that counts for a queue; `visibility_seconds` is the server's. For a queue
+    without a `ttl`, which SQS does not have, this is the longest time."""
     if name == "VisibilityTimeout":
         if settings.visibility_seconds is None and _HIDES_NOTHING in settings.notes:
             return 0
@@ -216,8 +220,8 @@ def dead_letters_of(queue: QueueName, settings: QueueSettings) -> DeadLetters | 
 
 
 def may_redrive(source_arn: str, target: QueueSettings) -> bool:
-    """Whether the target's policy lets a queue send it dead letters. ARNs are compared by the name
-    of the queue."""
+    """Return whether the target's policy lets a queue send it dead letters. ARNs are compared by
+    the name of the queue."""
     text = target.notes.get(_ALLOW, "")
     try:
         policy = _read_object(_REDRIVE_ALLOW, text)
@@ -232,7 +236,7 @@ def may_redrive(source_arn: str, target: QueueSettings) -> bool:
 def attributes_of(
     queue: QueueName, settings: QueueSettings, visibility_seconds: float, decoration: Decoration
 ) -> dict[str, str]:
-    """All but the counts."""
+    """Return all attributes but the counts."""
     found = {name: str(number_of(settings, name, visibility_seconds)) for name in _NUMBERS}
     found["QueueArn"] = decoration.arn_of(queue)
     found["SqsManagedSseEnabled"] = "false"
@@ -257,8 +261,8 @@ def find_conflict(
     settings: QueueSettings,
     visibility_seconds: float,
 ) -> str | None:
-    """The first attribute that a queue has with another value. What a queue does not say that was
-    not made here, conflicts with nothing."""
+    """Return the first attribute for which a queue has another value, or None. A queue that was not
+    made here conflicts with nothing that it does not say."""
     said = settings.document()
     for name, text in attributes.items():
         if name in _NUMBERS:

@@ -17,7 +17,7 @@ from mq_sqs.signing_keys import SigningKeys
 
 
 def front_maker(config: ServerConfig, decoration: Decoration) -> FrontMaker:
-    """What `mq.daemon.server.serve` needs. Raises StartRefused."""
+    """Return what `mq.daemon.server.serve` needs. Raises StartRefused."""
     keys = None if config.token_file is None else SigningKeys(config.token_file)
 
     @asynccontextmanager

@@ -18,7 +18,8 @@ _TO_QUOTE = re.compile(r'[\s%="\x00-\x1f\x7f-\x9f]')
 
 
 def tag_changes(tags: Mapping[str, str]) -> dict[str, str]:
-    """Raises SQSError for a tag that SQS does not take."""
+    """Return the changes of settings for these tags. Raises SQSError for a tag that SQS does not
+    take."""
     for key, value in tags.items():
         is_plain = is_text(key) and is_text(value)
         if not (1 <= len(key) <= 128 and len(value) <= 256 and is_plain):
@@ -44,5 +45,5 @@ def tags_of(settings: QueueSettings) -> dict[str, str]:
 
 
 def _quote(text: str) -> str:
-    """On one line, without what separates names from values."""
+    """Quote a text, so that it is on one line and lacks what separates names from values."""
     return _TO_QUOTE.sub(lambda found: quote(found[0]), text)

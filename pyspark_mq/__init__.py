@@ -34,7 +34,8 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> object:
-    """PEP 562. Raises ImportError that says what to install where that is missing or too old."""
+    """Load a name when it is first asked for (PEP 562). Raises ImportError, which says what to
+    install, if something is missing or too old."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _WHERE[name]
@@ -46,7 +47,7 @@ def __getattr__(name: str) -> object:
 
 
 def why_not_importable(error: ImportError) -> str:
-    """What is missing around this package, and what to do."""
+    """Return what is missing around this package, and what to do."""
     hint = "pip install 'mq-server[spark]'"
     package = (error.name or "").partition(".")[0]
     if package == "pyspark" and error.name != "pyspark":

@@ -1,4 +1,4 @@
-"""`eval "$(python -m pyspark_mq)"` prepares a shell for spark-submit."""
+"""Prepare a shell for spark-submit: `eval "$(python -m pyspark_mq)"`."""
 
 from __future__ import annotations
 

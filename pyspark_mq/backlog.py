@@ -1,4 +1,5 @@
-"""What waits in the queues of a stream, oldest first: listed when it has run dry, not before."""
+"""The messages that wait in the queues of a stream, oldest first. The queues are listed again only
+when this has run dry."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from pyspark_mq.options import match_queues
 
 
 class Backlog:
-    """The messages of the queues that match `patterns`. Once `freeze` was called none is added."""
+    """The messages of the queues that match `patterns`. After `freeze` none is added."""
 
     def __init__(self, spool: Spool, patterns: tuple[str, ...]) -> None:
         self._spool = spool
@@ -32,46 +33,46 @@ class Backlog:
         self._is_frozen = False
 
     def freeze(self) -> None:
-        """What waits now is all there will be."""
+        """List what waits now, and add nothing later."""
         self._list()
         self._is_frozen = True
 
     def look(self) -> int:
-        """How many messages `pop` has, at the most; lists the queues if it has none."""
+        """Return how many messages `pop` has at the most. Lists the queues if it has none."""
         if not self._count and not self._is_frozen:
             self._list()
         return self._count
 
     def pop(self) -> tuple[QueueName, MessageId] | None:
-        """The oldest; it may be gone from its queue by now."""
+        """Return the oldest message, which may be gone from its queue by now."""
         popped = self.pop_many(1)
         return popped[0] if popped else None
 
     def pop_many(self, count: int) -> list[tuple[QueueName, MessageId]]:
-        """The oldest, as many as there are."""
+        """Return the oldest `count` messages, or as many as there are."""
         popped = list(islice(chain(self._put_back, self._waiting), count))
         self._put_back.clear()
         self._count -= len(popped)
         return [(queue, MessageId(id_of_key(key))) for key, queue in popped]
 
     def put_back(self, queue: QueueName, message_id: MessageId) -> None:
-        """The one that `pop` gave last is for the next batch."""
+        """Put back the message that `pop` returned last: it is for the next batch."""
         self._put_back.append((self._key(queue, message_id), queue))
         self._count += 1
 
     def count(self) -> int:
-        """How many messages wait in the queues now."""
+        """Return how many messages wait in the queues now."""
         return sum(sum(map(is_message_id, self._names(queue))) for queue in self._queues())
 
     def _list(self) -> None:
         queues = self._queues()
         keys = [self._keys(queue) for queue in queues]
         self._count = sum(map(len, keys))
-        # A string for each message and no more: there may be millions.
+        # It holds one string for each message and no more, because there may be millions.
         self._waiting = heapq.merge(*map(zip, keys, map(repeat, queues)))
 
     def _keys(self, queue: QueueName) -> list[str]:
-        """In order; none if the queue is gone."""
+        """Return the places of a queue's messages, in order, and none if the queue is gone."""
         listing = list_queue(self._spool, queue, lambda _: False)
         return [] if listing is None else listing.keys
 
@@ -86,5 +87,6 @@ class Backlog:
             return []
 
     def _key(self, queue: QueueName, message_id: MessageId) -> str:
-        """As a server orders them; first if it is gone."""
+        """Return the place of a message as a server orders it. A message that is gone comes
+        first."""
         return key_of(self._spool, queue, message_id) or order_key(message_id, 0)

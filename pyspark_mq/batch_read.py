@@ -46,7 +46,7 @@ class SeenMessage(NamedTuple):
 
 
 class Places(InputPartition):  # type: ignore[misc]
-    """What one task reads."""
+    """The messages that one task reads."""
 
     def __init__(self, places: Sequence[SeenMessage]) -> None:
         self.places = places
@@ -89,8 +89,8 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
 
 
 def find_messages(spool: Spool, options: Options) -> list[SeenMessage]:
-    """Every message of the queues in one of the states, once. Raises QueueNotFound for a queue
-    that is named and does not exist."""
+    """Return every message of the queues in one of the states, once. Raises QueueNotFound for a
+    queue that is named and does not exist."""
     queues = set(existing_queues(spool, options.queues))
     found: dict[tuple[QueueName, str], SeenMessage] = {}
     for place in _look(spool, queues, frozenset(options.states)):
@@ -99,7 +99,8 @@ def find_messages(spool: Spool, options: Options) -> list[SeenMessage]:
 
 
 def existing_queues(spool: Spool, patterns: tuple[str, ...]) -> list[QueueName]:
-    """Raises QueueNotFound for one that is named and does not exist."""
+    """Return the queues that match. Raises QueueNotFound for one that is named and does not
+    exist."""
     existing = [name for name in spool.names(Folder.QUEUES) if is_queue_name(name)]
     for name in patterns or ("*",):
         if not is_pattern(name) and not has_queue(spool.fd(Folder.QUEUES), name):
@@ -136,7 +137,7 @@ def _in_queue(spool: Spool, queue: QueueName) -> Iterator[SeenMessage]:
 
 def _in_flat_folder(spool: Spool, folder: Folder, queues: set[QueueName]) -> Iterator[SeenMessage]:
     for name in spool.names(folder):
-        # A second removed message of one id has `~2` behind it.
+        # A second removed message with the same id ends with `~2`.
         parsed = parse_file_name(name.partition("~")[0])
         if parsed is not None and parsed[0] in queues:
             yield from _at(spool, folder, name, *parsed)
@@ -145,14 +146,14 @@ def _in_flat_folder(spool: Spool, folder: Folder, queues: set[QueueName]) -> Ite
 def _at(
     spool: Spool, folder: Folder, name: str, queue: QueueName, message_id: MessageId
 ) -> Iterator[SeenMessage]:
-    """Returns nothing if there is no message of that name."""
+    """Yield the message of that name, and nothing if there is none."""
     status = spool.status(folder, name)
     if status is not None and stat.S_ISREG(status.st_mode):
         yield SeenMessage(folder, name, queue, message_id, status.st_size)
 
 
 def _open(spool: Spool, place: SeenMessage) -> tuple[Folder, Opened] | None:
-    """Open it where it was seen, or where it went since; None if it is gone."""
+    """Open a message where it was seen, or where it went since. Returns None if it is gone."""
     ways = [(place.folder, place.name)]
     if place.folder is not Folder.REMOVE:
         flat = file_name(place.queue, place.message_id)

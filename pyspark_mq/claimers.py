@@ -33,8 +33,8 @@ _ANSWER = Struct("ii")
 
 
 def claim_side_by_side(claim: Claim, messages: Sequence[Message], parts: int) -> int:
-    """Take messages into the parts of an open claim; returns how many are in it. Raises ClaimError,
-    OSError; then the claim is for `give_back_open`."""
+    """Take messages into the parts of an open claim. Returns how many are in it. Raises ClaimError
+    and OSError; the claim is then for `give_back_open`."""
     size = max(CHUNK_MESSAGES, -(-len(messages) // _MOST_CHUNKS))
     chunks = [messages[start : start + size] for start in range(0, len(messages), size)]
     processes = min(processors(), len(chunks))
@@ -60,7 +60,8 @@ def claim_side_by_side(claim: Claim, messages: Sequence[Message], parts: int) ->
 
 
 def _taker(claim: Claim, parts: int, process: int) -> Callable[[Sequence[Message]], int]:
-    """What one process does with a chunk. Each fills all parts evenly, beginning with another."""
+    """Return the function with which one process takes a chunk. Each process fills all parts
+    evenly, and begins with a part of its own."""
     shares = Shares(parts, process)
 
     def take(messages: Sequence[Message]) -> int:
@@ -70,7 +71,8 @@ def _taker(claim: Claim, parts: int, process: int) -> Callable[[Sequence[Message
 
 
 def _numbers_in_a_pipe(count: int) -> int:
-    """A descriptor to read them from, one at a time, by any process that has it."""
+    """Return a descriptor from which any process that has it can read the numbers, one at a
+    time."""
     numbers, writing = os.pipe()
     with open(writing, "wb") as pipe:
         pipe.write(b"".join(map(_NUMBER.pack, range(count))))
@@ -83,8 +85,8 @@ def _each(numbers: int) -> Iterator[int]:
 
 
 def _answers_of(helper: Helper) -> dict[int, int]:
-    """How many messages it took of each chunk, once it has ended; without the chunk that it died
-    of."""
+    """Return how many messages a helper took of each chunk, once it has ended. The chunk during
+    which it died is missing."""
     data = b""
     while not helper.has_ended:
         data += helper.read(wait=True)
@@ -98,6 +100,6 @@ def _help(
     take: Callable[[Sequence[Message]], int],
     pipe: BinaryIO,
 ) -> None:
-    """All that the forked process does."""
+    """Do all the work of the forked process."""
     for chunk in _each(numbers):
         pipe.write(_ANSWER.pack(chunk, take(chunks[chunk])))

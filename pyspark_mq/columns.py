@@ -58,7 +58,7 @@ _MAX_INT = 2**31 - 1
 
 
 class DamagedMessage(MQError):
-    """A message that fails its seal, in the mode `failfast`."""
+    """A message fails its seal, in the mode `failfast`."""
 
 
 class MessageRow(NamedTuple):

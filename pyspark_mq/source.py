@@ -32,7 +32,7 @@ from pyspark_mq.write import BatchWriter, StreamWriter
 
 
 class MqDataSource(DataSource):  # type: ignore[misc]
-    """Queues of a root, or of servers: read and written, in batches and streams."""
+    """The queues of a root, or of servers, to be read and written in batches and streams."""
 
     @classmethod
     def name(cls) -> str:
@@ -72,8 +72,8 @@ class MqDataSource(DataSource):  # type: ignore[misc]
 
 
 class RefusedReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Reports errors when it is asked: PySpark hides an error of `streamReader` behind another
-    one."""
+    """Reports errors when it is asked, because PySpark hides an error of `streamReader` behind
+    another one."""
 
     def __init__(self, error: BadOption) -> None:
         self._error = error

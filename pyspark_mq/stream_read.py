@@ -47,16 +47,17 @@ class Part(InputPartition):  # type: ignore[misc]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Runs in the driver's Python, but for `read`, which runs in the tasks."""
+    """Runs in the driver's Python, except for `read`, which runs in the tasks."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._driver: Driver | None = None
 
     def initialOffset(self) -> Offset:
-        """Asked twice for the first batch, and again when that is replayed."""
+        """Return the first offset. Spark asks twice for the first batch, and again when that is
+        replayed."""
         if self._driver is None:
-            # Before the driver of a query that may own the group is fenced off.
+            # This comes before the driver of a query that may own the group is fenced off.
             driver = self._open()
             driver.first_start()
             driver.fence()
@@ -71,7 +72,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return ReadMaxRows(self._options.max_messages)
 
     def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
-        """Spark knows one limit at a time; if it asks for all, none holds."""
+        """Return the limits of messages and bytes. Spark sets one at a time; if it asks for
+        everything, none holds."""
         if isinstance(limit, ReadAllAvailable):
             return None, None
         return self._options.max_messages, self._options.max_bytes
@@ -105,7 +107,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             spool.close()
 
     def _require_own(self, spool: Spool, partition: Part) -> None:
-        """Only a task knows the query's id. Raises ClaimError if the group is another query's."""
+        """Raise ClaimError if the group belongs to another query. Only a task knows the query's
+        id."""
         query = TaskContext.get().getLocalProperty(QUERY_ID)
         group = Group(spool, self._options.group, NOBODY)
         group.take_for(Owner(query, partition.start), self._options.takes_over)
@@ -138,19 +141,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             ) from None
 
     def _keep_damaged(self, spool: Spool, fd: int, row: MessageRow, path: str) -> None:
-        """A second name in `corrupt`, where a person finds it when the batch is long gone; the
-        claim stays as it is."""
+        """Give the file a second name in `corrupt`, where a person finds it when the batch is long
+        gone. The claim stays as it is."""
         if self._options.is_failfast:
             refuse_damaged(row, path)
         try:
             name = f"{row.queue}:{row.id}"
             spool.link(fd, Folder.CORRUPT, name, source=Folder.SPARK)
         except FileExistsError:
-            # By an earlier read of this batch.
+            # An earlier read of this batch did that.
             pass
 
     def _working(self) -> Driver:
-        """The one of this process; its first call fences off the one before."""
+        """Return the driver of this process. The first call fences off the one before."""
         if self._driver is None:
             self._driver = self._open()
             self._driver.fence()

@@ -40,8 +40,8 @@ BATCH_ID = "streaming.sql.batchId"
 
 @dataclass
 class Staged(WriterCommitMessage):  # type: ignore[misc]
-    """What one attempt has staged; `attempt` is None if that was nothing, as there were no rows, or
-    the batch was committed before."""
+    """What one attempt has staged. `attempt` is None if that was nothing, because there were no
+    rows, or the batch was committed before."""
 
     job: str
     batch: int
@@ -50,7 +50,7 @@ class Staged(WriterCommitMessage):  # type: ignore[misc]
 
 
 def stage(options: Options, job: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Staged:
-    """Runs in a task. Durable on return."""
+    """Stage the rows of a task. It is durable on return."""
     spool = visit_root(options.root, Files(), Actor.SPARK)
     try:
         if is_committed(spool, job, batch):
@@ -84,8 +84,8 @@ def _stage(
 def _with_queues(
     spool: Spool, options: Options, drafts: Iterator[StagedMessage]
 ) -> Iterator[StagedMessage]:
-    """By url a queue is in the staging once the servers have said that they have it. Raises
-    QueueNotFound, ClientError."""
+    """Yield the messages. By url their queues are made in the staging once the servers have said
+    that they have them. Raises QueueNotFound, ClientError."""
     if options.addresses is None:
         yield from drafts
         return
@@ -102,7 +102,8 @@ def _with_queues(
 
 
 def forward(options: Options) -> None:
-    """By url: publish what is committed. Runs in the driver. Raises NotForwarded, ClientError."""
+    """Publish what is committed, by url. This runs in the driver. Raises NotForwarded,
+    ClientError."""
     if options.addresses is None:
         return
     from pyspark_mq.by_url.forward import Forwarder
@@ -110,7 +111,8 @@ def forward(options: Options) -> None:
 
     spool = visit_root(options.root, Files(), Actor.SPARK)
     try:
-        # No server does it here: what a driver that died has committed, and what it never will.
+        # Where no server sweeps, this finishes what a dead driver has committed, and gives up what
+        # it never will.
         sweep_transactions(spool, time.time_ns())
     finally:
         spool.close()
@@ -123,8 +125,8 @@ def forward(options: Options) -> None:
 
 
 def commit_staged(options: Options, job: str, batch: int, messages: list[Any]) -> int:
-    """Runs in the driver. Returns the greatest batch of the job that counts then; if that is a
-    later one, what was staged for this one does not."""
+    """Commit what was staged. This runs in the driver. Returns the greatest batch of the job that
+    counts then; if that is a later one, what was staged for this one does not count."""
     spool = visit_root(options.root, Files(), Actor.SPARK)
     try:
         if any(each.was_committed for each in messages if each):
@@ -135,7 +137,8 @@ def commit_staged(options: Options, job: str, batch: int, messages: list[Any]) -
 
 
 def _require_committed(spool: Spool, job: str, batch: int) -> None:
-    """Rows are missing in what the other tasks have staged."""
+    """Raise ClaimError unless the batch is committed. Without that, rows are missing in what the
+    other tasks have staged."""
     if not is_committed(spool, job, batch):
         raise ClaimError(
             f"batch {batch} of {job} was committed when a task looked, and is not any more: "
@@ -144,7 +147,7 @@ def _require_committed(spool: Spool, job: str, batch: int) -> None:
 
 
 def abort_staged(options: Options, job: str, batch: int, messages: list[Any]) -> None:
-    """What these tasks have staged does not count, unless it was committed before that failed. What
+    """Give up what these tasks have staged, unless it was committed before that failed. What
     another driver's tasks have staged for the same batch is not touched."""
     spool = visit_root(options.root, Files(), Actor.SPARK)
     try:
@@ -158,7 +161,8 @@ def _attempts(messages: list[Any]) -> list[str]:
 
 
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """One write. With a transaction's name and version it is done once, however often it is run."""
+    """One write. With the name and version of a transaction it is done once, however often it is
+    run."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -167,7 +171,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._was_committed = options.txn_app_id is not None and self._is_behind()
 
     def _is_behind(self) -> bool:
-        """Whether this version, or a later one, is committed."""
+        """Return whether this version, or a later one, is committed."""
         spool = visit_root(self._options.root, Files(), Actor.SPARK)
         try:
             return is_committed(spool, self._job, self._batch)
@@ -180,7 +184,8 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return stage(self._options, self._job, self._batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Brings it even if committed before: its driver may have died before all was there."""
+        """Commit. What was committed before is brought all the same: its driver may have died
+        before everything was there."""
         last = commit_staged(self._options, self._job, self._batch, messages)
         forward(self._options)
         if last > self._batch and not self._was_committed:
@@ -215,5 +220,5 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 def _jobs(messages: list[Any]) -> set[str]:
-    """One; none if the batch had no task, or none of them ended well."""
+    """Return the job, and none if the batch had no task, or none of them ended well."""
     return {message.job for message in messages if message}

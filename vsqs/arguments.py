@@ -1,4 +1,4 @@
-"""Shared by the command lines: the queue, its flags, disk errors as one line."""
+"""What the command lines share: the queue, its flags, and errors of the disk as one line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def queue_flags(command: F) -> F:
 
 @contextmanager
 def opened(path: Path, capacity: int | None = None, **flags: Any) -> Iterator[Queue]:
-    """Open a queue, and make it if it is missing. Errors become CommandFailed, a warning a line."""
+    """Open a queue, and make it if it is missing. Errors become CommandFailed; a warning becomes a
+    line."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             queue = Queue(path, capacity, **flags)
@@ -68,7 +69,8 @@ def opened(path: Path, capacity: int | None = None, **flags: Any) -> Iterator[Qu
 
 
 def require_queue(path: Path) -> None:
-    """For commands that make no sense on a queue that does not exist yet. Raises CommandFailed."""
+    """Raise CommandFailed if the queue does not exist, for commands that make no sense without
+    it."""
     if not path.exists():
         raise CommandFailed(
             ExitCode.NOT_FOUND, f"there is no queue {path}; `vsqs publish` makes one"

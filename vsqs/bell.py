@@ -11,8 +11,8 @@ from mq.spool.files import Files
 
 
 class Bell:
-    """Of the threads that wait, one polls the file system's events for all of them; a thread that
-    learns of a change in another way rings. Call every method with `lock` held."""
+    """Wakes threads. Of the threads that wait, one polls the file system's events for all of them;
+    a thread that learns of a change in another way rings. Call every method with `lock` held."""
 
     def __init__(self, lock: threading.Lock) -> None:
         self._lock = lock
@@ -24,14 +24,14 @@ class Bell:
         files.close(self._wake_fd)
 
     def ring(self) -> None:
-        """Let all that wait look again."""
+        """Let all threads that wait look again."""
         self._rung.notify_all()
         if self._is_polled:
             os.eventfd_write(self._wake_fd, 1)
 
     def wait(self, events_fd: int | None, seconds: float) -> None:
-        """Wait until it rings, or `events_fd` can be read, for so long at the most. The lock is
-        free meanwhile."""
+        """Wait until it rings or `events_fd` can be read, this many seconds at the most. The lock
+        is free meanwhile."""
         if events_fd is None or self._is_polled:
             self._rung.wait(seconds)
             return
@@ -42,7 +42,7 @@ class Bell:
         finally:
             self._lock.acquire()
             self._is_polled = False
-            # The others look too, and one of them polls next.
+            # The other threads look too, and one of them polls next.
             self._rung.notify_all()
 
     def _poll(self, events_fd: int, seconds: float) -> None:

@@ -35,19 +35,21 @@ from vsqs.turn import Turn
 
 _KEY = "queue"
 _WITHOUT_EVENTS = ("nfs", "cifs", "smb", "9p", "fuse", "ceph", "lustre", "gpfs", "afs", "virtiofs")
-"""How the names of file systems begin whose changes may come from other machines, unannounced."""
+"""The beginnings of the names of file systems whose changes may come from other machines,
+unannounced."""
 
 _TICK_NS = 10_000_000
-"""The kernel's clock of mtime may be so far behind (one tick at 100 Hz)."""
+"""The kernel's clock for mtime may be this far behind (one tick at 100 Hz)."""
 
 
 class FolderDropped(Exception):
-    """Another thread had an error, or closed the queue, while this one waited: begin again."""
+    """Another thread had an error, or closed the queue, while this one waited. Begin again."""
 
 
 class QueueFolder:
-    """Opened once, for all threads. `users` are those inside an operation; the last one closes it
-    once it was dropped. Every method but `sync` and `close` is called with `lock` held."""
+    """A folder that is opened once, for all threads. `users` are the threads inside an operation;
+    after `drop` the last one closes it. Call every method but `sync` and `close` with `lock` held.
+    """
 
     def __init__(
         self, path: str, unit: str, files: Files, clock_ns: Callable[[], int], lock: Lock
@@ -83,7 +85,7 @@ class QueueFolder:
         self._list()
 
     def _start_watch(self) -> Watch | None:
-        """Before the first listing, so that nothing is missed in between."""
+        """Start to watch, before the first listing, so that nothing is missed in between."""
         if file_system_kind(Path(self.path)).startswith(_WITHOUT_EVENTS):
             return None
         try:
@@ -105,18 +107,18 @@ class QueueFolder:
             self.files.close(self.fd)
 
     def drop(self) -> None:
-        """It is used no more once all who are inside have left."""
+        """Use it no more once all threads have left it."""
         self.is_dropped = True
         self.bell.ring()
 
     def now(self) -> int:
-        """The time in the queue's unit."""
+        """Return the time in the queue's unit."""
         return self._in_units(self._clock_ns())
 
     def next_time(self) -> int:
-        """The time of a new message: now, above all messages that were seen, even when the clock
-        goes back. The folder's mtime stands for those that were deleted just before it was
-        opened."""
+        """Return the time of a new message: now, but later than all messages that were seen, even
+        when the clock goes back. The folder's mtime replaces those that were deleted just before it
+        was opened."""
         now = self.now()
         later = max(now, self.index.newest + 1)
         if self._changed_at - now < VSQS_MAX_LEAD_SECONDS * self.units_per_second:
@@ -126,8 +128,8 @@ class QueueFolder:
         return later
 
     def wait_for(self, created: int) -> None:
-        """Until the clock says so, if that is soon: more messages are published than there are
-        names, and names shall be times. If it is not the clock was set back."""
+        """Wait until the clock has come to this time, if that is soon: more messages are published
+        than there are names, and names must be times. If it is not soon, the clock was set back."""
         lead = (created - self.now()) / self.units_per_second
         if 0 < lead <= VSQS_MAX_LEAD_SECONDS:
             time.sleep(min(lead, VSQS_LEAD_PAUSE_SECONDS))
@@ -145,26 +147,28 @@ class QueueFolder:
         if self._watch is None:
             self._list()
         else:
-            # Once more after a listing: it may have missed what was renamed meanwhile.
+            # After a listing this is done once more: the listing may have missed what was renamed
+            # meanwhile.
             while self._take_in(self._watch):
                 self._list()
         self._sweep()
 
     def oldest(self) -> Name | None:
-        """The first ready message, after a refresh."""
+        """Return the first ready message, after a refresh."""
         if self._watch is None and self.index.size:
-            # That listing may have missed what was published meanwhile, but not what is older than
-            # all that it found: so of those a second one misses none.
+            # That listing may have missed messages that were published meanwhile, but none that is
+            # older than all that it found. So a second listing misses none of the older ones.
             self._list()
         return self.index.oldest()
 
     def look_for(self, created: int) -> list[Name]:
-        """The message of that time, ready or consumed, as the folder itself has it; for what the
-        index does not know. An event may be on its way, or half a rename may have been told.
+        """Return the names of the message of that time, ready or consumed, as the folder itself has
+        them. The index may not know them: an event may be on its way, or only half of a rename was
+        told.
 
         A listing is as of one moment, and so misses no message that is renamed. Where it is not (a
-        network, FUSE, btrfs) one that found nothing counts if the folder has not changed meanwhile;
-        else it is tried again, VSQS_MAX_LOOKS times at the most.
+        network, FUSE, btrfs) a listing that found nothing counts if the folder has not changed
+        meanwhile; otherwise it is tried again, VSQS_MAX_LOOKS times at the most.
         """
         beginning = str(created).encode()
         for _ in range(VSQS_MAX_LOOKS):
@@ -175,14 +179,15 @@ class QueueFolder:
         return []
 
     def wait(self, seconds: float) -> None:
-        """Until something may have changed. Raises FolderDropped if another thread had an error."""
+        """Wait until something may have changed. Raises FolderDropped if another thread had an
+        error."""
         events = None if self._watch is None else self._watch.fileno()
         self.bell.wait(events, min(seconds, VSQS_RESCAN_SECONDS))
         if self.is_dropped:
             raise FolderDropped
 
     def rescan(self) -> bool:
-        """Look for what events missed, now and then. True if it was listed."""
+        """Look now and then for what events missed. Returns True if the folder was listed."""
         now = time.monotonic()
         if now < self._next_rescan:
             return False
@@ -193,7 +198,8 @@ class QueueFolder:
         return True
 
     def _status(self) -> os.stat_result:
-        """Raises FileNotFoundError if the folder was moved or deleted."""
+        """Return the folder's status. Raises FileNotFoundError if the folder was moved or
+        deleted."""
         status = os.stat(self.path)
         if status.st_ino != self._inode:
             raise FileNotFoundError(
@@ -202,7 +208,8 @@ class QueueFolder:
         return status
 
     def changed(self, old: Name | None, new: Name | None) -> None:
-        """This process has renamed `old` to `new`; None for one that was not, or is no more."""
+        """Note that this process has renamed `old` to `new`; None means a file that did not exist
+        before, or does not any more."""
         if old is not None:
             self.index.discard(old)
         if new is not None:
@@ -210,7 +217,7 @@ class QueueFolder:
         self.bell.ring()
 
     def _take_in(self, watch: Watch) -> bool:
-        """Take in the events so far. True if some were lost."""
+        """Take in the events so far. Returns True if some were lost."""
         are_lost = False
         arrivals = watch.read()
         for _, text, change in arrivals:

@@ -1,7 +1,7 @@
 """Index: the names in a queue's folder, in memory, so that no call needs to list them all.
 
-It is only as true as what it was told: by a listing, by file system events, and by the steps of
-its own process. Telling it twice does no harm.
+It is only as true as what it was told: by a listing, by file system events, and by the steps of its
+own process. Telling it the same thing twice does no harm.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ _STALE_ALLOWED = 64
 
 
 class Index:
-    """The states of each message; usually one."""
+    """The states of each message, usually one."""
 
     def __init__(self) -> None:
         self.newest = -1
-        """The greatest time of a message ever seen, also of one that is gone."""
+        """The greatest time of a message ever seen, even of one that is gone."""
         self.size = 0
-        """Ready and consumed messages."""
+        """The number of ready and consumed messages."""
         self._states: dict[int, tuple[str, ...]] = {}
         self._ready: list[int] = []
         self._expiries: list[tuple[int, int]] = []
 
     def load(self, names: Iterable[Name]) -> None:
-        """Replace the names by what a listing found."""
+        """Replace the names by those that a listing found."""
         self._states.clear()
         self._ready.clear()
         self._expiries.clear()
@@ -52,7 +52,7 @@ class Index:
             heapq.heappush(self._expiries, (int(state), time))
 
     def discard(self, name: Name) -> None:
-        """Its place in a heap is skipped later."""
+        """Forget a name. Its place in a heap is skipped later."""
         time, state = name
         states = self._get(time)
         if state not in states:
@@ -67,15 +67,15 @@ class Index:
             self._forget_stale()
 
     def published_names(self, time: int) -> list[Name]:
-        """Those of the message of that time, ready or consumed; usually one, or none."""
+        """Return the names of the message of that time, ready or consumed; usually one, or none."""
         return [Name(time, state) for state in self._get(time) if state != NEW]
 
     def is_taken(self, time: int) -> bool:
-        """Whether there is a file of that time, if only one that is being written."""
+        """Return whether there is a file of that time, even if it is still being written."""
         return time in self._states
 
     def oldest(self) -> Name | None:
-        """The first ready message: by number, "99" before "100"."""
+        """Return the first ready message, by number: "99" before "100"."""
         while self._ready:
             time = self._ready[0]
             if READY in self._get(time):
@@ -84,12 +84,12 @@ class Index:
         return None
 
     def ready_names(self) -> list[Name]:
-        """Oldest first."""
+        """Return the ready messages, oldest first."""
         ready = sorted(time for time, states in self._states.items() if READY in states)
         return [Name(time, READY) for time in ready]
 
     def first_to_expire(self) -> Name | None:
-        """The consumed message whose expiry, `int(name.state)`, comes first."""
+        """Return the consumed message whose expiry, `int(name.state)`, comes first."""
         while self._expiries:
             expiry, time = self._expiries[0]
             if str(expiry) in self._get(time):
@@ -98,7 +98,7 @@ class Index:
         return None
 
     def leave(self, name: Name) -> None:
-        """Let the consumed message be, though it is expired, until the next listing."""
+        """Pass over a consumed message, though it is expired, until the next listing."""
         self._expiries.remove((int(name.state), name.time))
         heapq.heapify(self._expiries)
 

@@ -13,14 +13,14 @@ from mq.spool.libc import list_at_once
 from vsqs.names import Name, parse_name
 
 _SAME_TICK_NS = 20_000_000
-"""A folder changed twice within so short a time may keep its mtime (kernels before 6.13)."""
+"""A folder that changes twice within this time may keep its mtime (kernels before 6.13)."""
 
 _DT_UNKNOWN, _DT_REG = 0, 8
 
 
 class FolderNames(NamedTuple):
-    """`quiet_mtime_ns` is the folder's mtime if the folder changed neither just before nor
-    meanwhile, so that a later change shows in it; else None."""
+    """The names in a folder. `quiet_mtime_ns` is the folder's mtime if the folder changed neither
+    just before nor during the listing, so that a later change shows in it; otherwise None."""
 
     names: list[Name]
     quiet_mtime_ns: int | None
@@ -29,7 +29,7 @@ class FolderNames(NamedTuple):
 def list_folder(
     files: Files, fd: int, is_wanted: Callable[[bytes], bool] = lambda _: True
 ) -> FolderNames:
-    """The messages, in whatever state, whose file name `is_wanted`."""
+    """Return the messages, in any state, whose file names satisfy `is_wanted`."""
     started_ns = time.time_ns()
     folder = files.open_folder(fd, ".")
     try:

@@ -35,18 +35,19 @@ class Name(NamedTuple):
 
 
 def parse_name(text: str) -> Name | None:
-    """None for a foreign file."""
+    """Parse a file name. Returns None for a foreign file."""
     match = _NAME.fullmatch(text)
     return None if match is None else Name(int(match[1]), match[2] or READY)
 
 
 def parse_id(text: str) -> int | None:
-    """None for what no message is called."""
+    """Parse a message's id. Returns None for a text that cannot be one."""
     return int(text) if _ID.fullmatch(text) else None
 
 
 def other_unit(unit: str, newest: int) -> str | None:
-    """The unit in which `newest` is a time of our days, if it is not `unit`."""
+    """Return the other unit if `newest` is a time of our days in that and not in `unit`, or else
+    None."""
     milliseconds = range(10**12, 10**14)
     if unit == "ms" and newest // 1_000 in milliseconds:
         return "us"

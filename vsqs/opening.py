@@ -11,8 +11,8 @@ from mq.spool.files import Files
 
 
 def open_queue_folder(files: Files, path: str) -> int:
-    """Open the folder, and warn if it is another user's. Raises PermissionError if a link that
-    another user planted leads there."""
+    """Open the folder, and warn if it belongs to another user. Raises PermissionError if a link
+    that another user planted leads there."""
     refuse_planted_links(path)
     fd = files.open_folder(None, os.path.realpath(path))
     try:

@@ -22,7 +22,7 @@ from vsqs.folder import QueueFolder
 from vsqs.names import NEW, READY, Name
 
 _MODE = 0o666
-"""Less the umask, as for any file."""
+"""The umask takes away from it, as for any file."""
 
 
 class Unpublished(Enum):
@@ -41,7 +41,7 @@ class NewFile(NamedTuple):
 
 
 class TakenMessage(NamedTuple):
-    """A message that is ours until its expiry, open to be read."""
+    """A message that belongs to this process until its expiry, open to be read."""
 
     name: Name
     fd: int
@@ -73,17 +73,17 @@ def begin(folder: QueueFolder) -> NewFile:
 
 
 def finish(folder: QueueFolder, draft: NewFile, capacity: int | None) -> Name | Unpublished:
-    """Give a written message its final name: T or, if one that is not below T was published
-    meanwhile, a later one. So a receiver that takes the oldest never sees an older one appear.
+    """Give a written message its final name: T, or a later one if a message that is not below T was
+    published meanwhile. So a receiver that takes the oldest never sees an older one appear.
 
-    If that raises OSError the message is discarded as far as the disk allows.
+    If that raises OSError, the message is discarded as far as the disk allows.
     """
     name = draft.name
     with folder.turn.held():
         folder.refresh()
         folder.index.newest = max(folder.index.newest, folder.turn.newest())
         if inode_of(folder, name) != draft.inode:
-            # Swept; or another publisher's by now, who must not lose it to us.
+            # It was swept, or it is another publisher's by now, which must not lose it.
             return Unpublished.SWEPT
         if capacity is not None and folder.index.size >= capacity:
             discard(folder, name)
@@ -92,7 +92,7 @@ def finish(folder: QueueFolder, draft: NewFile, capacity: int | None) -> Name | 
 
 
 def discard(folder: QueueFolder, name: Name) -> None:
-    """Unlink it if it is there."""
+    """Unlink a file if it exists."""
     try:
         folder.files.unlink(folder.fd, str(name))
     except FileNotFoundError:
@@ -126,7 +126,7 @@ def _give_final_name(folder: QueueFolder, name: Name) -> Name | Unpublished:
 
 
 def _rename_to_later(folder: QueueFolder, name: Name) -> Name | None:
-    """None if it was swept."""
+    """Rename to a later time. Returns None if the file was swept."""
     while True:
         later = Name(folder.next_time(), NEW)
         try:
@@ -144,7 +144,8 @@ def _rename_to_later(folder: QueueFolder, name: Name) -> Name | None:
 
 
 def take(folder: QueueFolder, visibility_seconds: float) -> TakenMessage | None:
-    """Requeue what is expired, then take the oldest ready message; None if there is none."""
+    """Requeue what is expired, then take the oldest ready message. Returns None if there is
+    none."""
     while True:
         folder.refresh()
         if _requeue_expired(folder):
@@ -159,12 +160,12 @@ def take(folder: QueueFolder, visibility_seconds: float) -> TakenMessage | None:
 
 
 def read(folder: QueueFolder, fd: int) -> bytes:
-    """The whole body. No lock is needed: it is not written to any more."""
+    """Return the whole body. No lock is needed, because nobody writes to it any more."""
     return folder.files.read(fd, os.fstat(fd).st_size)
 
 
 def look_at(folder: QueueFolder, name: Name) -> bytes | None:
-    """The body of a message, without taking the message; None if it is gone."""
+    """Return the body of a message, without taking the message, or None if it is gone."""
     fd = _open_message(folder, name)
     if fd is None:
         return None
@@ -175,7 +176,7 @@ def look_at(folder: QueueFolder, name: Name) -> bytes | None:
 
 
 def _requeue_expired(folder: QueueFolder) -> bool:
-    """Requeue every expired message. False if there was none."""
+    """Requeue every expired message. Returns False if there was none."""
     found = False
     while True:
         name = folder.index.first_to_expire()
@@ -194,8 +195,9 @@ def _requeue_expired(folder: QueueFolder) -> bool:
 
 
 def _drop_second_name(folder: QueueFolder, name: Name) -> None:
-    """The message is ready and consumed at once. Two names of one file were left by a crash where
-    a rename is a link and an unlink: one goes. Two files are left for a person, or for `delete`."""
+    """Drop one of two names of a message that is ready and consumed at once. A crash left two names
+    of one file where a rename is a link and an unlink: one is unlinked. Two files are left to a
+    person, or to `delete`."""
     inode = inode_of(folder, name)
     if inode is not None and inode == inode_of(folder, Name(name.time, READY)):
         discard(folder, name)
@@ -204,7 +206,7 @@ def _drop_second_name(folder: QueueFolder, name: Name) -> None:
 
 
 def _consume(folder: QueueFolder, ready: Name, visibility_seconds: float) -> TakenMessage | None:
-    """None for a lost race, and for what is not a file."""
+    """Take a ready message. Returns None for a lost race, and for something that is not a file."""
     fd = _open_message(folder, ready)
     if fd is None:
         return None
@@ -212,7 +214,7 @@ def _consume(folder: QueueFolder, ready: Name, visibility_seconds: float) -> Tak
         consumed = _rename_to_consumed(folder, ready, visibility_seconds)
         if inode_of(folder, consumed) == os.fstat(fd).st_ino:
             return TakenMessage(consumed, fd)
-        # Deleted since, and perhaps another message of that time was published.
+        # It was deleted since, and perhaps another message of that time was published.
         folder.files.close(fd)
         fd = _open_message(folder, consumed)
         return None if fd is None else TakenMessage(consumed, fd)
@@ -237,7 +239,7 @@ def _rename_to_consumed(folder: QueueFolder, ready: Name, visibility_seconds: fl
 
 
 def _open_message(folder: QueueFolder, name: Name) -> int | None:
-    """None if it is not there, or is not a file."""
+    """Open a message. Returns None if it does not exist, or is not a file."""
     if not _is_message(folder, name):
         return None
     try:
@@ -250,8 +252,8 @@ def _open_message(folder: QueueFolder, name: Name) -> int | None:
 
 
 def delete(folder: QueueFolder, time: int) -> bool:
-    """Unlink the message of that time, ready or consumed, until there is none. False if there was
-    none. A `T.new` is not a message yet but another publisher's file, and must stay."""
+    """Unlink the message of that time, ready or consumed, until there is none. Returns False if
+    there was none. A `T.new` is not a message yet but another publisher's file, and must stay."""
     found = False
     while True:
         folder.refresh()
@@ -266,7 +268,7 @@ def delete(folder: QueueFolder, time: int) -> bool:
                     folder.files.unlink(folder.fd, str(name))
                     found = True
             except FileNotFoundError:
-                # Requeued or received in between: its other name is looked for.
+                # It was requeued or received in between, so its other name is looked for.
                 pass
             folder.changed(name, None)
 
@@ -280,7 +282,7 @@ def move(folder: QueueFolder, old: Name, new: Name) -> None:
 
 
 def inode_of(folder: QueueFolder, name: Name) -> int | None:
-    """None if it is not there."""
+    """Return the inode number behind a name, or None if there is none."""
     try:
         return os.stat(str(name), dir_fd=folder.fd, follow_symlinks=False).st_ino
     except FileNotFoundError:
@@ -288,7 +290,8 @@ def inode_of(folder: QueueFolder, name: Name) -> int | None:
 
 
 def _is_message(folder: QueueFolder, name: Name) -> bool:
-    """Whether it is there, and is a file: folders and links are foreign, whatever their name."""
+    """Return whether a name exists and is a file. Folders and links are foreign, whatever their
+    names."""
     try:
         status = os.stat(str(name), dir_fd=folder.fd, follow_symlinks=False)
     except FileNotFoundError:

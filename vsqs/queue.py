@@ -36,10 +36,10 @@ class Queue:
     use it; a child made by fork goes on with the same object. Every method may raise OSError; the
     next call then opens the folder again.
 
-    `capacity` is how many messages, ready and consumed, it holds before `publish` waits; None for
+    `capacity` is how many messages, ready and consumed, it holds before `publish` waits; None means
     no limit. `unit` is "ms", as the protocol says, or "us", to share a folder with the released
-    vsqs 0.3. With `sync=False` nothing is forced to stable media: a power cut may then lose or
-    tear messages, and bring deleted ones back; a crash of processes alone does not.
+    vsqs 0.3. With `sync=False` nothing is forced to stable media: a power cut may then lose or tear
+    messages, and bring deleted ones back; a crash of processes alone does not.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Queue:
             """What is wrong with the folder is known at once."""
 
     def publish(self, data: Data, timeout: float | None = None) -> str:
-        """Put a message into the queue; returns its id.
+        """Put a message into the queue, and return its id.
 
         On return it survives a power cut. A crash before that leaves at most a file `T.new`, which
         is swept when it is old. While the queue is at its capacity this waits, up to `timeout`
-        seconds if it is not None, and then raises QueueFullException.
+        seconds unless that is None, and then raises QueueFullException.
         """
         deadline = _deadline(timeout)
         body = memoryview(data).cast("B")
@@ -89,11 +89,11 @@ class Queue:
     def receive(
         self, visibility_timeout: float = 10, timeout: float | None = None
     ) -> tuple[str, bytes] | tuple[None, None]:
-        """Take the oldest message; returns its id and its body.
+        """Take the oldest message, and return its id and its body.
 
-        It is hidden from all others for `visibility_timeout` seconds. If it is not deleted by then
-        it returns, in its old place. Waits for a message, up to `timeout` seconds if it is not
-        None, and then returns (None, None). The taking survives a power cut.
+        It is hidden from all others for `visibility_timeout` seconds. If it is not deleted by then,
+        it returns in its old place. This waits for a message, up to `timeout` seconds unless that
+        is None, and then returns (None, None). That the message is taken survives a power cut.
         """
         if not 0 <= visibility_timeout < math.inf:
             raise ValueError(f"visibility_timeout {visibility_timeout}: seconds, not below 0")
@@ -111,8 +111,8 @@ class Queue:
                     return str(taken.name.time), body
 
     def delete(self, m_id: str | int) -> bool:
-        """Delete a message for good, whatever its state; True if it was there. On return it is
-        gone, even after a power cut."""
+        """Delete a message for good, whatever its state. Returns True if it existed. On return it
+        is gone, even after a power cut."""
         created = parse_id(str(m_id))
         if created is None:
             return False
@@ -134,14 +134,15 @@ class Queue:
                     yield str(name.time), body
 
     def size(self) -> int:
-        """How many messages the queue has, ready and consumed ones."""
+        """Return how many messages the queue has, ready and consumed ones."""
         with self._in_folder() as folder, self._shared.lock:
             folder.refresh()
             folder.rescan()
             return folder.index.size
 
     def close(self) -> None:
-        """Threads that wait in `publish` or `receive` end with a QueueException."""
+        """Close the queue. Threads that wait in `publish` or `receive` end with a
+        QueueException."""
         self._shared.close()
 
     def __enter__(self) -> Self:
@@ -198,8 +199,8 @@ class Queue:
         return draft
 
     def _sync_published(self, folder: QueueFolder, name: Name) -> None:
-        """If that fails, take the message back unless it was received already: it was not
-        promised."""
+        """Sync a published message. If that fails, take the message back unless it was received
+        already: it was not promised."""
         try:
             self._make_durable(folder)
         except OSError:
@@ -227,9 +228,8 @@ class Queue:
         self, folder: QueueFolder, taken: protocol.TakenMessage, visibility_seconds: float
     ) -> bytes | None:
         """Sync and read a message that is still hidden on return. If that took longer than its
-        visibility timeout, hide it again for that long; None if another receiver may have it by
-        now.
-        """
+        visibility timeout, it is hidden again for that time. Returns None if another receiver may
+        have it by now."""
         name, started = taken.name, folder.now()
         while True:
             self._make_durable(folder)
@@ -258,7 +258,7 @@ def _deadline(timeout: float | None) -> float:
 
 
 def _make_folders(files: Files, path: str, sync: bool) -> None:
-    """Make the folder and what is missing above it, as durable as the messages will be."""
+    """Make the folder and those above it that are missing, as durable as the messages will be."""
     if os.path.isdir(path):
         return
     parent = os.path.dirname(path)

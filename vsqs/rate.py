@@ -1,4 +1,4 @@
-"""How many messages a second: one number on a terminal, a line now and then elsewhere."""
+"""The rate in messages a second: one number on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from vsqs.folder import QueueFolder
 
 
 class SharedFolder:
-    """Opens a folder when it is first needed, and again after an error or a fork. `lock` is held
-    during each step in the folder, never while something is written, read or synced."""
+    """A folder that is opened when it is first needed, and again after an error or a fork. `lock`
+    is held during each step in the folder, never while something is written, read or synced."""
 
     def __init__(self, open_folder: Callable[[threading.Lock], QueueFolder]) -> None:
         self.lock = threading.Lock()
@@ -24,8 +24,8 @@ class SharedFolder:
 
     @contextmanager
     def entered(self) -> Iterator[QueueFolder]:
-        """The open folder. After an error it is used no more: what a descriptor says after its sync
-        has failed cannot be trusted."""
+        """Yield the open folder. After an error it is used no more: what a descriptor says after
+        its sync has failed cannot be trusted."""
         with self.lock:
             folder = self._enter()
         try:
@@ -41,15 +41,16 @@ class SharedFolder:
                     folder.close()
 
     def close(self) -> None:
-        """Those that wait in it are woken."""
+        """Close the folder, and wake the threads that wait in it."""
         with self.lock:
             self.is_closed = True
             self._drop(self._folder)
         _all.discard(self)
 
     def abandon(self) -> None:
-        """Forget all users. Called when none holds the queue any more, and after a fork: no other
-        thread lives on in the child, and what its parent has open is its parent's."""
+        """Forget all users. This is called when nothing holds the queue any more, and after a fork:
+        no other thread lives on in the child, and what the parent has open belongs to the parent.
+        """
         self.lock = threading.Lock()
         folder, self._folder = self._folder, None
         if folder is not None:
@@ -73,7 +74,8 @@ class SharedFolder:
 
 
 _all: weakref.WeakSet[SharedFolder] = weakref.WeakSet()
-"""Queues that a forked child has to open again: a hook of fork cannot be taken back."""
+"""Queues that a forked child has to open again. There is one set, because a hook of fork cannot be
+taken back."""
 
 
 def _begin_in_child() -> None:

@@ -1,4 +1,4 @@
-"""`vsqs export` and `vsqs import`: in the lines of `mqctl export` and `mqctl import`."""
+"""`vsqs export` and `vsqs import`, with the same lines as `mqctl export` and `mqctl import`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vsqs.arguments import opened, queue_argument, queue_flags, require_queue
 from vsqs.queue import Queue
 
 _VISIBILITY_SECONDS = 30.0
-"""Seconds until a message returns whose export was cut off."""
+"""Seconds until a message returns if its export was cut off."""
 
 
 @click.command(name="export")

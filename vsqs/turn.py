@@ -1,7 +1,7 @@
 """Turn: publishers give their messages the final name one after the other, each above the last.
 
-The last one is kept with the folder, in an attribute: a publisher that was asleep while messages
-were published, received and deleted, and one that begins, know it from there.
+The last time is kept with the folder, in an attribute. From there a publisher knows it that begins,
+or that was asleep while messages were published, received and deleted.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from vsqs.names import parse_id
 
 _PAUSE_SECONDS = 0.0002
 _CANNOT_KEEP = {errno.EOPNOTSUPP, errno.EPERM, errno.EACCES}
-"""The folder takes no attributes from this process: it lacks them, is another user's, or has the
-sticky bit."""
+"""The folder takes no attributes from this process: it lacks them, belongs to another user, or has
+the sticky bit."""
 
 
 class Turn:
-    """That of all publishers in one folder. `unit` is in the attribute's name: a time in another
-    unit says nothing."""
+    """The turn of all publishers in one folder. `unit` is in the attribute's name, because a time
+    in another unit says nothing."""
 
     def __init__(self, files: Files, folder_fd: int, unit: str) -> None:
         self._files = files
@@ -32,8 +32,9 @@ class Turn:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """A publisher that was stopped in its turn holds up the others for FOLDER_LOCK_SECONDS
-        each, no longer; where there are no locks order is what it can be."""
+        """Hold the turn. A publisher that was stopped in its turn holds up each of the others for
+        FOLDER_LOCK_SECONDS, no longer. Where there are no locks, messages published at the same
+        time may come in another order."""
         try:
             is_locked = self._wait()
         except OSError:
@@ -45,14 +46,14 @@ class Turn:
                 self._files.unlock(self._fd)
 
     def newest(self) -> int:
-        """The time that was given last; -1 if it is unknown."""
+        """Return the time that was given last, or -1 if it is unknown."""
         value = self._files.attribute(self._fd, self._attribute) or b""
         created = parse_id(value.decode("ascii", "replace"))
         return -1 if created is None else created
 
     def give(self, created: int) -> None:
-        """Call it before the name exists: a crash in between leaves a time without a message, which
-        does no harm."""
+        """Note a time that is given. Call it before the name exists: a crash in between leaves a
+        time without a message, which does no harm."""
         try:
             self._files.set_attribute(self._fd, self._attribute, str(created).encode())
         except OSError as error:
@@ -60,8 +61,8 @@ class Turn:
                 raise
 
     def _wait(self) -> bool:
-        """False if its holder did nothing for so long. While others have their turns it is worth
-        waiting, however many they are."""
+        """Wait for the turn. Returns False if its holder has done nothing for FOLDER_LOCK_SECONDS.
+        While others have their turns it is worth waiting, however many they are."""
         seen, deadline = self.newest(), time.monotonic() + FOLDER_LOCK_SECONDS
         while not self._files.lock(self._fd):
             now = time.monotonic()

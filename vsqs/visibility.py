@@ -1,4 +1,5 @@
-"""Visibility: how long a consumed message is hidden yet. Called with the folder's lock held."""
+"""Visibility: how much longer a consumed message is hidden. Call these functions with the folder's
+lock held."""
 
 from __future__ import annotations
 
@@ -10,19 +11,20 @@ from vsqs.protocol import inode_of, move
 
 
 def seconds_to_expiry(folder: QueueFolder) -> float | None:
-    """Until the first consumed message is to be requeued; None if there is none."""
+    """Return the seconds until the first consumed message is to be requeued, or None if there is
+    none."""
     first = folder.index.first_to_expire()
     return None if first is None else (int(first.state) - folder.now()) / folder.units_per_second
 
 
 def is_over(folder: QueueFolder, consumed: Name) -> bool:
-    """Whether anybody may requeue it by now."""
+    """Return whether any process may requeue the message by now."""
     return int(consumed.state) <= folder.now()
 
 
 def hide_anew(folder: QueueFolder, consumed: Name, fd: int, units: int) -> Name | None:
-    """Give a message, open as `fd`, an expiry this far from now, in the queue's unit; returns its
-    new name. None if it was requeued or deleted meanwhile: another process may have it."""
+    """Give a message, open as `fd`, an expiry this far from now, in the queue's unit. Returns its
+    new name, or None if it was requeued or deleted meanwhile: another process may have it."""
     inode = os.fstat(fd).st_ino
     expiry = folder.now() + units
     while inode_of(folder, consumed) == inode:

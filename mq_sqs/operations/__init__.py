@@ -15,7 +15,7 @@ from mq_sqs.protocol import Values
 
 
 class Handler(NamedTuple):
-    """`queue_of` reads the queue from the values of a call; it raises SQSError."""
+    """An operation. `queue_of` reads the queue from the values of a call; it raises SQSError."""
 
     run: Callable[[Operations, SqsCall, Any], Awaitable[Result]]
     scope: Scope

@@ -1,4 +1,4 @@
-"""What the four batches have in common: up to ten entries, each with an id of its own, each of
+"""What the four batches have in common: up to ten entries, each with an id of its own, and each of
 which succeeds or fails by itself."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 def check_entries(entries: Sequence[Values]) -> None:
-    """Raises SQSError for what is wrong with the batch as a whole."""
+    """Raise SQSError for a batch that is wrong as a whole."""
     if not entries:
         raise SQSError(EMPTY_BATCH_REQUEST, "There should be at least one entry in the request.")
     if len(entries) > MAX_ENTRIES:
@@ -47,7 +47,7 @@ def check_entries(entries: Sequence[Values]) -> None:
 def answer_batch(
     successful: Iterable[Mapping[str, Any]], failed: Mapping[str, SQSError]
 ) -> dict[str, Any]:
-    """`failed` are by the ids of their entries."""
+    """Return the answer to a batch. `failed` has the errors by the ids of their entries."""
     result: dict[str, Any] = {"Successful": list(successful)}
     result["Failed"] = [
         {

@@ -40,7 +40,7 @@ _MAX_RESULTS = 1000
 
 
 async def create_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    """A queue that has all of the attributes already is as good as a new one."""
+    """Create a queue. A queue that has all of the attributes already is as good as a new one."""
     attributes, tags = call.values.get("Attributes", {}), call.values.get("tags", {})
     _check_tags(tags)
     changes = changes_of(attributes) | tag_changes(tags)
@@ -77,7 +77,8 @@ async def delete_queue(operations: Operations, call: SqsCall, queue: QueueName) 
 
 
 async def purge_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    """Done when answered: nobody has to wait for it, or for a minute until the next one."""
+    """Purge a queue. It is done when it is answered, so a client need not wait a minute before the
+    next purge."""
     await operations.store.purge(queue)
     return {}
 
@@ -164,7 +165,7 @@ async def _change(operations: Operations, queue: QueueName, changes: Mapping[str
 async def _check_dead_letters(
     operations: Operations, queue: QueueName, attributes: Mapping[str, str]
 ) -> None:
-    """Raises SQSError if the queue for dead letters is missing, or does not want them."""
+    """Raise SQSError if the queue for dead letters is missing, or does not want them."""
     policy = read_redrive_policy(attributes.get("RedrivePolicy", ""))
     if policy is None:
         return
@@ -204,8 +205,8 @@ def _url(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
 def _page(
     operations: Operations, call: SqsCall, names: Sequence[QueueName], member: str
 ) -> dict[str, object]:
-    """The next queues in the order of their names; the token names the last one of the page before.
-    Without MaxResults there is one page, as Amazon says."""
+    """Return the next queues in the order of their names. The token names the last one of the page
+    before. Without MaxResults there is one page, as Amazon says."""
     asked = call.number("MaxResults", 1, _MAX_RESULTS)
     token = call.values.get("NextToken")
     after = "" if token is None else _read_token(token)

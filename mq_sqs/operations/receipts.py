@@ -1,4 +1,4 @@
-"""What a receiver does under a receipt handle: delete a message, or change its visibility."""
+"""The operations under a receipt handle: delete a message, or change its visibility."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_VISIBILITY_SECONDS = 43_200
 
 
 async def delete_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    """An older handle removes nothing, which is a success too."""
+    """Delete a message. An older handle removes nothing, which is a success too."""
     message_id, lease = read_handle(call.values["ReceiptHandle"])
     try:
         await operations.store.remove(queue, message_id, frozenset({lease}))
@@ -31,7 +31,7 @@ async def delete_message_batch(operations: Operations, call: SqsCall, queue: Que
     entries: Sequence[Values] = call.values["Entries"]
     check_entries(entries)
     receipts, failed = _read_handles(entries)
-    # Leases are random: that of one message does not pass for another's.
+    # Leases are random, so that of one message does not pass for another's.
     leases = frozenset(lease for _, lease in receipts.values())
     ids = [message_id for message_id, _ in receipts.values()]
     outcomes = await operations.store.remove_many(queue, ids, leases)
@@ -55,7 +55,7 @@ async def change_message_visibility_batch(
     entries: Sequence[Values] = call.values["Entries"]
     check_entries(entries)
     receipts, failed = _read_handles(entries)
-    # Each queue is looked up by its first change; without one nobody would.
+    # The first change in a queue looks it up; an empty batch has none.
     await operations.settings_of(queue)
     changes = [
         _change(operations, queue, receipts[entry["Id"]], entry.get("VisibilityTimeout"))
@@ -76,7 +76,7 @@ async def change_message_visibility_batch(
 async def _change(
     operations: Operations, queue: QueueName, receipt: LeasedMessage, seconds: int | None
 ) -> None:
-    """Raises SQSError, MQError."""
+    """Change the visibility of a message. Raises SQSError, MQError."""
     if seconds is None:
         raise missing("VisibilityTimeout")
     check_number("VisibilityTimeout", seconds, 0, _MAX_VISIBILITY_SECONDS)
@@ -92,7 +92,7 @@ async def _change(
 def _read_handles(
     entries: Sequence[Values],
 ) -> tuple[dict[str, LeasedMessage], dict[str, SQSError]]:
-    """Those that are handles, and what is wrong with the others, by the ids of their entries."""
+    """Return the valid handles, and what is wrong with the others, by the ids of their entries."""
     receipts: dict[str, LeasedMessage] = {}
     failed: dict[str, SQSError] = {}
     for entry in entries:

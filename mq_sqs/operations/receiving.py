@@ -23,8 +23,8 @@ from mq_sqs.queue_attributes import KNOWN
 _MAX_WAIT_SECONDS = 20
 _MAX_VISIBILITY_SECONDS = 43_200
 _UNTIL_SHOWN_SECONDS = 30.0
-"""How long a message stays hidden at the most that is shown again at once: if a crash comes between
-its receive and that."""
+"""How long a message that is to be shown again at once stays hidden, if a crash comes between its
+receive and that."""
 
 _MS_NS = 1_000_000
 
@@ -32,7 +32,7 @@ _OTHERS = frozenset(
     {"All", TRACE_HEADER, "SequenceNumber", "MessageDeduplicationId", "MessageGroupId",
      "DeadLetterQueueSourceArn"}
 )  # fmt: skip
-"""Attributes that are not there for every message, and those that no message here has."""
+"""Attributes that only some messages have, and those that no message has here."""
 
 
 async def receive_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
@@ -110,7 +110,8 @@ def _message(
 
 
 def _text_of(body: bytes) -> str:
-    """A body that SQS could not have taken, as one that came over HTTP may be, is in Base64."""
+    """Return the body as text. A body that SQS could not have taken, for example one that came over
+    HTTP, is in Base64."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -119,7 +120,7 @@ def _text_of(body: bytes) -> str:
 
 
 def _first_receive(received: Received) -> str:
-    """What the seal does not say counts as now."""
+    """Return when the message was first received, or now if the seal does not say it."""
     return str((received.first_received_ns or time.time_ns()) // _MS_NS)
 
 

@@ -20,7 +20,7 @@ REFUSED: Mapping[str, str] = {
     "ListMessageMoveTasks": _MOVE_TASKS,
     "CancelMessageMoveTask": _MOVE_TASKS,
 }
-"""The sentence for each."""
+"""The sentence for each of these operations."""
 
 
 def refuse(operation: str) -> NoReturn:

@@ -51,7 +51,7 @@ class Outgoing(NamedTuple):
     properties: Properties
 
     def draft(self) -> Draft:
-        """Raises PropertiesTooLarge."""
+        """Return the message as a draft. Raises PropertiesTooLarge."""
         return Draft(
             len(self.body),
             zlib.crc32(self.body),
@@ -68,7 +68,7 @@ async def send_message(operations: Operations, call: SqsCall, queue: QueueName) 
 
 
 async def send_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    """The good ones are one set: they are published together, or fail together."""
+    """Send the valid entries as one set: they are published together, or fail together."""
     entries: Sequence[Values] = call.values["Entries"]
     check_entries(entries)
     _check_total(entries)
@@ -94,7 +94,8 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
 async def _publish(
     operations: Operations, queue: QueueName, message: Outgoing, draft: Draft
 ) -> Published:
-    """What is larger is written and synced by a worker, so that nobody waits for it."""
+    """Publish a message. A worker writes and syncs a large one, so that no other request waits for
+    it."""
     store = operations.store
     length = draft.length + len(draft.trailer)
     if length <= SMALL_BODY_BYTES:
@@ -118,7 +119,7 @@ async def _publish_all(
 
 
 def _check(values: Values, limit: int) -> Outgoing:
-    """Raises SQSError."""
+    """Check a message. Raises SQSError."""
     text = values["MessageBody"]
     if not text:
         raise missing("MessageBody")
@@ -147,7 +148,8 @@ def _check(values: Values, limit: int) -> Outgoing:
 
 
 def _group(values: Values) -> Attributes:
-    """A standard queue only gives the group back. Raises SQSError."""
+    """Return the message group, which a standard queue only returns to receivers. Raises
+    SQSError."""
     group = values.get("MessageGroupId")
     if group is None:
         return {}
@@ -168,7 +170,7 @@ def _delay_ns(values: Values) -> int | None:
 
 
 def _check_total(entries: Sequence[Values]) -> None:
-    """Raises SQSError if the batch is too long, the entries that are wrong included."""
+    """Raise SQSError if the batch is too long, counting the entries that are wrong."""
     total = 0
     for entry in entries:
         attributes = entry.get("MessageAttributes", {})
@@ -182,7 +184,7 @@ def _check_total(entries: Sequence[Values]) -> None:
 
 
 def _rough_size(attributes: Mapping[str, Mapping[str, Any]]) -> int:
-    """Of attributes that may be wrong."""
+    """Return the size in bytes of attributes that may be wrong."""
     whole = {
         name: value
         for name, value in attributes.items()

@@ -29,15 +29,15 @@ class SqsRequest(NamedTuple):
 
 
 class Dialect(Protocol):
-    """What speaks one of the protocols."""
+    """One of the protocols."""
 
     name: str
 
     def operation_of(self, asked: SqsRequest) -> str:
-        """The name of the operation, unchecked. Raises SQSError if there is none."""
+        """Return the name of the operation, unchecked. Raises SQSError if there is none."""
 
     def read(self, operation: str, asked: SqsRequest) -> Values:
-        """What the operation is asked for, each value of the type that the model gives it. Raises
+        """Return the values of a request, each of the type that the model gives it. Raises
         SQSError."""
 
     def answer(self, operation: str, result: Mapping[str, Any], request_id: str) -> Answer: ...
@@ -46,7 +46,8 @@ class Dialect(Protocol):
 
 
 def is_encodable(text: str) -> bool:
-    """Whether it is Unicode: JSON can say half of a surrogate pair, which UTF-8 cannot."""
+    """Return whether the text is Unicode: JSON can say half of a surrogate pair, which UTF-8
+    cannot."""
     if text.isascii():
         return True
     try:

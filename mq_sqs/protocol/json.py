@@ -1,6 +1,6 @@
-"""AWS JSON 1.0: the operation in the header `X-Amz-Target`, its values as an object of JSON.
+"""AWS JSON 1.0: the operation in the header `X-Amz-Target`, its values as a JSON object.
 
-Errors name themselves in the body, and as the query protocol would in `x-amzn-query-error`.
+The body names an error; the header `x-amzn-query-error` has its name in the query protocol.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _blob(value: object) -> str:
 
 
 def _read(shape: Shape, value: Any, place: str) -> Any:
-    """The value as the model says it. A null is as if it were not there."""
+    """Return the value as the model says it. A null counts as missing."""
     if isinstance(shape, Scalar):
         return _read_scalar(shape, value, place)
     if isinstance(shape, ListOf):
@@ -129,8 +129,8 @@ def _wrong(place: str, kind: str) -> SQSError:
 
 
 def complete(shape: Structure, found: Values, place: str) -> None:
-    """Raises SQSError for a member that is missing. A list or map without values is there: the
-    query protocol cannot say that it is empty."""
+    """Add the missing lists and maps, and raise SQSError for another required member that is
+    missing: the query protocol cannot say that a list or map is empty."""
     for name in sorted(shape.required - found.keys()):
         below = shape.members[name]
         if not isinstance(below, ListOf | MapOf):

@@ -1,7 +1,7 @@
 """The query protocol: a form or a query string with `Action`, answers in XML.
 
-A list is `NAME.1`, `NAME.2`; a map is `NAME.1.Name` and `NAME.1.Value`; a structure has its members
-behind a dot.
+A list is `NAME.1`, `NAME.2`; a map is `NAME.1.Name` and `NAME.1.Value`; the members of a structure
+follow a dot.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _OF_EVERY_REQUEST = frozenset({
     "Timestamp", "Expires", "SecurityToken", "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date",
     "X-Amz-Expires", "X-Amz-SignedHeaders", "X-Amz-Signature", "X-Amz-Security-Token",
 })  # fmt: skip
-"""Names that say who asks, and how; none of them is a parameter of an operation."""
+"""Names that say who asks, and how. None of them is a parameter of an operation."""
 
 Node = dict[str, Any]
-"""The names of a form as a tree: what is behind a dot is below; a leaf is a str."""
+"""The names of a form as a tree: what follows a dot is a level below; a leaf is a str."""
 
 
 class QueryDialect:
@@ -84,7 +84,7 @@ class QueryDialect:
 
 
 def _fields(asked: SqsRequest) -> dict[str, str]:
-    """Those of the query string, and of the form. Raises SQSError."""
+    """Return the fields of the query string and of the form. Raises SQSError."""
     found: dict[str, str] = {}
     try:
         body = asked.body.decode("ascii") if asked.method == "POST" else ""
@@ -119,7 +119,7 @@ def _read(shape: Shape, node: Any, place: str) -> Any:
     if isinstance(shape, Scalar):
         return _read_scalar(shape, node, place)
     if isinstance(shape, ListOf):
-        # Some clients leave the number out where there is one value.
+        # Some clients leave the number out if there is one value.
         items = [(place, node)] if isinstance(node, str) else _numbered(node, place)
         return [_read(shape.item, each, below) for below, each in items]
     if isinstance(shape, MapOf):
@@ -148,7 +148,7 @@ def _read_structure(shape: Structure, node: Any, place: str) -> Values:
 
 
 def _numbered(node: Any, place: str) -> list[tuple[str, Any]]:
-    """In the order of their numbers, which may have gaps."""
+    """Return the values in the order of their numbers, which may have gaps."""
     if not isinstance(node, dict) or not all(map(_INDEX.fullmatch, node)):
         raise _unknown(place)
     return [(f"{place}.{number}", node[number]) for number in sorted(node, key=int)]
@@ -224,5 +224,6 @@ def _element(name: str, inside: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """A line break of XML is one character whatever it was, so that `\\r` needs an escape too."""
+    """Escape a text for XML. `\r` needs an escape too, because XML makes the same character of
+    every line break."""
     return _ESCAPED.sub(lambda found: _ESCAPES[found[0]], text)

@@ -43,13 +43,13 @@ LOCK_SECONDS = 60.0
 
 
 _REFUSED = (IdTaken, BodyTooLarge)
-"""Because of one message, of whatever servers are asked."""
+"""The server refused one message for what it is; any server would."""
 
 log = logging.getLogger("pyspark_mq")
 
 
 class NotForwarded(MQError):
-    """What was committed is not at the servers; the text says what to do."""
+    """The servers do not have what was committed; the text says what to do."""
 
 
 class Committed(NamedTuple):
@@ -61,7 +61,7 @@ class Committed(NamedTuple):
 
 
 class Forwarder:
-    """What publishes everything that waits in a staging."""
+    """Publishes everything that waits in a staging."""
 
     def __init__(self, spool: Spool, servers: ServerChoice) -> None:
         self._spool = spool
@@ -69,9 +69,10 @@ class Forwarder:
         self._refused: list[str] = []
 
     def forward(self) -> None:
-        """Publish all that waits, each queue in order. On return it is on the servers' media.
+        """Publish all that waits, each queue in order. On return it is on the servers' stable
+        media.
 
-        Raises NotForwarded if a queue is gone, or a message was refused for good and is in
+        Raises NotForwarded if a queue is gone, or if a message was refused for good and is in
         `corrupt` now; all others are published then. Raises ClientError; the rest then waits for
         the next call.
         """
@@ -108,7 +109,7 @@ class Forwarder:
             except QueueNotFound as error:
                 raise self._no_queue(queue, len(waiting)) from error
             except _REFUSED:
-                # One of them, and none is published; which one it is only each by itself can tell.
+                # One of them kept all from being published. Sending each by itself tells which one.
                 for one in batch:
                     self._forward_alone(queue, *one)
                 continue
@@ -139,13 +140,13 @@ class Forwarder:
         )
 
     def set_aside(self, queue: QueueName, place: Committed) -> str:
-        """Where it is then."""
+        """Move a message to `corrupt`. Returns its path there."""
         name = file_name(queue, place.message_id)
         kept = self._spool.move_aside(place.folder, place.name, Folder.CORRUPT, name)
         return self._spool.path(Folder.CORRUPT, kept or name)
 
     def put_away(self, queue: QueueName, places: list[Committed]) -> None:
-        """They are at the servers."""
+        """Move messages out of the staging: the servers have them."""
         for place in places:
             name = file_name(queue, place.message_id)
             self._spool.move_aside(place.folder, place.name, Folder.REMOVE, name)
@@ -161,7 +162,7 @@ class Forwarder:
                 at = self._spool.at(place.folder, place.name)
                 fd = files.open_to_look(at.fd, at.name)
             except FileNotFoundError:
-                # Another process has published it before it let go of the lock.
+                # Another process published it before it let go of the lock.
                 continue
             with Opened(files, place.name, fd, os.fstat(fd), seal_of(files, fd)) as opened:
                 message = self._message(opened, place)
@@ -171,7 +172,7 @@ class Forwarder:
                     yield place, message
 
     def _message(self, opened: Opened, place: Committed) -> NewMessage | None:
-        """None if it is damaged."""
+        """Return a message to publish, or None if it is damaged."""
         content = read_content(opened, self._spool.files)
         if content is None:
             return None
@@ -186,7 +187,8 @@ class Forwarder:
 def _some(
     messages: Iterator[tuple[Committed, NewMessage]],
 ) -> list[tuple[Committed, NewMessage]]:
-    """For one request, as `publish_many` cuts them; a body in base64 takes a third more."""
+    """Return the messages for one request, as `publish_many` divides them. A body in base64 takes a
+    third more."""
     taken = []
     size = 0
     for each in islice(messages, MAX_BATCH_LINES):

@@ -31,20 +31,20 @@ from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging, reap_staged
 
 IDLE_WAIT_SECONDS = 0.5
-"""How long a fetch of the only queue waits for a message. Spark asks again every 10 ms."""
+"""How long a fetch waits for a message if there is only one queue. Spark asks again every 10 ms."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class Intake:
-    """What brings messages of some queues into a staging. One driver at a time needs it; if an
-    older one still runs, each message is brought by one of them."""
+    """Brings messages of some queues into a staging. One driver at a time needs it; if an older one
+    still runs, each message is brought by only one of them."""
 
     def __init__(
         self, root: Path, addresses: Addresses, queues: Iterable[str], files: Files | None = None
     ) -> None:
-        """`root` is that of the staging. Sends nothing."""
+        """Open the staging at `root`. This sends nothing."""
         self._spool = open_staging(root, files or Files())
         self._lease_seconds = addresses.lease_seconds
         self._servers = ServerChoice(addresses)
@@ -56,31 +56,32 @@ class Intake:
         self._spool.close()
 
     def require_queues(self) -> None:
-        """Raises QueueNotFound, and whatever else keeps the servers from answering."""
+        """Raise QueueNotFound if a queue is missing, and whatever else keeps the servers from
+        answering."""
         for queue in self._queues:
             self._count(queue)
             make_staged_queue(self._spool, queue)
 
     def freeze(self) -> None:
-        """Fetch as many as are ready now, and no more."""
+        """Fetch as many messages as are ready now, and no more."""
         self._left = {queue: self._count(queue) for queue in self._queues}
 
     def waiting(self) -> int:
-        """How many messages are ready at the servers."""
+        """Return how many messages are ready at the servers."""
         return sum(self._count(queue) for queue in self._queues)
 
     def reap(self) -> None:
-        """Unlink what Spark is done with."""
+        """Unlink messages that Spark is done with."""
         reap_staged(self._spool)
 
     def _count(self, queue: QueueName) -> int:
         return self._servers.ask(lambda mq: mq.queue(queue).counts()).ready
 
     def fetch(self, max_messages: int | None, max_bytes: int | None) -> int:
-        """Bring up to this many messages, or about this many bytes; returns how many came.
+        """Bring up to this many messages, or about this many bytes. Returns how many messages came.
 
-        On return they are durable. Raises ClientError; then what was fetched is in the staging, or
-        returns at the server.
+        On return they are durable. Raises ClientError; messages that were fetched are then in the
+        staging, or return at the server.
         """
         self.settle()
         count = size = 0
@@ -96,7 +97,7 @@ class Intake:
         return count
 
     def _most(self, queue: QueueName, max_messages: int | None, count: int) -> int:
-        """How many the next request may ask for."""
+        """Return how many messages the next request may ask for."""
         limits = [MAX_FETCH_MESSAGES]
         if max_messages is not None:
             limits.append(max_messages - count)
@@ -117,13 +118,14 @@ class Intake:
         return messages
 
     def stage(self, queue: QueueName, messages: Iterable[Message]) -> dict[str, str]:
-        """Write them into `delay`, not durable by itself; returns the lease of each."""
+        """Write messages into `delay`, not durably by itself. Returns the lease of each."""
         leases = {}
         for message in messages:
             try:
                 self._write(queue, parse_message_id(message.id), message)
             except FileExistsError:
-                # Another one of that id waits for its place: this one returns, and finds it free.
+                # Another message with that id waits for its place. This one returns, and finds the
+                # place free.
                 continue
             leases[message.id] = message.lease
         return leases
@@ -142,12 +144,12 @@ class Intake:
             files.close(fd)
 
     def settle(self) -> int:
-        """Decide what an earlier call, or driver, has left in `delay`; returns how many messages
-        were ours. Raises ClientError; then the rest is for the next call."""
+        """Decide about the messages that an earlier call, or another driver, has left in `delay`.
+        Returns how many became Spark's. Raises ClientError; the rest is then for the next call."""
         return sum(self._remove(queue, leases) for queue, leases in self._staged().items())
 
     def _staged(self) -> dict[QueueName, dict[str, str]]:
-        """By queue the lease of each message in `delay`."""
+        """Return the lease of each message in `delay`, by queue."""
         found: dict[QueueName, dict[str, str]] = {}
         for name in self._spool.names(Folder.DELAY):
             parsed = parse_file_name(name)
@@ -162,15 +164,16 @@ class Intake:
         return found
 
     def _remove(self, queue: QueueName, leases: dict[str, str]) -> int:
-        """Remove at the servers what is staged, and take what was ours; returns how many messages
+        """Remove staged messages at the servers, and take those that were removed. Returns how many
         that were."""
-        # Before the first removal: what is removed there is nowhere else.
+        # The sync comes before the first removal, because a message that is removed there is
+        # nowhere else.
         self._spool.files.sync_file_system(self._spool.fd(Folder.DELAY))
         make_staged_queue(self._spool, queue)
         try:
             failed = self._servers.ask(lambda mq: mq.queue(queue).ack_many(leases))
         except QueueNotFound:
-            # It was deleted with all its messages, except those already delivered: they are
+            # The queue was deleted with all its messages, except those already delivered: these are
             # Spark's.
             failed = {}
         lost = {each for each, error in failed.items() if isinstance(error, LeaseLost)}
@@ -183,8 +186,9 @@ class Intake:
         return taken
 
     def decide(self, queue: QueueName, message_id: MessageId, lease: str, is_ours: bool) -> bool:
-        """Whether it is Spark's now. Under its lock: a driver that was stopped since it asked finds
-        that a newer one has decided, and may have fetched the id again."""
+        """Return whether a message is Spark's now. This is decided under its lock: a driver that
+        was stopped since it asked finds that a newer one has decided, and may have fetched the id
+        again."""
         name = file_name(queue, message_id)
         held = hold_in(self._spool, Folder.DELAY, name)
         if isinstance(held, Lost):
@@ -199,7 +203,7 @@ class Intake:
                 place = queue_path(queue, message_id)
                 return self._spool.move(Folder.DELAY, name, Folder.QUEUES, place)
             except FileExistsError:
-                # A producer has used the id again, and the first one is not claimed yet.
+                # A producer has used the id again, and the first message is not claimed yet.
                 return False
 
 

@@ -1,4 +1,4 @@
-"""A batch read by url: it looks at ready messages, and takes nothing. A task for each queue."""
+"""A batch read by url: it looks at ready messages and takes nothing, with a task for each queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class PeekedQueue(InputPartition):  # type: ignore[misc]
-    """What one task reads."""
+    """The queue that one task reads."""
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
@@ -34,7 +34,7 @@ class PeekReader(DataSourceReader):  # type: ignore[misc]
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Raises QueueNotFound, ClientError."""
+        """Return a partition for each queue. Raises QueueNotFound, ClientError."""
         with ServerChoice(self._addresses) as servers:
             for queue in self._options.queues:
                 servers.ask(lambda mq, queue=queue: mq.queue(queue).counts())  # type: ignore[misc]
@@ -53,7 +53,8 @@ class PeekReader(DataSourceReader):  # type: ignore[misc]
 
 
 def _rows(servers: ServerChoice, queue: str) -> Iterator[MessageRow]:
-    """From the oldest on. A message that goes while the queue is read is left out, or was read."""
+    """Yield messages from the oldest on. A message that goes while the queue is read is left out,
+    or was read."""
     seen: list[str] = []
     while True:
         found = servers.ask(partial(_peek, queue=queue, seen=seen))
@@ -65,8 +66,8 @@ def _rows(servers: ServerChoice, queue: str) -> Iterator[MessageRow]:
 
 
 def _peek(mq: Client, queue: str, seen: list[str]) -> list[Peeked]:
-    """What is behind the last one that was seen, or that its neighbours tell the place of: of an
-    id that its producer made nothing is left once it is reaped."""
+    """Return the messages that follow the last one that was seen. If nothing is left of that one,
+    as when it had its producer's id and was reaped, those before it are tried."""
     for last in reversed(seen):
         try:
             return mq.queue(queue).peek(MAX_FETCH_MESSAGES, after=last)

@@ -1,4 +1,4 @@
-"""Requests to one of several servers of a root: whichever answers."""
+"""Requests to one of several servers of a root: the first that answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class ServerChoice:
     """The servers at some addresses, asked one after the other until one answers."""
 
     def __init__(self, addresses: Addresses) -> None:
-        """Sends nothing. Raises ValueError for a malformed address, and OSError for files."""
+        """Open clients for all addresses. This sends nothing. Raises ValueError for a malformed
+        address, and OSError for files."""
         self._retry_seconds = addresses.retry_seconds
         self._clients = [
             Client(
@@ -34,9 +35,10 @@ class ServerChoice:
         ]
 
     def ask(self, request: Callable[[Client], T]) -> T:
-        """What a request returns that is safe to repeat, from the first server that answers.
+        """Return what `request` returns for the first server that answers. It must be safe to
+        repeat.
 
-        If none does, or all answer 503, it is repeated until `retry_seconds` are over; then the
+        If none answers, or all answer 503, it is repeated until `retry_seconds` are over; then the
         last error is raised. Raises ClientError.
         """
         give_up_at = time.monotonic() + self._retry_seconds

@@ -31,7 +31,7 @@ _MAX_BYTES = 64 * 1024
 
 
 class StagingRefused(MQError):
-    """The staging does not do for this job; the text says why."""
+    """The staging cannot be used for this job; the text says why."""
 
 
 def prepare_staging(root: Path, urls: tuple[str, ...]) -> None:
@@ -50,7 +50,8 @@ def prepare_staging(root: Path, urls: tuple[str, ...]) -> None:
 
 
 def _belong_to(spool: Spool, urls: tuple[str, ...]) -> None:
-    """Messages for one server must not go to another one, whose queues have the same names."""
+    """Tie the staging to its servers: messages for one server must not go to another one whose
+    queues have the same names."""
     root, files = spool.root, spool.files
     root_fd = files.open_folder(None, str(root))
     try:
@@ -81,7 +82,7 @@ def _require_same(path: Path, wanted: bytes, urls: tuple[str, ...]) -> None:
 
 
 def open_staging(root: Path, files: Files) -> Spool:
-    """Open what `prepare_staging` made, for what goes to the servers and comes from them."""
+    """Open what `prepare_staging` made, for messages that go to the servers or come from them."""
     return visit_root(root, files, Actor.STAGING)
 
 
@@ -93,13 +94,15 @@ def make_staged_queue(spool: Spool, queue: QueueName) -> None:
 
 
 def reap_staged(spool: Spool) -> None:
-    """Unlink what is done. There is no reaper here, and removed messages are not asked for."""
+    """Unlink messages that are done. No reaper works here, and removed messages are not asked
+    for."""
     for name in spool.names(Folder.REMOVE):
         _unlink_tree(spool, spool.opened(Folder.REMOVE), name)
 
 
 def _unlink_tree(spool: Spool, folder: OpenFolder, name: str) -> None:
-    """What another process takes away meanwhile is gone as well."""
+    """Unlink a folder and all in it. It does not matter if another process takes something away
+    meanwhile."""
     files = spool.files
     try:
         try:

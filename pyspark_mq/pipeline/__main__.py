@@ -1,4 +1,4 @@
-"""For `python -m pyspark_mq.pipeline`, and as the file that `spark-submit` runs."""
+"""The entry point of `python -m pyspark_mq.pipeline`, and the file that `spark-submit` runs."""
 
 from __future__ import annotations
 

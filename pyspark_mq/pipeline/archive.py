@@ -16,7 +16,7 @@ from pyspark_mq.pipeline.progress import ProgressLine
 
 POLL_SECONDS = 0.5
 COMPACT_AFTER_BATCHES = 100
-"""An archive that goes on looks for small files so often."""
+"""How often an archive that goes on looks for small files."""
 
 
 class ArchiveFailed(MQError):
@@ -25,7 +25,7 @@ class ArchiveFailed(MQError):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveJob:
-    """What `archive` is asked for. `schema` is that of JSON bodies, as DDL."""
+    """The request of `archive`. `schema` is that of JSON bodies, as DDL."""
 
     queues: str
     lake: str
@@ -38,7 +38,7 @@ class ArchiveJob:
 
 
 def archive(spark: Any, place: QueuePlace, job: ArchiveJob, line: ProgressLine) -> int:
-    """Run until all that was ready is in the lake, or for ever; returns how many messages went
+    """Run until all that was ready is in the lake, or for ever. Returns how many messages went
     there. They are durable, and gone from their queues. Raises ArchiveFailed, and KeyboardInterrupt
     after the query has stopped; the next run goes on where this one ended."""
     lake = Lake(spark, job.lake)
@@ -84,8 +84,8 @@ def _adder(lake: Lake, job: ArchiveJob) -> Callable[[Any, int], None]:
 
 
 def lake_rows(frame: Any, schema: str | None) -> Any:
-    """The columns of the lake. With a schema the body as JSON is in `body`; one that does not
-    fit it is in `bad_body` as text, and `body` has what could be read of it."""
+    """Return the columns of the lake. With a schema the JSON body is in `body`; a body that does
+    not fit it is in `bad_body` as text, and `body` has what could be read of it."""
     rows = frame.select(
         "queue",
         F.date_format("published_at", "yyyy-MM-dd").alias("day"),
@@ -129,7 +129,7 @@ class BatchCounter:
 
 
 def _waiting(batch: Any) -> int | None:
-    """The lag that the source reports."""
+    """Return the lag that the source reports."""
     try:
         offset = batch["sources"][0]["latestOffset"]
         return int((json.loads(offset) if isinstance(offset, str) else offset)["waiting"])
@@ -141,13 +141,13 @@ def _stop(query: Any) -> None:
     try:
         query.stop()
     except Exception:
-        # It failed already, or the JVM is gone: what it had not finished the next run finds.
+        # The query failed already, or the JVM is gone. The next run finishes what is left.
         pass
 
 
 def reason_of(error: BaseException) -> str:
-    """The cause, out of what Spark wraps around it: the last line that names an error of Python,
-    else one of Java."""
+    """Return the cause, which Spark wraps in other errors: the last line that names an error of
+    Python, or else one of Java."""
     text = str(error)
     named = [line.strip(" :").partition(": ") for line in text.splitlines() if ": " in line]
     for endings in (_OF_PYTHON, _OF_JAVA):

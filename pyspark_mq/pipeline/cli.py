@@ -27,7 +27,7 @@ PIPELINE_EXIT_CODES = EXIT_CODES | {
 
 
 def place_flags(command: F) -> F:
-    """--root, --url and what belongs to them, as the parameter `place`."""
+    """Add --root, --url and the flags that belong to them, as the parameter `place`."""
 
     @wraps(command)
     def with_place(
@@ -64,7 +64,7 @@ def place_flags(command: F) -> F:
 
 
 def _whole(path: Path | None) -> str | None:
-    """As Spark's processes need it, which run in other folders."""
+    """Return the whole path, because Spark's processes run in other folders."""
     return None if path is None else str(path.absolute())
 
 
@@ -206,7 +206,7 @@ def report(place: Any, queues: str, html: Path | None) -> None:
 
 
 def _begin(command: str) -> tuple[Any, Any]:
-    """The session, and the line of progress. Raises CommandFailed."""
+    """Return the session and the line of progress. Raises CommandFailed."""
     try:
         from pyspark_mq.pipeline.session import open_session
     except ImportError as error:
@@ -217,7 +217,7 @@ def _begin(command: str) -> tuple[Any, Any]:
 
 
 def _working(job: Callable[[], T]) -> T:
-    """Raises CommandFailed with the cause, which Spark wraps in many lines."""
+    """Run a job. Raises CommandFailed with the cause, which Spark wraps in many lines."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -235,12 +235,12 @@ def _working(job: Callable[[], T]) -> T:
 
 
 def _told(count: int, name: str) -> tuple[int, str]:
-    """What the last line says."""
+    """Return what the last line says."""
     return count, "" if count else f", {name} was done before; --name does it under another one"
 
 
 def main() -> None:
-    # What runs in the background of a shell has it ignored, and could not be interrupted.
+    # A shell starts background jobs with SIGINT ignored, so they could not be interrupted.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
     run(mq_pipeline, PIPELINE_EXIT_CODES)

@@ -27,12 +27,13 @@ _COMPACTION = "compaction-"
 
 SMALL_FILE_BYTES = 32 * 2**20
 MOST_SMALL_FILES = 8
-"""Small files of one queue and day; with more they are made one."""
+"""With more small files of one queue and day than this, they are made one."""
 _FILE_BYTES = 128 * 2**20
 
 
 class Placing(NamedTuple):
-    """What one file in `_placing` says: files by the places they go to, and files they replace."""
+    """The content of a file in `_placing`: files by the places they go to, and files that they
+    replace."""
 
     places: dict[str, str]
     replaced: list[str]
@@ -47,7 +48,7 @@ class Placing(NamedTuple):
 
 
 class Lake:
-    """One lake, for the one archive that fills it."""
+    """A lake, for the one archive that fills it."""
 
     def __init__(self, spark: Any, path: str) -> None:
         self._spark = spark
@@ -59,11 +60,12 @@ class Lake:
         return self.folder.full(CHECKPOINT)
 
     def query_id(self) -> str:
-        """That of Spark's checkpoint, which is there while a query runs."""
+        """Return the query's id in Spark's checkpoint, which exists while a query runs."""
         return str(json.loads(self.folder.read(f"{CHECKPOINT}/metadata").splitlines()[0])["id"])
 
     def add(self, frame: Any, batch: int) -> None:
-        """Put the rows of a batch into the lake, durably and once, however often it is run."""
+        """Put the rows of a batch into the lake, durably, and only once however often the batch is
+        run."""
         job = f"{self.query_id()}-{batch:012}"
         if not self.folder.exists(f"{_PLACING}/{job}.json"):
             incoming = f"{_INCOMING}/{job}"
@@ -86,8 +88,8 @@ class Lake:
         self.folder.write(f"{_PLACING}/{job}.json", Placing(places, replaced).to_json())
 
     def _place(self, job: str) -> None:
-        """From wherever that stopped. What is replaced goes first: for a moment a reader misses
-        it, and never reads it twice."""
+        """Place the files of a job, from where that stopped. Files that are replaced go first: for
+        a moment a reader misses their rows, but never reads them twice."""
         placing = Placing.from_json(self.folder.read(f"{_PLACING}/{job}.json"))
         for name in placing.replaced:
             self.folder.remove(name)
@@ -97,7 +99,7 @@ class Lake:
         self.folder.sync()
 
     def _forget_before(self, job: str) -> None:
-        """Spark asks again for its last batch alone."""
+        """Forget earlier batches: Spark asks again only for its last one."""
         for name in self._placings():
             if name < job and name.rpartition("-")[0] == job.rpartition("-")[0]:
                 self.folder.remove(f"{_PLACING}/{name}.json")
@@ -107,7 +109,7 @@ class Lake:
         return [name.removesuffix(".json") for name in names if name.endswith(".json")]
 
     def finish(self) -> None:
-        """Bring to their places what a crash has left on the way."""
+        """Bring to their places the files that a crash has left on their way."""
         for job in self._placings():
             self._place(job)
             if job.startswith(_COMPACTION):
@@ -116,8 +118,8 @@ class Lake:
     # Compaction
 
     def compact(self) -> int:
-        """Make the small files of each queue and day one; returns how many files went. To be run
-        while nothing is added."""
+        """Make the small files of each queue and day one. Returns how many files were replaced. Run
+        it while nothing is added."""
         small: dict[str, list[str]] = {}
         sizes = {name: size for name, size in self.folder.files("").items() if name[:1] != "_"}
         for name in _data(sizes):

@@ -1,4 +1,4 @@
-"""The folder of a lake, on whatever file system Spark reaches, by its own API (Hadoop's)."""
+"""The folder of a lake, on any file system that Spark reaches, by Hadoop's API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mq.spool.files import Files
 
 
 class LakeFolder:
-    """Names are relative to the lake. Methods raise what Java raises."""
+    """The folder. Names are relative to the lake. Methods raise what Java raises."""
 
     def __init__(self, spark: Any, path: str) -> None:
         jvm = spark._jvm
@@ -34,13 +34,13 @@ class LakeFolder:
         self._fs.mkdirs(self._path(name))
 
     def names(self, name: str) -> list[str]:
-        """What is directly below; nothing if it is not there."""
+        """Return the names directly below a folder, and none if it does not exist."""
         if not self.exists(name):
             return []
         return sorted(each.getPath().getName() for each in self._fs.listStatus(self._path(name)))
 
     def files(self, name: str) -> dict[str, int]:
-        """Every file below a folder, by its name from that on, with its size in bytes."""
+        """Return every file below a folder, by its name from there on, with its size in bytes."""
         if not self.exists(name):
             return {}
         top = self._path(name).toUri().getPath()
@@ -53,7 +53,7 @@ class LakeFolder:
         return found
 
     def move(self, source: str, target: str) -> None:
-        """Rename, where the source is still there; its folder is made."""
+        """Rename a file, if it is still there, and make the folder that it goes to."""
         if not self.exists(source):
             return
         self.make(target.rpartition("/")[0])
@@ -71,7 +71,7 @@ class LakeFolder:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Whole or not at all, and durable where `sync` is."""
+        """Write a file, whole or not at all. It is durable where `sync` makes it so."""
         draft = f"{name}.draft"
         stream = self._fs.create(self._path(draft), True)
         try:
@@ -83,7 +83,7 @@ class LakeFolder:
         self.sync()
 
     def sync(self) -> None:
-        """On a file system of this machine: all of it is on stable media. Elsewhere a file is
+        """Bring everything to stable media, on a file system of this machine. Elsewhere a file is
         durable when it is closed, as its service promises."""
         parts = urlsplit(self.url)
         if parts.scheme not in ("", "file"):

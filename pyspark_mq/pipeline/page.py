@@ -1,4 +1,4 @@
-"""A report as one page of HTML: nothing is loaded from elsewhere, and no script is needed."""
+"""A report as one page of HTML, which loads nothing from elsewhere and needs no script."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ WIDTH, BAR_HEIGHT, GAP = 720, 18, 8
 _LABEL_WIDTH, _NUMBER_WIDTH = 220, 90
 _LABEL_LETTERS = 30
 MOST_BARS = 40
-"""Queues in one plot; the others are in the table."""
+"""How many queues one plot shows; the others are in the table."""
 
 
 class Bar(NamedTuple):
-    """One line of a plot: parts of different kinds, each a number of messages."""
+    """One bar of a plot: parts of different kinds, each a number of messages."""
 
     label: str
     parts: tuple[int, ...]
@@ -28,7 +28,7 @@ class Bar(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """`kinds` name the parts of its bars."""
+    """A plot. `kinds` name the parts of its bars."""
 
     title: str
     kinds: tuple[str, ...]
@@ -36,7 +36,7 @@ class Plot(NamedTuple):
 
 
 def plots_of(report: Report) -> list[Plot]:
-    """The data behind each plot of the page."""
+    """Return the data behind each plot of the page."""
     queues = report.queues
     largest = sorted(queues, key=lambda each: -each.ready - each.leased - each.delayed)
     backlog = [
@@ -61,7 +61,7 @@ def plots_of(report: Report) -> list[Plot]:
 
 
 def page_of(report: Report) -> str:
-    """The whole page. Its data is in it once more, as JSON in the element `data`."""
+    """Return the whole page. Its data is in it once more, as JSON in the element `data`."""
     title = f"Queues of {report.source}"
     parts = [
         "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
@@ -78,7 +78,7 @@ def page_of(report: Report) -> str:
 
 
 def _data(report: Report) -> str:
-    # A queue cannot be named so, but a page must not rest on that.
+    # No queue can have such a name, but a page must not rest on that.
     return json.dumps(report.to_dict()).replace("<", "\\u003c")
 
 
@@ -127,7 +127,8 @@ def _bar(bar: Bar, top: int, most: int, kinds: Sequence[str]) -> str:
 
 
 def _short(label: str) -> str:
-    """What has room beside a bar: the beginning and the end, by which queues differ."""
+    """Shorten a label to what fits beside a bar: its beginning and its end, by which queues
+    differ."""
     return label if len(label) <= _LABEL_LETTERS else f"{label[:16]}…{label[-12:]}"
 
 

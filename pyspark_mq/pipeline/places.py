@@ -1,4 +1,4 @@
-"""Where a pipeline's queues are: below a root, or at servers."""
+"""The place of a pipeline's queues: below a root, or at servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark_mq.options import BATCH_WRITE, parse_options
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """As the options of the source `mq` say it. Either `root` or `url` is given."""
+    """The place as the options of the source `mq` give it: either `root` or `url`."""
 
     root: str | None = None
     url: str | None = None
@@ -24,7 +24,7 @@ class QueuePlace:
     ca_file: str | None = None
 
     def options(self, is_staged: bool = True) -> dict[str, str]:
-        """Without the staging for a look, which needs none."""
+        """Return the options, without the staging if nothing is taken or written."""
         given = {
             "root": self.root,
             "url": self.url,
@@ -35,7 +35,7 @@ class QueuePlace:
         return {name: value for name, value in given.items() if value is not None}
 
     def has_written(self, job: str) -> bool:
-        """Whether a write of that name is committed. Raises BadOption, MQError."""
+        """Return whether a write of that name is committed. Raises BadOption, MQError."""
         given = self.options() | {"queue": "any"}
         options = parse_options(given, BATCH_WRITE)
         if options.addresses is not None:

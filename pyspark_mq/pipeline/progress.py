@@ -1,4 +1,4 @@
-"""What a pipeline tells while it works: messages, rate, what waits, time left."""
+"""The progress of a pipeline: messages, rate, what waits, time left."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, TextIO
 
 TERMINAL_SECONDS = 0.5
 FILE_SECONDS = 10.0
-"""How often a line is written, by what it is written to."""
+"""How often a line is written, on a terminal and to a file."""
 
 _CLEAR = "\r\x1b[K"
 
 
 class ProgressLine:
-    """One line that is renewed on a terminal, and now and then a line in a file."""
+    """One line that is renewed on a terminal, or a line now and then in a file."""
 
     def __init__(
         self, name: str, stream: TextIO, clock: Callable[[], float] = time.monotonic
@@ -38,7 +38,7 @@ class ProgressLine:
               end="" if self._is_terminal else "\n", file=self._stream, flush=True)  # fmt: skip
 
     def end(self, done: int, how: str = "") -> None:
-        """The last line: what was done, in what time."""
+        """Write the last line: what was done, and in what time."""
         seconds = self._clock() - self._began_at
         clear = _CLEAR if self._is_terminal else ""
         rate = done / seconds if seconds > 0 else 0.0
@@ -47,7 +47,7 @@ class ProgressLine:
 
 
 def progress_text(name: str, done: int, left: int | None, seconds: float) -> str:
-    """`left` is None where nobody knows."""
+    """Return the text of a line. `left` is None if it is unknown."""
     rate = done / seconds if seconds > 0 else 0.0
     parts = [f"{name}: {done:,} messages", f"{rate:,.0f}/s"]
     if left is not None:
@@ -58,7 +58,7 @@ def progress_text(name: str, done: int, left: int | None, seconds: float) -> str
 
 
 def duration_text(seconds: float) -> str:
-    """As `45 s`, `12 min`, `3.5 h`, `6.2 d`."""
+    """Return a duration as `45 s`, `12 min`, `3.5 h` or `6.2 d`."""
     for size, unit in ((86_400, "d"), (3600, "h")):
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
@@ -67,7 +67,7 @@ def duration_text(seconds: float) -> str:
 
 @contextmanager
 def watching_tasks(spark: Any, line: ProgressLine, total: int) -> Iterator[None]:
-    """Tell, while a job runs in this block, what share of its tasks is done."""
+    """Show, while a job runs in this block, what share of its tasks is done."""
     is_over = threading.Event()
     tracker = spark.sparkContext.statusTracker()
 

@@ -24,7 +24,7 @@ class NothingToWrite(MQError):
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """What `replay` is asked for. Times are of publication, in UTC; `where` is an expression of
+    """The request of `replay`. Times are times of publication, in UTC; `where` is an expression of
     Spark's SQL over the lake's columns."""
 
     lake: str
@@ -38,7 +38,8 @@ class ReplayJob:
 
     @property
     def write_name(self) -> str:
-        """The same for the same request, so that it is written once however often it is run."""
+        """The name of the write. It is the same for the same request, which is therefore written
+        once however often it is run."""
         if self.name is not None:
             return f"replay-{self.name}"
         asked = (self.lake, self.to, self.queues, self.since, self.until, self.where,
@@ -48,8 +49,8 @@ class ReplayJob:
 
 @dataclass(frozen=True, slots=True)
 class LoadJob:
-    """What `load` is asked for. `body` is the column that is the message; None for the column
-    `value`, or else the whole row as JSON."""
+    """The request of `load`. `body` is the column with the message; None means the column `value`,
+    or else the whole row as JSON."""
 
     paths: tuple[str, ...]
     format: str
@@ -69,9 +70,9 @@ def digest_of(asked: object) -> str:
 
 
 def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) -> int:
-    """Publish what the lake has, in the order of publication, as one write; returns how many
-    messages that were, 0 if this write was done before. Messages that were damaged have no body
-    and are left out."""
+    """Publish what the lake has, in the order of publication, as one write. Returns how many
+    messages that were, 0 if this write was done before. Messages that were damaged have no body and
+    are left out."""
     Lake(spark, job.lake).finish()
     rows = spark.read.option("mergeSchema", "true").parquet(job.lake)
     rows = rows.where(F.col("value").isNotNull())
@@ -84,7 +85,7 @@ def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) ->
     if job.where is not None:
         rows = rows.where(job.where)
     message_id = F.col("id") if job.keeps_ids else _new_id(job.write_name)
-    # Files of an older archive have none.
+    # Files of an older archive have no properties.
     more = [name for name in ("properties",) if name in rows.columns]
     messages = rows.orderBy("published_at", "id").select(
         message_id.alias("id"), "value", "content_type", *more
@@ -93,14 +94,14 @@ def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) ->
 
 
 def _new_id(name: str) -> Any:
-    """Another one than the message had, which its first queue may still know; the same in each
-    run."""
+    """Return a column of ids other than the messages had, which their first queue may still know.
+    They are the same in each run."""
     parts = F.concat_ws("/", F.lit(name), "queue", "id")
     return F.substring(F.sha2(parts, 256), 1, _ID_DIGITS)
 
 
 def load(spark: Any, place: QueuePlace, job: LoadJob, line: ProgressLine) -> int:
-    """Publish the rows of some files as one write; returns how many messages that were, 0 if this
+    """Publish the rows of some files as one write. Returns how many messages that were, 0 if this
     write was done before. Raises NothingToWrite."""
     return write_once(_messages(spark, job), place, job.to, job.write_name, line)
 
@@ -108,7 +109,7 @@ def load(spark: Any, place: QueuePlace, job: LoadJob, line: ProgressLine) -> int
 def _messages(spark: Any, job: LoadJob) -> Any:
     paths = list(job.paths)
     if job.format == "json" and job.body is None:
-        # Each line as it is.
+        # Each line is a message as it is.
         lines = spark.read.text(paths).where(F.length(F.trim("value")) > 0)
         return lines.withColumn("content_type", F.lit("application/json"))
     reader = spark.read.option("header", "true") if job.format == "csv" else spark.read
@@ -128,10 +129,10 @@ def _messages(spark: Any, job: LoadJob) -> Any:
 
 
 def write_once(messages: Any, place: QueuePlace, queue: str, name: str, line: ProgressLine) -> int:
-    """One transaction by that name. Run again after a crash it does what is left, and nothing if
-    that is nothing."""
+    """Write messages as one transaction with that name. Run again after a crash, it does what is
+    left, which may be nothing."""
     if place.has_written(name):
-        # Also if its driver died before all was brought.
+        # This finishes the write even if its driver died before everything was brought.
         _write(messages.limit(0), place, queue, name)
         return 0
     total = int(messages.count())

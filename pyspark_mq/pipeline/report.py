@@ -18,7 +18,8 @@ from pyspark_mq.pipeline.progress import duration_text
 
 AGES = (("under 1 min", 60), ("1 to 10 min", 600), ("10 min to 1 h", 3600), ("1 to 6 h", 21_600),
         ("6 h to 1 d", 86_400), ("1 to 7 d", 604_800), ("over 7 d", None))  # fmt: skip
-"""The bars of the plot of ages: name, and the age in seconds where the next one begins."""
+"""The bars of the plot of ages: their names, and the age in seconds at which the next one
+begins."""
 
 COUNTS = ("0", "1", "2", "3", "4", "5 and more")
 STATES = ("ready", "leased", "delayed", "dead")
@@ -26,8 +27,8 @@ STATES = ("ready", "leased", "delayed", "dead")
 
 @dataclass(slots=True)
 class QueueReport:
-    """One queue, with its dead letters. Ages are in seconds, of messages that are not dead;
-    `ages` and `counts` have a number of messages for each bar, of ready ones by url."""
+    """One queue with its dead letters. Ages are in seconds, of messages that are not dead. `ages`
+    and `counts` have a number of messages for each bar; by url they count only ready ones."""
 
     queue: str
     ready: int = 0
@@ -43,7 +44,7 @@ class QueueReport:
 
 @dataclass(slots=True)
 class Report:
-    """All that a report shows; the page and the table are drawn from it alone."""
+    """Everything that a report shows. The page and the table are drawn from it alone."""
 
     taken_at: str
     source: str
@@ -54,7 +55,7 @@ class Report:
 
 
 def take_report(spark: Any, place: QueuePlace, queues: str, now: datetime | None = None) -> Report:
-    """Look at the queues; changes nothing. Raises what the source raises."""
+    """Look at the queues and change nothing. Raises what the source raises."""
     now = now or datetime.now(UTC)
     found: dict[str, QueueReport] = {}
     counts: dict[str, tuple[int, int]] = {}
@@ -88,8 +89,8 @@ def _read(spark: Any, place: QueuePlace, queues: str, states: str = "ready") -> 
 
 
 def _count_by_url(place: QueuePlace, queues: str) -> tuple[list[str], dict[str, tuple[int, int]]]:
-    """The queues with those of their dead letters that exist, and how many are leased and delayed.
-    Raises QueueNotFound for one that is named, ClientError."""
+    """Return the queues, with their dead letters if these exist, and how many messages are leased
+    and delayed. Raises QueueNotFound for a queue that is named, and ClientError."""
     urls = tuple(each.strip() for each in (place.url or "").split(",") if each.strip())
     addresses = Addresses(urls, place.token_file, place.ca_file)
     names, counts = [], {}
@@ -108,7 +109,7 @@ def _count_by_url(place: QueuePlace, queues: str) -> tuple[list[str], dict[str, 
 
 
 def _grouped(frame: Any, now: datetime) -> list[Any]:
-    """A row for each queue, state, bar of the ages and bar of the counts."""
+    """Return a row for each queue, state, bar of the ages and bar of the counts."""
     age = F.lit(now).cast("timestamp").cast("double") - F.col("published_at").cast("double")
     age = F.greatest(age, F.lit(0.0))
     bar = F.lit(len(AGES) - 1)
@@ -141,7 +142,7 @@ COLUMNS = ("queue", *STATES, "bytes", "oldest", "oldest dead")
 
 
 def table_rows(report: Report) -> list[tuple[str, ...]]:
-    """The table as text, a row for each queue and one for their sum."""
+    """Return the table as text, a row for each queue and one for their sum."""
     rows = [
         (each.queue, *(f"{getattr(each, state):,}" for state in STATES), f"{each.bytes:,}",
          _age_text(each.oldest_seconds), _age_text(each.oldest_dead_seconds))
@@ -169,7 +170,7 @@ def _age_text(seconds: float | None) -> str:
 
 
 def table_text(report: Report) -> str:
-    """For a terminal: the queues to the left, numbers to the right."""
+    """Return the table for a terminal: queues to the left, numbers to the right."""
     rows: Sequence[tuple[str, ...]] = [COLUMNS, *table_rows(report)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS))]
     lines = []

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 import pyspark_mq
 
 _SETTINGS = {
-    # A day of the lake is one of UTC, wherever the job runs.
+    # A day of the lake is a day in UTC, wherever the job runs.
     "spark.sql.session.timeZone": "UTC",
-    # A queue by the name of 2026 stays a text.
+    # A queue named 2026 stays a text.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
@@ -29,13 +29,13 @@ _LOCAL = {
 
 
 def open_session(command: str) -> Any:
-    """Settings of `spark-submit` win. Raises StartRefused without a Java."""
+    """Open the session. Settings of `spark-submit` win. Raises StartRefused without a Java."""
     pyspark_mq.prepare()
     given = SparkConf()
     settings = dict(_SETTINGS)
     if not given.contains("spark.master"):
         settings |= _LOCAL
-        # Or Spark looks its host's name up, and warns of what it finds.
+        # Without this Spark looks up its host's name, and warns about what it finds.
         os.environ.setdefault("SPARK_LOCAL_IP", _LOCAL["spark.driver.host"])
     fresh = {name: value for name, value in settings.items() if not given.contains(name)}
     builder = SparkSession.builder.appName(f"mq-pipeline {command}").config(map=fresh)
