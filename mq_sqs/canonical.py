@@ -28,7 +28,8 @@ class RequestHead(NamedTuple):
 
 
 def canonical_texts(head: RequestHead, signed: Sequence[str], body_hash: str) -> Iterator[bytes]:
-    """What a signer may have signed. `signed` are the names of headers, in lower case."""
+    """Yield the texts that a signer may have signed. `signed` are the names of headers, in lower
+    case."""
     start = f"{head.method}\n{canonical_path(head.path)}\n"
     headers = "".join(f"{name}:{_value_of(head.headers, name)}\n" for name in signed)
     end = f"\n{headers}\n{';'.join(signed)}\n{body_hash}"
@@ -40,7 +41,8 @@ def canonical_texts(head: RequestHead, signed: Sequence[str], body_hash: str) ->
 
 
 def canonical_path(path: str) -> str:
-    """Without empty segments and dots, and encoded once more, as for every service but S3."""
+    """Return the path without empty segments and dots, and encoded once more, as for every service
+    but S3."""
     if path == "/":
         return path
     segments: list[str] = []
@@ -54,7 +56,7 @@ def canonical_path(path: str) -> str:
 
 
 def _value_of(headers: CIMultiDictProxy[str], name: str) -> str:
-    """That of a header that is given several times is all of them."""
+    """Return the value of a header; if it is given several times, all of its values."""
     return ",".join(" ".join(each.split()) for each in headers.getall(name, []))
 
 
@@ -76,5 +78,5 @@ def _join(pairs: Iterator[tuple[str, str]]) -> str:
 
 
 def _encode_again(text: str) -> str:
-    """A plus is a space, as it is where the fields are read."""
+    """Decode and encode a text again. A plus is a space, as it is where the fields are read."""
     return quote(unquote_to_bytes(text.replace("+", " ")), safe=_UNRESERVED)

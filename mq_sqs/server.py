@@ -39,7 +39,7 @@ def front_maker(config: ServerConfig, decoration: Decoration) -> FrontMaker:
 
 
 async def _note_first_receives(store: Store) -> None:
-    """Also of messages in queues that were not made here."""
+    """Note first receives, also of messages in queues that were not made here."""
     try:
         await store.note_first_receives()
     except StoreUnavailable as error:

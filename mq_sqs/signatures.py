@@ -51,7 +51,7 @@ _QUERY_PARTS = {
 
 
 class _Credential(NamedTuple):
-    """Whose key it is, and what that key was derived for."""
+    """The name of a key, and what the key was derived for."""
 
     name: str
     day: str
@@ -60,7 +60,7 @@ class _Credential(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """What a request says of its signature, in `text`; the key is that of a known token."""
+    """The signature of a request, in `text`; the key is that of a known token."""
 
     head: RequestHead
     key: SigningKey
@@ -70,7 +70,7 @@ class Signature(NamedTuple):
     text: str
 
     def verify(self, body: bytes) -> KnownToken:
-        """The token that the request is signed with. Raises SQSError."""
+        """Return the token that the request is signed with. Raises SQSError."""
         body_hash = hashlib.sha256(body).hexdigest()
         said = self.head.headers.get("X-Amz-Content-SHA256", body_hash)
         if not hmac.compare_digest(said.encode("utf-8", "replace"), body_hash.encode()):
@@ -98,15 +98,15 @@ class Signature(NamedTuple):
 
 
 class Signatures:
-    """What requests are signed with, by `keys`. `clock` gives seconds since 1970."""
+    """Verifies signatures by `keys`. `clock` returns seconds since 1970."""
 
     def __init__(self, keys: SigningKeys, clock: Callable[[], float] = time.time) -> None:
         self._keys = keys
         self._clock = clock
 
     def read(self, head: RequestHead) -> Signature:
-        """Before the body is there: whose signature it is, and whether it is in time. Raises
-        SQSError."""
+        """Find out whose signature it is, and check that it is in time, before the body has come.
+        Raises SQSError."""
         in_query = _parts_of_query(head.query)
         values = head.headers.getall("Authorization", [])
         if len(values) + bool(in_query) > 1:
@@ -140,8 +140,8 @@ class Signatures:
         return key
 
     def _check_time(self, date: datetime, expires: str | None) -> None:
-        """Raises SQSError unless now is near enough to `date`, or within what a presigned request
-        is valid for."""
+        """Raise SQSError unless now is near enough to `date`, or within the time for which a
+        presigned request is valid."""
         age_seconds = self._clock() - date.timestamp()
         most = MAX_CLOCK_DIFFERENCE_SECONDS
         if expires is not None:
@@ -172,7 +172,7 @@ def _parts_of_header(value: str) -> dict[str, str]:
 
 
 def _parts_of_query(query: str) -> dict[str, str]:
-    """Empty if the query is not signed."""
+    """Return the parts of a signature in a query, and none if the query is not signed."""
     if "X-Amz-" not in query:
         return {}
     parts: dict[str, str] = {}
@@ -195,7 +195,7 @@ def _parts_of_query(query: str) -> dict[str, str]:
 
 
 def _date_of(headers: CIMultiDictProxy[str]) -> datetime:
-    """That of `X-Amz-Date`, else of `Date`."""
+    """Return the time in `X-Amz-Date`, or else in `Date`."""
     date = headers.get("X-Amz-Date")
     if date is not None:
         return _read_date(date)
@@ -234,8 +234,8 @@ def _read_credential(text: str, date: datetime) -> _Credential:
 
 
 def _read_signed(text: str, headers: CIMultiDictProxy[str]) -> tuple[str, ...]:
-    """The names of the signed headers. Those that say what is asked must be among them, and each of
-    these is given once."""
+    """Return the names of the signed headers. Those that say what is asked must be among them, each
+    of which may be given only once."""
     signed = tuple(text.split(";"))
     if len(set(signed)) != len(signed) or text != text.lower():
         raise _incomplete("SignedHeaders must be names in lower case, each given once")

@@ -21,7 +21,7 @@ _MAX_DERIVED = 64
 
 
 class SigningKey:
-    """That of one token. Without a `secret` it signs nothing."""
+    """The key of one token. Without a `secret` it signs nothing."""
 
     def __init__(self, token: KnownToken, secret: str | None) -> None:
         self.token = token
@@ -33,11 +33,11 @@ class SigningKey:
         return self._secret is not None
 
     def sign(self, text: bytes, day: str, region: str, service: str) -> str:
-        """The signature in hexadecimal, of version 4."""
+        """Return the signature of version 4 in hexadecimal."""
         return hmac.new(self._derive(day, region, service), text, hashlib.sha256).hexdigest()
 
     def _derive(self, *scope: str) -> bytes:
-        """The key for a day, a region and a service. It is kept for the next request."""
+        """Return the key for a day, a region and a service. It is kept for the next request."""
         found = self._derived.get((scope[0], scope[1], scope[2]))
         if found is not None:
             return found
@@ -52,7 +52,8 @@ class SigningKey:
 
 
 class SigningKeys:
-    """Raises StartRefused if the file is not in order. A line without its token is warned of."""
+    """The keys of a file. Raises StartRefused if it is not in order, and warns of a line that has
+    only a hash of its token."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,5 @@
-"""The barrier: the one call that makes what a round did durable. One replaceable object.
+"""The barrier: the one call that makes the file calls of a round durable. It is one object, which
+can be replaced.
 
 The crash model it relies on: metadata changes form one ordered log (ext4 with a journal, xfs,
 btrfs), so a power cut keeps a prefix of it, and syncing either folder of a rename makes that rename
@@ -17,19 +18,19 @@ from mq.spool.folders import Spool
 
 
 class Unsynced(NamedTuple):
-    """What an operation's file calls left for the barrier: descriptors of files, and folders
-    relative to the root (`new`, `queues/orders`)."""
+    """What an operation's file calls leave for the barrier to sync: descriptors of files, and
+    folders relative to the root (`new`, `queues/orders`)."""
 
     files: tuple[int, ...]
     folders: tuple[str, ...]
 
 
 class Barrier(Protocol):
-    """Makes durable what operations did. Another one can take its place, a write-ahead journal in
-    front of the same folders for example, without a change elsewhere."""
+    """Makes durable what operations did. Another barrier can take its place without a change
+    elsewhere, for example a write-ahead journal in front of the same folders."""
 
     def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
-        """On return everything named survives a power cut. Raises OSError."""
+        """Make everything that is named survive a power cut. Raises OSError."""
 
     def reopen(self) -> None:
         """Forget descriptors that have reported an error."""
@@ -38,8 +39,9 @@ class Barrier(Protocol):
 
 
 class SyncBarrier:
-    """fsync for few, syncfs for many. The descriptor for syncfs is held from the start, because a
-    writeback error is reported once to each descriptor that was open when it happened."""
+    """Syncs few files and folders by fsync, and many by syncfs. The descriptor for syncfs is held
+    from the start, because a writeback error is reported once to each descriptor that was open when
+    it happened."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -55,7 +57,8 @@ class SyncBarrier:
             self._spool.files.sync_file_system(self._fd)
 
     def _sync_each(self, files: list[int], folders: set[str]) -> bool:
-        """False if a folder is gone: another process deleted the queue just now."""
+        """Sync each by itself. Returns False if a folder is gone: another process has just deleted
+        the queue."""
         sync = self._spool.files.sync
         for fd in files:
             sync(fd)

@@ -1,4 +1,5 @@
-"""Operations without an event loop: one at a time, with a barrier each time one asks for it."""
+"""Operations without an event loop: one at a time, with a barrier each time an operation asks for
+it."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ T = TypeVar("T")
 
 
 class BlockingCommitter:
-    """Drives operations on the thread that asks. Without a `barrier` nothing is synced. There are
-    no workers and nobody to share with: what an operation needs is done before it goes on."""
+    """Runs operations on the calling thread. Without a `barrier` nothing is synced. There are no
+    workers and no operations to share with: what one needs is done before it goes on."""
 
     def __init__(
         self,

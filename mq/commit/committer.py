@@ -1,4 +1,4 @@
-"""What the store asks of a committer, whatever its root lies on."""
+"""What the store asks of a committer, whatever file system its root is on."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ T = TypeVar("T")
 
 
 class Committer(Protocol):
-    """Drives operations: one at a time between their `yield`s, and told to be over only once what
-    they did is durable. Used from the event loop alone."""
+    """Runs operations, one at a time between their `yield`s. A caller learns of the end only once
+    what the operation did is durable. Used from the event loop alone."""
 
     stats: CommitStats
 
     @property
     def failure(self) -> str | None:
-        """Why everything is refused now; None as a rule."""
+        """Why everything is refused now; usually None."""
 
     def is_alive(self) -> bool:
-        """False once a defect ended it: only a restart helps."""
+        """Whether the committer works. If a defect has ended it, only a restart helps."""
 
     async def run(self, operation: Operation[T], abandoned: Callable[[T], None] | None = None) -> T:
         """Run an operation and make it durable. Raises what it raises, or StoreUnavailable.
 
-        If the caller is cancelled meanwhile the operation still runs; its result then goes to
+        If the caller is cancelled meanwhile, the operation still runs; its result then goes to
         `abandoned`.
         """
 
@@ -36,8 +36,9 @@ class Committer(Protocol):
         StoreUnavailable."""
 
     def submit(self, submitted: Submitted) -> None:
-        """As `run`, for a caller that does not wait: its `done` is called on the event loop, never
-        from within this call, with the result, or with what `run` would raise."""
+        """Run an operation as `run` does, for a caller that does not wait. Its `done` is called on
+        the event loop, never from within this call, with the result or with what `run` would raise.
+        """
 
     async def close(self) -> None:
-        """Finish what is under way and stop. Nothing may be run afterwards."""
+        """Finish what is under way and stop. Run nothing afterwards."""

@@ -1,5 +1,5 @@
-"""What the committers on an event loop do alike: run operations from need to need, and have all
-but the barrier done for them elsewhere."""
+"""What both committers on an event loop have in common: they run operations from need to need, and
+have everything but the barrier done elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 class Engine:
     """The operations of one committer that are under way. `end_calls` is called before anything
-    else is waited for: whoever waits holds no queue."""
+    else is waited for: an operation that waits holds no queue."""
 
     def __init__(self, end_calls: Callable[[], None], workers: Executor) -> None:
         self._end_calls = end_calls
@@ -49,17 +49,17 @@ class Engine:
         return await outcome(future, None)
 
     def submit(self, submitted: Submitted) -> None:
-        """Begin with it, on the event loop; its `done` is never called from within."""
+        """Begin with an operation, on the event loop. Its `done` is never called from within."""
         raise NotImplementedError
 
     def _come_back(self, submitted: Submitted) -> None:
-        """What it waited for is there. From any thread."""
+        """Take back an operation whose wait is over. Any thread may call it."""
         raise NotImplementedError
 
     def _advance(self, ready: list[Submitted]) -> list[Submitted]:
-        """Run each as far as it comes alone; returns those that need a barrier. Those that ended
-        are in `_ended` then, and `_send_away` is for the others. `ready` grows by those that can
-        go on because of these. What file calls they ask for are made together."""
+        """Run each operation as far as it comes alone, and return those that need a barrier. Those
+        that ended are in `_ended` then; `_send_away` is for the others. `ready` grows by operations
+        that can go on because of these. The file calls that they ask for are made together."""
         unsynced: list[Submitted] = []
         unsettled: deque[Submitted] = deque()
         while ready:
@@ -104,7 +104,7 @@ class Engine:
             self._leaving.append(each)
 
     def _go_on(self, each: Submitted) -> None:
-        """It has waited for operations that are over now."""
+        """Go on with an operation that has waited for others, which are over now."""
         self._away -= 1
         if not each.is_over:
             self._ready.append(each)
@@ -145,7 +145,7 @@ class Engine:
             self._go_on(each)
 
     def _send_away(self) -> None:
-        """Have done what operations wait for. After `_end_calls`."""
+        """Have done what operations wait for. It is called after `_end_calls`."""
         leaving, self._leaving = self._leaving, []
         for each in leaving:
             need = each.need
@@ -158,7 +158,7 @@ class Engine:
             try:
                 working = self._workers.submit(need.function, *need.arguments)
             except RuntimeError as error:
-                # No thread could be started, for example.
+                # For example, no thread could be started.
                 each.failure = error
                 self._come_back(each)
             else:
@@ -174,8 +174,8 @@ class Engine:
 
 
 def answer_calls(calling: Sequence[Submitted]) -> None:
-    """Make the chains that these operations need. If the calls cannot even be made, that is what
-    each has at its `yield`."""
+    """Make the chains that these operations need. If the calls cannot even be made, that error is
+    raised at the `yield` of each."""
     try:
         outcomes = make_calls([each.need for each in calling])  # type: ignore[misc]
     except BaseException as error:
@@ -207,6 +207,6 @@ async def outcome(future: asyncio.Future[T], abandoned: Callable[[T], None] | No
     except asyncio.CancelledError:
         is_resolved = future.done() and not future.cancelled()
         if is_resolved and future.exception() is None and abandoned is not None:
-            # The cancellation came before its task could run.
+            # The cancellation came before the task could run.
             abandoned(future.result())
         raise

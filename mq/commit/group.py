@@ -1,16 +1,17 @@
-"""Group commit: one barrier serves everyone who waits.
+"""Group commit: one barrier serves all operations that wait.
 
-What one turn of the event loop asks for reaches the committer together. It takes all pending
-operations as a round: runs each up to its barrier, issues one for all, runs them on and wakes the
-event loop once. It does not linger: while a barrier runs, the next round gathers. What an operation
-needs beside a barrier (a worker, a pause) is done meanwhile, and it joins the round after that.
+What is asked for in one turn of the event loop reaches the committer together. It takes all pending
+operations as a round: runs each up to its barrier, issues one barrier for all, runs them on, and
+wakes the event loop once. It does not linger: while a barrier runs, the next round gathers. What an
+operation needs besides a barrier (a worker, a pause) is done meanwhile, and the operation joins the
+round after that.
 
 A failed barrier fails its whole round: StoreUnavailable is raised at each `yield`, where the
 operation takes back the name it made. The committer then refuses everything while it reopens the
-store and sweeps, with backoff, and goes on by itself. It also refuses whatever was under way when
-the barrier failed, at the `yield` at which it comes back. A sync is never tried again for the same
-data: after an error the kernel may have marked the pages clean (fsync(2), and Rebello et al.,
-"Can Applications Recover from fsync Failures?", USENIX ATC 2020).
+store and sweeps, with backoff, and goes on by itself. It also refuses operations that were under
+way when the barrier failed, at the `yield` at which they come back. A sync is never tried again for
+the same data: after an error the kernel may have marked the pages clean (fsync(2), and Rebello et
+al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020).
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ T = TypeVar("T")
 class GroupCommitter(Engine):
     """The committer thread of a root on stable media.
 
-    `begin_round` is called before each round, `end_calls` whenever its operations have done file
-    calls; `recover` reopens the store and sweeps it after a failed barrier, and raises OSError
+    `begin_round` is called before each round, and `end_calls` whenever its operations have done
+    file calls. `recover` reopens the store and sweeps it after a failed barrier, and raises OSError
     while that does not work.
     """
 
@@ -106,7 +107,8 @@ class GroupCommitter(Engine):
         self._submitted += 1
 
     def _hand_over(self) -> None:
-        """Once a turn of the event loop, so that the thread is woken once and finds them all."""
+        """Hand operations over once in a turn of the event loop, so that the thread is woken once
+        and finds all of them."""
         turn, self._turn = self._turn, []
         if turn:
             self._pending.put(turn)
@@ -133,11 +135,12 @@ class GroupCommitter(Engine):
             log.exception("the committer ended by a defect")
             self._why_failed = self._failure = "the server has a defect and must be restarted"
             self._has_defect, self._failed_barriers = True, self._failed_barriers + 1
-            # On the event loop, where nobody can hand over between its look and its end.
+            # This runs on the event loop, where no operation can be handed over between its look
+            # and its end.
             self._loop.call_soon_threadsafe(self._end_by_defect)
 
     def _run_round(self, taken: list[Submitted]) -> None:
-        """Commit a round and tell those who are over."""
+        """Commit a round, and tell the callers of operations that are over."""
         self._round = taken
         started, carried = time.perf_counter(), len(self._unsynced)
         failed_before = self._failed_barriers
@@ -161,8 +164,8 @@ class GroupCommitter(Engine):
             self._send_away()
 
     def _take(self) -> list[Submitted] | None:
-        """All that can go on, up to the limit; waits for the first, unless some are at their next
-        barrier already. None when all is over."""
+        """Return all operations that can go on, up to the limit. Waits for the first, unless some
+        are at their next barrier already. Returns None when all is over."""
         taken: list[Submitted] = []
         carried = len(self._unsynced)
         while carried + len(taken) < MAX_ROUND_OPERATIONS:
@@ -196,12 +199,13 @@ class GroupCommitter(Engine):
         self._refuse_late(each)
 
     def _refuse_late(self, each: Submitted) -> None:
-        """What was under way when a barrier failed ends as those before that barrier do."""
+        """Refuse an operation that was under way when a barrier failed, like those at that
+        barrier."""
         if each.failed_barriers != self._failed_barriers:
             each.failure = StoreUnavailable(self._why_failed)
 
     def _pass_barrier(self, unsynced: list[Submitted]) -> None:
-        """One barrier for all; if it fails, that is what each has at its `yield`."""
+        """Issue one barrier for all. If it fails, that error is raised at the `yield` of each."""
         try:
             self._barrier.make_durable(
                 [each.need for each in unsynced if isinstance(each.need, Unsynced)]
@@ -217,7 +221,7 @@ class GroupCommitter(Engine):
                 each.failure = StoreUnavailable(self._why_failed)
 
     def _reopen(self) -> None:
-        """The latch: refuse everything until the store has been reopened and swept."""
+        """Refuse everything until the store has been reopened and swept."""
         self._failure = self._why_failed
         pause, longest = RECOVERY_BACKOFF_SECONDS
         while not self._stopping.is_set():
@@ -254,7 +258,8 @@ class GroupCommitter(Engine):
         self._refuse(refused)
 
     def _refuse(self, refused: Iterable[Submitted]) -> None:
-        """Raise StoreUnavailable where they are; what needs a barrier then has none."""
+        """Raise StoreUnavailable in operations at their `yield`. If one needs a barrier after that,
+        it has none."""
         assert self._failure is not None
         left = [each for each in dict.fromkeys(refused) if not each.is_over]
         while left:
@@ -275,5 +280,5 @@ def _tell_each(ended: list[Submitted]) -> None:
         try:
             each.done(each.result, each.error)
         except Exception:
-            # The others of the round are still to be told.
+            # The other callers of the round are still to be told.
             log.exception("the end of an operation could not be told")

@@ -1,4 +1,5 @@
-"""Where there is no stable medium there is no barrier: operations run as they come."""
+"""The committer for roots without stable media: there is no barrier, and operations run as they
+come."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ T = TypeVar("T")
 
 
 class MemoryCommitter(Engine):
-    """The committer of a root on tmpfs or ramfs, which have no stable medium: no barrier, no
-    thread, each operation runs on the event loop at once. Those of one turn of the loop are a
-    round."""
+    """The committer of a root on tmpfs or ramfs, which have no stable medium. There is no barrier
+    and no thread: each operation runs on the event loop at once. The operations of one turn of the
+    loop are a round."""
 
     failure = None
 
@@ -105,8 +106,8 @@ class MemoryCommitter(Engine):
 
 
 def _alone(operation: Operation[T]) -> Operation[T]:
-    """An operation that runs with nobody beside it and without a barrier: its file calls are made
-    at once."""
+    """Return an operation that runs alone and without a barrier. Its file calls are made at
+    once."""
     answer: Any = None
     failure: BaseException | None = None
     while True:
@@ -116,7 +117,7 @@ def _alone(operation: Operation[T]) -> Operation[T]:
             result: T = stop.value
             return result
         finally:
-            # The traceback of a failure leads here: it would hold what its frames have open.
+            # The traceback of a failure leads here, and would keep alive what its frames have open.
             answer = failure = None
         try:
             if type(need) is FileCalls:

@@ -1,9 +1,10 @@
 """An operation on the folders, what it may need on its way, and who is told of its end.
 
 An operation is a generator. Between two `yield`s it makes its file calls, alone on the thread that
-drives it, in the order that a crash may cut. It yields what it needs next and is sent the answer:
+runs it, in the order in which a crash may cut them off. It yields what it needs next and is sent
+the answer:
 
-    FileCalls     a chain of them, made together with those of others: its outcome
+    FileCalls     a chain of file calls, made together with those of others: its outcome
     Settled       the chains that others have asked for in this round are made, and no others until
                   its next `yield`
     Unsynced      a barrier: what these file calls left is on stable media, or StoreUnavailable
@@ -14,9 +15,9 @@ drives it, in the order that a crash may cut. It yields what it needs next and i
 
 An operation leaves nothing unsynced behind when it yields anything but Unsynced, FileCalls or
 Settled: a barrier that fails meanwhile would not be its own. There, too, locks of queues
-(`Workspace.hold_queue`) end. At FileCalls and Settled they last, but others of the round go on:
-they may see and do what another process could there. So an operation that lets go of a queue which
-others hold (`Workspace.forget_queue`) is Settled first.
+(`Workspace.hold_queue`) end. At FileCalls and Settled they last, but other operations of the round
+go on: they may see and do what another process could there. So an operation that lets go of a queue
+which others hold (`Workspace.forget_queue`) is Settled first.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ T = TypeVar("T")
 
 
 class Settled:
-    """Nobody else is between two file calls."""
+    """No other operation is between two file calls."""
 
     __slots__ = ()
 
@@ -41,7 +42,7 @@ SETTLED = Settled()
 
 
 class InWorker:
-    """Blocking file work that takes long."""
+    """A call of blocking file work that takes long."""
 
     __slots__ = ("arguments", "function")
 
@@ -51,13 +52,13 @@ class InWorker:
 
 
 class Pause(NamedTuple):
-    """Somebody else must do something first."""
+    """A wait of some seconds: another process must do something first."""
 
     seconds: float
 
 
 class Shared(NamedTuple):
-    """An operation that is run once for all who ask for `key` before it ends."""
+    """An operation that is run once for all that ask for `key` before it ends."""
 
     key: str
     make: Callable[[], Operation[Any]]
@@ -78,14 +79,15 @@ Done = Callable[[Any, BaseException | None], None]
 
 
 def tell_nobody(result: object, error: BaseException | None) -> None:
-    """The end of a part, which its whole learns of."""
+    """Tell nothing: the whole learns of the end of its part by itself."""
 
 
 class Submitted:
     """An operation under way. `need` is what it yielded last, None before its start and after its
     end. `answer` is sent at its `yield`, unless there is a `failure`, which is raised there."""
 
-    # Defaults of the class: an instance that sets all of them takes twice as long to make.
+    # These are defaults of the class: an instance that sets all of them takes twice as long to
+    # make.
     answer: Any = None
     failure: BaseException | None = None
     need: Need | None = None
@@ -93,9 +95,9 @@ class Submitted:
     error: BaseException | None = None
     is_over = False
     failed_barriers = 0
-    """How many barriers had failed when it was left waiting."""
+    """How many barriers had failed when it began to wait."""
     then: Callable[[Submitted], None] | None = None
-    """Takes its end on the thread that drives it, in the place of `done`."""
+    """If set, it takes the end in place of `done`, on the thread that runs the operation."""
 
     def __init__(self, operation: Operation[Any], done: Done = tell_nobody) -> None:
         self.operation = operation
@@ -120,7 +122,7 @@ class Submitted:
             self.need = None
             self.error = _from_within(error)
         finally:
-            # The traceback of a failure leads here: it would hold what its frames have open.
+            # The traceback of a failure leads here, and would keep alive what its frames have open.
             failure = None
 
 
@@ -144,12 +146,12 @@ class Called(Submitted):
 
 
 def unavailable(error: OSError) -> StoreUnavailable:
-    """What a client is told of a failed file call."""
+    """Return the error for a client, for a file call that failed."""
     return StoreUnavailable(f"the store cannot do this now: {error.strerror or error}; try again")
 
 
 def _from_within(error: BaseException) -> BaseException:
-    """Without the frame that caught it. That one knows the operation, which knows the error: in a
-    circle they would keep whatever the other frames have open."""
+    """Return the error without the frame that caught it. That frame knows the operation, which
+    knows the error: in a circle they would keep alive whatever the other frames have open."""
     trace = error.__traceback__
     return error if trace is None else error.with_traceback(trace.tb_next)

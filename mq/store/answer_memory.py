@@ -1,4 +1,4 @@
-"""How much memory the answers of many messages take, all together, until their clients have read
+"""The memory that the answers of many messages take together, until their clients have read
 them."""
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from typing import Self
 from mq.config import MAX_ANSWERS_BYTES, MAX_FETCH_BYTES
 
 _WORST_GROWTH = 7
-"""A body, and the line of JSON that is made of it, where six characters stand for one byte."""
+"""A body grows by this factor, at worst, in the line of JSON that is made of it, where six
+characters may represent one byte; the body itself is counted too."""
 
 
 class AnswerMemory:
-    """MAX_ANSWERS_BYTES, of which each answer may take half of what is left. So nobody waits for
-    those who read slowly, nobody is refused, and whoever comes later gets fewer messages at once.
-    For any thread."""
+    """MAX_ANSWERS_BYTES, of which each answer may take half of what is left. So no request waits
+    for clients that read slowly, none is refused, and later ones get fewer messages at once. For
+    any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -26,7 +27,7 @@ class AnswerMemory:
         return Share(self)
 
     def take(self) -> int:
-        """Half of what is left, or what the longest answer takes."""
+        """Take half of what is left, or what the longest answer needs."""
         with self._lock:
             left = max(0, MAX_ANSWERS_BYTES - self._held_bytes)
             taken = min(left // 2, _WORST_GROWTH * MAX_FETCH_BYTES)
@@ -39,7 +40,7 @@ class AnswerMemory:
 
 
 class Share:
-    """What one answer holds, until the block ends."""
+    """The memory of one answer, until the block ends."""
 
     def __init__(self, memory: AnswerMemory) -> None:
         self._memory = memory
@@ -60,28 +61,28 @@ class Share:
         self._is_over = True
 
     def room_bytes(self) -> int:
-        """How many bytes of bodies may come into the answer; MAX_FETCH_BYTES at the most."""
+        """Return how many bytes of bodies may come into the answer, MAX_FETCH_BYTES at the most."""
         if not self._held_bytes and not self._is_over:
             self._held_bytes = self._memory.take()
         return self._held_bytes // _WORST_GROWTH
 
     def covers(self, length: int) -> bool:
-        """Whether there is memory for so many bytes of bodies. Those are held then."""
+        """Return whether there is memory for this many bytes of bodies. If there is, it is held."""
         self.hold(0)
         is_enough = self.room_bytes() >= length
         self.hold_bodies(length if is_enough else 0)
         return is_enough
 
     def hold_bodies(self, length: int) -> None:
-        """The answer is going to have so many bytes of bodies."""
+        """Hold memory for an answer that will have this many bytes of bodies."""
         self.hold(_WORST_GROWTH * length)
 
     def hold(self, length: int) -> None:
-        """The answer has so many bytes by now."""
+        """Hold memory for an answer that has this many bytes by now."""
         if not self._is_over:
             self._memory.change(length - self._held_bytes)
             self._held_bytes = length
 
 
 MayShare = Share | None
-"""None for as much as MAX_FETCH_BYTES."""
+"""None means as much as MAX_FETCH_BYTES."""

@@ -45,7 +45,7 @@ _NO_FD = -1
 
 
 class Entry(NamedTuple):
-    """A message of a batch, its body in memory, and the line it came in."""
+    """A message of a batch, its body in memory, and the number of its line."""
 
     line: int
     draft: Draft
@@ -54,8 +54,8 @@ class Entry(NamedTuple):
 def publish_batch(
     work: Workspace, queue: QueueName, entries: Sequence[Entry]
 ) -> Operation[list[Published]]:
-    """Publish all of it or nothing, in that order. On return it survives a power cut. Waits
-    OWN_ID_WAIT_SECONDS for whoever is just publishing one of the ids. Raises QueueNotFound,
+    """Publish all of a batch or nothing, in that order. On return it survives a power cut. Waits
+    OWN_ID_WAIT_SECONDS for another publisher of one of the ids. Raises QueueNotFound,
     StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line."""
     positions = yield from take_positions(work, queue, entries)
     batch = yield from _fill(work, queue, entries, positions)
@@ -71,8 +71,8 @@ def publish_batch(
 def take_positions(
     work: Workspace, queue: QueueName, entries: Sequence[Entry]
 ) -> Operation[list[Position]]:
-    """An id for each message, its producer's own or a new one, and its place in the order, which is
-    that of the lines. Raises what `check_publish` raises."""
+    """Return an id for each message, its producer's own or a new one, and its place in the order,
+    which is that of the lines. Raises what `check_publish` raises."""
     yield from check_publish(work, queue, len(entries))
     return [work.ids.next_position(draft.message_id) for _, draft in entries]
 
@@ -80,7 +80,7 @@ def take_positions(
 def _fill(
     work: Workspace, queue: QueueName, entries: Sequence[Entry], positions: Sequence[Position]
 ) -> Operation[Batch]:
-    """A batch that is whole and durable, not sealed yet."""
+    """Return a batch that is whole and durable, but not sealed yet."""
     patience = with_own_id(None)
     while True:
         batch = Batch(work, queue)
@@ -101,13 +101,13 @@ def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
     for queue, message_id in rolled.ready:
         work.ready.add(queue, message_id, batch.times.get(message_id))
     if rolled.left:
-        batch.close()  # a sweep passes over what somebody holds
+        batch.close()  # A sweep passes over what another process holds.
         work.request_sweep()
 
 
 class Batch:
-    """The set of one batch, with its lock and those of the ids that its producer brought. Whoever
-    has it closes it; it is given up then unless it is sealed."""
+    """The set of one batch, with its lock and those of the ids that its producer brought. It must
+    be closed; unless it is sealed, that gives it up."""
 
     def __init__(self, work: Workspace, queue: QueueName) -> None:
         self.queue = queue
@@ -122,11 +122,11 @@ class Batch:
         self._finder: Finder | None = None
 
     def fill(self, entries: Sequence[Entry], positions: Sequence[Position]) -> bool:
-        """Write every message into the open set; the data of all is durable on return.
+        """Write every message into the open set. On return the data of all is durable.
 
-        What is published already is in `published` as a duplicate. False if somebody is just
-        publishing one of the ids. Raises IdTaken, which names the line, PropertiesUnsupported and
-        OSError.
+        A message that is published already is in `published` as a duplicate. Returns False if
+        another publisher holds one of the ids. Raises IdTaken, which names the line,
+        PropertiesUnsupported and OSError.
         """
         own = [draft.message_id for _, draft in entries if draft.message_id is not None]
         if own:
@@ -147,7 +147,8 @@ class Batch:
                 if not self._add_some(placed[at : at + CHAINS_AT_ONCE], is_small):
                     return False
         if not is_small:
-            # On a descriptor that is older than the data: it is told of every error since.
+            # The sync is on a descriptor that is older than the data, so every error since then is
+            # reported.
             self._spool.files.sync_file_system(self._fd)
         return True
 
@@ -159,8 +160,8 @@ class Batch:
         self._fd = fd
 
     def _add_some(self, placed: Sequence[tuple[Entry, Position]], are_synced: bool) -> bool:
-        """Write those of the messages that are not published yet, and enter all in `published`.
-        False if somebody is just publishing one of the ids."""
+        """Write the messages that are not published yet, and enter all of them in `published`.
+        Returns False if another publisher holds one of the ids."""
         own = [draft.message_id for (_, draft), _ in placed if draft.message_id is not None]
         missing = set() if self._finder is None else self._finder.missing(own)
         chains = []
@@ -187,8 +188,8 @@ class Batch:
     def _known(
         self, draft: Draft, missing: Set[MessageId], is_synced: bool
     ) -> Published | Lost | None:
-        """The message of the draft's id that is published already, or comes before it in the
-        batch. None if there is none."""
+        """Return the message with the draft's id that is published already, or comes before it in
+        the batch; None if there is none."""
         if draft.message_id is None:
             return None
         first = self._seen.setdefault(draft.message_id, draft)
@@ -213,7 +214,7 @@ class Batch:
     def _writing(
         self, draft: Draft, position: Position, visible_ns: int | None, is_synced: bool
     ) -> Chain:
-        """The file calls that put a new message into the open set."""
+        """Return the file calls that put a new message into the open set."""
         spool, name = self._spool, file_name(self.queue, position.message_id)
         assert draft.body is not None
         data = draft.body + draft.trailer if draft.trailer else draft.body
@@ -227,15 +228,15 @@ class Batch:
 
     def deliver(self) -> Rolled:
         """Roll the sealed set forward. What cannot be delivered now stays for a sweep. Raises
-        QueueNotFound if the queue was deleted meanwhile, and so were the messages."""
+        QueueNotFound if the queue was deleted meanwhile, and its messages with it."""
         spool, name = self._spool, self.name.sealed
         try:
             rolled = roll_forward(spool, Folder.NEW, name, by_stamp(self._work.clock_ns()))
         except FileNotFoundError:
             if not spool.exists(Folder.QUEUES, self.queue):
                 raise no_queue(self.queue) from None
-            # A sealed set is only ever rolled forward: somebody else did, to whom its lock does not
-            # reach. Or its queue was deleted after the seal, and made again.
+            # A sealed set is only ever rolled forward. Another process, to which its lock does not
+            # reach, did that; or its queue was deleted after the seal, and made again.
             return Rolled()
         except OSError as error:
             rolled = Rolled(left={name: str(error)})
@@ -247,7 +248,7 @@ class Batch:
         return rolled
 
     def close(self) -> None:
-        """Blocking, but for a sealed set."""
+        """Close the batch. This blocks, except for a sealed set."""
         if self._fd != _NO_FD:
             if not self.is_sealed:
                 remove_empty_set(self._spool, Folder.NEW, self.name.open)
@@ -260,7 +261,7 @@ class Batch:
 
 
 def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
-    """Publish a filled batch: on return it survives a power cut, whole.
+    """Publish a filled batch. On return all of it survives a power cut.
 
     A failed sync opens the set again, so that closing gives it up. Raises QueueNotFound,
     StoreUnavailable.
@@ -288,8 +289,8 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
 
 
 def _vanished(spool: Spool, queue: QueueName) -> MQError:
-    """What to tell of an open set that is gone, and nothing of it was published: it went with its
-    queue, which may be there again; or a sweep gave it up, to which its lock does not reach."""
+    """Return the error for an open set that is gone, of which nothing was published. It went with
+    its queue, which may exist again; or a sweep gave it up, to which its lock does not reach."""
     if not spool.exists(Folder.QUEUES, queue):
         return no_queue(queue)
     return StoreUnavailable(

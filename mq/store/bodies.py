@@ -1,4 +1,4 @@
-"""Large bodies, streamed by workers through aiofiles: up into an unnamed file, down from one."""
+"""Large bodies, streamed by workers through aiofiles: up into an unnamed file, or down from one."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from mq.store.publish import Draft
 T = TypeVar("T")
 
 Abandoned = Callable[[T], None] | None
-"""What takes a result that nobody waits for any more."""
+"""Takes a result that nobody waits for any more."""
 
 
 _NO_FD = -1
 
 
 class _Stream:
-    """A file that workers read or write. It is closed when no call uses it any more, whoever gave
-    up waiting for that call: the kernel would give the descriptor's number to another file."""
+    """A file that workers read or write. It is closed when no call uses it any more, even if the
+    caller has given up waiting: the kernel would give the descriptor's number to another file."""
 
     def __init__(
         self, files: Files, fd: int, workers: Executor, floor: Floor | None = None
@@ -63,7 +63,7 @@ class _Stream:
 
     def _close(self, last: asyncio.Future[Any] | None) -> None:
         if last is not None and not last.cancelled():
-            last.exception()  # whoever waited for it may be gone
+            last.exception()  # The caller that waited for it may be gone.
         if self._fd != _NO_FD:
             self._files.close(self._fd)
             self._fd = _NO_FD
@@ -75,8 +75,8 @@ class _Stream:
 
 
 class Upload(_Stream):
-    """A body on its way into an unnamed file, as far as `floor` lets it. Closing it without
-    publishing leaves nothing."""
+    """A body on its way into an unnamed file, as far as `floor` lets it. If it is closed without
+    being published, nothing is left."""
 
     def __init__(self, files: Files, fd: int, workers: Executor, floor: Floor) -> None:
         super().__init__(files, fd, workers, floor)
@@ -84,7 +84,7 @@ class Upload(_Stream):
         self.length = 0
 
     async def write(self, chunk: bytes | bytearray) -> None:
-        """Raises StoreUnavailable."""
+        """Write a piece. Raises StoreUnavailable."""
         self._crc32 = zlib.crc32(chunk, self._crc32)
         self.length += len(chunk)
         await self._run(self._file.write(chunk))
@@ -92,8 +92,8 @@ class Upload(_Stream):
     async def finish(
         self, content_type: str | None, properties: Properties = NO_PROPERTIES
     ) -> Draft:
-        """Put the properties behind the body and sync the file, before it joins a round. From here
-        on the descriptor is the draft's, and whoever publishes that closes it. Raises
+        """Write the properties after the body and sync the file, before it joins a round. From here
+        on the descriptor belongs to the draft, and publishing that closes it. Raises
         StoreUnavailable, and what `pack_trailer` raises."""
         loop = asyncio.get_running_loop()
         trailer = pack_trailer(properties)
@@ -104,8 +104,8 @@ class Upload(_Stream):
         return Draft(self.length, self._crc32, content_type, None, fd, trailer=trailer)
 
     async def read_whole(self, use: Callable[[bytes], T]) -> T:
-        """Read what was written back into memory and hand it to `use`, in a worker. Raises what
-        `use` raises, StoreUnavailable."""
+        """Read what was written back into memory and pass it to `use`, in a worker. Raises what
+        `use` raises, and StoreUnavailable."""
         loop = asyncio.get_running_loop()
         return await self._run(
             loop.run_in_executor(
@@ -121,14 +121,15 @@ class Upload(_Stream):
 
 
 class Download(_Stream):
-    """The body of a large message, piece by piece; closes it at the end."""
+    """The body of a large message, piece by piece. It is closed at the end."""
 
     def __init__(self, files: Files, fd: int, length: int, workers: Executor) -> None:
         super().__init__(files, fd, workers)
         self._length = length
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Raises OSError, never after the last byte: who has that has the message."""
+        """Yield the pieces. Raises OSError, but never after the last byte: a client that has that
+        has the message."""
         left = self._length
         while left:
             chunk = await self._run(self._file.read(min(left, CHUNK_BYTES)))
@@ -144,10 +145,10 @@ async def in_worker(
     *arguments: object,
     abandoned: Abandoned[T] = None,
 ) -> T:
-    """Run blocking file work. Raises StoreUnavailable where it raises OSError.
+    """Run blocking file work. Raises StoreUnavailable for its OSError.
 
-    With `abandoned` it runs also if the caller is cancelled meanwhile, and its result then goes
-    there.
+    With `abandoned` it runs even if the caller is cancelled meanwhile; its result then goes to
+    `abandoned`.
     """
     running = asyncio.get_running_loop().run_in_executor(workers, function, *arguments)
     try:
@@ -168,8 +169,8 @@ def _hand_over(done: asyncio.Future[T], abandoned: Callable[[T], None]) -> None:
 def read_all(
     files: Files, messages: Sequence[Received | PeekedMessage], use: Callable[[Iterable[bytes]], T]
 ) -> T:
-    """Hand the bodies to `use`, one by one; closes the messages, whatever goes wrong with one.
-    Blocking, for a worker."""
+    """Pass the bodies to `use`, one by one, and close the messages, even if something is wrong with
+    one. Blocking, for a worker."""
     try:
         return use(_read_whole(files, each) for each in messages)
     finally:
@@ -182,7 +183,8 @@ def _read_whole(files: Files, message: Received | PeekedMessage) -> bytes:
 
 
 class _BodyFile(io.FileIO):
-    """A large body as a file object. Every read and write passes `Files`, each write `floor`."""
+    """A large body as a file object. Every read and write goes through `Files`, and each write
+    through `floor`."""
 
     def __init__(self, files: Files, fd: int, floor: Floor | None) -> None:
         super().__init__(fd, "r+b" if _is_writable(fd) else "rb", closefd=False)

@@ -1,4 +1,5 @@
-"""By id: take that very message, ready, delayed or leased; prolong its lease; or release it."""
+"""Operations by id: take a certain message, ready, delayed or leased; prolong its lease; or release
+it."""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ from mq.store.receive import check_bodies
 from mq.store.release import end_lease, give_back
 
 _ORDER = (Folder.DELAY, Folder.QUEUES) * 3
-"""Leased messages are the common case. Round again: redeliveries and receives of other servers may
-pass between two looks."""
+"""Leased messages are the common case. The places are looked at several times, because redeliveries
+and receives of other servers may pass between two looks."""
 
 
 class Guard(NamedTuple):
-    """A condition on the current lease: it is one of `leases`, or any with `is_any`."""
+    """A condition on the current lease: it must be one of `leases`, or any lease with `is_any`."""
 
     leases: frozenset[int]
     is_any: bool = False
@@ -49,7 +50,7 @@ def take(
 
     On return it survives a power cut, and the body passes its seal. A crash before that leaves the
     message under its earlier lease, or in `delay` until one of the two stamps is due. Waits
-    BUSY_WAIT_SECONDS while somebody else holds the lock. Raises QueueNotFound, MessageNotFound,
+    BUSY_WAIT_SECONDS while another process holds the lock. Raises QueueNotFound, MessageNotFound,
     LeaseMismatch, StoreUnavailable.
     """
     patience = with_message(message_id)
@@ -68,7 +69,8 @@ def _take(
     visibility_ns: int | None,
     guard: Guard | None,
 ) -> Operation[Received | None]:
-    """None if somebody else holds the lock, or the barrier outlasted the lease."""
+    """Try to take a message. Returns None if another process holds the lock, or the barrier
+    outlasted the lease."""
     finding = partial(hold_by_id, work, queue, message_id, guard)
     found = yield from once_unlocked(queue, finding)
     if found is None:
@@ -91,7 +93,7 @@ def _take(
         _forget(work, queue, message_id)
         unsynced = Unsynced((), (Folder.DELAY, f"{Folder.QUEUES}/{queue}"))
     else:
-        # Only its attributes changed: the log has them once the file itself is synced.
+        # Only its attributes changed, and syncing the file itself brings those into the log.
         unsynced = Unsynced((received.fd,), (Folder.DELAY,))
     try:
         yield unsynced
@@ -108,11 +110,11 @@ def _take(
 def release(
     work: Workspace, queue: QueueName, message_id: MessageId, guard: Guard | None
 ) -> Operation[None]:
-    """End a message's lease or delay and put it into its queue, or into the dead letters, at once.
+    """End a message's lease or delay, and put it into its queue or into the dead letters at once.
 
-    Not durable by itself: undone by a crash, the message comes back when its stamp is due. Waits
-    BUSY_WAIT_SECONDS while somebody else holds the lock. Raises QueueNotFound, MessageNotFound,
-    LeaseMismatch, StoreUnavailable.
+    This is not durable by itself: if a crash undoes it, the message comes back when its stamp is
+    due. Waits BUSY_WAIT_SECONDS while another process holds the lock. Raises QueueNotFound,
+    MessageNotFound, LeaseMismatch, StoreUnavailable.
     """
     patience = with_message(message_id)
     releasing = partial(_release, work, queue, message_id, guard)
@@ -132,15 +134,15 @@ def _release(work: Workspace, queue: QueueName, message_id: MessageId, guard: Gu
         try:
             return give_back(work, place, held)
         except BlockingIOError:
-            return False  # somebody else makes a queue, and the dead letters have none yet
+            return False  # another process makes a queue, which the dead letters lack
 
 
 def hold_by_id(
     work: Workspace, queue: QueueName, message_id: MessageId, guard: Guard | None
 ) -> tuple[Place, Held] | None:
-    """The message under its lock: ready, leased or delayed. None if somebody else holds the lock,
-    or the message is on its way to its queue. Raises QueueNotFound, MessageNotFound, LeaseMismatch,
-    StoreUnavailable."""
+    """Return the message under its lock: ready, leased or delayed. Returns None if another process
+    holds the lock, or the message is on its way to its queue. Raises QueueNotFound,
+    MessageNotFound, LeaseMismatch, StoreUnavailable."""
     work.require_queue(queue)
     for folder in _ORDER:
         place = place_in(folder, queue, message_id)

@@ -23,7 +23,7 @@ from mq.store.index import ReadyQueue, ReadyQueues
 
 
 class Workspace:
-    """Used by the committer alone."""
+    """The state that operations share. The committer alone uses it."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class Workspace:
         *,
         is_network: bool = False,
     ) -> None:
-        """With `is_network` other machines may work on the root: the system does not tell of all
-        they do."""
+        """Take what a server has opened. With `is_network` other machines may work on the root, and
+        the system does not report everything that they do."""
         self.spool = spool
         self.files = spool.files
         self.config = config
@@ -58,18 +58,19 @@ class Workspace:
         self._room: int | StoreUnavailable | None = None
 
     def begin_round(self) -> None:
-        """The disk is asked once per round which queues there are and how much room is left."""
+        """Forget what the last round knew. The disk is asked once in each round which queues there
+        are and how much room is left."""
         self.end_calls()
         self._folders.clear()
         self._room = None
         self.ready.drain_sometimes(time.monotonic())
 
     def end_calls(self) -> None:
-        """The round's file calls are done, its barrier comes next: let go of its queues."""
+        """Let go of the round's queues: its file calls are done, and its barrier comes next."""
         self.spool.queues.let_go_all()
 
     def require_queue(self, queue: QueueName) -> os.stat_result:
-        """The status of the queue's folder. Raises QueueNotFound."""
+        """Return the status of the queue's folder. Raises QueueNotFound."""
         if queue not in self._folders:
             found = self.spool.status(Folder.QUEUES, queue)
             self._folders[queue] = found if self._is_queue(queue, found) else None
@@ -80,7 +81,8 @@ class Workspace:
         return status
 
     def _is_queue(self, queue: QueueName, found: os.stat_result | None) -> bool:
-        """Whether it is a folder of ours. What somebody else has put there is reported."""
+        """Return whether it is a folder of MQ. A folder that another user has put there is
+        reported."""
         if found is None:
             return False
         is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid in self.files.owners
@@ -91,11 +93,11 @@ class Workspace:
     def hold_queue(self, queue: QueueName) -> None:
         """Require a queue, and share its folder's lock until the round's file calls are done.
 
-        A deletion takes that lock alone before it looks for messages that are not in the folder
-        (`mq.spool.queues`). So whatever is linked meanwhile it finds, although the process may be
-        killed right after the link: a queue made again never sees that message. And what is taken
-        out of the folder meanwhile the deletion has not passed yet. Raises QueueNotFound,
-        QueueLocked (`mq.store.holding` waits).
+        A deletion takes that lock exclusively before it looks for messages that are not in the
+        folder (`mq.spool.queues`). So it finds every message that is linked meanwhile, even if this
+        process is killed right after the link, and a queue made again never sees that message. And
+        the deletion has not passed yet when a message is taken out of the folder. Raises
+        QueueNotFound, and QueueLocked (`mq.store.holding` waits).
         """
         queues = self.spool.queues
         if queues.is_held(queue):
@@ -112,8 +114,8 @@ class Workspace:
             raise no_queue(queue) from None
 
     def loaded_index(self, queue: QueueName) -> ReadyQueue | None:
-        """The queue's index; None if it must be listed first, because it never was or because the
-        queue was deleted and made again. Raises QueueNotFound."""
+        """Return the queue's index, or None if it must be listed first: it never was, or the queue
+        was deleted and made again. Raises QueueNotFound."""
         status = self.require_queue(queue)
         ready = self.ready.get(queue)
         if ready is None or not ready.is_loaded or ready.inode != status.st_ino:
@@ -121,29 +123,29 @@ class Workspace:
         return ready
 
     def may_have_changed(self, queue: QueueName, ready: ReadyQueue) -> bool:
-        """Whether a listing could find what the index does not know."""
+        """Return whether a listing could find something that the index does not know."""
         return (
             time.monotonic() >= ready.next_listing
             and self.require_queue(queue).st_mtime_ns != ready.listed_mtime_ns
         )
 
     def sees_all_events(self, queue: QueueName) -> bool:
-        """Whether the system tells of every change to the queue's folder."""
+        """Return whether the system reports every change to the queue's folder."""
         watch = self.ready.watch
         return watch is not None and watch.has(queue) and not self._is_network
 
     def forget_queue(self, queue: QueueName) -> None:
-        """The queue was made or deleted within this round."""
+        """Note that the queue was made or deleted within this round."""
         self.spool.queues.let_go(queue)
         self.spool.queues.drop(queue)
         self.settings.forget(queue)
         self._folders.pop(queue, None)
 
     def has_space(self, queue: QueueName, messages: int = 1) -> bool:
-        """Whether the queue has room for more messages; counts those that are ready and those on
-        their way there from here. False if its index must be listed first.
+        """Return whether the queue has room for more messages, counting those that are ready and
+        those on their way there from here. Returns False if its index must be listed first.
 
-        Raises StoreUnavailable if it has none, QueueNotFound.
+        Raises StoreUnavailable if it has no room, and QueueNotFound.
         """
         own = self.settings.of(queue).max_messages
         limit = self.config.max_queue_messages if own is None else own
@@ -166,7 +168,8 @@ class Workspace:
         )
 
     def find_shortage(self) -> str | None:
-        """What there is too little of on the disk, in words. For any thread. Raises OSError."""
+        """Return what the disk has too little of, in words, or None. For any thread. Raises
+        OSError."""
         try:
             self.floor.require(0)
         except StoreUnavailable as error:
@@ -174,9 +177,9 @@ class Workspace:
         return None
 
     def require_room(self, length: int = 0) -> None:
-        """Raises StoreUnavailable below the floor of free blocks or inodes, so that receive and
-        remove, which need a little room, go on; and if `length` bytes, with those that the round
-        has asked for already, would go below it."""
+        """Raise StoreUnavailable below the floor of free blocks or inodes, so that receive and
+        remove, which need a little room, go on. It is raised too if `length` bytes, with those that
+        the round has asked for already, would go below the floor."""
         if self._room is None:
             try:
                 self._room = self.floor.room_bytes()

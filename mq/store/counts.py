@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class QueueActivity:
-    """What was done to the messages of one queue. The committer alone counts."""
+    """What was done to the messages of one queue. Only the committer counts here."""
 
     published: int = 0
     received: int = 0
@@ -30,10 +30,11 @@ ACTIVITIES = tuple(each.name for each in fields(QueueActivity))
 
 
 class OperationCounts:
-    """By queue, and of the server: damaged files and sweeps, which other threads count too.
+    """The activity of each queue; and of the server: damaged files and sweeps, which other threads
+    count too.
 
     The first MAX_METRIC_QUEUES queues to which anything is done have figures of their own from then
-    on, also when they are deleted; all others are counted together.
+    on, even after they are deleted. All others are counted together.
     """
 
     def __init__(self) -> None:
@@ -45,20 +46,21 @@ class OperationCounts:
         self._lock = Lock()
 
     def of(self, queue: str) -> QueueActivity:
-        """Where to count what is done to messages of the queue."""
+        """Return the figures in which to count what is done to messages of the queue."""
         return self._by_queue.get(queue) or self._begin(queue)
 
     def by_queue(self) -> dict[str, QueueActivity]:
-        """The figures of each queue, and of the others if there are some. For any thread."""
+        """Return the figures of each queue, and of the others if there are some. For any thread."""
         found = self._by_queue.copy()
         return found | {OTHER_QUEUES: self._others} if self._has_others else found
 
     def label(self, queue: str) -> str:
-        """Under which name what others count of the queue is told: its own, or OTHER_QUEUES."""
+        """Return the name under which others tell what they count of the queue: its own, or
+        OTHER_QUEUES."""
         return queue if self.of(queue) is not self._others else OTHER_QUEUES
 
     def total(self, activity: str) -> int:
-        """One of ACTIVITIES, over all queues."""
+        """Return one of ACTIVITIES, summed over all queues."""
         return sum(getattr(each, activity) for each in self.by_queue().values())
 
     def _begin(self, queue: str) -> QueueActivity:

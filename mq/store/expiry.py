@@ -1,11 +1,11 @@
-"""Messages that are older than the `ttl` of their queue go to `remove`, unseen.
+"""Messages that are older than the `ttl` of their queue go to `remove` without being received.
 
-Two clocks must agree that a message is so old: this machine's, compared with the time of
-publication in the seal, and the file system's, compared with the birth of the file. The first is
-another one on each host. The second is one clock for all of them, as far as the file system keeps
-its own times; where it keeps no births, the last move of the file counts. So a host whose clock is
-wrong removes nothing early, neither when it publishes nor when it looks, unless the file system
-takes its times from that host.
+Two clocks must agree that a message is too old: this machine's, compared with the publication time
+in the seal, and the file system's, compared with the birth of the file. The first is another one on
+each host. The second is one clock for all of them, if the file system keeps its own times; where it
+keeps no births, the last move of the file counts. So a host whose clock is wrong removes nothing
+early, neither when it publishes nor when it looks, unless the file system takes its times from that
+host.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from mq.store.index import ReadyQueue
 from mq.store.indexing import load_index
 
 _AT_ONCE = 100
-"""After so many, other operations have their turn."""
+"""After this many, other operations have their turn."""
 
 
 def queues_to_expire(work: Workspace) -> list[QueueName]:
-    """The queues with a ttl; for a worker, about 5 µs for each queue. Raises OSError."""
+    """Return the queues with a ttl. For a worker: about 5 µs for each queue. Raises OSError."""
     names = set(filter(is_queue_name, work.spool.names(Folder.QUEUES)))
     work.settings.keep(names)
     queues = map(QueueName, sorted(names))
@@ -38,8 +38,8 @@ def queues_to_expire(work: Workspace) -> list[QueueName]:
 
 
 def expire(work: Workspace, queue: QueueName) -> Operation[None]:
-    """Remove what is too old from the queue's ready messages. Not durable by itself: undone by a
-    crash, it is done again. Raises QueueNotFound, StoreUnavailable."""
+    """Remove what is too old from the queue's ready messages. This is not durable by itself: if a
+    crash undoes it, it is done again. Raises QueueNotFound, StoreUnavailable."""
     while True:
         ready = yield from load_index(work, queue)
         yield from hold(work, queue)
@@ -51,7 +51,8 @@ def expire(work: Workspace, queue: QueueName) -> Operation[None]:
 def expire_some(
     work: Workspace, queue: QueueName, ready: ReadyQueue, settings: QueueSettings
 ) -> bool:
-    """Remove up to _AT_ONCE of the oldest; whether there may be more. The queue is held."""
+    """Remove up to _AT_ONCE of the oldest messages, and return whether there may be more. The queue
+    is held."""
     if settings.ttl_seconds is None:
         return False
     limit_ns = int(settings.ttl_seconds * SECOND_NS)
@@ -60,7 +61,7 @@ def expire_some(
         oldest_ns = ready.oldest_ns()
         if oldest_ns is None or oldest_ns + limit_ns > now_ns:
             return False
-        # Asked only now: as a rule nothing is too old.
+        # This is asked only now, because usually nothing is too old.
         file_system_ns = file_system_ns or _file_system_ns(work)
         message_id = ready.pop()
         assert message_id is not None
@@ -71,7 +72,7 @@ def expire_some(
 
 
 def expire_held(work: Workspace, queue: QueueName, message_id: MessageId, held: Held) -> bool:
-    """Remove a ready message that is held, if it is too old."""
+    """Remove a ready message that is held if it is too old."""
     ttl_seconds = work.settings.of(queue).ttl_seconds
     if ttl_seconds is None:
         return False
@@ -82,8 +83,8 @@ def expire_held(work: Workspace, queue: QueueName, message_id: MessageId, held: 
 
 
 def _expire(work: Workspace, queue: QueueName, message_id: MessageId, latest_ns: int) -> bool:
-    """False if the message must stay, and everything behind it: it is not too old for certain, or
-    somebody holds it."""
+    """Remove a message. Returns False if it must stay, and with it everything behind it: it is not
+    certainly too old, or another process holds it."""
     try:
         held = hold_in(work.spool, Folder.QUEUES, queue_path(queue, message_id))
         if isinstance(held, Lost):
@@ -102,7 +103,8 @@ def _expire(work: Workspace, queue: QueueName, message_id: MessageId, latest_ns:
 def _remove(
     work: Workspace, queue: QueueName, message_id: MessageId, held: Held, latest_ns: int
 ) -> bool:
-    """False if the file was made after `latest_ns`, by the file system's clock."""
+    """Remove a message that is held. Returns False if the file was made after `latest_ns`, by the
+    file system's clock."""
     name = queue_path(queue, message_id)
     at = work.spool.at(Folder.QUEUES, name)
     made_ns = birth_ns(f"/proc/self/fd/{at.fd}/{at.name}")
@@ -115,8 +117,8 @@ def _remove(
 
 
 def _file_system_ns(work: Workspace) -> int:
-    """What time it is by the clock that gives files their times: that of a file server, or this
-    machine's."""
+    """Return the time of the clock that gives files their times: that of a file server, or of this
+    machine. In ns since 1970."""
     files = work.files
     fd = files.open_unnamed(work.spool.fd(Folder.NEW), work.spool.file_mode)
     try:

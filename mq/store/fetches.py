@@ -1,5 +1,5 @@
-"""Fetches on the event loop: waited for in line, and given back when nobody waits for the answer
-any more."""
+"""Fetches on the event loop. They wait in line, and messages are given back when nobody waits for
+the answer any more."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from mq.store.watching import Watching
 log = structlog.get_logger(__name__)
 
 _BUSY_PAUSE_SECONDS = (0.01, 1.0)
-"""First and longest pause of a long poll while others hold all there is."""
+"""The first and the longest pause of a long poll while others hold all messages."""
 
 
 class Fetches:
-    """All that is received on one server."""
+    """Everything that is received on one server."""
 
     def __init__(self, work: Workspace, committer: Committer) -> None:
         self._work = work
@@ -41,15 +41,16 @@ class Fetches:
         self.waiting = self._watching.waiting
 
     async def close(self) -> None:
-        """Let go whoever waits, and wait for what runs in the background."""
+        """Let go all that wait, and wait for what runs in the background."""
         await self._watching.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def fetch(self, queue: QueueName, ask: Ask, wait_seconds: float) -> list[Received]:
-        """Take the oldest messages; waits for one up to `wait_seconds`, in order of arrival.
+        """Take the oldest messages. Waits up to `wait_seconds` for the first one, in order of
+        arrival.
 
-        Who waits comes before who does not. If the caller is cancelled the messages are released.
-        Raises QueueNotFound, StoreUnavailable.
+        A request that waits comes before one that does not. If the caller is cancelled, the
+        messages are released. Raises QueueNotFound, StoreUnavailable.
         """
         if wait_seconds > 0:
             return await self._fetch_in_line(queue, ask, self._loop.time() + wait_seconds)
@@ -60,7 +61,7 @@ class Fetches:
         return []
 
     def submit(self, queue: QueueName, done: Done) -> None:
-        """Take the oldest message at once; `done` gets it, or None, or what `fetch` raises."""
+        """Take the oldest message at once. `done` gets it, or None, or what `fetch` raises."""
         ask = Ask(leave=self.waiting.count(queue))
         receiving = receive_some(self._work, queue, ask)
         self._committer.submit(Submitted(receiving, partial(self._received, queue, done)))
@@ -80,8 +81,8 @@ class Fetches:
         done(None, error)
 
     def _wake_whom_it_was_left_for(self, queue: QueueName) -> None:
-        """A fetch found nothing: what there is, it left to somebody who waits. See that somebody
-        does."""
+        """Make sure that a request that waits takes what a fetch left to it, after that fetch found
+        nothing more."""
         ready = self._work.ready.get(queue)
         if ready is not None and len(ready):
             self.waiting.wake(queue, 1)
@@ -113,7 +114,8 @@ class Fetches:
             raise
 
     async def _try(self, queue: QueueName, ask: Ask, leave: int) -> list[Received] | Lost:
-        """Empty if there is nothing; Lost.BUSY if others hold all there is."""
+        """Try once. Returns no messages if there are none, and Lost.BUSY if others hold all of
+        them."""
         if leave:
             ask = ask._replace(leave=leave)
         return await self._committer.run(
@@ -128,22 +130,23 @@ class Fetches:
         visibility_ns: int | None,
         guard: Guard | None,
     ) -> Received:
-        """Take that message; see `mq.store.by_id`. If the caller is cancelled it is as before.
-        Raises QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable."""
+        """Take that message; see `mq.store.by_id`. If the caller is cancelled, the message is as it
+        was before. Raises QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable."""
         return await self._committer.run(
             by_id.take(self._work, queue, message_id, visibility_ns, guard),
             lambda received: self.give_back([received]),
         )
 
     async def put_back(self, received: Received) -> None:
-        """Give a message back that its receiver never got. Never raises: its lease ends anyway."""
+        """Give a message back that its receiver never got. This never raises, because the lease
+        ends anyway."""
         try:
             await self._committer.call(put_back, self._work, received)
         except StoreUnavailable as error:
             log.warning("release failed", error=str(error))
 
     def give_back(self, taken: Iterable[Received]) -> None:
-        """Nobody waits for them any more: close them, and put them back in the background."""
+        """Close messages that nobody waits for any more, and put them back in the background."""
         for received in taken:
             received.close(self._work.files)
             task = self._loop.create_task(self.put_back(received))

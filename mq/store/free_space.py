@@ -1,5 +1,5 @@
-"""The floor of free space and free inodes, below which publish is refused, so that receive and
-remove, which need a little room, go on."""
+"""The floor of free space and free inodes. Below it publish is refused, so that receive and remove,
+which need a little room, go on."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from mq.errors import StoreUnavailable
 
 
 def default_floor_bytes(root: Path) -> int:
-    """16 MiB, or a hundredth of a smaller file system. `root` need not exist yet."""
+    """Return 16 MiB, or a hundredth of a smaller file system. `root` need not exist yet."""
     try:
         while not root.exists():
             root = root.parent
         status = os.statvfs(root)
     except OSError:
-        # Whoever opens the root says what is wrong with it.
+        # The code that opens the root says what is wrong with it.
         return MIN_FREE_BYTES
     return min(MIN_FREE_BYTES, int(status.f_blocks * status.f_frsize * MIN_FREE_FRACTION))
 
 
 class Floor:
-    """The floor, and what several threads are writing: nothing is begun that would go below it. A
-    floor of 0 is none.
+    """The floor, and how much several threads are writing: nothing is begun that would go below the
+    floor. A floor of 0 means none.
 
     The floor of inodes is 1,000, or a hundredth of those of a smaller file system.
     """
 
     def __init__(self, floor_bytes: int, folder_fd: Callable[[], int]) -> None:
-        """`folder_fd` tells of a folder on the file system; it may be another one each time."""
+        """Set the floor. `folder_fd` returns the descriptor of a folder on the file system, which
+        may be another one each time."""
         self._floor_bytes = floor_bytes
         self._folder_fd = folder_fd
         self._lock = Lock()
         self._writing_bytes = 0
 
     def room_bytes(self) -> int:
-        """How much may be written now. Raises StoreUnavailable if nothing may be; OSError."""
+        """Return how many bytes may be written now. Raises StoreUnavailable if none may be, and
+        OSError."""
         if self._floor_bytes == 0:
             return sys.maxsize
         status = os.statvfs(self._folder_fd())
@@ -61,7 +63,7 @@ class Floor:
         return room
 
     def require(self, length: int) -> None:
-        """Raises StoreUnavailable if so many bytes more would go below the floor; OSError."""
+        """Raise StoreUnavailable if this many bytes more would go below the floor, and OSError."""
         if length > self.room_bytes():
             raise self.shortage_of(length)
 
@@ -73,7 +75,8 @@ class Floor:
 
     @contextmanager
     def writing(self, length: int) -> Iterator[None]:
-        """Write so many bytes within the block, which does not begin if `require` raises."""
+        """Reserve this many bytes, to be written within the block. The block does not begin if
+        `require` raises."""
         with self._lock:
             self.require(length)
             self._writing_bytes += length

@@ -1,4 +1,4 @@
-"""How a store is: what health checks and metrics ask."""
+"""The condition of a store, as health checks and metrics ask for it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ T = TypeVar("T")
 
 
 class Room(NamedTuple):
-    """What is free for others than the user root. `free_inodes` is None on a file system that
-    makes them as it needs them."""
+    """What is free for users other than root. `free_inodes` is None on a file system that makes
+    inodes as it needs them."""
 
     free_bytes: int
     free_inodes: int | None
 
 
 class Condition:
-    """Nothing here changes a message or waits on the way of one."""
+    """The condition of a store. Nothing here changes a message, or waits on the way of one."""
 
     def __init__(self, work: Workspace, committer: Committer, workers: Executor) -> None:
         self._work = work
@@ -42,7 +42,7 @@ class Condition:
         self._workers = workers
         self._trouble: str | None = None
         self.moved: str | None = None
-        """Which folder of the root is another one than was opened, as of the last look."""
+        """The folder of the root that is another one than was opened, as of the last look."""
         self._survey: asyncio.Task[Survey] | None = None
         self._surveyor = Surveyor(work.spool, work.clock_ns)
 
@@ -60,11 +60,11 @@ class Condition:
         return self._committer.failure
 
     def is_alive(self) -> bool:
-        """False if only a restart helps."""
+        """Whether the store works; if not, only a restart helps."""
         return self._committer.is_alive()
 
     async def find_trouble(self) -> str | None:
-        """Why nobody can work on the root now, in words. Raises OSError."""
+        """Return why nobody can work on the root now, in words, or None. Raises OSError."""
         return await self._in_worker(find_trouble, self._work.spool)
 
     async def look_at_root(self) -> None:
@@ -81,7 +81,7 @@ class Condition:
         self._trouble = trouble
 
     async def find_shortage(self) -> str | None:
-        """What there is too little of on the disk, in words. Raises OSError."""
+        """Return what the disk has too little of, in words, or None. Raises OSError."""
         return await self._in_worker(self._work.find_shortage)
 
     async def probe(self) -> None:
@@ -89,13 +89,13 @@ class Condition:
         await self._committer.run(probe(self._work))
 
     async def room(self) -> Room:
-        """Raises OSError."""
+        """Return what is free on the disk. Raises OSError."""
         status = await self._in_worker(os.fstatvfs, self._work.spool.fd(Folder.NEW))
         inodes = status.f_favail if status.f_files else None
         return Room(status.f_bavail * status.f_frsize, inodes)
 
     async def survey(self) -> Survey:
-        """Count all messages; whoever asks meanwhile gets the same one. Raises OSError."""
+        """Count all messages. Callers that ask meanwhile get the same survey. Raises OSError."""
         if self._survey is None or self._survey.done():
             self._survey = asyncio.create_task(self._take_survey())
         return await asyncio.shield(self._survey)

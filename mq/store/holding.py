@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 
 def hold(work: Workspace, queue: QueueName) -> Operation[None]:
-    """`Workspace.hold_queue`, which ends at the next `yield`. Raises QueueNotFound,
-    StoreUnavailable."""
+    """Call `Workspace.hold_queue`, once the queue is free. The hold ends at the next `yield`.
+    Raises QueueNotFound, StoreUnavailable."""
     try:
         work.hold_queue(queue)
     except QueueLocked:
@@ -25,7 +25,8 @@ def hold(work: Workspace, queue: QueueName) -> Operation[None]:
 
 
 def once_unlocked(queue: QueueName, attempt: Callable[[], T]) -> Operation[T]:
-    """What the attempt returns; made again as long as it raises QueueLocked, with nothing done."""
+    """Return what the attempt returns. It is repeated as long as it raises QueueLocked, which means
+    that it has done nothing."""
 
     def work() -> FileWork[T]:
         return attempt()
@@ -35,7 +36,7 @@ def once_unlocked(queue: QueueName, attempt: Callable[[], T]) -> Operation[T]:
 
 
 def work_once_unlocked(queue: QueueName, make: Callable[[], FileWork[T]]) -> Operation[T]:
-    """As `once_unlocked`, for an attempt that is file work."""
+    """Do what `once_unlocked` does, for an attempt that is file work."""
     patience: Patience | None = None
     while True:
         try:

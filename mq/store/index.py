@@ -171,7 +171,7 @@ class ReadyQueue:
 class ReadyQueues:
     """The index of every queue in use, fed by file system events where the system has them.
 
-    `came` is told of a queue with so many new messages, or to look at anew.
+    `came` is called with a queue and the number of its new messages, or for a new look.
     """
 
     def __init__(self, spool: Spool) -> None:
@@ -211,7 +211,7 @@ class ReadyQueues:
         return ready
 
     def forget(self, queue: QueueName) -> None:
-        """The folder is another one, or gone, or events were lost: begin anew with a listing."""
+        """Forget a queue that must be listed again: its folder has changed, or events were lost."""
         self._spool.queues.drop(queue)
         if self._queues.pop(queue, None) is not None:
             if self.watch is not None:

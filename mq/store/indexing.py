@@ -1,4 +1,4 @@
-"""A queue's index, read from its folder when an operation needs it."""
+"""Read a queue's index from its folder when an operation needs it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from mq.store.holding import hold
 from mq.store.index import ReadyQueue
 
 MAX_LISTINGS = 4
-"""How often a queue is listed for one operation: it may be deleted and made again."""
+"""How many times a queue is listed for one operation: it may be deleted and made again."""
 
 
 def listing(work: Workspace, queue: QueueName) -> Shared:
-    """What an operation needs to have the queue's index read from its folder; one listing serves
-    all who ask for it meanwhile. Raises QueueNotFound, StoreUnavailable at the `yield`."""
+    """Return the need of an operation to have the queue's index read from its folder. One listing
+    serves all operations that ask for it meanwhile. Raises QueueNotFound, StoreUnavailable at the
+    `yield`."""
     return Shared(f"list {queue}", partial(_list, work, queue))
 
 
 def load_index(work: Workspace, queue: QueueName) -> Operation[ReadyQueue]:
-    """The queue's index, listed first if need be. Raises QueueNotFound, StoreUnavailable."""
+    """Return the queue's index, which is listed first if need be. Raises QueueNotFound,
+    StoreUnavailable."""
     for _ in range(MAX_LISTINGS):
         ready = work.loaded_index(queue)
         if ready is not None:
@@ -34,7 +36,7 @@ def load_index(work: Workspace, queue: QueueName) -> Operation[ReadyQueue]:
 
 def find_space(work: Workspace, queue: QueueName, messages: int = 1) -> Operation[None]:
     """List the queue to see whether its limit leaves room for more messages. On return the queue is
-    held. Raises StoreUnavailable if there is no room, QueueNotFound."""
+    held. Raises StoreUnavailable if there is no room, and QueueNotFound."""
     for _ in range(MAX_LISTINGS):
         yield listing(work, queue)
         yield from hold(work, queue)

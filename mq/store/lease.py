@@ -1,4 +1,4 @@
-"""A lease: begun, or prolonged, on a message that is held under its lock."""
+"""Leases: begin or prolong one on a message that is held under its lock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class Before(NamedTuple):
-    """What a message in `delay` was under when it was taken out of turn."""
+    """The lease or delay that a message in `delay` had when it was taken out of turn."""
 
     lease: int
     due_ns: int
@@ -45,14 +45,13 @@ class Before(NamedTuple):
 @dataclass(slots=True)
 class Received:
     """A message under a lease: its body in memory, or `fd`, open at it, for the caller to close.
-    Nobody changes it, except that the properties of one in a file come with the check of its body;
-    a frozen one takes three times as long to make.
+    Nothing changes it, except that the properties of one in a file come with the check of its body.
+    It is not frozen, because a frozen one takes three times as long to make.
 
-    Times in ns since 1970. `receive_count` is None on a file system without seals, and so is
-    `sealed`: what the seal said when the lease began. `first_received_ns` is 0 if it is not known:
-    before the root has `mq 2`. `is_prolonged` if the lease is an earlier one, which goes on.
-    Times in ns since 1970. `receive_count` is None on a file system without seals.
-    `is_prolonged` if the lease is an earlier one, which goes on. A dead letter has a `burial`.
+    Times are in ns since 1970. On a file system without seals `receive_count` is None, and so is
+    `sealed`, which is what the seal said when the lease began. `first_received_ns` is 0 if it is
+    unknown, as it is before the root has `mq 2`. `is_prolonged` says that the lease is an earlier
+    one, which goes on. A dead letter has a `burial`.
     """
 
     queue: QueueName
@@ -73,7 +72,7 @@ class Received:
 
     @property
     def file_length(self) -> int:
-        """Of body and properties, in bytes."""
+        """The length of body and properties, in bytes."""
         return self.length if self.sealed is None else self.sealed.file_length
 
     burial: Burial | None = None
@@ -91,7 +90,7 @@ class Received:
 
 
 class Place(NamedTuple):
-    """Where a message lies: `name` is relative to the folder."""
+    """The place of a message: `name` is relative to the folder."""
 
     folder: Folder
     queue: QueueName
@@ -106,13 +105,13 @@ def place_in(folder: Folder, queue: QueueName, message_id: MessageId) -> Place:
 
 
 def begin_lease(seal: Seal) -> Seal:
-    """One more receive."""
+    """Return the seal with one more receive and a new lease."""
     count = min(seal.receive_count + 1, MAX_RECEIVE_COUNT)
     return Seal(seal.length, seal.crc32, seal.published_ns, count, new_lease(), *seal[5:])
 
 
 def keep_lease(seal: Seal) -> Seal:
-    """The same receive goes on, if there was one."""
+    """Return the seal for a receive that goes on; if there was none, one begins."""
     return begin_lease(seal) if seal.lease == NO_LEASE else seal
 
 
@@ -123,10 +122,12 @@ def take_held(
     visibility_ns: int,
     advance: Callable[[Seal], Seal],
 ) -> FileWork[Received | Lost]:
-    """Give a held message the seal that `advance` makes and a new stamp, and put it into `delay`,
-    unless it is there; Lost.GONE if it is damaged, or was moved away by somebody who needs no lock.
-    Ends the lock; closes the file unless what is returned keeps it open: a large body, or one in
-    `delay` already, whose stamp must be synced with the file.
+    """Give a held message the seal that `advance` returns and a new stamp, and move it to `delay`,
+    unless it is there.
+
+    Returns Lost.GONE if it is damaged, or was moved away by a process that needs no lock. Ends the
+    lock, and closes the file unless the result keeps it open: a large body, or one in `delay`
+    already, whose stamp must be synced with the file.
     """
     held, is_open = opened.held, True
     try:
@@ -153,14 +154,14 @@ def take_held(
             is_open = False
         return leasing.received
     except FileNotFoundError:
-        return Lost.GONE  # the queue is
+        return Lost.GONE  # The queue is gone.
     finally:
         if is_open:
             held.close()
 
 
 class _Leasing(NamedTuple):
-    """A lease that begins or goes on: the seals of before and after."""
+    """A lease that begins or goes on: the seals before and after it."""
 
     received: Received
     seal: Seal
@@ -175,7 +176,7 @@ def _prepare(
     visibility_ns: int,
     advance: Callable[[Seal], Seal],
 ) -> _Leasing | None:
-    """None if the message is damaged."""
+    """Prepare a lease. Returns None if the message is damaged."""
     held, read = opened
     spool, has_seals = work.spool, work.spool.has_seals
     is_small = held.status.st_size <= SMALL_BODY_BYTES
@@ -219,8 +220,8 @@ def _prepare(
 def _calls(
     work: Workspace, place: Place, held: Held, leasing: _Leasing
 ) -> tuple[Chain, int, tuple[object, ...]]:
-    """The calls that make a lease; so many of them must succeed; what keeps descriptors open.
-    Raises FileNotFoundError without the queue."""
+    """Return the calls that make a lease, how many of them must succeed, and what keeps descriptors
+    open. Raises FileNotFoundError without the queue."""
     received, fd = leasing.received, held.fd
     calls: Chain = ((STAMP, fd, received.visible_ns),)
     if leasing.is_sealed:
@@ -244,7 +245,8 @@ def _note_first_receive(work: Workspace, seal: Seal) -> Seal:
 
 
 def _adopt(work: Workspace, held: Held, body: bytes | None, message_id: MessageId) -> Seal:
-    """A seal for a file that came without one, by a person's `mv` or from an older server."""
+    """Return a seal for a file that came without one, by a person's `mv` or from an older
+    server."""
     crc32 = zlib.crc32(body) if body is not None else measure(work.files, held.fd)[1]
     return Seal(held.status.st_size, crc32, held.published_ns(message_id), 0, NO_LEASE)
 
@@ -256,8 +258,8 @@ def _set_aside(work: Workspace, folder: Folder, held: Held) -> None:
 
 
 def find_damaged(files: Files, received: Sequence[Received]) -> list[Received]:
-    """Those whose open file fails its seal. Reads all of each, and the properties into those that
-    are whole; blocking, for a worker."""
+    """Return the messages whose open file fails its seal. All of each file is read, and the
+    properties of those that are whole are filled in. Blocking, for a worker."""
     return [each for each in received if not _is_whole(files, each)]
 
 
@@ -271,7 +273,7 @@ def _is_whole(files: Files, received: Received) -> bool:
 
 
 def set_aside_leased(work: Workspace, received: Received) -> None:
-    """A large body turned out damaged after its lease began: move it to `corrupt`."""
+    """Move a large body to `corrupt` that turned out damaged after its lease began."""
     name = file_name(received.queue, received.message_id)
     held = hold(work.files, work.spool.fd(Folder.DELAY), name)
     if not isinstance(held, Lost):

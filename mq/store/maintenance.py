@@ -1,4 +1,5 @@
-"""What a server does by itself: open the root, sweep, list again now and then, let go."""
+"""What a server does by itself: open the root, sweep, list again now and then, and let go at the
+end."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def open_store(config: ServerConfig, files: Files | None = None) -> AsyncIterator[Store]:
-    """A store on `config.root`, made if it is missing, swept, and kept up until the block ends.
+    """Open a store on `config.root`, which is made if it is missing, and swept. It is kept up until
+    the block ends.
 
     At the end everything pending is finished first. Raises StartRefused.
     """
@@ -98,7 +100,8 @@ def _start_committer(
 
 
 def catch_up(work: Workspace, sweeper: Sweeper) -> None:
-    """Before the first request: no id below one that the root has, and nothing left in `new`."""
+    """Prepare for the first request: no new id is below one that the root has, and nothing is left
+    in `new`."""
     try:
         _sweep(sweeper, work.counts)
         _start_ids_above(work.ids, work.spool, work.report)
@@ -109,8 +112,8 @@ def catch_up(work: Workspace, sweeper: Sweeper) -> None:
 
 
 def _start_ids_above(ids: ServerIds, spool: Spool, report: Callable[[str, str], None]) -> None:
-    """Looks at every name, and at the seal if a producer made the id; reports what no request can
-    reach."""
+    """Look at every name, and at the seal if a producer made the id. Names that no request can
+    reach are reported."""
     for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE):
         for name in spool.names(folder):
             _start_after(ids, spool, folder, name)
@@ -146,8 +149,8 @@ def _start_after(ids: ServerIds, spool: Spool, folder: Folder, name: str) -> Non
 
 
 def _sweep(sweeper: Sweeper, counts: OperationCounts) -> None:
-    """Raises OSError if a folder of the root cannot be listed. An error that nobody foresaw costs
-    this sweep, not the next one, and no server its start."""
+    """Sweep once. Raises OSError if a folder of the root cannot be listed. An unforeseen error
+    costs this sweep, but not the next one, and no server its start."""
     try:
         swept = sweeper.sweep()
     except OSError:
@@ -170,7 +173,7 @@ async def _sweep_forever(
     loop = asyncio.get_running_loop()
     pause = SWEEP_SECONDS
     while True:
-        # Not wait_for(): a cancellation that comes with the event would be lost.
+        # wait_for() is not used: it would lose a cancellation that comes with the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await sweep_now.wait()
@@ -198,7 +201,7 @@ async def _relist_forever(committer: Committer, work: Workspace) -> None:
 
 
 async def _expire_forever(committer: Committer, work: Workspace, workers: Executor) -> None:
-    """Remove what nobody receives and is worth nothing any more."""
+    """Remove messages that are too old and that nobody receives."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(SWEEP_SECONDS)

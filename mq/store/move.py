@@ -1,11 +1,11 @@
 """Move: messages go from one queue to another as they are, each by one rename.
 
-That is redrive, "dead now", and moving between queues. A message keeps its id, its type, and its
-publication time, and with that its place in the order; its count begins at 0. It is ready in the
-target, whatever it was before.
+This serves redrive, "dead now", and moving between queues. A message keeps its id, its type, and
+its publication time, and with that its place in the order; its count begins at 0. It is ready in
+the target, whatever its state was before.
 
 The lock of the id, which a publisher under an own id takes too, is held from before the look at
-what the target has until the rename is done: a queue never has two messages of one id.
+what the target has until the rename is done: a queue never has two messages with one id.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _MOVES_AT_ONCE = 32
 
 
 class Moving(NamedTuple):
-    """From which queue to which. With a `reason` the messages are dead letters there, and say where
-    they came from and why; it is text that a header can carry (`mq.names.is_dead_reason`)."""
+    """The two queues of a move. With a `reason` the messages are dead letters in the target, and
+    say where they came from and why; it is text that a header can carry
+    (`mq.names.is_dead_reason`)."""
 
     source: QueueName
     target: QueueName
@@ -48,15 +49,15 @@ class Moving(NamedTuple):
 
 
 class MovedMessages(NamedTuple):
-    """How many messages were moved; `taken` are ids of those that stay where they are, because the
-    target has other messages of these ids."""
+    """How many messages were moved. `taken` are ids of those that stay where they are, because the
+    target has other messages with these ids."""
 
     number: int
     taken: list[MessageId]
 
 
 def check_move(work: Workspace, moving: Moving) -> None:
-    """Raises QueueNotFound, or InvalidRequest for what can never be moved."""
+    """Raise QueueNotFound, or InvalidRequest for a move that can never be made."""
     if moving.source == moving.target:
         raise InvalidRequest(f"messages of queue {moving.source} are in it already; name another")
     if moving.reason is not None and not work.spool.has_seals:
@@ -69,13 +70,12 @@ def check_move(work: Workspace, moving: Moving) -> None:
 
 
 def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMessages]:
-    """Move ready messages, oldest first, up to `limit`. Those that somebody else holds stay.
+    """Move ready messages, oldest first, up to `limit`. Those that another process holds stay.
 
     On return all of it survives a power cut; after a crash each message is in one of the two
-    queues. If the target gets full meanwhile, a queue is deleted, or the disk fails, what was moved
-    before counts.
-    After MAX_MOVES messages that cannot be moved it looks at no more. Raises InvalidRequest,
-    QueueNotFound, StoreUnavailable.
+    queues. If the target gets full meanwhile, a queue is deleted, or the disk fails, the messages
+    moved before that count. After MAX_MOVES messages that cannot be moved it looks at no more.
+    Raises InvalidRequest, QueueNotFound, StoreUnavailable.
     """
     check_move(work, moving)
     yield from relist(work, moving.source)
@@ -102,9 +102,11 @@ def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMe
 def move_by_id(
     work: Workspace, moving: Moving, ids: Sequence[MessageId], guard: Guard | None
 ) -> Operation[list[MQError | None]]:
-    """Move these messages, ready, leased or delayed; with a guard only those that it admits. What
-    is wrong with each, None for those that are moved: MessageNotFound, LeaseMismatch, IdTaken,
-    StoreUnavailable. Durable on return. Raises InvalidRequest, QueueNotFound, StoreUnavailable.
+    """Move these messages, ready, leased or delayed; with a guard only those that it admits.
+
+    Returns what is wrong with each, None for those that are moved: MessageNotFound, LeaseMismatch,
+    IdTaken, StoreUnavailable. Durable on return. Raises InvalidRequest, QueueNotFound,
+    StoreUnavailable.
     """
     check_move(work, moving)
     outcomes: list[MQError | None] = []
@@ -126,8 +128,8 @@ class _Passed(NamedTuple):
 
 
 def _prepare(work: Workspace, moving: Moving) -> Operation[None]:
-    """On return both queues are held, the source's index is there, and the target has room. Raises
-    QueueNotFound, StoreUnavailable."""
+    """Prepare a move: on return both queues are held, the source's index is loaded, and the target
+    has room. Raises QueueNotFound, StoreUnavailable."""
     for _ in range(MAX_LISTINGS):
         yield from _hold_both(work, moving)
         if work.loaded_index(moving.source) is None:
@@ -140,8 +142,8 @@ def _prepare(work: Workspace, moving: Moving) -> Operation[None]:
 
 
 def _hold_both(work: Workspace, moving: Moving) -> Operation[None]:
-    """A deletion of either waits until the message has its new name: one of the source misses no
-    message of its own, and one of the target none that was moved."""
+    """Hold both queues. A deletion of either waits until the message has its new name: one of the
+    source misses none of its messages, and one of the target none that was moved."""
 
     def hold_both() -> None:
         work.hold_queue(moving.source)
@@ -151,8 +153,8 @@ def _hold_both(work: Workspace, moving: Moving) -> Operation[None]:
 
 
 def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> tuple[int, bool]:
-    """Try so many of the oldest; returns how many were moved, and whether there is no more to be
-    had. Raises OSError if the disk fails before the first one."""
+    """Try up to this many of the oldest messages. Returns how many were moved, and whether there
+    are no more. Raises OSError if the disk fails before the first one."""
     ready = work.ready.get(moving.source)
     moved = 0
     try:
@@ -163,7 +165,7 @@ def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> t
                 work.ready.drain()
                 message_id = ready.pop()
             if message_id is None:
-                # What was listed anew meanwhile is another index.
+                # If it was listed again meanwhile, it is another index.
                 return moved, work.ready.get(moving.source) is ready
             outcome = _move_or_report(work, moving, message_id)
             moved += outcome is None
@@ -172,7 +174,7 @@ def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> t
             if isinstance(outcome, IdTaken):
                 passed.taken.append(message_id)
             if isinstance(outcome, StoreUnavailable):
-                break  # the target is full
+                break  # The target is full.
     except OSError as error:
         if not moved:
             raise
@@ -184,7 +186,8 @@ def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> t
 def _move_or_report(
     work: Workspace, moving: Moving, message_id: MessageId
 ) -> MQError | Lost | None:
-    """None if it was moved. What is wrong with one message keeps no other one from its queue."""
+    """Move a message. Returns None if it was moved, or else what is wrong with it, which keeps no
+    other message from its queue."""
     name = queue_path(moving.source, message_id)
     try:
         work.has_space(moving.target)
@@ -208,7 +211,8 @@ def _move_or_report(
 def _move_one(
     work: Workspace, moving: Moving, message_id: MessageId, guard: Guard | None
 ) -> Operation[None]:
-    """Waits BUSY_WAIT_SECONDS while somebody else holds the message or publishes its id."""
+    """Move one message by its id. Waits BUSY_WAIT_SECONDS while another process holds the message
+    or publishes its id."""
     patience = with_message(message_id)
     while True:
         yield from _hold_both(work, moving)
@@ -231,8 +235,9 @@ def _move_one(
 
 
 def _move(work: Workspace, moving: Moving, place: Place, held: Held) -> Lost | None:
-    """None if it was moved, Lost.GONE if it is gone, Lost.BUSY if somebody is just publishing its
-    id in the target. Raises IdTaken, OSError. A failure leaves the message as it was."""
+    """Move a held message. Returns None if it was moved, Lost.GONE if it is gone, Lost.BUSY if
+    another process is just publishing its id in the target. Raises IdTaken, OSError. A failure
+    leaves the message as it was."""
     message_id = place.message_id
     lock = lock_ids(work.spool, moving.target, [message_id])
     if lock is None:
@@ -251,7 +256,7 @@ def _move(work: Workspace, moving: Moving, place: Place, held: Held) -> Lost | N
 
 
 def _rename(work: Workspace, moving: Moving, place: Place, held: Held) -> bool:
-    """False if it is gone."""
+    """Rename a held message. Returns False if it is gone."""
     seal, burial, moved = held.seal, None, False
     try:
         if work.spool.has_seals:

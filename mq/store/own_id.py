@@ -1,8 +1,10 @@
-"""Publish under the producer's own id: stored once, however often and wherever it is sent.
+"""Publish under the producer's own id: a message is stored once, however often and wherever it is
+sent.
 
-Whoever publishes an id first takes its lock, one byte of the root's `format` file, and keeps it
-until the message is delivered. So no two servers decide about one id at the same time, and what a
-look finds, or does not find, is what there is: another publisher of it has come to an end or died.
+The first process to publish an id takes its lock, one byte of the root's `format` file, and keeps
+it until the message is delivered. So no two servers decide about one id at the same time, and what
+a look finds, or does not find, is the whole truth: every other publisher of it has finished or
+died.
 """
 
 from __future__ import annotations
@@ -39,15 +41,16 @@ _IS_OVER = (f"{Folder.REMOVE}/", f"{Folder.SPARK}/{ARCHIVE}/")
 _ON_THE_WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY)
 
 _LOCK_BYTES = 7
-"""So many bytes of a hash number the bytes that are locked: none lies beyond what off_t counts."""
+"""This many bytes of a hash number the bytes that are locked: no number is beyond the range of
+off_t."""
 
 
 def publish_own(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published]:
-    """Put a message into its queue unless it was published before, under that id.
+    """Put a message into its queue unless it was published before under that id.
 
-    On return it is as durable as any, also if another process published it. Waits
-    OWN_ID_WAIT_SECONDS for whoever is just publishing that id. Raises IdTaken if the one that is
-    there has another body or other properties, and what `publish` raises.
+    On return it is as durable as any other, even if another process published it. Waits
+    OWN_ID_WAIT_SECONDS for another publisher of that id. Raises IdTaken if the existing message has
+    another body or other properties, and what `publish` raises.
     """
     patience = with_own_id(draft.message_id)
     while (published := (yield from _publish(work, queue, draft))) is None:
@@ -56,7 +59,7 @@ def publish_own(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Pu
 
 
 def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | None]:
-    """None if somebody is just publishing that id."""
+    """Publish once. Returns None if another process is just publishing that id."""
     assert draft.message_id is not None
     yield from hold(work, queue)
     lock = lock_ids(work.spool, queue, [draft.message_id])
@@ -69,7 +72,7 @@ def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publi
         published = yield from publish(work, queue, draft)
         name = file_name(queue, draft.message_id)
         if work.spool.exists(Folder.NEW, name) and _has_twin(work, queue, draft.message_id):
-            # It was put there, by a person's mv for example, after the look: ours goes.
+            # It was put there after the look, by a person's mv for example. The new file goes.
             work.spool.move_aside(Folder.NEW, name, Folder.REMOVE, name)
             known = yield from _adopt(work, queue, draft)
             if isinstance(known, Lost):
@@ -81,10 +84,11 @@ def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publi
 
 
 def lock_ids(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> int | None:
-    """Lock ids against every other publisher; returns the descriptor that holds the locks until it
-    is closed. None if somebody else holds one of them: none is held then."""
+    """Lock ids against every other publisher. Returns the descriptor that holds the locks until it
+    is closed, or None if another process holds one of them; then none is held."""
     fd = spool.files.open_to_lock(f"{spool.root}/{FORMAT_FILE}")
-    # In order, so that of two who want the same ones the first to lock gets all of them.
+    # They are locked in order, so that of two processes which want the same ones the first gets all
+    # of them.
     offsets = sorted({_offset(queue, message_id) for message_id in ids})
     are_locked = False
     try:
@@ -96,17 +100,16 @@ def lock_ids(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> int | 
 
 
 def finder_for(work: Workspace, queue: QueueName) -> Finder:
-    """Whoever makes it holds the locks of the ids that are looked for."""
+    """Return a finder. The caller holds the locks of the ids that it will look for."""
     places = (dead_letter_queue(queue), work.settings.of(queue).dead_letters)
     return Finder(work.spool, work.done, queue, filter(None, places))
 
 
 def open_twin(work: Workspace, finder: Finder, queue: QueueName, draft: Draft) -> int | Lost | None:
-    """Open the message of the draft's id that is there already, if body and properties are the
-    same.
+    """Open the existing message with the draft's id, if body and properties are the same.
 
-    None if there is none; a damaged one in `new`, which nobody would be given, is set aside and
-    counts for none. Lost.BUSY if its publisher is still at work. Raises IdTaken.
+    Returns None if there is none. A damaged message in `new`, which no receiver would get, is set
+    aside and does not count. Returns Lost.BUSY if its publisher is still at work. Raises IdTaken.
     """
     assert draft.message_id is not None
     spool = work.spool
@@ -129,8 +132,8 @@ def open_twin(work: Workspace, finder: Finder, queue: QueueName, draft: Draft) -
 
 
 def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | Lost | None]:
-    """Answer for the message that is there already, if there is one. It may be a crash's leftover,
-    whose data nobody has synced: it is durable on return."""
+    """Answer for the existing message, if there is one. A crash may have left it with unsynced
+    data, so it is made durable."""
     twin = open_twin(work, finder_for(work, queue), queue, draft)
     if twin is None or isinstance(twin, Lost):
         return twin
@@ -145,7 +148,7 @@ def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publish
 
 
 def _has_twin(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
-    """Whether another file of ours has the id."""
+    """Return whether another file of MQ has the id."""
     ours = f"{Folder.NEW}/{file_name(queue, message_id)}"
     for path in _find(work, finder_for(work, queue), queue, message_id):
         fd = None if path == ours else _open(work.spool, path)
@@ -156,9 +159,9 @@ def _has_twin(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
 
 
 def has_another(work: Workspace, queue: QueueName, message_id: MessageId, inode: int) -> bool:
-    """Whether the queue has a message of that id which is not the file `inode`: on its way, ready,
-    hidden, dead, or claimed by Spark. One that was removed does not count. The caller holds the
-    lock of the id."""
+    """Return whether the queue has a message with that id which is not the file `inode`: on its
+    way, ready, hidden, dead, or claimed by Spark. One that was removed does not count. The caller
+    holds the lock of the id."""
     for path in _find(work, finder_for(work, queue), queue, message_id):
         folder, _, name = path.partition("/")
         if path.startswith(_IS_OVER):
@@ -178,8 +181,8 @@ def _find(
 
 
 def _is_of_an_older_queue(spool: Spool, queue: QueueName, path: str) -> bool:
-    """Whether it was published before the queue was made: what Spark has taken is not deleted with
-    its queue, and a queue that is made again knows no ids of the old one."""
+    """Return whether a message was published before the queue was made. What Spark has taken is not
+    deleted with its queue, and a queue that is made again knows no ids of the old one."""
     if not path.startswith(_OUTLIVES_ITS_QUEUE) or path.count("/") == 1:
         return False
     made_ns = birth_ns(spool.path(Folder.QUEUES, queue))
@@ -199,7 +202,8 @@ def _is_of_an_older_queue(spool: Spool, queue: QueueName, path: str) -> bool:
 
 
 def _open(spool: Spool, path: str) -> int | None:
-    """None if it is gone from there, or is no message: no file, or another user's."""
+    """Open a message. Returns None if it is gone from there, or is not a message: not a file, or
+    another user's."""
     folder, _, name = path.partition("/")
     try:
         at = spool.at(Folder(folder), name)
@@ -217,7 +221,7 @@ def _open(spool: Spool, path: str) -> int | None:
 
 
 def _make_room(work: Workspace, path: str, flat: str) -> None:
-    """What another user has put where the message will pass goes to `corrupt`: it would keep the
+    """Move what another user has put in the way of the message to `corrupt`: it would keep the
     message from its queue for ever."""
     folder, _, name = path.partition("/")
     if folder not in _ON_THE_WAY or name.replace("/", ":") != flat:
@@ -236,7 +240,7 @@ def _is_twin(spool: Spool, path: str, fd: int, draft: Draft) -> bool | Lost:
     if folder == Folder.NEW and fails_its_seal(there, spool.files):
         spool.move_aside(Folder.NEW, name, Folder.CORRUPT, name.rpartition("/")[2])
         return False
-    # What has no seal is read only if its length says that it may be the same.
+    # A file without a seal is read only if its length says that it may be the same.
     is_read = there.seal is not None or there.length == draft.length
     found, wanted = there.sum() if is_read else Sum(there.length, 0), draft.sum()
     if found == wanted:
@@ -250,8 +254,8 @@ def _is_twin(spool: Spool, path: str, fd: int, draft: Draft) -> bool | Lost:
 
 
 def _is_left_over(spool: Spool, name: str, fd: int) -> bool:
-    """Whether the publisher of a message in `new` has died: its lock is free, or that of its batch.
-    The lock of a message stays with `fd`, so that no sweep comes in between."""
+    """Return whether the publisher of a message in `new` has died: its lock is free, or that of its
+    batch. The lock of a message stays with `fd`, so that no sweep comes in between."""
     batch, slash, _ = name.partition("/")
     if not slash:
         return spool.files.lock(fd)

@@ -1,4 +1,4 @@
-"""How long an operation waits for somebody else, and what it says when that was too long."""
+"""How long an operation waits for other processes, and what it says when it has waited too long."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OWN_ID_PAUSE_SECONDS = (0.001, 0.05)
 
 
 class Patience:
-    """Of one operation, from its first try on."""
+    """The patience of one operation, from its first try on."""
 
     def __init__(self, seconds: float, pauses: tuple[float, float], complaint: str) -> None:
         self._deadline = time.monotonic() + seconds
@@ -30,8 +30,8 @@ class Patience:
         self._complaint = complaint
 
     def pause(self) -> Pause:
-        """What the operation needs before its next try. Raises StoreUnavailable when its time is
-        over."""
+        """Return the pause before the operation's next try. Raises StoreUnavailable when its time
+        is over."""
         if time.monotonic() > self._deadline:
             raise StoreUnavailable(self._complaint)
         seconds = self._pause * random.uniform(0.5, 1)
@@ -40,7 +40,7 @@ class Patience:
 
 
 def with_message(message_id: MessageId) -> Patience:
-    """While somebody else holds the message's lock."""
+    """Return the patience with a process that holds the message's lock."""
     return Patience(
         BUSY_WAIT_SECONDS,
         _SHORT_PAUSE_SECONDS,
@@ -49,7 +49,8 @@ def with_message(message_id: MessageId) -> Patience:
 
 
 def with_own_id(message_id: MessageId | None) -> Patience:
-    """While somebody else publishes under an id: that of a message, or one of a batch's."""
+    """Return the patience with a process that publishes under an id: that of a message, or one of a
+    batch's."""
     what = "an id of the batch" if message_id is None else f"message {message_id}"
     return Patience(
         OWN_ID_WAIT_SECONDS, _OWN_ID_PAUSE_SECONDS, f"{what} is being published now; try again"
@@ -57,7 +58,7 @@ def with_own_id(message_id: MessageId | None) -> Patience:
 
 
 def with_queue(queue: QueueName) -> Patience:
-    """While somebody else has the queue alone."""
+    """Return the patience with a process that has the queue to itself."""
     return Patience(
         PURGE_LOCK_SECONDS,
         _SHORT_PAUSE_SECONDS,
@@ -67,7 +68,7 @@ def with_queue(queue: QueueName) -> Patience:
 
 
 def with_queues(queue: QueueName) -> Patience:
-    """While somebody else makes or deletes a queue."""
+    """Return the patience with a process that makes or deletes a queue."""
     return Patience(
         FOLDER_LOCK_SECONDS,
         _SHORT_PAUSE_SECONDS,

@@ -1,4 +1,5 @@
-"""Peek: look at messages and change nothing: no lock, no lease, no stamp, no move."""
+"""Peek: look at messages and change nothing. It takes no lock and no lease, and makes no stamp and
+no move."""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ _PLACES = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES, Folder.DELAY)
 
 @dataclass(frozen=True, slots=True)
 class PeekedMessage:
-    """A message as it lies there: its body in memory, or `fd`, open at it, for the caller to close.
+    """A message as it was found: its body in memory, or `fd`, open at it, for the caller to close.
 
     `state` is ready, leased or delayed; `file_length` is that of body and properties, in bytes.
-    Times in ns since 1970; `visible_ns` is None for a ready one, `lease` without one,
-    `receive_count` where there is no seal, `burial` unless it is a dead letter.
+    Times are in ns since 1970. `visible_ns` is None for a ready message, `lease` if there is none,
+    `receive_count` if there is no seal, and `burial` unless it is a dead letter.
     """
 
     message_id: MessageId
@@ -61,9 +62,9 @@ def peek(
     after: MessageId | None = None,
     share: Share | None = None,
 ) -> Operation[list[PeekedMessage]]:
-    """Look at the oldest ready messages, up to `limit` and what `share` has memory for; at least
-    one if there is one. With `after` only at those behind that one. They are the caller's to close.
-    Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
+    """Look at the oldest ready messages, up to `limit` and what `share` has memory for, but at
+    least at one if there is one. With `after`, look only at those that follow it. The caller closes
+    them. Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
     listings = 0
     while listings < MAX_LISTINGS:
         work.ready.drain()
@@ -80,8 +81,8 @@ def peek(
 
 
 def peek_at(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[PeekedMessage]:
-    """Look at a message: ready, leased or delayed. It is the caller's to close. Raises
-    QueueNotFound, MessageNotFound, StoreUnavailable."""
+    """Look at a message: ready, leased or delayed. The caller closes it. Raises QueueNotFound,
+    MessageNotFound, StoreUnavailable."""
     work.require_queue(queue)
     found: PeekedMessage | None = yield InWorker(peek_anywhere, work.spool, queue, message_id)
     if found is None:
@@ -92,8 +93,8 @@ def peek_at(work: Workspace, queue: QueueName, message_id: MessageId) -> Operati
 def _find_oldest(
     work: Workspace, queue: QueueName, limit: int, after: MessageId | None
 ) -> list[MessageId] | None:
-    """The first `limit` of a queue, or of those behind `after`, as its index knows them; None if it
-    must be listed first. Raises QueueNotFound, MessageNotFound."""
+    """Return the first `limit` messages of a queue, or of those that follow `after`, as its index
+    knows them; None if it must be listed first. Raises QueueNotFound, MessageNotFound."""
     ready = work.loaded_index(queue)
     if ready is None:
         return None
@@ -117,7 +118,7 @@ def _drop_gone(work: Workspace, queue: QueueName, ids: Iterable[MessageId]) -> N
 
 
 def peek_ready(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> Iterator[PeekedMessage]:
-    """Those of `ids` that are ready. One that cannot be read is passed over. Blocking."""
+    """Yield those of `ids` that are ready. One that cannot be read is passed over. Blocking."""
     for message_id in ids:
         try:
             peeked = _peek(spool, Folder.QUEUES, queue, message_id)
@@ -130,8 +131,8 @@ def peek_ready(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> Iter
 def peek_up_to(
     spool: Spool, queue: QueueName, ids: Sequence[MessageId], share: Share | None
 ) -> list[PeekedMessage]:
-    """Those of `ids` that are ready, while there is memory for their bodies, up to MAX_FETCH_BYTES;
-    at least one. Blocking, for a worker."""
+    """Return those of `ids` that are ready, while there is memory for their bodies, up to
+    MAX_FETCH_BYTES, but at least one. Blocking, for a worker."""
     peeked: list[PeekedMessage] = []
     room = 0 if len(ids) == 1 else MAX_FETCH_BYTES if share is None else share.room_bytes()
     for message in peek_ready(spool, queue, ids):
@@ -146,8 +147,8 @@ def peek_up_to(
 
 
 def peek_anywhere(spool: Spool, queue: QueueName, message_id: MessageId) -> PeekedMessage | None:
-    """That message: ready, leased or delayed; None if it is in no such place. Blocking: a large
-    body is read to its end. Raises OSError."""
+    """Return a message, ready, leased or delayed, or None if it is in no such place. Blocking: a
+    large body is read to its end. Raises OSError."""
     for folder in _PLACES:
         peeked = _peek(spool, folder, queue, message_id)
         if peeked is not None:
@@ -158,7 +159,8 @@ def peek_anywhere(spool: Spool, queue: QueueName, message_id: MessageId) -> Peek
 def _peek(
     spool: Spool, folder: Folder, queue: QueueName, message_id: MessageId
 ) -> PeekedMessage | None:
-    """None if it is not there, or is no message: no file, or another user's."""
+    """Return a message, or None if it is gone, or is not a message: not a file, or another
+    user's."""
     name = (queue_path if folder is Folder.QUEUES else file_name)(queue, message_id)
     opened = look_at(spool, folder, name)
     if opened is None:
@@ -180,7 +182,8 @@ def _describe(
     has_lease = folder is Folder.DELAY if seal is None else seal.lease != NO_LEASE
     content_type, burial = opened.type_and_burial()
     body, properties = _read(files, opened)
-    # Of a damaged file: as much as there is, and all of it where nothing should be behind it.
+    # The length is that of a damaged file too: as much as there is, and all of it if nothing should
+    # follow the body.
     length = min(opened.length, size) if seal is not None and seal.trailer_length else size
     return PeekedMessage(
         message_id=message_id,
@@ -201,7 +204,8 @@ def _describe(
 
 
 def _read(files: Files, opened: Opened) -> tuple[bytes | None, Properties | None]:
-    """All of a small file, None for a large one; and the properties, None if it fails its seal."""
+    """Return all of a small file, or None for a large one; and the properties, or None if it fails
+    its seal."""
     seal = opened.seal
     if opened.status.st_size > SMALL_BODY_BYTES:
         return None, NO_PROPERTIES if seal is None else read_long(files, opened.fd, seal)

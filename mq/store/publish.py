@@ -1,4 +1,4 @@
-"""Publish: an unnamed file, sealed, written, locked, linked into `new`, then delivered."""
+"""Publish: an unnamed file is written, sealed, locked, linked into `new`, and then delivered."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ log = structlog.get_logger(__name__)
 @dataclass(slots=True)
 class Draft:
     """A message to publish: its body of `length` bytes with that CRC-32, in memory or in `fd`, an
-    unnamed file that is written and synced, and open until it is published or refused. Nobody
-    changes it; a frozen one takes three times as long to make.
+    unnamed file that is written and synced, and stays open until the message is published or
+    refused. Nothing changes it; it is not frozen, because a frozen one takes three times as long to
+    make.
 
-    `message_id` is the producer's own id, None for a new one; `delay_ns` is how long the message
-    is hidden from its publication on, None if the queue says. `trailer` are its properties, as
-    `mq.spool.trailer.pack_trailer` makes them; in `fd` they are behind the body already.
+    `message_id` is the producer's own id, None for a new one. `delay_ns` is how long the message is
+    hidden from its publication on, None if the queue says. `trailer` are its properties, as
+    `mq.spool.trailer.pack_trailer` makes them; in `fd` they follow the body already.
     """
 
     length: int
@@ -51,8 +52,8 @@ class Draft:
         return Sum(self.length, self.crc32, *self._sum_of_trailer())
 
     def seal(self, published_ns: int) -> Seal:
-        """That of the message in the moment of its publication."""
-        if not self.trailer:  # as nearly every message
+        """Return the seal of the message at the moment of its publication."""
+        if not self.trailer:  # This is the case of nearly every message.
             return Seal(self.length, self.crc32, published_ns, 0, NO_LEASE)
         behind = self._sum_of_trailer()
         return Seal(self.length, self.crc32, published_ns, 0, NO_LEASE, *behind)
@@ -71,8 +72,8 @@ class Published(NamedTuple):
 
 
 def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published]:
-    """Put a message at the end of its queue, or into `delay`; under the producer's own id only
-    within `mq.store.own_id`.
+    """Put a message at the end of its queue, or into `delay`. Only `mq.store.own_id` does it under
+    a producer's own id.
 
     On return it survives a power cut. A crash before the link leaves nothing; after it, a whole
     file in `new` that a sweep delivers, or one that fails its seal. A failed sync takes the name
@@ -107,14 +108,14 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
     finally:
         work.undelivered[queue] -= 1
         if is_late:
-            # Not before the lock is free: a sweep passes over what somebody holds.
+            # The lock is free by now: a sweep passes over what another process holds.
             work.request_sweep()
 
 
 def _linking(
     work: Workspace, queue: QueueName, draft: Draft, name: str, published_ns: int
 ) -> tuple[Chain, int | None]:
-    """The calls that give a new message its name in `new`, and when a delayed one is due."""
+    """Return the calls that give a new message its name in `new`, and when a delayed one is due."""
     spool, fd = work.spool, draft.fd
     calls: list[Call] = []
     if draft.body is not None:
@@ -125,7 +126,8 @@ def _linking(
     visible_ns = visible_from(work, queue, draft)
     calls += sealing(fd, sealed, draft.content_type, visible_ns)
     if not spool.has_seals:
-        # Nothing would tell a torn body later: it is durable before it has a name.
+        # Without a seal nothing would tell later that a body is torn, so it is durable before it
+        # has a name.
         calls.append((SYNC, fd))
     # The lock is held until delivery, so that no sweep takes the file for a crash's leftover.
     return (*calls, (LOCK, fd), spool.link_call(fd, Folder.NEW, name)), visible_ns
@@ -134,8 +136,8 @@ def _linking(
 def check_publish(
     work: Workspace, queue: QueueName, messages: int = 1, length: int = 0
 ) -> Operation[None]:
-    """Whether a publish of so many messages, and bytes, would be taken now; asked before a body is
-    read. Raises QueueNotFound, StoreUnavailable."""
+    """Raise what a publish of this many messages and bytes would raise now, before a body is read:
+    QueueNotFound, StoreUnavailable."""
     work.require_queue(queue)
     work.floor.require(length)
     if not work.has_space(queue, messages):
@@ -143,8 +145,8 @@ def check_publish(
 
 
 def visible_from(work: Workspace, queue: QueueName, draft: Draft) -> int | None:
-    """When a message that is published now becomes visible, in ns since 1970, as the file system
-    can keep it; None for at once."""
+    """Return when a message that is published now becomes visible, in ns since 1970, rounded to
+    what the file system can keep, or None for at once."""
     hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
     return round_up(work.clock_ns() + hidden_ns, work.granularity_ns) if hidden_ns else None
 
@@ -156,8 +158,8 @@ def _deliver(
     fd: int,
     place: tuple[Position, int | None],
 ) -> FileWork[bool]:
-    """The message is durable in `new`. False if it cannot go on now: a sweep delivers it. Lets go
-    of its file in any case."""
+    """Deliver a message that is durable in `new`, and let go of its file in any case. Returns False
+    if it cannot go on now: a sweep delivers it."""
     (message_id, published_ns), visible_ns = place
     name = file_name(queue, message_id)
     target, target_name = Folder.QUEUES, queue_path(queue, message_id)
@@ -168,7 +170,7 @@ def _deliver(
         if target is Folder.QUEUES:
             with suppress(
                 QueueNotFound, QueueLocked, StoreUnavailable
-            ):  # the move finds out for itself
+            ):  # The move finds that out for itself.
                 work.hold_queue(queue)
         move, _keepers = work.spool.move_call(Folder.NEW, name, target, target_name)
         closing: Chain = () if draft.body is None else ((CLOSE, fd),)
@@ -178,7 +180,7 @@ def _deliver(
             check((results, code))
     except FileNotFoundError:
         if work.spool.move(Folder.NEW, name, Folder.REMOVE, name):
-            # The queue was deleted since the round began, and so is the message.
+            # The queue was deleted since the round began, and the message with it.
             raise no_queue(queue) from None
     except OSError as error:
         log.error("delivery failed", name=name, error=str(error))
@@ -193,9 +195,9 @@ def _deliver(
 
 
 def _let_go(work: Workspace, draft: Draft, fd: int) -> None:
-    """End the lock of a message's file, which is open still."""
+    """End the lock of a message's file, which is still open."""
     if draft.body is not None:
         work.files.close(fd)
         return
-    with suppress(OSError):  # else it ends when the file is closed, just after this
+    with suppress(OSError):  # the lock also ends when the file is closed, which comes next
         work.files.unlock(fd)

@@ -1,4 +1,5 @@
-"""Publish from the event loop: in turns under one id, to the end though the caller is gone."""
+"""Publish from the event loop: one after the other under one id, and to the end even if the caller
+is gone."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 class Publisher:
-    """All that is published on one server."""
+    """Everything that is published on one server."""
 
     def __init__(self, work: Workspace, committer: Committer) -> None:
         self._work = work
@@ -31,7 +32,7 @@ class Publisher:
     async def publish(self, queue: QueueName, draft: Draft) -> Published:
         """Publish one message. Raises QueueNotFound, StoreUnavailable, IdTaken.
 
-        The file of a draft is closed when no operation uses it any more: if the caller is cancelled
+        The file of a draft is closed when no operation uses it any more. If the caller is cancelled
         before that, the message is published all the same.
         """
         if draft.body is not None:
@@ -47,20 +48,21 @@ class Publisher:
     async def _publish(self, queue: QueueName, draft: Draft) -> Published:
         if draft.message_id is None:
             return await self._committer.run(publish(self._work, queue, draft))
-        # Those of this server take turns; beside others the operation tries again and again.
+        # Publishers of one id take turns on this server. Beside other servers the operation tries
+        # again and again.
         turn = self._turns.setdefault((queue, draft.message_id), asyncio.Lock())
         async with turn:
             return await self._committer.run(publish_own(self._work, queue, draft))
 
     async def publish_batch(self, queue: QueueName, entries: Sequence[Entry]) -> list[Published]:
-        """Publish all of it or nothing, in that order.
+        """Publish all of a batch or nothing, in that order.
 
-        If the caller is cancelled it is published all the same. Raises what `publish` raises.
+        If the caller is cancelled, it is published all the same. Raises what `publish` raises.
         """
         return await self._committer.run(publish_batch(self._work, queue, entries))
 
     async def _see_through(self, work: Coroutine[Any, Any, T]) -> T:
-        """Go on to the end of `work`, also if the caller is cancelled meanwhile."""
+        """Go on to the end of `work`, even if the caller is cancelled meanwhile."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._end)
@@ -69,7 +71,7 @@ class Publisher:
     def _end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever asked for it may be gone
+            task.exception()  # The caller that asked for it may be gone.
 
     async def close(self) -> None:
         """Wait for what is published though its callers are gone."""

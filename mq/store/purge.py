@@ -11,10 +11,10 @@ from mq.store.context import Workspace, no_queue
 
 
 def purge(work: Workspace, queue: QueueName, scope: PurgeScope) -> Operation[int]:
-    """Remove all messages that the queue has when this begins; returns how many there were.
+    """Remove all messages that the queue has when this begins, and return how many there were.
 
-    On return they never come back, not after a power cut either. One that is published meanwhile
-    is removed or stays; after a crash each is removed or as it was. Raises QueueNotFound,
+    On return they never come back, not even after a power cut. A message that is published
+    meanwhile is removed or stays; after a crash each is removed or as it was. Raises QueueNotFound,
     StoreUnavailable.
     """
     work.require_queue(queue)

@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
-    """How many messages a queue has in each state; `oldest_age_seconds` is that of the oldest
-    ready one since its publication, None if none is ready."""
+    """How many messages a queue has in each state. `oldest_age_seconds` is the time since the
+    oldest ready one was published, None if none is ready."""
 
     queue: QueueName
     ready: int
@@ -50,8 +50,8 @@ class QueueInfo:
 def create_queue(
     work: Workspace, queue: QueueName, changes: Mapping[str, str] = NO_CHANGES
 ) -> Operation[bool]:
-    """Make a queue, and change some of its settings; True if it is new. After a crash it may be
-    there without them. Raises InvalidRequest before anything is made, StoreUnavailable."""
+    """Make a queue, and change some of its settings. Returns True if it is new. After a crash it
+    may exist without them. Raises InvalidRequest before anything is made, and StoreUnavailable."""
     check_changes(queue, changes)
     is_new = yield from _make_queue(work, queue)
     if changes:
@@ -60,8 +60,8 @@ def create_queue(
 
 
 def _make_queue(work: Workspace, queue: QueueName) -> Operation[bool]:
-    """True if it is new. On return it survives a power cut, also one that another
-    server made a moment ago. Waits while somebody else makes or deletes one. Raises
+    """Make a queue. Returns True if it is new. On return it survives a power cut, even if another
+    server made it a moment ago. Waits while another process makes or deletes one. Raises
     StoreUnavailable."""
     patience = with_queues(queue)
     make = partial(queues.make_queue, work.files, work.spool.fd(Folder.QUEUES), queue)
@@ -87,7 +87,7 @@ def _make_durable(work: Workspace, queue: QueueName, made: queues.Made) -> Opera
 
 
 def _refuse_foreign(work: Workspace, queue: QueueName) -> None:
-    """Raises StoreUnavailable if what has the queue's name is no queue."""
+    """Raise StoreUnavailable if something that is not a queue has the queue's name."""
     try:
         work.require_queue(queue)
     except QueueNotFound:
@@ -98,10 +98,10 @@ def _refuse_foreign(work: Workspace, queue: QueueName) -> None:
 
 
 def delete_queue(work: Workspace, queue: QueueName) -> Operation[None]:
-    """Delete a queue and all its messages, leased and delayed ones too.
+    """Delete a queue and all its messages, including leased and delayed ones.
 
     On return it never comes back. A crash in between is finished by the next sweep of any server.
-    Waits while somebody else makes or deletes one. Raises QueueNotFound, StoreUnavailable.
+    Waits while another process makes or deletes a queue. Raises QueueNotFound, StoreUnavailable.
     """
     yield from begin_deletion(work, queue)
     try:
@@ -111,7 +111,7 @@ def delete_queue(work: Workspace, queue: QueueName) -> Operation[None]:
 
 
 def begin_deletion(work: Workspace, queue: QueueName) -> Operation[None]:
-    """The first step of a deletion (`mq.spool.queues`), durable on return."""
+    """Do the first step of a deletion (`mq.spool.queues`), which is durable on return."""
     patience = with_queues(queue)
     begin = partial(_begin_deletion, work, queue)
     for _ in range(_DELETIONS + 1):
@@ -123,7 +123,7 @@ def begin_deletion(work: Workspace, queue: QueueName) -> Operation[None]:
 
 
 def _begin_deletion(work: Workspace, queue: QueueName) -> bool:
-    """False while an earlier deletion of that name is unfinished."""
+    """Do the first step. Returns False while an earlier deletion of that name is unfinished."""
     work.forget_queue(queue)
     work.require_queue(queue)
     try:
@@ -137,7 +137,7 @@ def _begin_deletion(work: Workspace, queue: QueueName) -> bool:
 
 
 def _when_unlocked(patience: Patience, step: Callable[[], T]) -> Operation[T]:
-    """Take a step that lets go of the queue."""
+    """Take a step that lets go of the queue, once it is unlocked."""
     while True:
         yield SETTLED
         try:
@@ -162,13 +162,13 @@ def describe_queue(work: Workspace, queue: QueueName) -> Operation[QueueInfo]:
 
 
 def list_queues(spool: Spool) -> list[QueueName]:
-    """The names of all queues, sorted; for a worker. Raises OSError."""
+    """Return the names of all queues, sorted. For a worker. Raises OSError."""
     return [QueueName(name) for name in sorted(spool.names(Folder.QUEUES)) if is_queue_name(name)]
 
 
 def count_waiting(spool: Spool, queue: QueueName) -> tuple[int, int]:
-    """The queue's leased and delayed messages in `delay`. Blocking, for a worker: it looks at
-    every seal, about 5 µs each."""
+    """Return the numbers of the queue's leased and delayed messages in `delay`. Blocking, for a
+    worker: it looks at every seal, about 5 µs each."""
     prefix = f"{queue}:"
     found = [
         is_leased(spool, name) for name in spool.names(Folder.DELAY) if name.startswith(prefix)
@@ -177,7 +177,7 @@ def count_waiting(spool: Spool, queue: QueueName) -> tuple[int, int]:
 
 
 def is_leased(spool: Spool, name: str) -> bool | None:
-    """Whether a message in `delay` is leased, else it is delayed; None if it is gone."""
+    """Return whether a message in `delay` is leased, and not delayed; None if it is gone."""
     try:
         seal = seal_at(spool, Folder.DELAY, name)
     except OSError:

@@ -28,22 +28,23 @@ from mq.store.taking import AnswerRoom, take_ready
 log = structlog.get_logger(__name__)
 
 _MAX_LATE = 10
-"""After so many leases that ended before the message could be given out a fetch ends empty: its
-visibility is too short for this disk."""
+"""After this many leases that ended before the message could be delivered, a fetch ends empty: its
+visibility timeout is too short for this disk."""
 
 _PEER_WAIT_SECONDS = 0.004
 
 _AT_ONCE = 64
-"""So many are taken in one go: they are open all together, and their small bodies in memory."""
+"""This many are taken in one go: all of them are open together, with their small bodies in
+memory."""
 
 
 _PASSED = (None, Lost.BUSY)
 
 
 class Ask(NamedTuple):
-    """What a fetch asks for: up to `limit` messages, each hidden for `visibility_ns` (None: for as
-    long as the queue or the server says). The oldest `leave` are for those who asked before.
-    `share` says how many bytes of bodies there is memory for."""
+    """The request of a fetch: up to `limit` messages, each hidden for `visibility_ns` (None means
+    as long as the queue or the server says). The oldest `leave` messages are for those who asked
+    before. `share` says how many bytes of bodies there is memory for."""
 
     visibility_ns: int | None = None
     limit: int = 1
@@ -54,21 +55,21 @@ class Ask(NamedTuple):
 def receive(
     work: Workspace, queue: QueueName, visibility_ns: int | None = None
 ) -> Operation[Received | None]:
-    """Take the oldest message that nobody else takes; None if there is none. See
+    """Take the oldest message that nobody else takes, or return None if there is none. See
     `receive_some`."""
     taken = yield from receive_some(work, queue, Ask(visibility_ns))
     return taken[0] if isinstance(taken, list) and taken else None
 
 
 def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Received] | Lost]:
-    """Take the oldest messages that nobody else takes, as far as MAX_FETCH_BYTES of bodies, or what
-    the share of the memory holds, but at least one. Empty if there is none; Lost.BUSY if others
-    hold all there are.
+    """Take the oldest messages that nobody else takes, up to MAX_FETCH_BYTES of bodies or what the
+    share of the memory holds, but at least one. Returns no messages if there are none, and
+    Lost.BUSY if others hold all of them.
 
     On return the leases survive a power cut, and the bodies pass their seals. A crash before that
-    leaves each message in its queue, or in `delay` until its stamp is due. A lost race takes the
-    next message; a damaged one goes to `corrupt` and the next is taken. Raises QueueNotFound,
-    StoreUnavailable.
+    leaves each message in its queue, or in `delay` until its stamp is due. After a lost race the
+    next message is taken; a damaged one goes to `corrupt`, and the next is taken. Raises
+    QueueNotFound, StoreUnavailable.
     """
     if work.config.peers:
         yield from _hold_back(work, queue)
@@ -114,15 +115,15 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
 
 
 def _hold_back(work: Workspace, queue: QueueName) -> Operation[None]:
-    """Beside other servers, wait a little when few messages are left: less contention."""
+    """Wait a little beside other servers when few messages are left, for less contention."""
     ready = work.ready.get(queue)
     if ready is not None and len(ready) <= work.config.peers:
         yield Pause(random.uniform(0, _PEER_WAIT_SECONDS))
 
 
 def _drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
-    """Those whose lease still runs: after a barrier that outlasted it somebody else may have the
-    message by now."""
+    """Return the messages whose lease still runs. After a barrier that outlasted the lease another
+    receiver may have the message by now."""
     now_ns = work.clock_ns()
     if all(each.visible_ns > now_ns for each in taken):
         return taken
@@ -131,7 +132,7 @@ def _drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
 
 
 def check_bodies(work: Workspace, taken: list[Received]) -> Operation[list[Received]]:
-    """Check large bodies before anybody gets their first byte; returns those messages that are
+    """Check large bodies before any receiver gets their first byte. Returns the messages that are
     whole and still under their lease. A damaged one goes to `corrupt`."""
     large = [each for each in taken if each.body is None]
     if not large:
@@ -162,7 +163,8 @@ def _give_back(work: Workspace, taken: list[Received]) -> None:
 def _take_one(
     work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask
 ) -> FileWork[tuple[list[Received], bool]]:
-    """As `_take_some`, for one message: its file calls go along with those of the round."""
+    """Do what `_take_some` does, for one message: its file calls go along with those of the
+    round."""
     passed: list[MessageId] = []
     hidden_ns = visibility_ns(work, queue) if ask.visibility_ns is None else ask.visibility_ns
     was_busy = False
@@ -180,7 +182,7 @@ def _take_one(
             if outcome in _PASSED or came_again:
                 passed.append(message_id)
             elif outcome is Lost.GONE:
-                # Somebody else takes messages too, and what more they took waits to be read.
+                # Another process takes messages too, and events of what it took wait to be read.
                 work.ready.drain()
         return [], was_busy
     finally:
@@ -190,10 +192,10 @@ def _take_one(
 def _take_some(
     work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask
 ) -> tuple[list[Received], bool]:
-    """Go through the index until enough messages are ours, or it has run dry; and whether others
-    held some. What it needs is done in one go at once.
+    """Go through the index until enough messages are taken, or it has run dry. Returns them, and
+    whether others held some. The file calls are made in one go.
 
-    What is wrong with one message costs that message alone: it is reported once and passed over.
+    An error in one message costs that message alone: it is reported once and passed over.
     """
     taken: list[Received] = []
     passed: list[MessageId] = []
@@ -226,7 +228,7 @@ def _take_some(
 
 
 def _restore(work: Workspace, queue: QueueName, passed: Sequence[MessageId]) -> None:
-    """They are still there, for all that the index can know."""
+    """Put messages back that are still there, for all that the index can know."""
     for message_id in passed:
         work.ready.restore(queue, message_id)
 
@@ -238,7 +240,8 @@ def _raise_first(outcomes: Sequence[object]) -> None:
 
 
 def _next(work: Workspace, ready: ReadyQueue, leave: int) -> MessageId | None:
-    """The next message to try; None when the index, with all events taken in, has run dry."""
+    """Return the next message to try, or None when the index, with all events taken in, has run
+    dry."""
     among = work.config.peers + 1
     if len(ready) > leave and (message_id := ready.pop(among)) is not None:
         return message_id

@@ -12,18 +12,18 @@ from mq.store.rules import dead_letter_rule
 
 
 def end_lease(work: Workspace, held: Held) -> None:
-    """From here on the lease removes and prolongs nothing."""
+    """End a lease: from here on it removes and prolongs nothing."""
     if held.seal is not None and held.seal.lease != NO_LEASE:
         held.write_seal(held.seal._replace(lease=NO_LEASE))
     elif not work.spool.has_seals:
-        # There the stamp is the lease.
+        # Without a seal the stamp is the lease.
         work.files.stamp(held.fd, round_up(work.clock_ns(), work.granularity_ns))
 
 
 def give_back(work: Workspace, place: Place, held: Held) -> bool:
-    """End the lease of a held message in `delay` and move it to its queue, or to the dead letters.
+    """End the lease of a held message in `delay`, and move it to its queue or to the dead letters.
 
-    False if it stays where it is: it is gone, or its queue is. A failure leaves the lease.
+    Returns False if it stays where it is: it is gone, or its queue is. A failure leaves the lease.
     """
     before = held.seal
     end_lease(work, held)
@@ -31,11 +31,11 @@ def give_back(work: Workspace, place: Place, held: Held) -> bool:
 
 
 def put_back(work: Workspace, received: Received) -> bool:
-    """Give a message back whose receiver never got it: at once, and its receive not counted. One
-    that was taken out of turn is under its earlier lease or delay again; a lease that was only
-    prolonged stays so.
+    """Give a message back whose receiver never got it, at once and without counting its receive. A
+    message that was taken out of turn is under its earlier lease or delay again; a lease that was
+    only prolonged stays so.
 
-    False if the lease is no longer ours. Not durable by itself: a crash undoes it, and the
+    Returns False if the lease has ended. This is not durable by itself: a crash undoes it, and the
     message comes back when its lease runs out.
     """
     if received.is_prolonged:
@@ -64,7 +64,7 @@ def put_back(work: Workspace, received: Received) -> bool:
 
 
 def _move(work: Workspace, place: Place, held: Held, before: Seal | None) -> bool:
-    """Redeliver a held message; `before` is its seal again if that fails."""
+    """Redeliver a held message. If that fails, `before` becomes its seal again."""
     spool = work.spool
     went = None
     try:

@@ -25,21 +25,21 @@ from mq.store.holding import work_once_unlocked
 from mq.store.patience import Patience, with_message
 
 _ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.QUEUES)
-"""Leased messages are the common case. Then the way a message goes, and round again: redeliveries
-and receives of other servers may pass between two looks."""
+"""Leased messages are the common case. Then comes the way a message goes, several times:
+redeliveries and receives of other servers may pass between two looks."""
 
 _ORDER_UNDER_LEASE = (*_ORDER, Folder.REMOVE)
 
 _AT_ONCE = 64
-"""So many are removed in one go: under leases they are open all together."""
+"""This many are removed in one go: under leases all of them are open together."""
 
 _ALREADY_REMOVED = Unsynced((), (Folder.REMOVE,))
 
 
 def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[None]:
-    """Remove a message wherever it is, also if it is removed already.
+    """Remove a message wherever it is, even if it is removed already.
 
-    On return it never comes back, not after a power cut either. Takes no lock: the rename decides
+    On return it never comes back, not even after a power cut. Takes no lock: the rename decides
     every race. Raises QueueNotFound, MessageNotFound, StoreUnavailable.
     """
     source = yield from work_once_unlocked(queue, partial(_move, work, queue, message_id))
@@ -50,8 +50,8 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
 def remove_leased(
     work: Workspace, queue: QueueName, message_id: MessageId, leases: frozenset[int]
 ) -> Operation[None]:
-    """Remove a message if its current lease is one of `leases`; compared and moved under its lock,
-    for which it waits BUSY_WAIT_SECONDS. Raises LeaseMismatch and what `remove` raises."""
+    """Remove a message if its current lease is one of `leases`. It is compared and moved under its
+    lock, for which this waits BUSY_WAIT_SECONDS. Raises LeaseMismatch and what `remove` raises."""
     patience: Patience | None = None
     move = partial(_move_leased, work, queue, message_id, leases)
     while (source := (yield from work_once_unlocked(queue, move))) is None:
@@ -67,8 +67,8 @@ def remove_many(
     ids: Sequence[MessageId],
     leases: frozenset[int] | None,
 ) -> Operation[list[MQError | None]]:
-    """Remove several messages under one barrier; what is wrong with each, None for those that are
-    removed. Raises QueueNotFound, StoreUnavailable."""
+    """Remove several messages under one barrier. Returns what is wrong with each, None for those
+    that are removed. Raises QueueNotFound, StoreUnavailable."""
     work.require_queue(queue)
     outcomes: list[Folder | Exception | None] = []
     for start in range(0, len(ids), _AT_ONCE):
@@ -98,7 +98,7 @@ def remove_many(
 def _sync_moved(
     work: Workspace, queue: QueueName, outcomes: Sequence[Folder | Exception | None]
 ) -> Operation[list[Exception | None]]:
-    """One barrier for all that were moved; what is wrong with each."""
+    """Issue one barrier for all that were moved. Returns what is wrong with each."""
     sources = {each for each in outcomes if isinstance(each, Folder)}
     if sources:
         folders = {name for each in sources for name in _unsynced(each, queue).folders}
@@ -115,9 +115,9 @@ def _told(outcome: Folder | Exception | None) -> Exception | None:
 
 
 def _move(work: Workspace, queue: QueueName, message_id: MessageId) -> FileWork[Folder]:
-    """The folder that the message was moved out of, `remove` if it was there already: the rename
-    may be another request's or server's, and not durable yet. Raises QueueNotFound,
-    MessageNotFound, OSError."""
+    """Move a message to `remove`. Returns the folder that it was moved out of, or `remove` if it
+    was there already: the rename may be that of another request or server, and not durable yet.
+    Raises QueueNotFound, MessageNotFound, OSError."""
     work.require_queue(queue)
     target = file_name(queue, message_id)
     move, _keepers = work.spool.move_call(Folder.DELAY, target, Folder.REMOVE, target)
@@ -142,7 +142,8 @@ def _move(work: Workspace, queue: QueueName, message_id: MessageId) -> FileWork[
 def _move_leased(
     work: Workspace, queue: QueueName, message_id: MessageId, leases: frozenset[int]
 ) -> FileWork[Folder | None]:
-    """As `_move`; None if somebody else holds the lock. Raises LeaseMismatch too."""
+    """Move a message to `remove` under its lease. Returns what `_move` returns, or None if another
+    process holds the lock. Raises LeaseMismatch too."""
     work.require_queue(queue)
     target = file_name(queue, message_id)
     for source, name in _places(queue, message_id, _ORDER_UNDER_LEASE):
@@ -169,7 +170,7 @@ def _move_leased(
 
 
 def _move_held(work: Workspace, source: Folder, held: Held, target: str) -> FileWork[bool]:
-    """False if it is gone from there."""
+    """Move a held message. Returns False if it is gone from there."""
     try:
         move, _keepers = work.spool.move_call(source, held.name, Folder.REMOVE, target)
     except FileNotFoundError:
@@ -193,8 +194,8 @@ def _places(
 
 
 def _remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId) -> None:
-    """Where a move is a link and an unlink, what comes between the two leaves both names: of this
-    queue, of its dead letters, or in a batch."""
+    """Remove the other names of a message. Where a move is a link and an unlink, an interruption
+    leaves both names: in this queue, in its dead letters, or in a batch."""
     spool, target = work.spool, file_name(queue, message_id)
     if work.files.renames_without_replacing:
         return
@@ -204,7 +205,7 @@ def _remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId
     if removed is None or removed.st_nlink == 1:
         return
     others = [*_places(other_queue(queue), message_id)]
-    # A dead letter's first name may be of any queue whose settings name this one.
+    # The first name of a dead letter may be that of any queue whose settings name this one.
     suffix = f":{message_id}"
     others += ((Folder.DELAY, each) for each in spool.names(Folder.DELAY) if each.endswith(suffix))
     others += ((Folder.NEW, f"{batch}/{target}") for batch in sealed_batches(spool, queue))

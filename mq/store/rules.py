@@ -1,4 +1,4 @@
-"""What counts for a queue: what its settings say, and the server's flags where they say nothing."""
+"""The rules of a queue: what its settings say, or else the server's flags."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mq.store.context import Workspace
 
 
 def visibility_ns(work: Workspace, queue: QueueName) -> int:
-    """For how long a received message is hidden whose receiver does not say."""
+    """Return how long a received message is hidden if its receiver does not say, in ns."""
     own = work.settings.of(queue).visibility_seconds
     return int((work.config.visibility_seconds if own is None else own) * SECOND_NS)
 
 
 def delay_ns(work: Workspace, queue: QueueName) -> int:
-    """For how long a message is hidden whose producer does not say."""
+    """Return how long a message is hidden if its producer does not say, in ns."""
     return int((work.settings.of(queue).delay_seconds or 0) * SECOND_NS)
 
 

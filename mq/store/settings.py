@@ -1,4 +1,4 @@
-"""Change the settings of a queue, and let go those who waited for the end of a pause."""
+"""Change the settings of a queue, and wake requests that waited for the end of a pause."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ NO_CHANGES: Mapping[str, str] = {}
 
 
 def check_changes(queue: QueueName, changes: Mapping[str, str]) -> None:
-    """Raises InvalidRequest for what no queue of that name can have, whatever else it has."""
+    """Raise InvalidRequest for changes that no queue of that name can have, whatever its other
+    settings."""
     change(queue, NO_SETTINGS, changes)
 
 
 def change_settings(
     work: Workspace, queue: QueueName, changes: Mapping[str, str]
 ) -> Operation[None]:
-    """Change some settings of a queue; on return they survive a power cut, and count here.
+    """Change some settings of a queue. On return they survive a power cut, and have effect here.
 
     A crash before that leaves the old settings or the new ones. Raises InvalidRequest,
     QueueNotFound, StoreUnavailable.
@@ -43,7 +44,7 @@ def change_settings(
 
 
 def settings_of(spool: Spool, queue: QueueName) -> QueueSettings:
-    """As they are now; for a worker. Raises QueueNotFound, OSError."""
+    """Return the settings as they are now. For a worker. Raises QueueNotFound, OSError."""
     try:
         return settings_file.settings_in(spool, queue)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,6 +1,6 @@
-"""Store: the queues of one root for the event loop. Knows no HTTP; HTTP knows no paths.
+"""Store: the queues of one root for the event loop. It knows no HTTP, and HTTP knows no paths.
 
-What is done to the folders is an operation, which the committer drives; what takes long (large
+What is done to the folders is an operation, which the committer runs; what takes long (large
 bodies, listings, deletions, counts) is done by the workers.
 """
 
@@ -64,17 +64,17 @@ class Store:
     # Queues
 
     async def create_queue(self, queue: QueueName, changes: Mapping[str, str] = NO_CHANGES) -> bool:
-        """Make a queue unless it is there, and change some of its settings; True if it is new.
-        After a crash it may be there without them. Raises InvalidRequest, StoreUnavailable."""
+        """Make a queue unless it exists, and change some of its settings. Returns True if it is
+        new. After a crash it may exist without them. Raises InvalidRequest, StoreUnavailable."""
         return await self._committer.run(queues.create_queue(self._work, queue, changes))
 
     async def delete_queue(self, queue: QueueName) -> None:
-        """Delete a queue and all its messages, leased and delayed ones too. On return it never
-        comes back. Raises QueueNotFound, StoreUnavailable."""
+        """Delete a queue and all its messages, including leased and delayed ones. On return it
+        never comes back. Raises QueueNotFound, StoreUnavailable."""
         await self._committer.run(queues.delete_queue(self._work, queue))
 
     async def purge(self, queue: QueueName, scope: PurgeScope = PurgeScope.ALL) -> int:
-        """Remove all messages that the queue has now, or those that are ready; returns how many.
+        """Remove all messages that the queue has now, or those that are ready, and return how many.
         Raises QueueNotFound, StoreUnavailable."""
         return await self._committer.run(purge(self._work, queue, scope))
 
@@ -83,11 +83,11 @@ class Store:
         return await self._committer.run(queues.describe_queue(self._work, queue))
 
     async def list_queues(self) -> list[QueueName]:
-        """The names of all queues, sorted. Raises StoreUnavailable."""
+        """Return the names of all queues, sorted. Raises StoreUnavailable."""
         return await self._in_worker(queues.list_queues, self._work.spool)
 
     async def read_settings(self, queue: QueueName) -> QueueSettings:
-        """What a queue's settings are now. Raises QueueNotFound, StoreUnavailable."""
+        """Return a queue's settings as they are now. Raises QueueNotFound, StoreUnavailable."""
         return await self._in_worker(settings.settings_of, self._work.spool, queue)
 
     async def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
@@ -96,8 +96,8 @@ class Store:
         await self._committer.run(settings.change_settings(self._work, queue, changes))
 
     async def note_first_receives(self) -> None:
-        """Let every seal also say when its message was first received. Versions of MQ that cannot
-        read such a seal do not open the root from here on. Without seals nothing changes. Raises
+        """Let every seal also say when its message was first received. From here on versions of MQ
+        that cannot read such a seal do not open the root. Without seals nothing changes. Raises
         StoreUnavailable."""
         if self._work.spool.has_seals:
             await self._in_worker(self._work.spool.use_long_seals)
@@ -105,12 +105,13 @@ class Store:
     # Messages
 
     async def check_publish(self, queue: QueueName, length: int = 0) -> None:
-        """Raises QueueNotFound or StoreUnavailable if a publish of `length` bytes would, before its
+        """Raise QueueNotFound or StoreUnavailable if a publish of `length` bytes would, before its
         body is read."""
         await self._committer.run(check_publish(self._work, queue, 1, length))
 
     async def open_upload(self) -> bodies.Upload:
-        """A place for a body that is too large to keep in memory. Raises StoreUnavailable."""
+        """Open an upload for a body that is too large to keep in memory. Raises
+        StoreUnavailable."""
         spool = self._work.spool
         new, mode = spool.fd(Folder.NEW), spool.file_mode
         fd = await self._in_worker(spool.files.open_unnamed, new, mode, abandoned=spool.files.close)
@@ -121,29 +122,30 @@ class Store:
         return await self._publisher.publish(queue, draft)
 
     def submit_publish(self, queue: QueueName, draft: Draft, done: Done) -> None:
-        """As `publish`, for a caller that does not wait: a body in memory, under an id of the
-        server's. `done` is called on the event loop, never from within this call, with what
+        """Publish as `publish` does, for a caller that does not wait: a body in memory, under an id
+        of the server. `done` is called on the event loop, never from within this call, with what
         `publish` returns or raises."""
         self._committer.submit(Submitted(publish(self._work, queue, draft), done))
 
     async def publish_batch(self, queue: QueueName, entries: Sequence[Entry]) -> list[Published]:
-        """Publish all or nothing, in that order. Whoever has a batch in memory holds one of
-        `batch_slots`. Raises QueueNotFound, StoreUnavailable, IdTaken."""
+        """Publish all of a batch or nothing, in that order. The caller holds one of `batch_slots`
+        while it has a batch in memory. Raises QueueNotFound, StoreUnavailable, IdTaken."""
         return await self._publisher.publish_batch(queue, entries)
 
     async def receive(
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
     ) -> Received | None:
-        """Take the oldest message for `visibility_seconds`, the queue's usual time for None; None
-        if there is none within `wait_seconds`. If the caller is cancelled the message is released.
-        What was received is the caller's to close. Raises QueueNotFound, StoreUnavailable."""
+        """Take the oldest message for `visibility_seconds`; None means the queue's usual time.
+        Returns None if there is no message within `wait_seconds`. If the caller is cancelled, the
+        message is released. The caller closes what it receives. Raises QueueNotFound,
+        StoreUnavailable."""
         taken = await self.receive_many(queue, 1, visibility_seconds, wait_seconds)
         return taken[0] if taken else None
 
     def submit_receive(self, queue: QueueName, done: Done) -> None:
-        """As `receive` with the usual visibility, for a caller that does not wait: `done` is called
-        as by `submit_publish`, with a message, which is the caller's to close or to `give_back`, or
-        with None."""
+        """Receive as `receive` does with the usual visibility, for a caller that does not wait.
+        `done` is called as by `submit_publish`, with a message, which the caller closes or gives to
+        `give_back`, or with None."""
         self._fetches.submit(queue, done)
 
     async def receive_many(
@@ -154,8 +156,8 @@ class Store:
         wait_seconds: float = 0.0,
         share: MayShare = None,
     ) -> list[Received]:
-        """Like `receive`, up to `limit` messages and MAX_FETCH_BYTES of bodies, or what `share` has
-        memory for, under one barrier. Waits for the first only."""
+        """Receive as `receive` does, up to `limit` messages and MAX_FETCH_BYTES of bodies, or what
+        `share` has memory for, under one barrier. Waits only for the first message."""
         ask = Ask(_ns(visibility_seconds), limit, share=share)
         return await self._fetches.fetch(queue, ask, wait_seconds)
 
@@ -173,15 +175,17 @@ class Store:
     async def release_by_id(
         self, queue: QueueName, message_id: MessageId, guard: Guard | None = None
     ) -> None:
-        """Put that message back into its queue, for everybody to receive. Not durable by itself:
-        undone by a crash, it comes back when it is due. Raises what `take` raises."""
+        """Put that message back into its queue, for everybody to receive. This is not durable by
+        itself: if a crash undoes it, the message comes back when it is due. Raises what `take`
+        raises."""
         await self._committer.run(by_id.release(self._work, queue, message_id, guard))
 
     async def change_visibility(
         self, queue: QueueName, message_id: MessageId, lease: int, seconds: float
     ) -> bool:
         """Hide a received message for `seconds` from now, or show it at once for 0; the lease goes
-        on. False if it is not under that lease any more. Raises QueueNotFound, StoreUnavailable."""
+        on. Returns False if it is not under that lease any more. Raises QueueNotFound,
+        StoreUnavailable."""
         return await self._committer.run(
             visibility.change_visibility(
                 self._work, queue, message_id, lease, int(seconds * SECOND_NS)
@@ -189,44 +193,45 @@ class Store:
         )
 
     async def release(self, received: Received) -> None:
-        """Give a message back that its receiver never got. Never raises: its lease ends anyway."""
+        """Give a message back that its receiver never got. This never raises, because the lease
+        ends anyway."""
         await self._fetches.put_back(received)
 
     def give_back(self, received: Received) -> None:
-        """As `release`, in the background; closes the message."""
+        """Release a message as `release` does, in the background, and close it."""
         self._fetches.give_back([received])
 
     def close_received(self, received: Received) -> None:
         received.close(self._work.files)
 
     def stop_waiting(self) -> None:
-        """Answer every fetch that waits for a message with none, now and from now on."""
+        """Answer every fetch that waits with no message, now and from now on."""
         self._fetches.waiting.stop()
 
     async def peek(
         self, queue: QueueName, limit: int, after: MessageId | None = None, share: MayShare = None
     ) -> list[PeekedMessage]:
-        """Look at the oldest ready messages, up to `limit` and what `share` has memory for; at
-        least one if there is one. With `after` only at those behind that one. They are the caller's
-        to close. Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
+        """Look at the oldest ready messages, up to `limit` and what `share` has memory for, but at
+        least at one if there is one. With `after`, look only at those that follow it. The caller
+        closes them. Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
         looking = peek.peek(self._work, queue, limit, after, share)
         return await self._committer.run(looking, self._close_all)
 
     async def peek_at(self, queue: QueueName, message_id: MessageId) -> PeekedMessage:
-        """Look at a message: ready, leased or delayed. It is the caller's to close. Raises
-        QueueNotFound, MessageNotFound, StoreUnavailable."""
+        """Look at a message: ready, leased or delayed. The caller closes it. Raises QueueNotFound,
+        MessageNotFound, StoreUnavailable."""
         looking = peek.peek_at(self._work, queue, message_id)
         return await self._committer.run(looking, lambda each: self._close_all([each]))
 
     def open_download(self, message: Received | PeekedMessage) -> bodies.Download:
-        """The body of a message that came as a file; closes it at the end."""
+        """Return the body of a message that came as a file. It is closed at the end."""
         return bodies.Download(self._work.files, message.fd, message.length, self._workers)
 
     async def read_bodies(
         self, messages: Sequence[Received | PeekedMessage], use: Callable[[Iterable[bytes]], T]
     ) -> T:
-        """Read the bodies in a worker and hand them to `use` there; closes the messages, also if
-        it fails or the caller is cancelled. Raises StoreUnavailable."""
+        """Read the bodies in a worker and pass them to `use` there. The messages are closed, even
+        if that fails or the caller is cancelled. Raises StoreUnavailable."""
         return await self._in_worker(
             bodies.read_all, self._work.files, messages, use, abandoned=lambda _: None
         )
@@ -234,7 +239,7 @@ class Store:
     async def remove(
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None = None
     ) -> None:
-        """Remove a message; with `leases`, only under one of them.
+        """Remove a message. With `leases` it is removed only under one of them.
 
         Raises QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable.
         """
@@ -246,8 +251,8 @@ class Store:
     def submit_remove(
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None, done: Done
     ) -> None:
-        """As `remove`, for a caller that does not wait: `done` is called as by `submit_publish`,
-        with None."""
+        """Remove as `remove` does, for a caller that does not wait. `done` is called as by
+        `submit_publish`, with None."""
         if leases is None:
             removal = remove(self._work, queue, message_id)
         else:
@@ -257,8 +262,8 @@ class Store:
     async def remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int] | None = None
     ) -> list[MQError | None]:
-        """Remove several messages under one barrier; what is wrong with each, None for those that
-        are removed. Raises QueueNotFound, StoreUnavailable."""
+        """Remove several messages under one barrier. Returns what is wrong with each, None for
+        those that are removed. Raises QueueNotFound, StoreUnavailable."""
         return await self._committer.run(remove_many(self._work, queue, ids, leases))
 
     async def move(self, moving: Moving, limit: int) -> MovedMessages:
@@ -269,9 +274,9 @@ class Store:
     async def move_by_id(
         self, moving: Moving, ids: Sequence[MessageId], guard: Guard | None = None
     ) -> list[MQError | None]:
-        """Move these messages, whatever their state; with a guard, only those that it admits. What
-        is wrong with each, None for those that are moved. Raises InvalidRequest, QueueNotFound,
-        StoreUnavailable."""
+        """Move these messages, whatever their state; with a guard, only those that it admits.
+        Returns what is wrong with each, None for those that are moved. Raises InvalidRequest,
+        QueueNotFound, StoreUnavailable."""
         return await self._committer.run(move_by_id(self._work, moving, ids, guard))
 
     def _close_all(self, messages: Sequence[PeekedMessage]) -> None:

@@ -1,5 +1,5 @@
-"""How many messages there are, by queue and state: counted when somebody asks, never on the way of
-a message."""
+"""Count messages by queue and state. They are counted when it is asked for, never on the way of a
+message."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from mq.store.queues import is_leased
 
 
 class Ready(NamedTuple):
-    """What is ready in a queue; `oldest_ns` is when the oldest was published, None without one."""
+    """The ready messages of a queue. `oldest_ns` is when the oldest was published, None if there is
+    none."""
 
     messages: int
     oldest_ns: int | None
 
 
 class QueueSurvey(NamedTuple):
-    """The messages of a queue by state. Ages are in the time of its survey."""
+    """The messages of a queue by state. Ages are as of the time of its survey."""
 
     ready: int = 0
     leased: int = 0
@@ -35,7 +36,7 @@ class QueueSurvey(NamedTuple):
     oldest_ns: int | None = None
 
     def join(self, other: QueueSurvey) -> QueueSurvey:
-        """Of two queues as if they were one."""
+        """Return the survey of two queues as if they were one."""
         ages = [each for each in (self.oldest_ns, other.oldest_ns) if each is not None]
         return QueueSurvey(
             self.ready + other.ready,
@@ -45,13 +46,15 @@ class QueueSurvey(NamedTuple):
         )
 
     def age_seconds(self, time_ns: int) -> float | None:
-        """Since the oldest ready message was published; None if none is ready."""
+        """Return the seconds since the oldest ready message was published, or None if none is
+        ready."""
         return None if self.oldest_ns is None else max(time_ns - self.oldest_ns, 0) / SECOND_NS
 
 
 class Survey(NamedTuple):
-    """One look at a root, taken at `time_ns`. `files` is what is in the folders that hold names of
-    the form QUEUE:ID, and `mover_lag_ns` for how long the message that is due longest waits."""
+    """One look at a root, taken at `time_ns`. `files` is the number of files in the folders with
+    names of the form QUEUE:ID, and `mover_lag_ns` how long the message that is due longest has
+    waited."""
 
     time_ns: int
     queues: Mapping[str, QueueSurvey]
@@ -60,7 +63,7 @@ class Survey(NamedTuple):
 
 
 def known_ready(work: Workspace) -> dict[QueueName, Ready]:
-    """What the indices know: no folder is listed for them."""
+    """Return what the indices know. No folder is listed for this."""
     work.ready.drain()
     known: dict[QueueName, Ready] = {}
     for queue in work.ready.names():
@@ -71,7 +74,7 @@ def known_ready(work: Workspace) -> dict[QueueName, Ready]:
 
 
 class Surveyor:
-    """Surveys one root; blocking, for one worker at a time. A survey that took long is given out
+    """Surveys one root. Blocking, for one worker at a time. A survey that took long is returned
     again for a while."""
 
     def __init__(self, spool: Spool, clock_ns: Callable[[], int]) -> None:
@@ -81,8 +84,8 @@ class Surveyor:
         self._next = 0.0
 
     def survey(self, known: Mapping[QueueName, Ready]) -> Survey:
-        """About 1 µs for each ready message of a queue that is not in `known`, 8 µs for each one
-        in `delay`. Raises OSError."""
+        """Count all messages. This takes about 1 µs for each ready message of a queue that is not
+        in `known`, and 8 µs for each message in `delay`. Raises OSError."""
         started = time.monotonic()
         if self._last is None or started >= self._next:
             self._last = self._look(known)
@@ -105,7 +108,7 @@ class Surveyor:
         return Survey(now_ns, found, files, lag_ns)
 
     def _names(self, folder: Folder) -> list[str]:
-        """Without hidden ones, which are no messages."""
+        """Return the names in a folder without hidden ones, which are not messages."""
         return [name for name in self._spool.names(folder) if not name.startswith(HIDDEN)]
 
     def _list(self, queue: QueueName) -> Ready | None:
@@ -115,7 +118,8 @@ class Surveyor:
         return Ready(len(listing.keys), time_of_key(listing.keys[0]) if listing.keys else None)
 
     def _add_waiting(self, names: Iterable[str], found: dict[str, QueueSurvey], now_ns: int) -> int:
-        """Count what is in `delay`; returns for how long the one that is due longest waits."""
+        """Count what is in `delay`. Returns how long the message that is due longest has waited, in
+        ns."""
         first_due_ns = now_ns
         for name in names:
             parsed = parse_file_name(name)

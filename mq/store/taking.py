@@ -1,4 +1,4 @@
-"""Take a ready message whose id the index gave: by two chains of file calls."""
+"""Take a ready message whose id comes from the index, by two chains of file calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mq.store.lease import Place, Received, begin_lease, take_held
 
 class AnswerRoom:
     """How many bytes of bodies may still come into one answer: MAX_FETCH_BYTES, or what the share
-    of the memory holds. The first body is given out whatever there is."""
+    of the memory holds. The first body is always taken."""
 
     def __init__(self, taken: Sequence[Received], share: Share | None) -> None:
         self._share = share
@@ -27,7 +27,7 @@ class AnswerRoom:
         self.is_full = False
 
     def takes(self, length: int) -> bool:
-        """Once a body did not fit, none does that comes behind it."""
+        """Return whether a body fits. Once one did not fit, none that follows it does."""
         if self._is_first:
             self._is_first, self._used = False, length
             return True
@@ -47,9 +47,9 @@ def take_ready(
     visibility_ns: int,
     room: AnswerRoom | None = None,
 ) -> FileWork[Received | Lost | None]:
-    """Lock, read, stamp, rename; None if there is no room for its body, or something is wrong with
-    this message alone, which is reported. A failure leaves the message as it was. Raises
-    OSError."""
+    """Lock, read, stamp and rename a message. Returns None if there is no room for its body, or if
+    something is wrong with this message alone, which is reported. A failure leaves the message as
+    it was. Raises OSError."""
     place = Place(Folder.QUEUES, queue, message_id, queue_path(queue, message_id))
     try:
         opened = yield from open_and_read(work.spool, Folder.QUEUES, place.name, SMALL_BODY_BYTES)

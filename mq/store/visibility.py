@@ -22,7 +22,7 @@ def change_visibility(
     work: Workspace, queue: QueueName, message_id: MessageId, lease: int, visibility_ns: int
 ) -> Operation[bool]:
     """Hide a message for `visibility_ns` from now; with 0 put it into its queue, or the dead
-    letters, at once. False if it is not under that lease, or the lease is over.
+    letters, at once. Returns False if it is not under that lease, or the lease is over.
 
     On return it survives a power cut. A crash before that leaves the earlier visibility, or the new
     one. Waits BUSY_WAIT_SECONDS while another process holds the lock. Raises QueueNotFound,
@@ -45,7 +45,7 @@ def change_visibility(
             try:
                 went = _show(work, queue, message_id, held)
             except BlockingIOError:
-                went = Lost.BUSY  # another process makes a queue, and the dead letters have none
+                went = Lost.BUSY  # another process makes a queue, which the dead letters lack
             if went is None:
                 return False
             if not isinstance(went, Lost):
@@ -57,7 +57,7 @@ def change_visibility(
 def _hide(work: Workspace, held: Held, visibility_ns: int) -> Operation[bool]:
     due = round_up(work.clock_ns() + visibility_ns, work.granularity_ns)
     work.files.stamp(held.fd, due)
-    # Nobody else needs to wait for the barrier.
+    # No other process needs to wait for the barrier.
     work.files.unlock(held.fd)
     yield Unsynced((held.fd,), (Folder.DELAY,))
     return True
@@ -66,7 +66,8 @@ def _hide(work: Workspace, held: Held, visibility_ns: int) -> Operation[bool]:
 def _show(
     work: Workspace, queue: QueueName, message_id: MessageId, held: Held
 ) -> QueueName | Lost | None:
-    """Where it went; None if it is gone, or its queue is."""
+    """Show a held message. Returns the queue that it is in now, or None if it is gone, or its queue
+    is."""
     spool = work.spool
     rule = dead_letter_rule(work, queue)
     went = redeliver(spool.moves, held, spool.opened(Folder.DELAY), spool.queues, rule)

@@ -1,4 +1,5 @@
-"""Who waits in long polls: a line for each queue, in order of arrival. One message wakes one.
+"""Requests that wait in long polls: a line for each queue, in order of arrival. One message wakes
+one request.
 
 Used on the event loop; only `came` may be called from elsewhere.
 """
@@ -16,8 +17,8 @@ from mq.names import QueueName
 
 
 class QueueWaiters:
-    """Those who wait for one queue. Who is woken steps out to fetch, and back to the same place if
-    somebody else was faster. `called` are those who have not noticed yet."""
+    """The requests that wait for one queue. One that is woken leaves the line to fetch, and returns
+    to the same place if another was faster. `called` are those that have not noticed yet."""
 
     __slots__ = ("called", "members", "parked", "spare")
 
@@ -28,8 +29,8 @@ class QueueWaiters:
         self.spare = 0
 
     def wake(self, count: int) -> None:
-        """Wake the first `count` who can be woken: somebody may have left and still stand here,
-        because its task has not run since. Those who are fetching just now look again."""
+        """Wake the first `count` requests that can be woken: one that has left may still be in
+        line, because its task has not run since. Those that are just fetching look again."""
         at = woken = 0
         while woken < count and at < len(self.parked):
             woken += self.parked[at].resume(True)
@@ -40,7 +41,7 @@ class QueueWaiters:
 
 
 class Waiter:
-    """One long poll. `has_turn` while it looks for the message that it was woken for."""
+    """One long poll. `has_turn` is set while it looks for the message that it was woken for."""
 
     __slots__ = ("_future", "_line", "_loop", "has_turn", "number")
 
@@ -55,7 +56,7 @@ class Waiter:
         return self.number < other.number
 
     async def woken(self, deadline: float) -> bool:
-        """Wait for a turn, until `deadline` on the loop's clock; False if none came."""
+        """Wait for a turn until `deadline` on the loop's clock. Returns False if none came."""
         line = self._line
         self.has_turn = line.spare > 0
         if self.has_turn:
@@ -73,13 +74,13 @@ class Waiter:
             line.called -= self.has_turn
 
     def ahead(self) -> int:
-        """How many messages are for those who came before."""
+        """Return how many messages are for requests that came before."""
         if self.has_turn:
             return 0
         return bisect_left(self._line.parked, self) + self._line.called
 
     def resume(self, is_turn: bool) -> bool:
-        """False if it has been resumed before, or was cancelled."""
+        """Wake this request. Returns False if it has been woken before, or was cancelled."""
         if self._future is None or self._future.done():
             return False
         self.has_turn = is_turn
@@ -88,7 +89,7 @@ class Waiter:
         return True
 
     def _time_out(self) -> None:
-        # Out of the line at once: a message that comes now wakes the next.
+        # It leaves the line at once, so that a message that comes now wakes the next request.
         self._step_out()
         self.resume(False)
 
@@ -100,7 +101,8 @@ class Waiter:
 
 
 class Waiters:
-    """All lines. `begin` and `end` are called when the first comes and when the last is gone."""
+    """All lines. `begin` and `end` are called when the first request comes and when the last one is
+    gone."""
 
     def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -118,14 +120,14 @@ class Waiters:
         return list(self._lines)
 
     def count(self, queue: QueueName) -> int:
-        """How many messages of a queue are for those who wait. Who fetches just now is not among
-        them: its operation comes before all later ones."""
+        """Return how many messages of a queue are for requests that wait. Those that are just
+        fetching are not counted: their operations come before all later ones."""
         line = self._lines.get(queue)
         return 0 if line is None else len(line.parked) + line.called
 
     @contextmanager
     def enter(self, queue: QueueName) -> Iterator[Waiter]:
-        """Stand in the line. Who has a turn and leaves by an exception passes it on. Raises
+        """Join the line. A request that has a turn and leaves by an exception passes it on. Raises
         StoreUnavailable if MAX_WAITING_REQUESTS wait already."""
         if self._members >= MAX_WAITING_REQUESTS:
             raise StoreUnavailable("too many requests wait for messages; try again later")
@@ -151,7 +153,8 @@ class Waiters:
                 self._end()
 
     def came(self, queue: QueueName, count: int) -> None:
-        """A queue has so many new messages, or must be looked at anew. From any thread."""
+        """Note that a queue has this many new messages, or must be looked at again. Any thread may
+        call it."""
         if queue in self._lines:
             self._loop.call_soon_threadsafe(self.wake, queue, count)
 
@@ -164,7 +167,7 @@ class Waiters:
         self.wake(queue, self.count(queue))
 
     def stop(self) -> None:
-        """Let everybody who waits go without a message, now and from now on."""
+        """Let all requests that wait go without a message, now and from now on."""
         self.is_stopped = True
         for line in self._lines.values():
             parked, line.parked = line.parked, []

@@ -1,6 +1,6 @@
-"""While somebody waits: listen to what others do in the folders; where no events come, list them.
+"""While a request waits, listen to what others do in the folders; where no events come, list them.
 
-Nothing runs while nobody waits, and nothing but a slow timer while nothing happens.
+Nothing runs while no request waits, and only a slow timer while nothing happens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Watching:
         work.settings.changed = lambda queue: self.waiting.came(queue, MAX_WAITING_REQUESTS)
 
     async def close(self) -> None:
-        """Let go whoever waits; on return nothing runs."""
+        """Let all requests that wait go. On return nothing runs."""
         self.waiting.stop()
         self._end()
         if self._draining is not None:
@@ -56,7 +56,7 @@ class Watching:
             self._loop.add_reader(self._fd, self._take_in_events)
 
     def _take_in_events(self) -> None:
-        # Not again before these are read.
+        # It is not called again before these events are read.
         self._loop.remove_reader(self._fd)
         self._draining = self._loop.create_task(self._drain())
 
@@ -73,7 +73,7 @@ class Watching:
         while True:
             await asyncio.sleep(RELIST_WAITING_SECONDS)
             for queue in self.waiting.queues():
-                # Those who wait for the end of a pause learn of it here.
+                # Requests that wait for the end of a pause learn of it here.
                 await self._committer.call(self._work.settings.of, queue)
                 if not self._work.sees_all_events(queue):
                     await self._look_at(queue)
@@ -84,4 +84,4 @@ class Watching:
         except QueueNotFound:
             self.waiting.wake_all(queue)
         except StoreUnavailable:
-            pass  # the next look finds what came meanwhile
+            pass  # The next look finds what came meanwhile.

@@ -109,7 +109,7 @@ class QuickWay:
         self._store.give_back(received)
 
     def _admit(self, head: _Head, queue: QueueName) -> None:
-        """Raises MQError for a request that may not be answered."""
+        """Raise MQError for a request that may not be answered."""
         self._doors.check(head)
         if self._tokens is not None:
             self._tokens.authenticate(head).require(Scope.WRITE, queue)
