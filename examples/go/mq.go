@@ -33,7 +33,7 @@ type Problem struct {
 
 func (p *Problem) Error() string { return fmt.Sprintf("%d %s (%s)", p.Status, p.Detail, p.Type) }
 
-var client = &http.Client{Timeout: 90 * time.Second} // a long poll takes up to 60
+var client = &http.Client{Timeout: 90 * time.Second, Transport: &http.Transport{DisableCompression: true}} // bodies come as they are
 
 // Create makes the queue, or leaves it as it is.
 func (q Queue) Create(ctx context.Context) error {

@@ -10,7 +10,8 @@ export class Problem extends Error {
   }
 }
 
-// A message under a lease. `body` is a Buffer; `text()` and `json()` read it.
+// A message under a lease. `body` is a Buffer; `text()` and `json()` read it. fetch() has decoded it if
+// it was published with Content-Encoding.
 export class Message {
   constructor(headers, body) {
     this.id = headers.get('x-message-id')

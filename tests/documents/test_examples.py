@@ -104,7 +104,11 @@ def test_what_a_client_in_javascript_does(
 def test_a_worker_in_go(orders: Queue, environment: dict[str, str], tmp_path: Path) -> None:
     """And what else its client does, from the same cache of compiled packages."""
     need("go", "golang-go")
-    go = environment | {"GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-mod=mod"}
+    go = environment | {
+        "GOCACHE": str(tmp_path / "cache"),
+        "GOPATH": str(tmp_path / "go"),
+        "GOTOOLCHAIN": "local",
+    }
     for name in ("go.mod", "mq.go", "main.go"):
         shutil.copy(EXAMPLES / "go" / name, tmp_path)
     run_example(go, "go", "build", "-o", "worker", ".", folder=tmp_path)
