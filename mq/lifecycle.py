@@ -18,6 +18,22 @@ from enum import Enum, StrEnum
 from typing import NamedTuple
 
 
+class State(StrEnum):
+    """The state of a message, as people and programs are told."""
+
+    READY = "ready"
+    LEASED = "leased"
+    DELAYED = "delayed"
+    REMOVED = "removed"
+
+
+SHOWN_STATES = (State.READY, State.LEASED, State.DELAYED)
+"""Those in which a queue counts and shows its messages."""
+
+HIDDEN_STATES = SHOWN_STATES[1:]
+"""Those of `delay`."""
+
+
 class PurgeScope(Enum):
     """Which messages of a queue are purged. `READY` are those in the queue's folder."""
 

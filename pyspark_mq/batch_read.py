@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from mq.errors import QueueNotFound
-from mq.lifecycle import Actor, Folder
+from mq.lifecycle import Actor, Folder, State
 from mq.names import (
     DEAD_SUFFIX,
     MessageId,
@@ -26,7 +26,7 @@ from mq.spool.folders import Spool
 from mq.spool.message import Opened, look_at
 from mq.spool.queues import has_queue
 from mq.spool.root import visit_root
-from mq.spool.seal import Seal, State, state_in
+from mq.spool.seal import Seal, state_in
 from pyspark_mq.balance import balance
 from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, to_batches
 from pyspark_mq.options import Options, is_pattern, match_queues

@@ -54,8 +54,7 @@ class Delivery:
     `receive_count` is None where the server's file system keeps no count. Times are by the server's
     clock. `visibility` is what was asked for, None for the server's choice. The lease lasts for
     `lease_seconds` from `leased_at`, by the monotonic clock of this machine: it is over here no
-    later than there, except for the time that the answer was under way. A dead letter says where it
-    is from and why it is one.
+    later than there, except for the time that the answer was under way.
     """
 
     queue: QueueName
@@ -79,9 +78,8 @@ class Delivery:
 
 
 class Peeked(NamedTuple):
-    """A ready message that was looked at and not taken. If it is damaged, so that its body is not
-    what was published, the server sets it aside when it would be received. A dead letter says where
-    it is from and why it is one."""
+    """A message that was looked at and not taken. `visible_at` is None if it is ready. A damaged
+    one is set aside when it would be received. A dead letter says where it is from, and why."""
 
     id: MessageId
     body: bytes
@@ -92,6 +90,8 @@ class Peeked(NamedTuple):
     properties: Properties = NO_PROPERTIES
     dead_from: str | None = None
     dead_reason: str | None = None
+    state: str = "ready"
+    visible_at: datetime | None = None
 
 
 class Lines(NamedTuple):
@@ -124,8 +124,7 @@ def content_type_of(message: NewMessage) -> str | None:
 
 
 def properties_of(message: NewMessage) -> dict[str, str]:
-    """Return the properties to send, with names in lower case. Raises BadRequest for those that no
-    server takes."""
+    """Return the properties to send, with names in lower case. Raises BadRequest."""
     if not message.properties:
         return {}
     try:
@@ -178,6 +177,7 @@ def read_peeked(answer: ServerAnswer) -> list[Peeked]:
     found = []
     for line in answer.body.splitlines():
         fields = document_in(line)
+        due = fields.get("visible_at")
         try:
             found.append(
                 Peeked(
@@ -190,6 +190,8 @@ def read_peeked(answer: ServerAnswer) -> list[Peeked]:
                     _properties(fields),
                     fields.get("dead_from"),
                     fields.get("dead_reason"),
+                    str(fields["state"]),
+                    due and datetime.fromisoformat(due),
                 )
             )
         except (ValueError, LookupError, TypeError, AttributeError):

@@ -38,6 +38,9 @@ from mq.names import MessageId, QueueName, parse_message_id
 PurgedState = Literal["all", "ready"]
 """Which messages a purge removes."""
 
+PeekedState = Literal["ready", "leased", "delayed"]
+"""Which messages a peek shows."""
+
 _LONGEST_PURGE_SECONDS = 300.0
 """The server may take this long for millions of messages."""
 _RENEWALS_PER_LEASE = 3
@@ -140,10 +143,11 @@ def receive_many(
 
 
 def peek(
-    context: Context, queue: QueueName, most: int, after: str | None
+    context: Context, queue: QueueName, most: int, after: str | None, state: PeekedState = "ready"
 ) -> Operation[list[Peeked]]:
     behind = "" if after is None else f"&after={parse_message_id(after)}"
-    request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}")
+    of_state = "" if state == "ready" else f"&{urlencode({'state': state})}"
+    request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}{of_state}")
     answer = yield from ask(context, request)
     return [] if answer.status == 204 else read_peeked(answer)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from mq.lifecycle import PurgeScope
+from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
@@ -129,8 +129,10 @@ class Access(Protocol):
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         """Remove a message. If a lease is given, only under that one."""
 
-    def peek(self, queue: QueueName, limit: int) -> Iterator[ShownMessage]:
-        """Yield the oldest ready messages. Changes nothing."""
+    def peek(
+        self, queue: QueueName, limit: int, state: State = State.READY
+    ) -> Iterator[ShownMessage]:
+        """Yield the oldest messages in that state. Changes nothing."""
 
     def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
         """Return that message, whatever its state. Changes nothing."""

@@ -18,7 +18,7 @@ from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, MAX_MOVES, SMALL_BODY_BYT
 from mq.ctl.access import QueueCounts, Readable, ShownMessage
 from mq.ctl.answers import header_of, message_in, message_of
 from mq.ctl.connect import ClientCredentials, admin_url, failure_of, open_session
-from mq.lifecycle import PurgeScope
+from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import MEDIA_TYPE, Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
@@ -177,11 +177,14 @@ class HttpAccess:
         with self._failures():
             self._ask(Request("DELETE", target, headers=_if_match(lease)))
 
-    def peek(self, queue: QueueName, limit: int) -> Iterator[ShownMessage]:
+    def peek(
+        self, queue: QueueName, limit: int, state: State = State.READY
+    ) -> Iterator[ShownMessage]:
+        of_state = "" if state is State.READY else f"&state={state}"
         shown, behind = 0, ""
         while shown < limit:
             most, shown_before = min(limit - shown, MAX_FETCH_MESSAGES), shown
-            request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}")
+            request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}{of_state}")
             with self._opened(request) as exchange:
                 for message in map(message_in, exchange.lines()):
                     yield message

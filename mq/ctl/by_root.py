@@ -24,7 +24,7 @@ from mq.ctl.access import QueueCounts, Readable, ShownMessage
 from mq.ctl.inspect import body_in, count_queue, count_queues, find_message, oldest_messages
 from mq.ctl.runner import Runner
 from mq.errors import BodyTooLarge
-from mq.lifecycle import Actor, Folder, PurgeScope
+from mq.lifecycle import Actor, Folder, PurgeScope, State
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
@@ -207,9 +207,11 @@ class RootAccess:
         else:
             self._runner.run(remove_leased(work, queue, message_id, frozenset({lease})))
 
-    def peek(self, queue: QueueName, limit: int) -> Iterator[ShownMessage]:
+    def peek(
+        self, queue: QueueName, limit: int, state: State = State.READY
+    ) -> Iterator[ShownMessage]:
         with _disk_errors():
-            yield from oldest_messages(self._spool, queue, limit)
+            yield from oldest_messages(self._spool, queue, limit, state)
 
     def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
         with _disk_errors():

@@ -26,6 +26,7 @@ from mq.ctl.sending import send
 from mq.ctl.settings import Settings, everywhere, opened, require_root, settings_of
 from mq.ctl.transfer import export_queue, import_queue
 from mq.errors import CTL_EXIT_CODES, CommandFailed, ExitCode
+from mq.lifecycle import SHOWN_STATES, State
 from mq.names import MessageId, QueueName
 
 _queue = click.argument("queue", type=QueueParam())
@@ -175,24 +176,34 @@ def ack(
 @click.argument("message_id", metavar="[ID]", type=IdParam(), required=False)
 @click.option("-n", "--max", "limit", type=click.IntRange(1), default=10, show_default=True,
               help="How many messages to show at most.")  # fmt: skip
+@click.option("--state", type=click.Choice([str(each) for each in SHOWN_STATES]),
+              help="Which messages to show: those that are ready, if it is not given.")  # fmt: skip
 @_raw
 @everywhere
 @click.pass_context
 def peek(
-    context: click.Context, queue: QueueName, message_id: MessageId | None, limit: int, raw: bool
+    context: click.Context,
+    *,
+    queue: QueueName,
+    message_id: MessageId | None,
+    limit: int,
+    state: str | None,
+    raw: bool,
 ) -> None:
     """Look at messages and change nothing.
 
-    Without ID, print a line for each of the oldest ready messages. With ID, print the body of that
-    message, whatever its state, and its receipt on stderr.
+    Without ID, print a line for each of the oldest messages that are ready, or in another state.
+    With ID, print the body of that message, whatever its state, and its receipt on stderr.
     """
     settings = settings_of(context)
+    if message_id is not None and state is not None:
+        raise click.UsageError("with an ID the message is shown whatever its state: drop --state")
     with opened(settings) as access, display.output_to(None, raw) as write:
         if message_id is not None:
             messages = iter([access.peek_at(queue, message_id)])
             put = display.write_document if settings.as_json else display.write_body
         else:
-            messages = access.peek(queue, limit)
+            messages = access.peek(queue, limit, State(state or State.READY))
             put = display.write_document if settings.as_json else display.write_line
         shown = 0
         for message in messages:

@@ -56,12 +56,13 @@ def age(seconds: float | None) -> str:
 
 
 def write_line(message: ShownMessage, write: Write) -> None:
-    """Write one line: the receipt and the beginning of the body."""
+    """Write one line: the receipt, when it is ready again, and the beginning of the body."""
     beginning = _read(message, _PREVIEW_BYTES)
     message.body.close()
     text = printable(beginning.decode(errors="backslashreplace"))
     more = "..." if message.length > len(beginning) else ""
-    write(f"{_receipt(message)} bytes={message.length} {text}{more}\n".encode())
+    due = "" if message.visible_at is None else f" visible_at={message.visible_at}"
+    write(f"{_receipt(message)}{due} bytes={message.length} {text}{more}\n".encode())
 
 
 def write_body(message: ShownMessage, write: Write) -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 
 from mq.config import DEFAULT_CONTENT_TYPE, SECOND_NS
 from mq.ctl.access import QueueCounts, Readable, ShownMessage
-from mq.lifecycle import Folder
+from mq.lifecycle import Folder, State
 from mq.names import (
     MessageId,
     QueueName,
@@ -20,8 +20,11 @@ from mq.names import (
     time_of_key,
 )
 from mq.spool.folders import Spool
+from mq.spool.hidden import keys_in_state, list_hidden
 from mq.spool.listing import list_queue
 from mq.store.context import no_message, no_queue
+from mq.store.hidden_index import MAX_PLACES
+from mq.store.looking import peek_in_delay
 from mq.store.peek import PeekedMessage, peek_anywhere, peek_ready
 from mq.store.queues import count_waiting, is_leased
 from mq.times import rfc3339
@@ -59,13 +62,30 @@ def _count(spool: Spool, queue: QueueName, waiting: tuple[int, int]) -> QueueCou
     return QueueCounts(queue, len(listing.keys), *waiting, age)
 
 
-def oldest_messages(spool: Spool, queue: QueueName, limit: int) -> Iterator[ShownMessage]:
-    """Yield the first `limit` ready messages. Raises QueueNotFound."""
+def oldest_messages(
+    spool: Spool, queue: QueueName, limit: int, state: State
+) -> Iterator[ShownMessage]:
+    """Yield the first `limit` messages in that state. Raises QueueNotFound."""
+    look = _look_at_ready(spool, queue) if state is State.READY else _hidden(spool, queue, state)
+    yield from (_message(peeked) for peeked in islice(look, limit))
+
+
+def _look_at_ready(spool: Spool, queue: QueueName) -> Iterator[PeekedMessage]:
     listing = list_queue(spool, queue, lambda _: False)
     if listing is None:
         raise no_queue(queue)
-    ids = (MessageId(id_of_key(key)) for key in listing.keys)
-    yield from (_message(peeked) for peeked in islice(peek_ready(spool, queue, ids), limit))
+    yield from peek_ready(spool, queue, (MessageId(id_of_key(key)) for key in listing.keys))
+
+
+def _hidden(spool: Spool, queue: QueueName, state: State) -> Iterator[PeekedMessage]:
+    """Yield all of them, in as many listings as it takes."""
+    if spool.status(Folder.QUEUES, queue) is None:
+        raise no_queue(queue)
+    end: str | None = ""
+    while end is not None:
+        listing = list_hidden(spool, queue, end, MAX_PLACES)
+        yield from peek_in_delay(spool, queue, state, keys_in_state(spool, queue, listing, state))
+        end = listing.end
 
 
 def find_message(spool: Spool, queue: QueueName, message_id: MessageId) -> ShownMessage:

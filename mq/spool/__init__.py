@@ -8,7 +8,8 @@
                         the table before each move; `arrivals` watches them
     a message           `message`: its lock; `opening`: the same as a chain of calls; `seal`,
                         `trailer` and `burial`: what its file says; `second_names`
-    a queue             `queues` makes and deletes one; `listing` and `finder` look into it;
+    a queue             `queues` makes and deletes one; `listing`, `hidden` and `finder` look into
+                        it;
                         `queue_settings`, `settings_file`; `purging`, `purged`
     between places      `redelivery`, `sets` and, after a crash, `sweep`
 

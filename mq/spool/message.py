@@ -40,7 +40,8 @@ FAULTS_OF_ONE_MESSAGE = {
 
 NO_FD = -1
 
-_NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
+NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
+"""Errors of opening what is gone or no regular file."""
 
 
 class Lost(Enum):
@@ -181,7 +182,7 @@ def look_at(spool: Spool, folder: Folder, name: str) -> Opened | None:
         at = spool.at(folder, name)
         fd = spool.files.open_to_look(at.fd, at.name)
     except OSError as error:
-        if error.errno in _NO_MESSAGE:
+        if error.errno in NO_MESSAGE:
             return None
         raise
     opened = None

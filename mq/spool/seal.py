@@ -11,11 +11,10 @@ import os
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from mq.config import CHUNK_BYTES, DEFAULT_CONTENT_TYPE, MAX_STAMP_AHEAD_NS
-from mq.lifecycle import Folder
+from mq.lifecycle import Folder, State
 from mq.names import id_time_ns
 from mq.spool.calls import SET_ATTRIBUTE, STAMP, Call, check, run
 from mq.spool.files import Files
@@ -80,15 +79,6 @@ class Seal(NamedTuple):
         if len(data) == _SEAL.size:
             return cls._make(_SEAL.unpack(data) + _NOT_LONG)
         return cls._make(_LONG_SEAL.unpack(data)) if len(data) == _LONG_SEAL.size else None
-
-
-class State(StrEnum):
-    """The state of a message, as people and programs are told."""
-
-    READY = "ready"
-    LEASED = "leased"
-    DELAYED = "delayed"
-    REMOVED = "removed"
 
 
 def state_in(folder: Folder, seal: Seal | None) -> State:

@@ -5,7 +5,8 @@
     publish                 `publish`, `publisher`, `own_id`, `batch`, `bodies`
     receive                 `receive`, `taking`, `lease`, `fetches`, `waiting`, `watching`
     by id                   `by_id`, `visibility`, `release`, `remove`
-    look                    `peek`, `index`, `indexing`, `counts`, `survey`
+    look                    `peek`, `index`, `indexing`, `counts`, `survey`; `looking`: at leased
+                            and delayed messages, with `hidden_index` and `hidden_window`
     queues                  `queues`, `settings`, `rules`, `purge`, `move`, `expiry`
     limits and locks        `answer_memory`, `patience`, `holding`
 

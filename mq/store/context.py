@@ -19,6 +19,7 @@ from mq.spool.settings_file import KnownSettings
 from mq.spool.spark.finished import DoneBatches
 from mq.store.counts import OperationCounts
 from mq.store.free_space import Floor, default_floor_bytes
+from mq.store.hidden_index import HiddenIndex
 from mq.store.index import ReadyQueue, ReadyQueues
 
 
@@ -44,6 +45,7 @@ class Workspace:
         self.clock_ns = clock_ns
         self.ids = ServerIds(clock_ns)
         self.ready = ReadyQueues(spool)
+        self.hidden = HiddenIndex(spool, sees_all_events=not is_network)
         self.done = DoneBatches(spool)
         self.settings = KnownSettings(spool.files, spool.queues, report_left)
         self._is_network = is_network

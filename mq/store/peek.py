@@ -73,7 +73,7 @@ def peek(
             listings += 1
             yield listing(work, queue)
             continue
-        found: list[PeekedMessage] = yield InWorker(peek_up_to, work.spool, queue, ids, share)
+        found: list[PeekedMessage] = yield InWorker(_peek_up_to, work.spool, queue, ids, share)
         if found or not ids:
             return found
         _drop_gone(work, queue, ids)
@@ -120,27 +120,42 @@ def _drop_gone(work: Workspace, queue: QueueName, ids: Iterable[MessageId]) -> N
 def peek_ready(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> Iterator[PeekedMessage]:
     """Yield those of `ids` that are ready. One that cannot be read is passed over. Blocking."""
     for message_id in ids:
-        try:
-            peeked = _peek(spool, Folder.QUEUES, queue, message_id)
-        except OSError:
-            continue
+        peeked = peek_in(spool, Folder.QUEUES, queue, message_id)
         if peeked is not None:
             yield peeked
 
 
-def peek_up_to(
+def peek_in(
+    spool: Spool, folder: Folder, queue: QueueName, message_id: MessageId
+) -> PeekedMessage | None:
+    """Return that message, or None if it is not in that folder or cannot be read. Blocking."""
+    try:
+        return _peek(spool, folder, queue, message_id)
+    except OSError:
+        return None
+
+
+def _peek_up_to(
     spool: Spool, queue: QueueName, ids: Sequence[MessageId], share: Share | None
 ) -> list[PeekedMessage]:
-    """Return those of `ids` that are ready, while there is memory for their bodies, up to
+    return gather(spool.files, peek_ready(spool, queue, ids), len(ids), share)
+
+
+def gather(
+    files: Files, messages: Iterable[PeekedMessage], limit: int, share: Share | None
+) -> list[PeekedMessage]:
+    """Return the first `limit` of them, while there is memory for their bodies, up to
     MAX_FETCH_BYTES, but at least one. Blocking, for a worker."""
     peeked: list[PeekedMessage] = []
-    room = 0 if len(ids) == 1 else MAX_FETCH_BYTES if share is None else share.room_bytes()
-    for message in peek_ready(spool, queue, ids):
+    room = 0 if limit == 1 else MAX_FETCH_BYTES if share is None else share.room_bytes()
+    for message in messages:
         room -= message.file_length
         if peeked and room < 0:
-            message.close(spool.files)
+            message.close(files)
             break
         peeked.append(message)
+        if len(peeked) == limit:
+            break
     if share is not None:
         share.hold_bodies(sum(each.file_length for each in peeked))
     return peeked

@@ -14,13 +14,13 @@ from mq.commit.barrier import Unsynced
 from mq.commit.operation import SETTLED, InWorker, Operation
 from mq.config import SECOND_NS
 from mq.errors import QueueNotFound, StoreUnavailable
-from mq.lifecycle import Folder
+from mq.lifecycle import Folder, State
 from mq.names import QueueName, is_queue_name
 from mq.spool import queues
 from mq.spool.folders import Spool
 from mq.spool.message import seal_at
 from mq.spool.queue_settings import QueueSettings
-from mq.spool.seal import State, state_in
+from mq.spool.seal import state_in
 from mq.store.context import Workspace, no_queue
 from mq.store.indexing import load_index
 from mq.store.patience import Patience, with_queues

@@ -15,7 +15,7 @@ from mq.commit.committer import Committer
 from mq.commit.operation import Done, Submitted
 from mq.config import MAX_BATCHES_AT_ONCE, MAX_MOVES, SECOND_NS
 from mq.errors import MQError
-from mq.lifecycle import Folder, PurgeScope
+from mq.lifecycle import Folder, PurgeScope, State
 from mq.names import MessageId, QueueName
 from mq.spool.queue_settings import QueueSettings
 from mq.store import bodies, by_id, peek, queues, settings, visibility
@@ -26,6 +26,7 @@ from mq.store.context import Workspace
 from mq.store.fetches import Fetches
 from mq.store.health import Condition
 from mq.store.lease import Received
+from mq.store.looking import HiddenAsk, Looking
 from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
 from mq.store.peek import PeekedMessage
 from mq.store.publish import Draft, Published, check_publish, publish
@@ -51,11 +52,13 @@ class Store:
         self.answer_memory = AnswerMemory()
         self._fetches = Fetches(work, committer)
         self._publisher = Publisher(work, committer)
+        self._looking = Looking(work, committer, workers)
 
     async def close(self) -> None:
         """Wait for what runs in the background."""
         await self._publisher.close()
         await self._fetches.close()
+        await self._looking.close()
 
     @property
     def max_body_bytes(self) -> int:
@@ -110,8 +113,7 @@ class Store:
         await self._committer.run(check_publish(self._work, queue, 1, length))
 
     async def open_upload(self) -> bodies.Upload:
-        """Open an upload for a body that is too large to keep in memory. Raises
-        StoreUnavailable."""
+        """Open an upload for a body that is too large for memory. Raises StoreUnavailable."""
         spool = self._work.spool
         new, mode = spool.fd(Folder.NEW), spool.file_mode
         fd = await self._in_worker(spool.files.open_unnamed, new, mode, abandoned=spool.files.close)
@@ -175,9 +177,8 @@ class Store:
     async def release_by_id(
         self, queue: QueueName, message_id: MessageId, guard: Guard | None = None
     ) -> None:
-        """Put that message back into its queue, for everybody to receive. This is not durable by
-        itself: if a crash undoes it, the message comes back when it is due. Raises what `take`
-        raises."""
+        """Put that message back into its queue. If a crash undoes that, the message comes back when
+        it is due. Raises what `take` raises."""
         await self._committer.run(by_id.release(self._work, queue, message_id, guard))
 
     async def change_visibility(
@@ -209,13 +210,19 @@ class Store:
         self._fetches.waiting.stop()
 
     async def peek(
-        self, queue: QueueName, limit: int, after: MessageId | None = None, share: MayShare = None
+        self,
+        queue: QueueName,
+        limit: int,
+        after: MessageId | None = None,
+        share: MayShare = None,
+        state: State = State.READY,
     ) -> list[PeekedMessage]:
-        """Look at the oldest ready messages, up to `limit` and what `share` has memory for, but at
-        least at one if there is one. With `after`, look only at those that follow it. The caller
-        closes them. Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
-        looking = peek.peek(self._work, queue, limit, after, share)
-        return await self._committer.run(looking, self._close_all)
+        """Look at the oldest messages in a state, at least at one, or at those behind `after`. The
+        caller closes them. Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
+        if state is not State.READY:
+            return await self._looking.peek(HiddenAsk(queue, state, limit, share), after)
+        ready = peek.peek(self._work, queue, limit, after, share)
+        return await self._committer.run(ready, self._close_all)
 
     async def peek_at(self, queue: QueueName, message_id: MessageId) -> PeekedMessage:
         """Look at a message: ready, leased or delayed. The caller closes it. Raises QueueNotFound,

@@ -6,6 +6,8 @@ from __future__ import annotations
 from aiohttp import web
 
 from mq.config import DEFAULT_CONTENT_TYPE, MAX_FETCH_MESSAGES
+from mq.errors import InvalidRequest
+from mq.lifecycle import SHOWN_STATES, State
 from mq.names import parse_message_id
 from mq.store.answer_memory import Share
 from mq.store.peek import PeekedMessage
@@ -26,20 +28,29 @@ async def peek(store: Store, request: web.BaseRequest, target: Target) -> Respon
 async def _peek(store: Store, request: web.BaseRequest, target: Target, share: Share) -> Response:
     parameters = target.parameters
     refuse_together(parameters, "peek", "wait", "visibility")
-    refuse_together(parameters, "id", "max", "after")
+    refuse_together(parameters, "id", "max", "after", "state")
+    state = _read_state(parameters)
     limit = read_count(parameters, "max", MAX_FETCH_MESSAGES)
     if "id" in parameters:
         message_id = parse_message_id(parameters["id"])
         found = [await store.peek_at(target.queue, message_id)]
     else:
         after = parse_message_id(parameters["after"]) if "after" in parameters else None
-        found = await store.peek(target.queue, limit or 1, after, share)
+        found = await store.peek(target.queue, limit or 1, after, share, state)
     if not found:
         return Answer(204)
     if limit is not None:
         fields = [_fields(each) for each in found]
         return await answer_lines(store, request, found, fields, share)
     return await answer_body(store, request, found[0], _headers(found[0]))
+
+
+def _read_state(parameters: dict[str, str]) -> State:
+    """Return the state to show. Raises InvalidRequest if queues show no messages in it."""
+    text = parameters.get("state", State.READY)
+    if text not in SHOWN_STATES:
+        raise InvalidRequest(f"parameter state={text!r}: give one of {', '.join(SHOWN_STATES)}")
+    return State(text)
 
 
 def _headers(peeked: PeekedMessage) -> dict[str, str]:
@@ -69,6 +80,7 @@ def _fields(peeked: PeekedMessage) -> dict[str, object]:
         "state": peeked.state,
         "receive_count": peeked.receive_count,
         "published_at": rfc3339(peeked.published_ns),
+        "visible_at": None if peeked.visible_ns is None else rfc3339(peeked.visible_ns),
         "damaged": True if peeked.is_damaged else None,
         **burial_fields(peeked.burial),
     }

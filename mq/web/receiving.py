@@ -35,7 +35,7 @@ from mq.web.presence import has_client_closed, takes_answer, unless_client_leave
 from mq.web.properties import property_headers
 from mq.web.shortcut import ShortConnection
 
-PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek", "after"})
+PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek", "after", "state"})
 
 
 async def receive(store: Store, request: web.BaseRequest, target: Target) -> Response:
@@ -47,8 +47,9 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
         return await _answer(store, request, received)
     if read_flag(parameters, "peek"):
         return await peek(store, request, target)
-    if "after" in parameters:
-        raise InvalidRequest("parameter 'after' goes with 'peek'")
+    for name in ("after", "state"):
+        if name in parameters:
+            raise InvalidRequest(f"parameter {name!r} goes with 'peek'")
     if "id" in parameters:
         return await _receive_by_id(store, request, target)
     limit = read_count(parameters, "max", MAX_FETCH_MESSAGES)

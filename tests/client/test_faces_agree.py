@@ -52,6 +52,7 @@ OPERATIONS: dict[str, Operation] = {
     "receive": lambda queue: told(queue.receive(wait=1.5, visibility=30)),
     "receive many": lambda queue: [told(each) for each in queue.receive_many(5, visibility=0.25)],
     "peek": lambda queue: queue.peek(3, after=ID),
+    "peek at hidden ones": lambda queue: queue.peek(3, ID, state="leased"),
     "remove": lambda queue: queue.remove(ID),
     "ack many": lambda queue: queue.ack_many({ID: "0f9e8d7c6b5a4938"}),
     "move": lambda queue: queue.move("orders.dead", max=5, reason="no use: 5 %"),

@@ -226,16 +226,6 @@ def test_messages_come_one_by_one_until_none_is_left(orders: Queue) -> None:
     assert counts(orders) == (0, 0, 0)
 
 
-def test_a_peek_changes_nothing(orders: Queue) -> None:
-    ids = orders.publish_many([NewMessage(b"\xff", "image/x"), "two", "three"])
-
-    first, second = orders.peek(2)
-
-    assert (first.id, first.body, first.content_type) == (ids[0], b"\xff", "image/x")
-    assert (second.body, second.receive_count) == (b"two", 0)
-    assert counts(orders) == (3, 0, 0)
-
-
 def test_removal_by_id_needs_no_lease(orders: Queue) -> None:
     message_id = orders.publish("one")
 

@@ -59,3 +59,26 @@ def test_peek_shows_bytes_that_are_no_text(ctl: Ctl, queue: str) -> None:
     (first, second) = ctl.ok("peek", queue, "--json").lines()
     assert first["body_base64"] == "/wA="
     assert len(second["body_base64"]) == 400_000
+
+
+def test_peek_shows_what_is_leased_or_delayed(ctl: Ctl, queue: str) -> None:
+    leased, ready = (ctl.ok("send", queue, body).out.decode().strip() for body in ("a", "b"))
+    message = ctl.ok("recv", queue, "--json").json()
+    later = [ctl.ok("send", queue, body, "--delay=900").out.decode().strip() for body in ("c", "d")]
+
+    [line] = ctl.ok("peek", queue, "--state=leased").out.decode().splitlines()
+    lease = f" lease={message['lease']}" if ctl.way[0] == "--root" else ""
+    due = f"visible_at={message['visible_at']}"
+    assert line == f"id={leased}{lease} count=1 {due} bytes=1 a"
+    documents = ctl.ok("peek", queue, "--state=delayed", "--json").lines()
+    assert [each["id"] for each in documents] == later
+    assert {each["state"] for each in documents} == {"delayed"}
+    assert all(each["visible_at"] > each["published_at"] for each in documents)
+    assert [
+        each["id"] for each in ctl.ok("peek", queue, "-n1", "--state=delayed", "--json").lines()
+    ] == later[:1]
+    assert [
+        each["id"] for each in ctl.ok("peek", queue, "--state=ready", "--json").lines()
+    ] == [ready]  # fmt: skip
+    assert ctl("peek", queue, ready, "--state=ready").code == ExitCode.USAGE
+    assert_refused(ctl("peek", "absent", "--state=leased"), ExitCode.NOT_FOUND, "no queue absent")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound
+from mq.lifecycle import HIDDEN_STATES, State
 from mq.names import MessageId, QueueName
 from mq.store.by_id import Guard
 from mq.store.lease import Received
@@ -161,6 +163,32 @@ class LeaseModel(Model):
             message = self.queues[queue][each.message_id]
             assert (each.state, each.receive_count) == ("ready", message.count)
             assert on.run(body_of(on.store, each)) == message.body
+
+    @rule(queue=QUEUES, limit=LIMITS, state=st.sampled_from(HIDDEN_STATES), server=SERVER)
+    def peek_hidden(self, queue: QueueName, limit: int, state: State, server: int) -> None:
+        """Page by page, to the end."""
+        on, shown = self._server(server), [MessageId("")]
+        while len(shown) <= 1 + len(self._hidden(queue, state)):
+            look = partial(
+                Store.peek, queue=queue, limit=limit, after=shown[-1] or None, state=state
+            )
+            peeked = self._unless_missing(queue, on, look)
+            if not peeked:
+                break
+            shown += [each.message_id for each in peeked]
+            for each in peeked:
+                message = self.queues[queue][each.message_id]
+                assert (each.state, each.receive_count) == (state, message.count)
+                assert on.run(body_of(on.store, each)) == message.body
+        assert shown[1:] == self._hidden(queue, state)
+
+    def _hidden(self, queue: QueueName, state: State) -> list[MessageId]:
+        messages = self.queues.get(queue, {})
+        return sorted(
+            each
+            for each, message in messages.items()
+            if message.visible_at is not None and bool(message.lease) == (state is State.LEASED)
+        )
 
     @precondition(Model.has_messages)
     @rule(index=INDEX, server=SERVER)

@@ -96,6 +96,7 @@ ELSEWHERE = {
     "sqs/test_gateway.py": "mq_sqs/protocol/json mq_sqs/protocol/query",
     "store/test_index.py": "mq/spool/listing mq/store/indexing",
     "store/test_open_files.py": "mq/store/bodies",
+    "store/test_looking.py": "mq/spool/hidden mq/store/hidden_index mq/store/hidden_window",
     "store/test_store.py": "mq/store/context mq/store/lease mq/store/publish mq/store/publisher",
     "store/test_waiting.py": "mq/store/watching",
     "tidy/test_documented.py": "mq/config mq/errors mq_mover/cli mq_reaper/cli",

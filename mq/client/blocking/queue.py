@@ -11,7 +11,7 @@ from mq.client.blocking.session import Session
 from mq.client.blocking.worker import Worker
 from mq.client.errors import ClientError
 from mq.client.messages import Body, Counts, NewMessage, Peeked, new_messages
-from mq.client.operations import PurgedState
+from mq.client.operations import PeekedState, PurgedState
 from mq.client.settings import SettingValue
 from mq.config import MAX_MOVES, WORKER_WAIT_SECONDS
 from mq.names import QueueName, parse_queue_name
@@ -118,11 +118,13 @@ class Queue:
             if message is not None:
                 yield message
 
-    def peek(self, max: int = 1, after: str | None = None) -> list[Peeked]:
-        """Look at up to `max` ready messages (1 to 1,000), oldest first, or at those that follow
-        the message `after`. Changes nothing. Raises MessageNotFound if nothing is left of `after`.
-        """
-        return self._session.run(operations.peek(self._context, self.name, max, after))
+    def peek(
+        self, max: int = 1, after: str | None = None, *, state: PeekedState = "ready"
+    ) -> list[Peeked]:
+        """Look at up to `max` messages (1 to 1,000) that are ready, leased or delayed, oldest
+        first, or at those that follow the message `after`. Changes nothing. Raises MessageNotFound
+        if nothing is left of `after`, BadRequest for another state."""
+        return self._session.run(operations.peek(self._context, self.name, max, after, state))
 
     def move(self, source: str, *, max: int = MAX_MOVES, reason: str | None = None) -> int:
         """Move up to `max` ready messages (1 to 1,000) of the queue `source` to this queue, oldest

@@ -175,6 +175,9 @@ OPERATIONS = {
     "release": _operation(leased, "GET", _BY_ID + "0", b"", 204, If_Match="{lease}"),
     # One that cannot be read is passed over, so that the others can be looked at.
     "peek": _operation(ready, "GET", _MESSAGES + "?peek&max=10", b"", 200, 204),
+    "peek at leased": _operation(
+        leased, "GET", _MESSAGES + "?peek&max=10&state=leased", b"", 200, 204
+    ),
     "create queue": _operation(nothing, "PUT", "/made-{fresh}", b"", 201),
     "delete queue": _operation(full_queue, "DELETE", "/{queue}", b"", 200),
     "describe queue": _operation(full_queue, "GET", "/{queue}", b"", 200),

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
 from mq.config import MAX_FETCH_BYTES
 from tests.support.batches import body_in, lines_of
+from tests.support.peeks import ids_behind, peek, tree
 from tests.support.processes import Server
-from tests.support.wire import Wire, WireAnswer, assert_problem
+from tests.support.wire import Wire, assert_problem
 
 LARGE = os.urandom(100_000)
-
-
-def peek(wire: Wire, queue: str, more: str = "") -> WireAnswer:
-    return wire.request("GET", f"/{queue}/messages?peek{more}")
-
-
-def tree(root: Path) -> dict[str, tuple[object, ...]]:
-    """Everything about every file, and all about folders but when they were last listed."""
-    found: dict[str, tuple[object, ...]] = {}
-    for path in root.rglob("*"):
-        status = path.stat()
-        times = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
-        if path.is_dir():
-            found[str(path)] = times
-            continue
-        attributes = {name: os.getxattr(path, name) for name in os.listxattr(path)}
-        found[str(path)] = (*times, status.st_atime_ns, attributes)
-    return found
 
 
 @pytest.mark.parametrize("body", [b"", b"body", LARGE], ids=["empty", "small", "large"])
@@ -172,11 +154,6 @@ def test_peek_with_a_wrong_parameter_is_400_and_names_it(
 @pytest.mark.parametrize("message_id", ["", "a%2Fb", "..", "a" * 65])
 def test_peek_with_a_malformed_id_is_400(wire: Wire, queue: str, message_id: str) -> None:
     assert_problem(peek(wire, queue, f"&id={message_id}"), 400, "invalid-name")
-
-
-def ids_behind(wire: Wire, queue: str, after: str, most: int = 10) -> list[str]:
-    answer = peek(wire, queue, f"&max={most}&after={after}")
-    return [line["id"] for line in lines_of(answer)] if answer.status == 200 else []
 
 
 def test_after_goes_on_behind_a_message_in_the_order_of_the_queue(wire: Wire, queue: str) -> None:

@@ -1,0 +1,146 @@
+"""Peek at what is leased or delayed, page by page; changes nothing, as `mq.store.peek`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+
+from mq.commit.committer import Committer
+from mq.commit.operation import InWorker, Operation, Shared
+from mq.errors import StoreUnavailable
+from mq.lifecycle import Folder, State
+from mq.names import MessageId, QueueName, id_of_key
+from mq.spool.folders import Spool
+from mq.spool.listing import place_of
+from mq.store.answer_memory import Share
+from mq.store.context import Workspace, no_message
+from mq.store.peek import PeekedMessage, gather, peek_in
+
+log = structlog.get_logger(__name__)
+
+_MAX_LOADS = 8
+"""How often `delay` is listed for one page: what was listed may all be gone when it is read."""
+
+_KEEP_UP_SECONDS = 0.5
+"""Between two looks at the events: the kernel's queue has room for those of about a second."""
+
+
+class Looking:
+    """The looks at one server, and while there are any, what keeps them cheap."""
+
+    def __init__(self, work: Workspace, committer: Committer, workers: Executor) -> None:
+        self._work = work
+        self._committer = committer
+        self._workers = workers
+        self._looks = 0
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Stop, and drop what was listed. On return nothing runs."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+        self._work.hidden.close()
+
+    async def peek(self, ask: HiddenAsk, after: MessageId | None) -> list[PeekedMessage]:
+        """Run `peek_hidden`."""
+        self._looks += 1
+        if self._keeping is None:
+            self._keeping = asyncio.create_task(self._keep_up())
+        return await self._committer.run(peek_hidden(self._work, ask, after), self._close_all)
+
+    def _close_all(self, messages: Iterable[PeekedMessage]) -> None:
+        for each in messages:
+            each.close(self._work.files)
+
+    async def _keep_up(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                await asyncio.sleep(_KEEP_UP_SECONDS)
+                looks = self._looks
+                try:
+                    is_used = await loop.run_in_executor(self._workers, self._work.hidden.keep_up)
+                except OSError as error:
+                    log.warning("looking at leased and delayed messages failed", error=str(error))
+                    continue
+                # A look may have begun just when everything was dropped.
+                if not is_used and looks == self._looks:
+                    return
+        finally:
+            self._keeping = None
+
+
+class HiddenAsk(NamedTuple):
+    """What a peek at leased or delayed messages asks for: `limit` and `share` are as those of
+    `mq.store.peek.peek`."""
+
+    queue: QueueName
+    state: State
+    limit: int
+    share: Share | None = None
+
+
+def peek_hidden(
+    work: Workspace, ask: HiddenAsk, after: MessageId | None = None
+) -> Operation[list[PeekedMessage]]:
+    """Look at leased or at delayed messages in the order of their publication, or at those behind
+    `after`. The caller closes them. Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
+    queue = ask.queue
+    work.require_queue(queue)
+    key = ""
+    if after is not None:
+        place: str | None = yield InWorker(place_of, work.spool, queue, after)
+        if place is None:
+            raise no_message(queue, after)
+        key = place
+    for _ in range(_MAX_LOADS):
+        found, key = yield InWorker(_look, work, ask, key)
+        if found is not None:
+            return list(found)
+        yield Shared(f"list hidden {queue} {key}", partial(_load, work, queue, key))
+    raise StoreUnavailable(f"the messages of queue {queue} change too fast to be listed; try again")
+
+
+def _load(work: Workspace, queue: QueueName, key: str) -> Operation[None]:
+    yield InWorker(work.hidden.load, queue, key)
+
+
+def _look(work: Workspace, ask: HiddenAsk, key: str) -> tuple[list[PeekedMessage] | None, str]:
+    """Return the first messages behind the place `key`, or None and the place behind which `delay`
+    must be listed first. Blocking, for a worker."""
+    queue, state, limit, share = ask
+    read_to = ""
+    while True:
+        page = work.hidden.page(queue, state, key, limit, read_to)
+        if page is None:
+            return None, key
+        if page.unread:
+            work.hidden.read(queue, page.unread)
+            read_to = page.unread[-1]
+            continue
+        messages = peek_in_delay(work.spool, queue, state, page.keys)
+        found = gather(work.files, messages, limit, share)
+        if found or (not page.keys and page.end is None):
+            return found, key
+        key = page.keys[-1] if page.keys else page.end or key
+
+
+def peek_in_delay(
+    spool: Spool, queue: QueueName, state: State, keys: Iterable[str]
+) -> Iterator[PeekedMessage]:
+    """Yield the messages at these places that are in that state. One that cannot be read is passed
+    over. Blocking."""
+    for key in keys:
+        peeked = peek_in(spool, Folder.DELAY, queue, MessageId(id_of_key(key)))
+        if peeked is None:
+            continue
+        if peeked.state == state:
+            yield peeked
+        else:
+            peeked.close(spool.files)
