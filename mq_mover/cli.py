@@ -33,7 +33,8 @@ _DEFAULTS = MoverConfig(source=Path(), destination=Path())
 @flag("--source", "source", FOLDER, None,
       "The folder to empty, as ROOT/delay.", variable="MQ_MOVER_SOURCE", required=True)  # fmt: skip
 @flag("--destination", "destination", FOLDER, None,
-      "Where to move files: QUEUE:ID goes to QUEUE/ID, a name without a colon keeps its name.",
+      "The folder to move files to: QUEUE:ID goes to QUEUE/ID, a name without a colon keeps its "
+      "name.",
       variable="MQ_MOVER_DESTINATION", required=True)  # fmt: skip
 @flag("--delay", "delay", Seconds(0), _DEFAULTS.delay_seconds,
       "Seconds from a file's arrival until it is moved. "
@@ -42,7 +43,7 @@ _DEFAULTS = MoverConfig(source=Path(), destination=Path())
       "After this many receives a message goes to QUEUE.dead; 0 for never.")  # fmt: skip
 @metrics_flags("MQ_MOVER_METRICS_PORT")
 @flag("--log-format", "log_format", click.Choice(LOG_FORMATS), "text",
-      "Form of the log on stderr.")  # fmt: skip
+      "Format of the log on stderr.")  # fmt: skip
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def mq_mover(
     *,

@@ -36,7 +36,7 @@ _DEFAULTS = ReaperConfig()
       "Seconds for which a removed message is kept after its removal.")  # fmt: skip
 @metrics_flags("MQ_REAPER_METRICS_PORT")
 @flag("--log-format", "log_format", click.Choice(LOG_FORMATS), "text",
-      "Form of the log on stderr.")  # fmt: skip
+      "Format of the log on stderr.")  # fmt: skip
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def mq_reaper(source: Path, keep: float, metrics: Address | None, log_format: str) -> None:
     """Unlink removed messages and the folders of deleted queues.

@@ -41,7 +41,7 @@ class Matching(click.ParamType[str]):
 
 @click.command(name="mq-sqs", epilog=exit_codes_text())
 @store_flags
-@flag("--address", "address", str, "127.0.0.1", "Where to listen.", variable="MQ_SQS_ADDRESS")
+@flag("--address", "address", str, "127.0.0.1", "Address to listen on.", variable="MQ_SQS_ADDRESS")
 @flag("--port", "port", click.IntRange(0, 65535), DEFAULT_PORT,
       "TCP port; 0 takes a free one, which the log names.", variable="MQ_SQS_PORT")  # fmt: skip
 @flag("--region", "region", Matching("[a-z0-9-]{1,32}", "us-east-1"), _PLAIN.region,
@@ -49,18 +49,18 @@ class Matching(click.ParamType[str]):
 @flag("--account", "account", Matching("[0-9]{12}", "000000000000"), _PLAIN.account,
       "The account that ARNs and queue URLs name.", variable="MQ_SQS_ACCOUNT")  # fmt: skip
 @flag("--url", "url", Matching(r"|https?://[^\s/?#]+(?:/[^\s?#]*)?", "https://sqs.example.org"), "",
-      "What queue URLs begin with; else what the client calls the gateway.",
+      "The beginning of queue URLs; by default the address that the client calls.",
       variable="MQ_SQS_URL")  # fmt: skip
 @flag("--admin", "admin", HostPort(), str(DEFAULT_ADMIN),
-      "Where to serve the page, health and metrics, as HOST:PORT; empty or off for "
-      "nowhere.", variable="MQ_SQS_ADMIN")  # fmt: skip
+      "HOST:PORT to serve the page, health and metrics on; empty or off for none.",
+      variable="MQ_SQS_ADMIN")  # fmt: skip
 @client_flags
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def mq_sqs(region: str, account: str, url: str, **fields: Any) -> None:
     """Speak Amazon's SQS on a root of MQ.
 
-    It works on the folders as one more server does, beside mq or without it. The mover and the
-    reaper are needed as for mq.
+    It works on the folders as one more server, beside mq or without it. Like mq it needs the mover
+    and the reaper.
     """
     from mq.daemon.server import serve
     from mq_sqs.server import front_maker

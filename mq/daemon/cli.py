@@ -21,22 +21,21 @@ _DEFAULTS = ServerConfig()
 
 @click.command(name="mq", epilog=exit_codes_text())
 @store_flags
-@flag("--address", "address", str, _DEFAULTS.address, "Where to listen; empty for no TCP port.")
+@flag("--address", "address", str, _DEFAULTS.address, "Address to listen on; empty for none.")
 @flag("--port", "port", click.IntRange(0, 65535), _DEFAULTS.port,
       "TCP port; 0 takes a free one, which the log names.")  # fmt: skip
 @flag("--max-body", "max_body_bytes", Size(), "256MiB",
-      "The largest body, as 1000, 64KiB or 256MiB.")  # fmt: skip
+      "The largest body, written like 1000, 64KiB or 256MiB.")  # fmt: skip
 @flag("--socket", "socket", FILE, None, "Listen on this unix socket too.")
 @flag("--socket-mode", "socket_mode", Mode(0o600), "600", "Permissions of the unix socket.")
 @flag("--admin", "admin", HostPort(), str(_DEFAULTS.admin),
-      "Where to serve the page, health and metrics, as HOST:PORT; empty or off for "
-      "nowhere.")  # fmt: skip
+      "HOST:PORT to serve the page, health and metrics on; empty or off for none.")  # fmt: skip
 @click.option("--admin-write", is_flag=True, envvar="MQ_ADMIN_WRITE", show_envvar=True,
               help="Let the page there publish, remove and delete, with the tokens of the "
               "main port.")  # fmt: skip
 @client_flags
 @flag("--keep", "keep_seconds", Seconds(0), STANDALONE_KEEP_SECONDS,
-      "With --standalone: seconds the reaper keeps removed messages.")  # fmt: skip
+      "With --standalone: seconds for which the reaper keeps removed messages.")  # fmt: skip
 @flag("--sqs-port", "sqs_port", click.IntRange(0, 65535), None,
       "With --standalone: speak Amazon's SQS on this port too, as mq-sqs does.")  # fmt: skip
 @click.option("--standalone", is_flag=True, help="Run a mover and a reaper too.")

@@ -30,7 +30,7 @@ _STORE = (
          "After this many receives a message goes to QUEUE.dead; 0 for never."),
     flag("--max-queue-messages", "max_queue_messages", click.IntRange(0),
          _DEFAULTS.max_queue_messages,
-         "Publish answers 503 while a queue has this many ready messages; 0: no limit."),
+         "Publish answers 503 while a queue has this many ready messages; 0 for no limit."),
     flag("--min-free", "min_free_bytes", Size(), None,
          "Publish answers 503 while less space than this is free; 0 for no floor. "
          "[default: 16MiB, or 1 % of a smaller file system]"),
@@ -42,13 +42,14 @@ _CLIENTS = (
          "Connections above this number are closed at once; 0 for no limit."),
     flag("--header-timeout", "header_timeout_seconds", Seconds(0, min_open=True),
          _DEFAULTS.header_timeout_seconds,
-         "Seconds a client has to send the head of a request."),
+         "Seconds that a client has to send the head of a request."),
     flag("--body-timeout", "body_timeout_seconds", Seconds(0, min_open=True),
          _DEFAULTS.body_timeout_seconds,
-         "Seconds of a pause within a request's body, or while an answer is read."),
+         "Longest pause within a request's body, or while an answer is read, in seconds."),
     click.option("--reuse-port", is_flag=True, help="Let other servers listen on the same port."),
     flag("--token-file", "token_file", FILE, None,
-         "Who may do what: NAME SCOPES [QUEUES] TOKEN a line. SIGHUP reads it again."),
+         "A file that says who may do what: a line NAME SCOPES [QUEUES] TOKEN for each. SIGHUP "
+         "reads it again."),
     flag("--cert", "cert", FILE, None, "Speak TLS with this certificate and its chain, in PEM."),
     flag("--key", "key", FILE, None, "The certificate's key, in PEM, without a password."),
     click.option("--allowed-host", "allowed_hosts", type=HostNames(), multiple=True,
@@ -58,9 +59,9 @@ _CLIENTS = (
                  "and any IP address: separated by commas, or in several flags; * for every "
                  "name."),
     click.option("--insecure", is_flag=True, envvar="MQ_INSECURE", show_envvar=True,
-                 help="Start without --token-file where other machines can connect."),
+                 help="Start although other machines can connect and --token-file is missing."),
     flag("--log-format", "log_format", click.Choice(LOG_FORMATS), _DEFAULTS.log_format,
-         "Form of the log on stderr."),
+         "Format of the log on stderr."),
 )  # fmt: skip
 
 
