@@ -34,7 +34,7 @@ from mq.daemon.credentials import Credentials
 from mq.daemon.listeners import bind
 from mq.daemon.notify import Notifier, beat_forever
 from mq.daemon.sockets import Listener
-from mq.daemon.standalone import Supervision, run_children
+from mq.daemon.standalone import Children, Supervision, run_children
 from mq.errors import ExitCode, StartRefused
 from mq.spool import calls
 from mq.store.free_space import default_floor_bytes
@@ -139,12 +139,7 @@ async def _serve(
         root=str(config.root),
         may_write=config.admin_write,
     )
-    limits = Limits(
-        config.max_connections, config.header_timeout_seconds, config.body_timeout_seconds
-    )
-    admin_limits = limits._replace(
-        max_connections=min(config.max_connections or MAX_ADMIN_CONNECTIONS, MAX_ADMIN_CONNECTIONS)
-    )
+    limits, admin_limits = _limits_of(config)
     async with AsyncExitStack() as stack:
         listeners = bind(config, credentials.tls)
         stack.callback(listeners.close)
@@ -154,9 +149,7 @@ async def _serve(
         store = await stack.enter_async_context(open_store(config))
         if supervision is not None:
             children = await stack.enter_async_context(run_children(config, supervision))
-            admin.mover, admin.reaper = children.mover, children.reaper
-            if children.gateway is not None:
-                credentials.reload_too("gateway for SQS", children.gateway)
+            _adopt(children, admin, credentials)
         front = Front(store, limits, credentials, durations, doors)
         api = await stack.enter_async_context(make_front(front))
         beat = beat_forever(notifier, store.condition.probe, store.condition.is_alive)
@@ -177,6 +170,20 @@ async def _serve(
     # When the loop ends these signals get their defaults back, and one more would kill the process.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
     log.info("stopped")
+
+
+def _limits_of(config: ServerConfig) -> tuple[Limits, Limits]:
+    """Return the limits of the API and of the admin listener."""
+    api = Limits(config.max_connections, config.header_timeout_seconds, config.body_timeout_seconds)
+    most = min(config.max_connections or MAX_ADMIN_CONNECTIONS, MAX_ADMIN_CONNECTIONS)
+    return api, api._replace(max_connections=most)
+
+
+def _adopt(children: Children, admin: Admin, credentials: Credentials) -> None:
+    """Show what the children count, and let the gateway read its keys again with the server."""
+    admin.mover, admin.reaper = children.mover, children.reaper
+    if children.gateway is not None:
+        credentials.reload_too("gateway for SQS", children.gateway)
 
 
 def _handle_signals(stop: asyncio.Event, reload_now: asyncio.Event) -> None:
