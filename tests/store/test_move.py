@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,14 @@ from mq.errors import (
     MQError,
     StoreUnavailable,
 )
-from mq.names import MessageId, QueueName
+from mq.names import MessageId
 from mq.spool.burial import DEAD_ATTRIBUTE
 from mq.store.by_id import Guard
-from mq.store.move import MovedMessages, Moving
+from mq.store.move import MovedMessages
 from mq.store.store import Store
 from tests.support.faults import OldFiles, PlainFiles, WatchedFiles
 from tests.support.messages import read_seal
+from tests.support.queue_moves import DEAD, MANY, OTHER, TO_DEAD, places, raising, with_dead
 from tests.support.stores import (
     LONG_SECONDS,
     ORDERS,
@@ -31,32 +31,6 @@ from tests.support.stores import (
     receive,
     store_on,
 )
-
-DEAD, OTHER = QueueName("orders.dead"), QueueName("other")
-TO_DEAD = Moving(ORDERS, DEAD)
-BACK = Moving(DEAD, ORDERS)
-MANY = 1000
-
-
-async def with_dead(store: Store) -> Store:
-    await store.create_queue(DEAD)
-    return store
-
-
-def places(root: Path, message_id: str) -> list[str]:
-    """Every name that the message has."""
-    return sorted(
-        str(path.relative_to(root))
-        for path in root.rglob("*")
-        if path.is_file() and path.name.rpartition(":")[2] == message_id
-    )
-
-
-def raising(code: int) -> Callable[..., None]:
-    def fail(*_: object) -> None:
-        raise OSError(code, os.strerror(code))
-
-    return fail
 
 
 async def test_many_share_a_sync(disk: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from mq.errors import (
@@ -13,12 +12,13 @@ from mq.errors import (
     MQError,
     StoreUnavailable,
 )
-from mq.names import MessageId, QueueName
+from mq.names import MessageId
 from mq.store.move import MovedMessages, Moving
 from mq.store.own_id import lock_ids
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
+from tests.support.queue_moves import BACK, DEAD, MANY, OTHER, TO_DEAD, with_dead
 from tests.support.stores import (
     ORDERS,
     drain,
@@ -26,33 +26,6 @@ from tests.support.stores import (
     publish_as,
     store_on,
 )
-
-DEAD, OTHER = QueueName("orders.dead"), QueueName("other")
-TO_DEAD = Moving(ORDERS, DEAD)
-BACK = Moving(DEAD, ORDERS)
-MANY = 1000
-
-
-async def with_dead(store: Store) -> Store:
-    await store.create_queue(DEAD)
-    return store
-
-
-def places(root: Path, message_id: str) -> list[str]:
-    """Every name that the message has."""
-    return sorted(
-        str(path.relative_to(root))
-        for path in root.rglob("*")
-        if path.is_file() and path.name.rpartition(":")[2] == message_id
-    )
-
-
-def raising(code: int) -> Callable[..., None]:
-    def fail(*_: object) -> None:
-        raise OSError(code, os.strerror(code))
-
-    return fail
-
 
 # Others at work
 
