@@ -45,14 +45,14 @@ class SeenMessage(NamedTuple):
     length: int
 
 
-class Places(InputPartition):  # type: ignore[misc]
+class Places(InputPartition):
     """The messages that one task reads."""
 
     def __init__(self, places: Sequence[SeenMessage]) -> None:
         self.places = places
 
 
-class BatchReader(DataSourceReader):  # type: ignore[misc]
+class BatchReader(DataSourceReader):
     def __init__(self, options: Options) -> None:
         self._options = options
 

@@ -74,10 +74,11 @@ def _draft(row: dict[str, Any], default: QueueName | None) -> StagedMessage:
     value, queue, message_id = row["value"], row.get("queue"), row.get("id")
     if value is None:
         raise InvalidRequest("column value: null; a message needs a body, which may be empty")
-    if queue is None and default is None:
+    target = parse_queue_name(queue) if queue is not None else default
+    if target is None:
         raise InvalidRequest("column queue: null, and the option queue is not set")
     return StagedMessage(
-        parse_queue_name(queue) if queue is not None else default,  # type: ignore[arg-type]
+        target,
         value.encode() if isinstance(value, str) else value,
         parse_message_id(message_id) if message_id is not None else None,
         _content_type(row.get("content_type")),

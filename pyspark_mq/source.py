@@ -31,7 +31,7 @@ from pyspark_mq.stream_read import StreamReader
 from pyspark_mq.write import BatchWriter, StreamWriter
 
 
-class MqDataSource(DataSource):  # type: ignore[misc]
+class MqDataSource(DataSource):
     """The queues of a root, or of servers, to be read and written in batches and streams."""
 
     @classmethod
@@ -71,7 +71,7 @@ class MqDataSource(DataSource):  # type: ignore[misc]
         return StreamWriter(options)
 
 
-class RefusedReader(DataSourceStreamReader):  # type: ignore[misc]
+class RefusedReader(DataSourceStreamReader):
     """Reports errors when it is asked, because PySpark hides an error of `streamReader` behind
     another one."""
 

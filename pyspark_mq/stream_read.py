@@ -38,7 +38,7 @@ Offset = dict[str, Any]
 QUERY_ID = "sql.streaming.queryId"
 
 
-class Part(InputPartition):  # type: ignore[misc]
+class Part(InputPartition):
     """One part of a sealed batch; `start` is the batch before."""
 
     def __init__(self, path: str, start: int) -> None:
@@ -46,7 +46,7 @@ class Part(InputPartition):  # type: ignore[misc]
         self.start = start
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Runs in the driver's Python, except for `read`, which runs in the tasks."""
 
     def __init__(self, options: Options) -> None:

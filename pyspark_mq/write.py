@@ -39,7 +39,7 @@ BATCH_ID = "streaming.sql.batchId"
 
 
 @dataclass
-class Staged(WriterCommitMessage):  # type: ignore[misc]
+class Staged(WriterCommitMessage):
     """What one attempt has staged. `attempt` is None if that was nothing, because there were no
     rows, or the batch was committed before."""
 
@@ -95,7 +95,7 @@ def _with_queues(
     with ServerChoice(options.addresses) as servers:
         for draft in drafts:
             if draft.queue not in seen:
-                servers.ask(lambda mq, queue=draft.queue: mq.queue(queue).counts())  # type: ignore[misc]
+                servers.counts(draft.queue)
                 make_staged_queue(spool, draft.queue)
                 seen.add(draft.queue)
             yield draft
@@ -160,7 +160,7 @@ def _attempts(messages: list[Any]) -> list[str]:
     return [message.attempt for message in messages if message and message.attempt]
 
 
-class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+class BatchWriter(DataSourceArrowWriter):
     """One write. With the name and version of a transaction it is done once, however often it is
     run."""
 
@@ -198,7 +198,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         abort_staged(self._options, self._job, self._batch, messages)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class StreamWriter(DataSourceStreamArrowWriter):
     """A sink. Only a task knows the query's id, so the driver learns it from what tasks return."""
 
     def __init__(self, options: Options) -> None:

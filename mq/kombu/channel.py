@@ -32,7 +32,7 @@ from mq.names import parse_queue_name
 _EXCHANGE_TYPES = frozenset({"direct", "topic"})
 
 
-class MqChannel(virtual.Channel):  # type: ignore[misc]
+class MqChannel(virtual.Channel):
     """One consumer or producer. Threads of its own fetch, renew and settle the messages that it
     consumes; its methods wait for the server only to declare, count, purge and publish.
 

@@ -21,7 +21,7 @@ _PROBED = QueueName("kombu-probe")
 """The name of a queue that need not exist."""
 
 
-class MqTransport(virtual.Transport):  # type: ignore[misc]
+class MqTransport(virtual.Transport):
     """A connection of kombu. Threads fetch what is consumed. Celery's event loop is told through a
     socket; without an event loop `drain_events` waits.
 

@@ -89,10 +89,12 @@ def remove_many(
         late: list[Any] = yield Together(waiting)
         for number, outcome in zip(busy, late, strict=True):
             told[number] = outcome
+    failed: list[MQError | None] = []
     for each in told:
         if each is not None and not isinstance(each, MQError):
             raise each
-    return told  # type: ignore[return-value]
+        failed.append(each)
+    return failed
 
 
 def _sync_moved(

@@ -20,14 +20,14 @@ from pyspark_mq.options import Options
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-class PeekedQueue(InputPartition):  # type: ignore[misc]
+class PeekedQueue(InputPartition):
     """The queue that one task reads."""
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
 
 
-class PeekReader(DataSourceReader):  # type: ignore[misc]
+class PeekReader(DataSourceReader):
     def __init__(self, options: Options) -> None:
         assert options.addresses is not None
         self._addresses: Addresses = options.addresses
@@ -37,7 +37,7 @@ class PeekReader(DataSourceReader):  # type: ignore[misc]
         """Return a partition for each queue. Raises QueueNotFound, ClientError."""
         with ServerChoice(self._addresses) as servers:
             for queue in self._options.queues:
-                servers.ask(lambda mq, queue=queue: mq.queue(queue).counts())  # type: ignore[misc]
+                servers.counts(queue)
         return [PeekedQueue(queue) for queue in self._options.queues]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

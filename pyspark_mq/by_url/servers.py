@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
-from mq.client import Client, NoAnswer, Unavailable
+from mq.client import Client, Counts, NoAnswer, Unavailable
 from mq.config import CLIENT_BACKOFF_SECONDS
 from pyspark_mq.by_url.addresses import Addresses
 
@@ -55,6 +55,11 @@ class ServerChoice:
             log.warning("%s; trying again", failed)
             time.sleep(pause)
             pause = min(2 * pause, longest)
+
+    def counts(self, queue: str) -> Counts:
+        """Return how many messages of a queue are in each state. Raises QueueNotFound and what
+        `ask` raises."""
+        return self.ask(lambda mq: mq.queue(queue).counts())
 
     def close(self) -> None:
         for client in self._clients:

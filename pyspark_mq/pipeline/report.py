@@ -96,12 +96,12 @@ def _count_by_url(place: QueuePlace, queues: str) -> tuple[list[str], dict[str, 
     names, counts = [], {}
     with ServerChoice(addresses) as servers:
         for queue in _named(queues):
-            found = servers.ask(lambda mq, queue=queue: mq.queue(queue).counts())  # type: ignore[misc]
+            found = servers.counts(queue)
             names.append(queue)
             counts[queue] = (found.leased, found.delayed)
             dead = queue if queue.endswith(DEAD_SUFFIX) else queue + DEAD_SUFFIX
             try:
-                servers.ask(lambda mq, dead=dead: mq.queue(dead).counts())  # type: ignore[misc]
+                servers.counts(dead)
             except QueueNotFound:
                 continue
             names.append(dead)
