@@ -155,8 +155,8 @@ def test_each_pair_of_folders_has_one_row() -> None:
 def test_message_that_two_move_at_once_keeps_both_names(
     open_spool: Callable[[WatchedFiles], Spool],
 ) -> None:
-    # Without RENAME_NOREPLACE a move is a link and an unlink; here another one comes between.
-    # No name is unlinked to undo a move, it may be the only one: whoever removes takes them all.
+    # Without RENAME_NOREPLACE a move is a link and an unlink; here another one comes between. No
+    # name is unlinked to undo a move, because it may be the only one: a removal takes all of them.
     files = OldFiles()
     spool = open_spool(files)
     message, taken = _put(spool, Folder.DELAY, "mine"), spool.root / "remove" / "orders:1"

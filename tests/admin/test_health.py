@@ -65,7 +65,7 @@ def test_the_openapi_document_is_served(server: Server) -> None:
 def test_a_server_that_sweeps_at_its_start_is_alive_and_not_ready(
     root: Path, tmp_path: Path, processes: list[Process]
 ) -> None:
-    """Unfinished deletions whose lock somebody holds: the sweep waits a second for each."""
+    """The locks of these unfinished deletions are held, so the sweep waits a second for each."""
     for folder in FIXED_FOLDERS:
         (root / folder).mkdir(parents=True, mode=0o700)
     held = []

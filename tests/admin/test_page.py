@@ -21,7 +21,7 @@ READER, WRITER = "reader-kT3vVt9xkq3mP2sYw8LrBg", "writer-8wYs2Pm3qkx9tVv3TkgBrL
 
 
 class Viewer:
-    """Somebody who watches `/events`."""
+    """A viewer, who watches `/events`."""
 
     def __init__(self, port: int, **headers: str) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)

@@ -1,4 +1,4 @@
-"""The benchmarks run, all parts of them; how fast they find anything is no matter here."""
+"""All parts of the benchmarks run. How fast they find anything does not matter here."""
 
 from __future__ import annotations
 

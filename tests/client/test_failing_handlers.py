@@ -52,7 +52,7 @@ async def test_an_asynchronous_worker_with_a_plain_function_ends_with_the_error(
 async def test_a_handler_that_something_cancelled_has_failed_and_the_worker_goes_on(
     hasty_server: Server, wire: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It awaited what somebody else cancelled, cancelled itself, or raised it."""
+    """The handler awaited what another task cancelled, cancelled itself, or raised the error."""
     done: list[str] = []
 
     async def handle(message: AsyncMessage) -> None:

@@ -80,7 +80,7 @@ def test_a_lease_is_renewed_at_a_third_and_given_up_at_its_end(
 def test_gone_after_a_try_that_was_never_sent_is_not_done(
     context: Context, clock: PlayedClock, delivery: Delivery
 ) -> None:
-    """Somebody else acknowledged it while there was no server to connect to."""
+    """Another client acknowledged it while there was no server to connect to."""
     not_found = problem(404, "message-not-found")
 
     made: list[Callable[[], Operation[None]]] = [

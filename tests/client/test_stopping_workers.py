@@ -1,4 +1,4 @@
-"""A worker that is stopped: what the server has given out is handled, and nothing else is begun."""
+"""A worker that is stopped handles what the server has delivered, and begins nothing else."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def once(
     connect_client: Callable[..., Client],
     tmp_path: Path,
 ) -> Queue:
-    """A queue whose messages are given out once, and for ten minutes."""
+    """A queue whose messages are delivered once, with a lease of ten minutes."""
     flags = ["--max-receives=1", "--visibility=600"]
     if request.param == "unix":
         path = tmp_path / "mq.sock"
@@ -89,7 +89,7 @@ def once(
 def test_stops_at_random_moments_leave_no_message_that_nobody_handled(
     once: Queue, work: Callable[..., Running], request: pytest.FixtureRequest
 ) -> None:
-    """Every message that was given out was handled: none is leased, none a dead letter."""
+    """Every message that was delivered was handled: none is leased, none a dead letter."""
     published: list[str] = []
     handled: list[str] = []
     stop = threading.Event()

@@ -38,7 +38,7 @@ async def bench(spool: Spool, files: WatchedFiles) -> AsyncIterator[Bench]:
 async def failed_barrier_meanwhile(
     bench: Bench, files: WatchedFiles, operations: list[Operation[Any]]
 ) -> AsyncIterator[list[asyncio.Task[Any]]]:
-    """The operations go as far as they come; then a barrier of somebody else fails."""
+    """The operations go as far as they can; then the barrier of another operation fails."""
     tasks = [asyncio.create_task(bench.committer.run(each)) for each in operations]
     while bench.committer._away < len(operations):
         await asyncio.sleep(0.001)

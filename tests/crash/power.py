@@ -33,8 +33,8 @@ class Disk:
         self._unsynced: dict[int, int] = {}
 
     def cut(self, kept: float) -> None:
-        """Cut the power; that fraction of the changes since the last sync is kept. Whoever used
-        the disk is dead already."""
+        """Cut the power; that fraction of the changes since the last sync is kept. All processes
+        that used the disk are dead already."""
         for undo in reversed(self._log[round(kept * len(self._log)) :]):
             undo()
         self._log.clear()

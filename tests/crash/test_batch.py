@@ -120,7 +120,7 @@ def test_a_batch_with_own_ids_sent_again_after_any_kill_is_there_once(tmp_path: 
 
 
 def test_a_queue_made_again_never_sees_a_batch_of_the_old_one(tmp_path: Path) -> None:
-    """The publisher dies before each call, and before that somebody deletes the queue."""
+    """The publisher dies before each call, and before that another process deletes the queue."""
     calls = 0
     while True:
         root = tmp_path / str(calls)

@@ -31,7 +31,7 @@ from tests.support.messages import read_seal
 from tests.support.stores import ORDERS
 
 REACHED = 5_000
-"""On each kind of file system: so many times both sides were at work on the message at once."""
+"""How many times, on each kind of file system, both sides were at work on the message at once."""
 
 MOST_RACES = 60_000
 GUARD = Guard(frozenset({LEASE}))

@@ -25,8 +25,8 @@ RUNS_A_ROW = 4
 MOST_RUNS = 6
 
 PLAYED = [row for row in ROWS if row.name not in ("reap", "first start, no unnamed files")]
-"""The reaper would destroy what lies in `remove`, and no server starts on somebody else's format
-file, as it should be."""
+"""The reaper would destroy what is in `remove`, and no server starts on a foreign format file, as
+it should be."""
 
 A_FOLDER = "moves a folder, and a folder replaces only an empty one"
 

@@ -62,8 +62,8 @@ def _begin_to_delete(root: Path) -> int:
 
 
 def _publish_and_be_killed(root: Path, interrupted_at: int) -> int:
-    """In a process of its own, which ends right after the link. Before its file call of that
-    number somebody else deletes the queue."""
+    """Publish in a process of its own, which ends right after the link. Before its file call of
+    that number another process deletes the queue."""
     pid = os.fork()
     if pid == 0:
         ended = UNDISTURBED

@@ -83,8 +83,8 @@ def _open(root: Path, files: Files) -> Spool:
 
 
 def _is_killed(root: Path, queue: QueueName, calls: int) -> bool:
-    """Delete, every file call as a server does it, with a kill after so many of them; False if
-    that is after the last."""
+    """Delete a queue, with every file call as a server makes it, and a kill after `calls` of them.
+    Returns False if that is after the last one."""
     files = _make_killable()
     with closing(_open(root, files)) as spool, closing(SyncBarrier(spool)) as barrier:
         work = Workspace(spool, ServerConfig(root=root), lambda: None)

@@ -16,7 +16,7 @@ from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire
 
 MANY = 5000
-"""So many take mqctl long enough to be met in the middle."""
+"""This many take mqctl long enough to be met in the middle."""
 
 
 @pytest.mark.parametrize("killed", ["mqctl over HTTP", "the server", "mqctl on the folders"])

@@ -1,4 +1,4 @@
-"""Several servers on one root: each message once, whoever races, stops or dies."""
+"""Several servers on one root deliver each message once, even if they race, stop or die."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from tests.crash.enumeration.sites import Kind, at, is_named, name_of, needless,
 
 RUNS_A_ROW = 6
 MOST_RUNS = 24
-"""In so many runs that come by a sync its loss must show."""
+"""The loss of a sync must show within this many runs that come by it."""
 
 EACH_FOLDER = "a rename is durable with either folder; both are synced so as not to rest on that"
 

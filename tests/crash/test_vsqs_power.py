@@ -105,7 +105,7 @@ CutAt = Callable[[int, float, int], VsqsCut]
 
 @pytest.fixture
 def cut_at(tmp_path: Path) -> Iterator[CutAt]:
-    """Runs a queue's day until so many changes are made, and cuts the power."""
+    """Runs a queue's day until this many changes are made, and cuts the power."""
     disks: list[Disk] = []
 
     def run(calls: int, kept: float, left_out: int) -> VsqsCut:

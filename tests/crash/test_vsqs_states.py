@@ -24,7 +24,7 @@ from vsqs.queue import Queue
 LONG_SECONDS, SHORT_SECONDS = 1e6, 0.001
 MOST_RUNS = 1000
 CUT_EVERY = 8
-"""Of so many states one has the restart on it cut too."""
+"""One in this many states has its restart cut too."""
 
 HEAD = f"{'vsqs':<20}{'runs':>6}{'states':>8}{'restarts':>10}"
 

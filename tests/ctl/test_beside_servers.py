@@ -131,7 +131,7 @@ async def test_fsck_is_silent_beside_running_servers_and_nothing_is_lost(
 
 
 async def take_the_rest(server: Server) -> set[str]:
-    """What is given out and not removed yet, until nothing is left, under a lease either."""
+    """What is delivered and not removed yet, until nothing is left, not even under a lease."""
     found: set[str] = set()
 
     async def take(client: LoadClient, _: int) -> None:

@@ -1,4 +1,5 @@
-"""`mqctl exec`: what a command's end means for its message, whoever is killed."""
+"""`mqctl exec`: what a command's end means for its message, even if one of the processes is
+killed."""
 
 from __future__ import annotations
 

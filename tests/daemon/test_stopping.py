@@ -1,4 +1,4 @@
-"""A server that stops: whoever has connected is answered."""
+"""A server that stops answers every client that has connected."""
 
 from __future__ import annotations
 

@@ -60,7 +60,8 @@ class Machine:
 
     @property
     def init(self) -> str:
-        """The container's first process. Looked up anew: another one comes and goes before it."""
+        """The container's first process. It is looked up each time, because another one comes and
+        goes before it."""
         assert self.process.poll() is None, self._log.read_text()
         pid = self.process.pid
         return Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
@@ -155,7 +156,7 @@ def test_services_have_few_rights(service: str) -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_services_take_no_more_than_their_share(service: str) -> None:
-    """Of the machine's memory and processes, whoever sends what."""
+    """The limits are of the machine's memory and processes, whatever clients send."""
     text = (UNITS / service).read_text()
 
     assert re.search(r"^MemoryMax=[0-9]+[MG]$", text, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""fsck: damaged and stuck messages, unfinished deletions; what is no finding."""
+"""fsck: damaged and stuck messages, unfinished deletions; and what does not count as a finding."""
 
 from __future__ import annotations
 

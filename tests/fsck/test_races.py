@@ -1,4 +1,4 @@
-"""fsck: what somebody else does between its look and its hand is respected."""
+"""fsck respects what other processes do between its look and its repair."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Answers of many messages: whoever reads them slowly, the server's memory has a bound, and others
-are served."""
+"""Answers with many messages: clients that read slowly cannot exceed a bound of the server's
+memory, and others are served."""
 
 from __future__ import annotations
 

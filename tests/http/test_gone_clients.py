@@ -23,7 +23,7 @@ from tests.support.wire import (
 )
 
 FOREIGN_FILES = 15_000
-"""So many that the listing, which a queue's first receive waits for, takes a tenth of a second."""
+"""With this many, the listing that a queue's first receive waits for takes a tenth of a second."""
 
 PROMPTLY_SECONDS = 3.0
 """A tenth of the visibility: the lease was ended, it did not run out."""

@@ -1,4 +1,5 @@
-"""HTTP itself: paths, methods, framing, versions, and what is no HTTP (RFC 9110, RFC 9112)."""
+"""HTTP itself: paths, methods, framing, versions, and requests that are not HTTP (RFC 9110, RFC
+9112)."""
 
 from __future__ import annotations
 

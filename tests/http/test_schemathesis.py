@@ -38,7 +38,8 @@ EXAMPLES = 100
 
 @schemathesis.serializer(NDJSON)
 def write_lines(context: object, value: object) -> bytes:
-    """A list as a line each; what is no list as the one line, or as it is."""
+    """A list becomes a line for each element; any other value becomes the one line, or stays as it
+    is."""
     if isinstance(value, bytes):
         return value
     lines = value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""The mover: what is due goes to its place, looked at anew under the lock; nothing is destroyed."""
+"""The mover: due messages go to their places, after a look under the lock; none is destroyed."""
 
 from __future__ import annotations
 

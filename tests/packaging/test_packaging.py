@@ -94,7 +94,7 @@ def archives(copy: Path) -> tuple[Path, Path]:
 
 
 def tracked_files() -> list[str]:
-    """Skips where this is no clone."""
+    """The files that git tracks. It skips where there is no clone."""
     if shutil.which("git") is None:
         pytest.skip("git is missing: install the package git")
     if not (REPOSITORY / ".git").exists():

@@ -1,12 +1,12 @@
 """What a history says against the promises, in the manner of Jepsen's checker of queues.
 
     lost         published, never asked to be removed, and not there at the end
-    phantom      given out, and nobody ever asked to publish it
-    torn         given out with a body that is not whole, or with that of another message
-    doubled      given out while somebody else had it under a lease; or there twice at the end
-    early        given out before its delay was over
-    reordered    given out before one that was published before it, and was ready all the time
-    resurrected  given out after its removal was answered
+    phantom      delivered, and no client ever asked to publish it
+    torn         delivered with a body that is not whole, or with that of another message
+    doubled      delivered while another receiver had a lease on it; or there twice at the end
+    early        delivered before its delay was over
+    reordered    delivered before one that was published before it, and was ready all the time
+    resurrected  delivered after its removal was answered
     stale lease  removed, renewed or released under a lease that a later one had replaced
 
 Each verdict is certain: where the order of two requests cannot be told from their times, or a
@@ -219,8 +219,8 @@ class _Judge:
         )
 
     def _judge_order(self) -> Iterator[SoakViolation]:
-        """The first time that each message was given out, against all that were published before
-        it and were there."""
+        """When each message was first delivered, compared with all that were published before it
+        and were there."""
         ready = sorted(
             (story.published.ended, story.first_taken())
             for story in self._stories.values()

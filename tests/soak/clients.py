@@ -3,7 +3,7 @@ which things go wrong.
 
     python -m tests.soak.clients HISTORY PORT SEED WORKERS
 
-Runs until SIGTERM. Whoever loses the connection opens another one, as long as it takes.
+Runs until SIGTERM. A client that loses its connection opens another one, however long it takes.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class SoakWorker:
     async def _publish_batch(self) -> None:
         tokens = [self._token() for _ in range(self._random.randint(2, 40))]
         events = [Event("publish", 0, 0, token=token) for token in tokens]
-        # In text: a line's body is no place for any byte.
+        # The body is text: a line's body cannot hold every byte.
         lines = [json.dumps({"body": token + "." * (len(token) % 7)}) for token in tokens]
         body = "\n".join(lines).encode() + b"\n"
         try:

@@ -1,5 +1,5 @@
 """What another user plants in a tree that --mode lets everybody write to: it leads nowhere, it is
-reported, and nothing of ours suffers. And the modes that keep others out by default."""
+reported, and no message suffers. And the modes that keep others out by default."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Without rename flags a move is a link and an unlink. Whatever is said of the unlink, and whoever
-comes between the two: the message keeps a name, is not given out from two, a removal takes all."""
+"""Without rename flags a move is a link and an unlink. Whatever the unlink answers, and whatever
+process comes between the two, the message keeps a name, is not delivered from two, and a removal
+takes all of them."""
 
 from __future__ import annotations
 
@@ -221,7 +222,7 @@ async def test_what_was_delivered_under_two_names_and_taken_is_not_delivered_aga
 async def test_a_backup_of_what_waits_in_new_keeps_nothing_there(
     root: Path, tmp_path: Path
 ) -> None:
-    """Its names are no places of ours."""
+    """Its names are not places of MQ."""
     async with store_on(root, OldFiles()) as store:
         write_set(root / "new/.orders:00000000-0000-0000-0000-000000000000", "1", "2")
         sealed(root / "new/orders:3")
@@ -255,7 +256,7 @@ async def test_a_dead_letter_under_two_names_is_removed_with_both(root: Path) ->
 
 
 def test_a_held_message_is_the_same_by_both_names(spool: Spool, root: Path) -> None:
-    """So whoever moves it by one name excludes whoever would by the other."""
+    """So a process that moves it by one name excludes one that would move it by the other."""
     sealed(root / "queues/orders/1")
     os.link(root / "queues/orders/1", root / "delay/orders:1")
     held = hold(spool.files, spool.fd(Folder.DELAY), "orders:1")

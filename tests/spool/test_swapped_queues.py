@@ -28,7 +28,7 @@ pytestmark = needs_root
 
 SECRET = b"what only the server may read"
 VICTIM = "00000000-victim"
-"""A name that sorts before all ids of ours."""
+"""A name that sorts before all ids of MQ."""
 
 EXCHANGES = 2000
 """As many of them as pass before a test ends."""

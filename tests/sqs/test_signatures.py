@@ -107,7 +107,7 @@ def test_any_region_will_do(verify: Callable[..., str], region: str) -> None:
     assert verify(sign(scope=("sqs", region))) == "till"
 
 
-# What somebody changed is not
+# Changed requests are refused
 
 
 def resigned(sent: Sent, pattern: str, replacement: str) -> Sent:

@@ -35,7 +35,7 @@ SHORT = "0.01"
 
 
 class Host:
-    """One machine with a server on the root, whose clock is so far ahead of ours."""
+    """A machine with a server on the root, whose clock is this far ahead."""
 
     def __init__(self, spool: Spool, ahead_ns: int = 0) -> None:
         config = ServerConfig(root=spool.root)

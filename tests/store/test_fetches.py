@@ -60,7 +60,7 @@ async def test_any_number_of_damaged_large_messages_cost_themselves_alone(
 async def test_lease_that_the_check_of_a_large_body_outlasted_is_not_answered(
     root: Path,
 ) -> None:
-    """As with the barrier: somebody else may have the message by now."""
+    """Another receiver may have the message by now, as after the barrier."""
     files = WatchedFiles()
     async with store_on(root, files) as store:
         message_id = await publish(store, bytes(70_000))

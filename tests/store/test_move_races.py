@@ -122,7 +122,7 @@ async def test_one_whose_id_is_being_published_in_the_target_is_passed_over(root
 
 
 async def test_a_publisher_of_the_same_id_makes_no_second_message(root: Path) -> None:
-    """Whoever comes first: the other is told."""
+    """One of the two comes first, and the other is told."""
     async with store_on(root) as one, store_on(root) as other:
         await with_dead(one)
         ids = [MessageId(f"own-{number}") for number in range(40)]

@@ -1,5 +1,5 @@
-"""A descriptor belongs to the operation that uses it: it is closed once, when that has ended,
-however it ends and whoever waited for it."""
+"""A descriptor belongs to the operation that uses it: it is closed once, when the operation has
+ended, however it ends and even if nobody waits for it."""
 
 from __future__ import annotations
 

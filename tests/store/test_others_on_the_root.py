@@ -63,7 +63,7 @@ async def test_message_that_a_mover_redelivers_is_fetched_at_once(root: Path, or
         await publish(store, b"body")
         taken = await receive(store)
         assert await store.receive(ORDERS, LONG_SECONDS) is None
-        # Whoever clears the stamp ends the lease; one of a millisecond the barrier could outlast.
+        # Clearing the stamp ends the lease; the barrier could outlast a lease of one millisecond.
         os.utime(root / "delay" / f"orders:{taken.message_id}", (0, 0))
 
         async def is_moved() -> bool:

@@ -184,7 +184,7 @@ def _fill(root: Path) -> None:
 
 
 def _is_killed(root: Path, scope: PurgeScope, calls: int) -> bool:
-    """Purge with a kill after so many file calls; False if that is after the last."""
+    """Purge with a kill after `calls` file calls. Returns False if that is after the last one."""
     files = CountedFiles(WATCHED - {"close"}, _kill)
     with closing(open_root(root, 0o700, files)[0]) as spool, closing(SyncBarrier(spool)) as barrier:
         work = Workspace(spool, ServerConfig(root=root), lambda: None)

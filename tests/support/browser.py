@@ -53,7 +53,7 @@ class Browser:
 
     def click(self, selector: str) -> None:
         self.wait_for(lambda: self.is_shown(selector))
-        # What is found may be drawn anew before it is clicked.
+        # The element may be drawn again before it is clicked.
         self.wait_for(lambda: self._click(selector))
 
     def _click(self, selector: str) -> bool:

@@ -33,7 +33,7 @@ def leave_a_file(self: Any, number: int) -> None:
 
 @app.task  # type: ignore[untyped-decorator]
 def block_until(name: str) -> None:
-    """Until somebody makes the file `name`.go; tells that it has begun."""
+    """Wait until the file `name`.go exists, and tell that the wait has begun."""
     (FOLDER / f"{name}.began").open("a").write(f"{os.getpid()}\n")
     while not (FOLDER / f"{name}.go").exists():
         os.sched_yield()

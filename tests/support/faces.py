@@ -77,7 +77,7 @@ class Blocking:
 
 
 async def called(method: Any, given: Any, named: Any) -> Any:
-    """What a method returns; called on the loop, also if it is no coroutine."""
+    """Return what a method returns. It is called on the loop, even if it is not a coroutine."""
     result = method(*given, **named)
     return await result if inspect.isawaitable(result) else result
 

@@ -67,7 +67,7 @@ class WatchedFiles(Files):
 
 
 class Gate:
-    """Stops whoever comes to it, until it is opened."""
+    """Stops every thread that comes to it, until it is opened."""
 
     def __init__(self) -> None:
         self._reached = threading.Event()
@@ -78,7 +78,7 @@ class Gate:
         assert self._opened.wait(30)
 
     async def reached(self) -> None:
-        """Return once somebody waits at the gate."""
+        """Return once a thread waits at the gate."""
         async with asyncio.timeout(10):
             while not self._reached.is_set():
                 await asyncio.sleep(0.001)

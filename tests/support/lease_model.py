@@ -37,7 +37,7 @@ class LeaseModel(Model):
         received = on.run(on.store.take(queue, message_id, seconds))
 
         message = self.note_received(received, seconds)
-        # What it was before counts for whoever never got it: see `take_by_id_and_leave`.
+        # What it was before counts for a receiver that never got it: see `take_by_id_and_leave`.
         self.receipts[-1] = replace(received, before=None)
         assert on.run(body_of(on.store, received)) == message.body
 

@@ -25,7 +25,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
 
 
 class Process:
-    """A command of ours as a real process, its log in a file."""
+    """A command of MQ as a real process, with its log in a file."""
 
     def __init__(self, module: str, *arguments: str, log: Path, **environment: str) -> None:
         self.log_path = log

@@ -21,7 +21,8 @@ def start(module: str, *arguments: str, **environment: str) -> Refusal:
 
 
 def refusal_of(command: list[str], environment: dict[str, str]) -> Refusal:
-    """The one line that is no event of the log, which must be the last and name the exit code."""
+    """Return the one line that is not an event of the log. It must be the last one, and name the
+    exit code."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("MQ_")}
     done = subprocess.run(
         command, check=False, stderr=subprocess.PIPE, text=True, timeout=60, env=ours | environment

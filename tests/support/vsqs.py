@@ -85,7 +85,7 @@ class Other:
 
 
 def run_command(module: str, *words: str | Path, stdin: bytes = b"") -> Done:
-    """A command line of ours: `vsqs`, `vsqs.pump` or `vsqs.sink`."""
+    """Run a command line: `vsqs`, `vsqs.pump` or `vsqs.sink`."""
     done = subprocess.run(
         [sys.executable, "-m", module, *words],
         check=False, capture_output=True, input=stdin, timeout=60,

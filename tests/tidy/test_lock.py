@@ -81,7 +81,7 @@ def test_no_address_stands_in_it(text: str) -> None:
 
 
 def recipes() -> dict[str, str]:
-    """Whatever installs MQ for somebody who runs it, by where it stands."""
+    """Everything that installs MQ for its users, by the place where it is written."""
     makefile = (REPOSITORY / "Makefile").read_text()
     operations = (REPOSITORY / "docs" / "operations.md").read_text()
     return {
@@ -93,7 +93,7 @@ def recipes() -> dict[str, str]:
 
 @pytest.mark.parametrize("place", recipes())
 def test_nothing_is_installed_but_by_its_hash(place: str) -> None:
-    """MQ itself comes from its own folder, Spark from the extra that somebody asks for."""
+    """MQ itself comes from its own folder, Spark from the extra that a user asks for."""
     lines = [line for line in recipes()[place].splitlines() if not line.startswith("#")]
     installs = [line for line in lines if re.search(r"(pip|PIP\)) (install|wheel) ", line)]
 

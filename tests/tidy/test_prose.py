@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sources import REPOSITORY, package_files
+from tests.support.sources import REPOSITORY, all_files, package_files, parse
 
 INSTEAD = {
     r"\bwhoever\b": "name who it is: the receiver, the next process; or 'anyone who'",
@@ -55,6 +55,17 @@ def strings_of(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
+
+
+def docstrings_of(path: Path) -> Iterator[str]:
+    """Yield all strings that are statements: docstrings, and those that follow a constant."""
+    for node in ast.walk(parse(path)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            yield node.value.value
 
 
 def comments_of(path: Path) -> Iterator[str]:
@@ -111,6 +122,17 @@ def test_a_docstring_is_a_sentence_of_its_own(path: Path) -> None:
 )
 def test_a_fragment_is_found(docstring: str, continues: bool) -> None:
     assert continues_the_name(docstring) == continues
+
+
+def test_comments_and_docstrings_of_tests_are_plain_english() -> None:
+    found = {
+        f"{path.relative_to(REPOSITORY)}: {text}"
+        for path in sorted(set(all_files()) - set(package_files()))
+        for text in (*docstrings_of(path), *comments_of(path))
+        if found_in(text)
+    }
+
+    assert found == set()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tests.crash.load import LoadAnswer, LoadClient, ServerGone, client_at
 
 PUBLISHERS, CONSUMERS, REMOVERS, OWNERS = 5, 4, 1, 1
 _KEPT_FRACTION = 0.3
-"""So many of the messages that are received are not removed: their lease is what must last."""
+"""This fraction of the received messages is not removed: their leases are what must last."""
 
 QUEUE = "orders"
 

@@ -94,7 +94,7 @@ class CutLedger:
     def note_lease(
         self, message_id: str, token: str | None, etag: str, visible_at: str, *times_ns: int
     ) -> None:
-        """A message was given out: never a torn one, a removed one, or one that is leased.
+        """Note that a message was delivered: never a torn, a removed or a leased one.
 
         The log's lines of two connections are in no certain order; the times say what is.
         """

@@ -16,7 +16,7 @@ from tests.crash.load import LoadClient, client_of
 from tests.support.processes import Server, wait_until
 
 _LEAST_LINES, _MOST_LINES = 100, 600
-"""So many lines the client's log grows by before the cut."""
+"""The client's log grows by this many lines before the cut."""
 
 _VISIBILITY_SECONDS = (0.3, 3.0)
 """Leases that end between two cuts, and leases that outlive some."""

@@ -78,7 +78,7 @@ async def _cut_again_and_again(rig: Rig, kind: str, count: int) -> Counter[str]:
 
 
 async def _give_out_the_rest(rig: Rig) -> None:
-    """Every lease ends; then everything was given out that is not removed."""
+    """Every lease ends. After that, everything was delivered that is not removed."""
 
     async def is_all_given_out() -> bool:
         await rig.drain()

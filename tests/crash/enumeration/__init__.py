@@ -8,13 +8,13 @@ allows, the real restart on it, and what clients were promised compared with wha
     ledger.py     what clients asked for and were told
     promises.py   what that promises them after a cut, compared with what they get
     check.py      every state of a run, restarted, against the ledger
-    server.py     a store whose batches are the same in each run
+    server.py     a store whose rounds are the same in each run
     scene.py      servers, mover, reaper and a person's hands on one disk
     clients.py    what clients ask for; it goes to the ledger
     acting.py     what runs are made of; publishing.py, leasing.py, ending.py, together.py
     rows.py       what is run: one row for each operation of the document's table
     runs.py       runs of a row, until they have left enough states
 
-disk, recorder and states know nothing of queues: whoever works through `mq.spool.files` can be
-recorded.
+disk, recorder and states know nothing of queues: any code that works through `mq.spool.files` can
+be recorded.
 """

@@ -55,7 +55,7 @@ class PlayedClients:
 
     @contextmanager
     def failing(self, call: str, after: int = 0) -> Iterator[None]:
-        """All calls of that name fail after the first so many."""
+        """All calls of that name fail after the first `after` ones."""
         left = after
 
         def before(called: str) -> None:
@@ -134,8 +134,8 @@ class PlayedClients:
         self, queue: str, number: int, delay_seconds: float = 0.0, own_id: str | None = None,
         make_body: Callable[[int], bytes] | None = None,
     ) -> list[LedgerMessage]:  # fmt: skip
-        """So many messages, every second one delayed if there is a delay, the first one under its
-        own id if there is one."""
+        """Publish `number` messages, every second one delayed if there is a delay, and the first
+        one under its own id if there is one."""
         say, name, delay_ns = self.scene.say, QueueName(queue), int(delay_seconds * SECOND_NS)
         entries = []
         for line in range(1, number + 1):

@@ -190,7 +190,7 @@ class RecordedDisk:
             self.events.append(Said(fact))
 
     def contents(self) -> dict[int, bytes]:
-        """What is in each file now, for whoever can still read its pages."""
+        """What each file contains now, for a process that can still read its pages."""
         found = dict(self.first_contents)
         for event in self.events:
             if isinstance(event, Wrote):

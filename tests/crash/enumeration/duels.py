@@ -109,7 +109,7 @@ def two_movers(scene: Scene, step: Chance) -> None:
 
 
 def sweep_while_publishing(scene: Scene, step: Chance) -> None:
-    """What is not durable yet must not be given out."""
+    """What is not durable yet must not be delivered."""
     clients, others = two_servers(scene, ready=0)
 
     def sweep() -> None:

@@ -127,8 +127,8 @@ class _WithoutLock(RecordedFiles):
 
 
 class Occupied(Interference):
-    """Somebody else's file comes to lie where a site moves its next file to, just before it does;
-    with `replacing`, that move replaces."""
+    """Just before a site moves its next file, a foreign file comes to be where it moves that to.
+    With `replacing`, the move replaces it."""
 
     CONTENT = b"of somebody else"
 

@@ -18,7 +18,7 @@ def mixed(scene: Scene, chance: Chance) -> None:
 
 
 def failing_sync(scene: Scene, chance: Chance) -> None:
-    """A sync fails now and then; the store opens its folders anew and goes on."""
+    """A sync fails now and then; the store opens its folders again and goes on."""
     clients = stock(scene, chance, ready=2, leased=1)
     for _ in range(2):
         clients.files.failing_syncs = 1

@@ -33,7 +33,7 @@ class LedgerMessage:
     takings: int = 0
     asked_until_ns: int = 0
     moving: Counter[str] = field(default_factory=Counter)
-    """To which queues somebody moves it, or may have moved it."""
+    """The queues to which a client moves it, or may have moved it."""
     is_published: bool = False
     is_doubtful: bool = False
     """Its queue was deleted or purged while it was being published."""

@@ -258,7 +258,7 @@ class Ledger:
             self.messages[body].removals += 1
 
     def is_deleted(self, queue: str, bodies: Iterable[bytes]) -> None:
-        """Whoever made it meanwhile may have come before or after."""
+        """A client that made the queue meanwhile may have come before or after."""
         if queue not in self.made_meanwhile:
             self.queues[queue] = Is.MAYBE if self.creating[queue] else Is.NOT
         elif self.deleting[queue]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tests.crash.enumeration.clock import RESTART_NS
 
 ANY_LEASE = 0
-"""Of a message that is delayed, or just being taken by somebody else."""
+"""The lease of a message that is delayed, or is just being taken by another receiver."""
 
 
 class Is(Enum):

@@ -94,7 +94,7 @@ class Scene:
     def place(
         self, path: str, body: bytes, seal: Seal | None = None, due_seconds: float = 0.0
     ) -> None:
-        """A file that somebody put there. Nobody was promised anything of it."""
+        """A file that a person put there. Nothing was promised of it."""
         files = RecordedFiles(self.disk, self._abilities)
         folder, _, name = path.rpartition("/")
         folder_fd = files.open_folder(None, str(self.root / folder))

@@ -50,7 +50,8 @@ class FileState(NamedTuple):
 
 
 class DiskState(NamedTuple):
-    """A folder with all below it: equal states are the same to whoever starts on them."""
+    """A folder with everything below it. Equal states are the same to any process that starts on
+    them."""
 
     folders: tuple[str, ...]
     files: tuple[FileState, ...]

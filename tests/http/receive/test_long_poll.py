@@ -48,7 +48,7 @@ def waiter(server: Server, connect: Connect) -> Wire:
 
 @pytest.fixture
 def line_up(server: Server, connect: Connect) -> LineUp:
-    """`line_up(queue, 20)` lets so many wait, in the order in which they are returned."""
+    """`line_up(queue, 20)` lets 20 clients wait, in the order in which they are returned."""
 
     def begin(queue: str, count: int) -> list[Wire]:
         wires = [connect(server) for _ in range(count)]

@@ -100,7 +100,8 @@ def test_order_is_that_of_publication_whatever_the_ids_say(
     publish: Callable[[Wire, Sequence[str | None]], list[str]],
     is_known: bool,
 ) -> None:
-    """In the memory of the server that published them, and in that of one that lists them anew."""
+    """The order is the same in the memory of the server that published them, and of one that lists
+    them again."""
     server = start_server("--peers=0", root=root)
     wire = connect(server)
     wire.request("PUT", "/orders")

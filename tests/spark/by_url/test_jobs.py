@@ -178,7 +178,7 @@ def test_a_server_that_is_restarted_meanwhile_loses_nothing_and_doubles_nothing(
     timer.start()
     lake.run(maxMessagesPerTrigger="300", visibilitySeconds="2")
     timer.join()
-    # What was given out in an answer that was lost comes back after its lease.
+    # A message that was in a lost answer comes back after its lease.
     while sum(lake.site.orders.counts()[1:4]):
         lake.run(visibilitySeconds="2")
 

@@ -113,7 +113,7 @@ def _executor() -> int:
 
 
 def write(spark: SparkSession, root: Path, first: int, rows: Rows) -> None:
-    """So many rows, after a shuffle, to `orders`."""
+    """Write this many rows, after a shuffle, to `orders`."""
     numbers = spark.range(first, first + ROWS, 1, PARTITIONS).repartition(PARTITIONS)
     frame = numbers.selectExpr("cast(id as string) value").mapInArrow(rows, "value string")
     frame.write.format("mq").option("root", str(root)).option("queue", "orders").mode(

@@ -2,7 +2,7 @@
 is on PYTHONPATH, in the driver and in every worker. Without MQ_DIE_AT it does nothing.
 
 The process that comes to the step leaves a mark, and kills everything of its session with SIGKILL:
-driver, JVM, workers, itself. With MQ_SLEEPS they are stopped, and go on when somebody wakes them.
+driver, JVM, workers, itself. With MQ_SLEEPS they are stopped, and go on when a test wakes them.
 """
 
 from __future__ import annotations

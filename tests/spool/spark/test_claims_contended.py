@@ -1,5 +1,5 @@
 """Claims when a driver is stopped between two steps, when a queue is made again or has a claimed id
-again, and with names that no driver of ours gave."""
+again, and with names that no driver of MQ gave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions of Spark: what was staged counts once, whoever finishes it, or never."""
+"""Transactions of Spark: what was staged counts once or never, whichever process finishes it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Transactions when somebody comes in between: a replaced driver, a sweep, another version, a fault
-of the disk. What was committed comes to its queue, or the commit says that it was not."""
+"""Transactions when something comes in between: a replaced driver, a sweep, another version, a
+fault of the disk. What was committed comes to its queue, or the commit says that it was not."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ NOBODYS = make_handle(MessageId("01a1fcfc-2d8b-7793-aa0c-b8e761dfed12"), 7)
 
 
 def take(sqs: Any, url: str, number: int = 1, **values: Any) -> list[str]:
-    """The handles of so many messages, sent and received."""
+    """Return the handles of `number` messages, sent and received."""
     for at in range(number):
         sqs.send_message(QueueUrl=url, MessageBody=str(at))
     return handles(sqs, url, **values)
