@@ -77,7 +77,7 @@ def _mounted(what: str, *options: str) -> Iterator[Path]:
 
 
 def _found() -> dict[str, Path]:
-    """Without root: what is there already."""
+    """Return the disks that exist, for users other than root."""
     temporary = Path(tempfile.gettempdir())
     print(f"only root can mount file systems of its own: {temporary} takes their place; name other "
           "folders as arguments", file=sys.stderr)  # fmt: skip

@@ -36,10 +36,11 @@ class Dialect(Protocol):
     def remove(self, message_id: bytes) -> bytes: ...
 
     def check(self, answer: bytes) -> None:
-        """Raises RuntimeError unless the request was done, and is on stable media."""
+        """Raise RuntimeError unless the request was done, and is on stable media."""
 
     def message_id(self, answer: bytes) -> bytes | None:
-        """Of the message that was received; None if none was ready. Raises RuntimeError."""
+        """Return the id of the message that was received, or None if none was ready. Raises
+        RuntimeError."""
 
 
 class Client(asyncio.Protocol):

@@ -179,6 +179,7 @@ def listener_of(port: int) -> list[int]:
 
 
 def more_descriptors() -> None:
-    """As many open files as the system allows, here and in what is started from here."""
+    """Allow as many open files as the system does, here and in processes that are started from
+    here."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

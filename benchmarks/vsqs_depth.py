@@ -129,7 +129,7 @@ SYSTEMS = {
 
 
 def seconds_of(operation: Callable[[], object], times: int) -> float:
-    """Of one, on average."""
+    """Return the seconds of one operation, on average."""
     started = time.perf_counter()
     for _ in range(times):
         operation()

@@ -73,7 +73,7 @@ def test_move_that_the_map_does_not_draw_for_an_actor_is_refused(
 
 
 def _move(spool: Spool, source: Folder | None, target: Folder | None, message: Path) -> None:
-    """By whichever method of the spool makes that move."""
+    """Make a move by whichever method of the spool makes it."""
     if target is None:
         assert source is not None
         spool.unlink(source, _name(source))

@@ -52,7 +52,7 @@ def mover_flags(root: Path) -> tuple[str, str, str]:
 
 
 def ports_of(server: Server, start_process: StartProcess) -> list[int]:
-    """Of the server, and of a mover and a reaper beside it."""
+    """Return the ports of the server, and of a mover and a reaper beside it."""
     return [
         server.admin_port,
         start_process("mq_mover", *mover_flags(server.root))[1],

@@ -155,7 +155,8 @@ def test_both_say_the_same_of_their_methods(pair: tuple[type, type]) -> None:
 
 
 def signature_of(face: type, name: str) -> str:
-    """As it is written for threads: an asynchronous generator iterates, what is awaited returns."""
+    """Return the signature as it is for threads: an asynchronous generator iterates, and what is
+    awaited is returned."""
     method = inspect.getattr_static(face, name)
     if isinstance(method, property):
         return f"property of {inspect.signature(method.fget)}"  # type: ignore[arg-type]
@@ -165,7 +166,7 @@ def signature_of(face: type, name: str) -> str:
 
 @pytest.mark.parametrize("pair", ALL_PAIRS, ids=lambda pair: pair[0].__name__)
 def test_both_take_and_return_the_same(pair: tuple[type, type]) -> None:
-    """Also how they are made: by users, or by the part of the client that gives them out."""
+    """They also agree in how they are made, by users or by another part of the client."""
     names = [{name for name in dir(face) if not name.startswith("_")} for face in pair]
     assert names[0] == names[1]
 

@@ -169,7 +169,7 @@ def test_a_child_may_acknowledge_what_its_parent_renews(hasty_server: Server) ->
 
 
 async def test_an_asynchronous_client_begins_anew_in_a_child(server: Server) -> None:
-    """And what the parent has open goes on working."""
+    """What the parent has open goes on working, too."""
     mq = AsyncClient(server.url)
     async with mq:
         orders = mq.queue(f"forked-{os.getpid()}")

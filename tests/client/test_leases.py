@@ -22,7 +22,7 @@ class Broken(Exception):
 
 
 def wait_for_renewals(message: Message, count: int) -> None:
-    """Until the lease has been renewed so often."""
+    """Wait until the lease has been renewed this often."""
     for _ in range(count):
         wait_until(partial(is_later, message, message.visible_at))
 

@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def context(context: Context, path: Path) -> Context:
-    """Of a client with a file of its token."""
+    """The context of a client with a file of its token."""
     return context._replace(token=Token(None, path, ADDRESS))
 
 

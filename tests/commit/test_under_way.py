@@ -53,7 +53,7 @@ async def failed_barrier_meanwhile(
 async def test_what_was_under_way_when_a_barrier_failed_is_refused(
     bench: Bench, files: WatchedFiles
 ) -> None:
-    """Also if the store is open again when it comes back."""
+    """It is refused even if the store is open again when it comes back."""
     gate, ended = threading.Event(), []
 
     def work(name: str, need: object) -> Operation[str]:

@@ -152,7 +152,7 @@ class Arena:
             return "412"
 
     def redeliver(self) -> Redelivered:
-        """As the mover does it."""
+        """Redeliver the message as the mover does."""
         spool = self.other.spool
         delay = spool.opened(Folder.DELAY)
         held = hold(spool.files, delay.fd, self.leased.name)

@@ -105,7 +105,7 @@ def test_a_kill_at_any_call_leaves_all_or_nothing(tmp_path: Path, own: bool) -> 
 
 
 def test_a_batch_with_own_ids_sent_again_after_any_kill_is_there_once(tmp_path: Path) -> None:
-    """Without a sweep between: the retry itself finds what the killed one left."""
+    """There is no sweep in between: the retry itself finds what the killed try left."""
     ends: list[int] = []
     while ANSWERED not in ends:
         root = tmp_path / str(len(ends))

@@ -116,7 +116,7 @@ SLACK = 1 << 18
 def test_unfinished_bodies_stay_above_the_floor(
     open_wire: Callable[..., Wire], small_disk: Path, clients: int, target: str
 ) -> None:
-    """None says how long it is going to be, and none comes to its end."""
+    """No client says how long its body will be, and no body comes to its end."""
     wire = open_wire(f"--min-free={FLOOR}")
     uploads = [Wire(wire.socket.getpeername()[1]) for _ in range(clients)]
     head = request_bytes(

@@ -70,7 +70,7 @@ class LeaseArena(Arena):
         return self.hold_on(lambda: remove_leased(self.remover.work, ORDERS, self.id, leases))
 
     def redeliver(self) -> Redelivered:
-        """As the mover does it: what is not due stays."""
+        """Redeliver the message as the mover does: if it is not due it stays."""
         spool = self.other.spool
         delay = spool.opened(Folder.DELAY)
         held = hold(spool.files, delay.fd, self.leased.name)
@@ -86,7 +86,7 @@ class LeaseArena(Arena):
 
 @pytest.fixture(params=[WatchedFiles, OldFiles])
 def arena(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LeaseArena]:
-    """On both kinds of file system: with RENAME_NOREPLACE, and without."""
+    """An arena on both kinds of file system: with RENAME_NOREPLACE, and without."""
     with ExitStack() as closer:
         yield LeaseArena(tmp_path / "root", request.param, closer)
 

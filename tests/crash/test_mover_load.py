@@ -22,7 +22,7 @@ SOME = 3000
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """In memory where that is possible: a hundred thousand files are made here."""
+    """A folder, in memory if that is possible: a hundred thousand files are made here."""
     in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
     with tempfile.TemporaryDirectory(dir=in_memory) as name:
         for part in ("aside", "delay", "queues/orders"):

@@ -52,7 +52,7 @@ def _kill() -> NoReturn:
 
 
 def _fill(root: Path) -> None:
-    """In each queue a message of each state."""
+    """Put a message of each state into each queue."""
     for queue in QUEUES:
         folder = root / "queues" / queue
         folder.mkdir()

@@ -18,7 +18,7 @@ LEAST_IN_THE_WINDOW = 0.05
 
 @pytest.fixture(params=[WatchedFiles, OldFiles])
 def arena(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Arena]:
-    """On both kinds of file system: with RENAME_NOREPLACE, and without."""
+    """An arena on both kinds of file system: with RENAME_NOREPLACE, and without."""
     with ExitStack() as closer:
         yield Arena(tmp_path / "root", request.param, closer)
 

@@ -76,7 +76,7 @@ class Crowd:
             self._go(worker)
 
     def kill_one(self) -> None:
-        """And start its like; a publisher's begins at once."""
+        """Kill one process and start another like it; a publisher begins at once."""
         worker = random.choice(list(self.running))
         words = self.running.pop(worker)
         was_running = worker.poll() is None

@@ -50,7 +50,7 @@ class VsqsLedger:
         self.taken.add(message_id)
 
     def deletes(self, message_id: str) -> None:
-        """From now on it may be there or not."""
+        """Note a deletion: from now on the message may be there or not."""
         self.published.pop(message_id, None)
         self.taken.discard(message_id)
 
@@ -118,7 +118,8 @@ class OpenedQueue(NamedTuple):
 def open_again(
     state: DiskState, root: Path, abilities: Abilities, later_seconds: float
 ) -> OpenedQueue:
-    """And sweep, and receive all: at that time, and so much later, when all leases are over."""
+    """Open the queue again, sweep, and receive everything: at that time, and when all leases are
+    over."""
     disk = lay_out(state, root)
     for new in (root / "queue").glob("*.new"):
         os.utime(new, times=(0, 0))

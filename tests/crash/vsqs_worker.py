@@ -52,7 +52,7 @@ def publish(
 
 
 def lose_events() -> None:
-    """As if they came faster than they are read."""
+    """Lose events, which happens when they come faster than they are read."""
     read = Watch.read
 
     def lose(watch: Watch, timeout_seconds: float = 0.0, gather_seconds: float = 0.0) -> Arrivals:

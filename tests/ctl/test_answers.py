@@ -118,7 +118,7 @@ def test_an_answer_that_breaks_off_anywhere_is_no_success(teller: Teller, name: 
 
 
 def test_a_message_that_breaks_off_is_not_published_anew(teller: Teller) -> None:
-    """As `redrive` does: what it was published from is removed after that."""
+    """`redrive` would remove the message that it was published from after that."""
     teller.answer = answer("200 OK", MESSAGE, bytes(200_000))[:150_000]
     other = Teller()
     other.answer = answer("201 Created", f"X-Message-Id: {ID}\r\n")

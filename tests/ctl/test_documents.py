@@ -26,7 +26,7 @@ EVERYWHERE = {"--url", "--token-file", "--cacert", "--root", "--json", "--help"}
 
 
 def flags_of(command: click.Command) -> set[str]:
-    """As a document writes them: short and long together."""
+    """Return the flags as a document writes them: short and long together."""
     context = click.Context(command)
     return {
         ", ".join(parameter.opts)

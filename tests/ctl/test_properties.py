@@ -106,7 +106,7 @@ def test_wrong_ones_are_a_wrong_argument(
 def test_more_than_headers_carry_is_never_left_out(
     server: Server, wire: Wire, by_http: Ctl, by_root: Ctl, queue: str
 ) -> None:
-    """As another process than the server may store it."""
+    """Another process than the server may store it."""
     properties = {"ce-id": "1", "x-meta-long": "x" * 200_000}
     seal, data = sealed_with(b"body", properties)
     write_message(server.root / "queues" / queue / "by-hand", data, seal=seal)

@@ -21,7 +21,7 @@ ORDERS = QueueName("orders")
 
 @pytest.fixture
 def ctl(root: Path) -> Ctl:
-    """On a root with the queue `orders` and two messages."""
+    """mqctl on a root with the queue `orders` and two messages."""
     made = Ctl(f"--root={root}")
     made.ok("create", "orders")
     for body in ("one", "two"):

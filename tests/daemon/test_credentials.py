@@ -17,8 +17,8 @@ from mq.daemon.server import _reload_forever
 async def test_reloading_goes_on_after_an_error_that_nobody_foresaw(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a thread that cannot be started: a token that is taken away later must be refused, and
-    systemd must not wait for a reload that is over."""
+    """Such an error is a thread that cannot be started: a token that is taken away later must be
+    refused, and systemd must not wait for a reload that is over."""
     reload_now = asyncio.Event()
     read: list[bool] = []
 

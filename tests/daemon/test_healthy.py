@@ -42,7 +42,7 @@ def is_healthy(process: Process, **environment: str) -> bool:
 def test_a_server_with_an_admin_listener_is_asked_there(
     start_server: StartServer, free_port: int
 ) -> None:
-    """And no proxy is, whatever the container's variables say."""
+    """No proxy is asked, whatever the container's variables say."""
     server = start_server(f"--admin=0.0.0.0:{free_port}", "--insecure")
 
     assert is_healthy(server)
@@ -105,7 +105,7 @@ def test_a_unix_socket_is_asked_where_there_is_nothing_else(
 
 
 def test_the_first_server_that_runs_is_asked_and_no_other_program() -> None:
-    """In a container it is alone: here only what it is told by can be looked at."""
+    """It is alone in a container. Here only how it is told can be looked at."""
     done = subprocess.run(
         [sys.executable, "-m", "mq.daemon.healthy", "1"],
         check=False,

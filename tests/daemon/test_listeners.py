@@ -173,7 +173,7 @@ def test_without_the_flag_a_port_is_not_shared(start_server: StartServer, tmp_pa
 
 
 def listen_beside(address: tuple[str, int]) -> None:
-    """As another user may, who binds the port before or while the server does."""
+    """Listen as another user may, who binds the port before or while the server does."""
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(address)

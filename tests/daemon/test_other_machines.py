@@ -51,7 +51,7 @@ def test_without_tokens_other_machines_come_in_only_where_that_is_said(
 
 
 def test_a_variable_says_it_too(tmp_path: Path, processes: list[Process]) -> None:
-    """As in the image, whose log says so."""
+    """The image sets this variable, and its log says so."""
     flags = [f"--root={tmp_path / 'root'}", "--port=0", "--admin="]
     server = Process("mq", *flags, log=tmp_path / "log", MQ_ADDRESS="0.0.0.0", MQ_INSECURE="1")
     processes.append(server)

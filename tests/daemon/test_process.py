@@ -204,7 +204,7 @@ def is_refused(port: int) -> bool:
 
 
 def test_children_of_standalone_end_with_it(start_server: Callable[..., Server]) -> None:
-    """Also when it is killed."""
+    """They end even when it is killed."""
     server = start_server("--standalone")
     wait_until(lambda: len(children_of(server.popen.pid)) == 2, 30)
     children = children_of(server.popen.pid)

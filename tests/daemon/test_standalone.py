@@ -54,7 +54,8 @@ def _is_alive(pid: int) -> bool:
 
 
 def _state(pid: int) -> str:
-    """As in proc_pid_stat(5); empty if there is no such process."""
+    """Return a process's state as proc_pid_stat(5) has it, or nothing if there is no such
+    process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -125,7 +125,7 @@ def test_what_cannot_be_placed_is_reported_once_and_left(
 def test_what_could_not_be_placed_is_received_once_it_has_a_queue(
     odd_root: Path, take_over: TakeOver
 ) -> None:
-    """As docs/operations.md says: rename it, or make the queue."""
+    """docs/operations.md names two ways: rename it, or make the queue."""
     _, wire = take_over()
     assert wire.request("PUT", "/absent").status == 201
     (odd_root / "queues" / "two words").rename(odd_root / "queues" / "two-words")

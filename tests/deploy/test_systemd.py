@@ -76,12 +76,12 @@ class Machine:
         return done.stdout
 
     def curl(self, *arguments: str) -> str:
-        """From within the container's network; returns status and body."""
+        """Ask from within the container's network. Returns status and body."""
         return run("nsenter", "--target", self.init, "--net", "curl", "-sS", "--max-time", "30",
                    "-w", " %{http_code}", *arguments)  # fmt: skip
 
     def signal(self, name: str) -> None:
-        """To the server's process."""
+        """Send a signal to the server's process."""
         self.run("systemctl", "kill", "--kill-who=main", f"--signal={name}", "mq.service")
 
     def show(self, unit: str, field: str) -> str:

@@ -33,7 +33,7 @@ def orders(server: Server) -> Iterator[Queue]:
 
 @pytest.fixture
 def environment(server: Server) -> dict[str, str]:
-    """With the commands of this Python first in the path."""
+    """An environment with the commands of this Python first in the path."""
     ours = without_ours()
     path = f"{Path(sys.executable).parent}:{ours['PATH']}"
     return ours | {"MQ_URL": server.url, "PATH": path, "PYTHONUNBUFFERED": "1"}

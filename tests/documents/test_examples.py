@@ -102,7 +102,7 @@ def test_what_a_client_in_javascript_does(
 
 
 def test_a_worker_in_go(orders: Queue, environment: dict[str, str], tmp_path: Path) -> None:
-    """And what else its client does, from the same cache of compiled packages."""
+    """The rest of its client is tested too, from the same cache of compiled packages."""
     need("go", "golang-go")
     go = environment | {
         "GOCACHE": str(tmp_path / "cache"),

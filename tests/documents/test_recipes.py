@@ -81,7 +81,7 @@ def test_a_cloud_event_may_be_posted_by_anything_that_speaks_their_binding(
 
 @pytest.fixture
 def triggers() -> dict[str, dict[str, Any]]:
-    """By type."""
+    """Return the triggers by type."""
     scaled, _ = yaml.safe_load_all((EXAMPLES / "keda.yaml").read_text())
     return {each["type"]: each["metadata"] for each in scaled["spec"]["triggers"]}
 

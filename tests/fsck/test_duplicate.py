@@ -28,7 +28,7 @@ def fsck(spool: Spool) -> Fsck:
 def test_of_two_names_of_one_file_the_later_stays(
     root: Path, fsck: Fsck, other: str, kept: str
 ) -> None:
-    """As a crash between link and unlink leaves them."""
+    """A crash between link and unlink leaves such names."""
     os.link(sealed(root / other), root / kept)
 
     fsck.assert_mends("duplicate", other, f"{kept} is the same file", "moved to corrupt/orders:1")
@@ -132,14 +132,14 @@ def test_the_same_id_in_two_queues_is_none(root: Path, fsck: Fsck) -> None:
 
 
 def test_a_hard_link_outside_the_root_is_none(root: Path, tmp_path: Path, fsck: Fsck) -> None:
-    """As a backup with `cp -al` makes them."""
+    """A backup with `cp -al` makes such links."""
     os.link(sealed(root / "queues" / "orders" / "1"), tmp_path / "backup")
 
     assert fsck.report() == []
 
 
 def test_two_names_of_which_one_goes_away_are_none(root: Path, fsck: Fsck) -> None:
-    """As a rename without RENAME_NOREPLACE shows them for a moment."""
+    """A rename without RENAME_NOREPLACE shows both names for a moment."""
     other = sealed(root / "queues" / "orders" / "1")
     os.link(other, root / "remove" / "orders:1")
     fsck.meanwhile = other.unlink

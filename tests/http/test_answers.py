@@ -21,7 +21,8 @@ ENDS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def answers(connect: Callable[[], Wire], queue: str, end: str) -> list[WireAnswer]:
-    """Of a publish, a fetch, one of several, one that finds none, and a removal."""
+    """Return the answers to a publish, a fetch, a fetch of several, one that finds none, and a
+    removal."""
     version, headers = ENDS[end]
 
     def ask(method: str, path: str, body: bytes | None = None) -> WireAnswer:

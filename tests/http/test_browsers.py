@@ -55,7 +55,7 @@ def admin(server: Server) -> Iterator[Wire]:
 def ask(
     wire: Wire, method: str, target: str, body: bytes | None = None, host: str = "", /, **more: str
 ) -> WireAnswer:
-    """With `Host: 127.0.0.1:PORT`, as a browser sends it, unless `host` is given."""
+    """Send a request with `Host: 127.0.0.1:PORT`, as a browser does, unless `host` is given."""
     own = f"127.0.0.1:{wire.socket.getpeername()[1]}"
     data = request_bytes(method, target, body, **more)
     wire.send(data.replace(b"Host: mq", f"Host: {host or own}".encode(), 1))
@@ -92,7 +92,7 @@ def test_a_page_of_another_site_publishes_takes_and_deletes_nothing(
 def test_a_name_that_leads_here_is_not_served(
     wire: Wire, admin: Wire, queue: str, host: str
 ) -> None:
-    """As with DNS rebinding, where the page and the server have one origin."""
+    """DNS rebinding gives the page and the server one origin."""
     own = {"origin": f"http://{host}", "sec_fetch_site": "same-origin"}
 
     for more in ({}, own):
@@ -105,7 +105,8 @@ def test_a_name_that_leads_here_is_not_served(
 
 @pytest.mark.parametrize("host", OURS)
 def test_an_address_and_our_own_names_are_served(wire: Wire, admin: Wire, host: str) -> None:
-    """As behind compose, a scrape of Prometheus, and a probe that goes to an address."""
+    """Requests come by such names behind compose, from Prometheus, and from a probe of an
+    address."""
     for line in (f"Host: {host}", f"host:{host}"):
         wire.send(f"PUT /orders HTTP/1.1\r\n{line}\r\n\r\n".encode())
         assert wire.answer("PUT").status in (200, 201)
@@ -151,7 +152,7 @@ def test_a_client_without_host_is_served(connect: Connect, server: Server) -> No
 def test_a_page_of_this_very_address_is_served(
     wire: Wire, queue: str, more: dict[str, str]
 ) -> None:
-    """And what its user types. With https a proxy stands in front."""
+    """Addresses that its user types are served too. With https there is a proxy in front."""
     own = f"127.0.0.1:{wire.socket.getpeername()[1]}"
     headers = {name: value.format(own=own) for name, value in more.items()}
 

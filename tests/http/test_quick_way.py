@@ -83,7 +83,7 @@ async def test_a_token_that_may_not_is_refused_as_ever(root: Path) -> None:
 
 
 async def test_both_ways_answer_alike(root: Path) -> None:
-    """With a parameter that changes nothing a request goes the usual way."""
+    """A parameter that changes nothing makes a request go the usual way."""
     async with site_on(root) as site:
         answers = []
         for way in ("", "?delay=0"):

@@ -162,7 +162,8 @@ def test_a_hash_of_a_short_token_lets_nobody_in(
     tmp_path: Path,
     secret: str,
 ) -> None:
-    """Of nothing not even the file is taken; of others nobody sees how short they are."""
+    """A file with the hash of an empty token is refused; of any other short token the server cannot
+    see how short it is."""
     path = tmp_path / "tokens"
     path.touch(mode=0o600)
     path.write_text(f"a read sha256:{hashlib.sha256(secret.encode()).hexdigest()}")
@@ -263,7 +264,7 @@ def test_tokens_are_read_again_on_sighup(
 def test_no_secret_stands_on_a_command_line(
     start_server: Callable[..., Server], token_file: Path
 ) -> None:
-    """Of the server or of its children."""
+    """No command line has one, neither the server's nor those of its children."""
     server = start_server(f"--token-file={token_file}", "--standalone")
     wait_until(lambda: server.log().count("event=configuration") == 3, 30)
     pid = server.popen.pid

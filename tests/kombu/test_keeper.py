@@ -78,7 +78,7 @@ def test_a_message_that_was_taken_away_is_not_made_a_dead_letter(
 def test_a_message_that_came_back_is_dead_under_its_own_id(
     connect: Connect, client: Client, queue: str
 ) -> None:
-    """After a redrive it is rejected again; nothing is left of the first time."""
+    """It is rejected again after a redrive; nothing is left of the first time."""
     connection = connect()
     publish(connection, queue, 1)
     consumed = Consumed(connection, queue)

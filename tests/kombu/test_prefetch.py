@@ -52,7 +52,7 @@ def test_two_queues_share_one_prefetch_count(connect: Connect, client: Client, q
 
 
 def test_one_message_at_a_time_from_two_queues(connect: Connect, queue: str) -> None:
-    """With less room than queues they take turns."""
+    """They take turns because there is less room than queues."""
     connection, names = connect(), (f"{queue}-a", f"{queue}-b")
     publish(connection, names[0], *range(5))
     publish(connection, names[1], "last")

@@ -106,7 +106,7 @@ def test_a_forked_process_that_closes_its_parents_channel_releases_nothing(
 
 
 def test_the_real_kombu_is_not_hidden() -> None:
-    """Even if both are imported, in either order."""
+    """The name `kombu` leads to the real one even if both are imported, in either order."""
     program = "import kombu, mq.kombu, mq.kombu.channel; print(kombu.Connection.__module__)"
 
     done = subprocess.run(
@@ -117,7 +117,7 @@ def test_the_real_kombu_is_not_hidden() -> None:
 
 
 def test_the_url_is_known_by_the_setting_broker_transport_alone(server: Server) -> None:
-    """Without an import of `mq.kombu`."""
+    """The program does not import `mq.kombu`."""
     url = server.url.replace("http", "mq")
     program = (
         "from celery import Celery\n"

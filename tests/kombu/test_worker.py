@@ -57,7 +57,7 @@ class CeleryRun:
         return worker
 
     def run(self, program: str) -> None:
-        """In a process that has imported all of the app."""
+        """Run a program in a process that has imported all of the app."""
         program = f"from {APP} import *\n{program}"
         done = subprocess.run(
             [sys.executable, "-c", program], check=False, cwd=REPOSITORY, env=self.environment(),

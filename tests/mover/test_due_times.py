@@ -43,7 +43,7 @@ def folder_fd(folder: Path) -> Iterator[int]:
 
 
 def _children() -> set[str]:
-    """Of this process; other tests may have some."""
+    """Return the children of this process; other tests may have some."""
     tasks = Path("/proc/self/task").glob("*/children")
     return {pid for each in tasks for pid in each.read_text().split()}
 

@@ -156,7 +156,7 @@ def test_wheel_holds_the_packages_their_types_and_the_licence(archives: tuple[Pa
 def test_wheel_fits_every_python_that_is_supported_if_it_is_compiled(
     archives: tuple[Path, Path],
 ) -> None:
-    """And every machine if it is not."""
+    """A wheel that is not compiled fits every machine."""
     names = zipfile.ZipFile(archives[0]).namelist()
 
     expected = ["mq/spool/_native.abi3.so"] if NATIVE_OR_NOT == "compiled" else []
@@ -166,7 +166,7 @@ def test_wheel_fits_every_python_that_is_supported_if_it_is_compiled(
 
 
 def test_without_a_compiler_it_is_pure_python_and_serves(copy: Path, tmp_path: Path) -> None:
-    """Also where one was compiled in place, which may be another machine's."""
+    """It is so even where a native part was compiled in place, perhaps on another machine."""
     left_over = copy / "mq" / "spool" / "_native.abi3.so"
     left_over.touch()
     try:

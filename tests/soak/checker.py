@@ -68,7 +68,7 @@ class _Story:
         )
 
     def first_taken(self) -> int:
-        """Before that nobody can have taken it from its queue."""
+        """The time before which no receiver can have taken it from its queue."""
         takers = [event.asked for _, event in self.tokens]
         takers += [event.asked for event in self.removals]
         takers += [event.asked for event in self.guarded]

@@ -107,7 +107,7 @@ class SoakWorker:
             self._unanswered = again
 
     async def _publish_again(self) -> None:
-        """Until it is answered."""
+        """Publish again until it is answered."""
         assert self._unanswered is not None
         event = replace(self._unanswered, given=[])
         body = body_of(event.token)
@@ -176,7 +176,7 @@ class SoakWorker:
         self._held.pop()
 
     async def _drop(self) -> None:
-        """As a worker that died: its lease ends by itself."""
+        """Forget a message like a worker that died: its lease ends by itself."""
         self._held.pop()
 
 

@@ -24,7 +24,7 @@ TIMEOUT_SECONDS = 400
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of this folder's tests, those that say nothing else."""
+    """Give a timeout to this folder's tests that have none of their own."""
     for item in items:
         is_ours = item.path.is_relative_to(Path(__file__).parent)
         if is_ours and item.get_closest_marker("timeout") is None:

@@ -59,7 +59,7 @@ class ClaimingFiles(Files):
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClaimingFiles:
-    """On a machine with three processors."""
+    """The files of a machine with three processors."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     return ClaimingFiles(tmp_path / "notes")
 
@@ -151,7 +151,7 @@ def test_an_error_of_the_disk_fails_the_batch_and_loses_nothing(
     *_, unlucky = lone_root.put("orders", *BODIES)
 
     def fail() -> None:
-        """In every process: who comes first to this message is not known."""
+        """Fail in every process: it is not known which one comes first to this message."""
         if files.moved.endswith(unlucky):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 

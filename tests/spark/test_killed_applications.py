@@ -152,7 +152,8 @@ for file in sorted(files):
 def assert_each_once(
     kind: str, root: Path, folder: Path, clients: Clients, url: str | None = None
 ) -> None:
-    """In the sink or with a consumer; some of both, or nothing was tried."""
+    """Assert that each message is in the sink or with a consumer, and that there are some of
+    both."""
     clients.stop()
     # What a killed intake had fetched and not staged comes back when its lease is over.
     wait_until(lambda: url is None or not list((root / "delay").iterdir()), 60)

@@ -27,7 +27,7 @@ class ReadLake:
         self.checkpoint = folder / "checkpoint"
 
     def run(self, **options: str) -> Any:
-        """Until nothing is left; returns the query. Raises what the query raises."""
+        """Run until nothing is left, and return the query. Raises what the query raises."""
         query = self.start(**options)
         query.awaitTermination()
         return query

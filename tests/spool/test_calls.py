@@ -171,7 +171,7 @@ def test_a_look_for_what_is_absent_ends_a_chain_at_what_is_there(
     ],
 )
 def test_a_time_is_within_64_bits(runner: str, time_ns: int, seen: int) -> None:
-    """Of a file in memory, which keeps any."""
+    """The file is in memory, where it keeps any time."""
     memory = os.memfd_create("file")
     os.utime(memory, ns=(0, time_ns))
 
@@ -200,7 +200,7 @@ def test_a_body_is_anything_with_bytes(
 
 
 def test_names_are_what_the_file_system_has(runner: str, folder: int, tmp_path: Path) -> None:
-    """Also those that are no UTF-8."""
+    """Names that are not UTF-8 are kept, too."""
     names = ["one", "größe", os.fsdecode(b"\xff\xfe")]
 
     for name in names:
@@ -248,7 +248,7 @@ def test_what_is_no_chain_raises_and_leaves_nothing_open(
 
 
 def test_many_chains_run_in_their_order(runner: str, folder: int, tmp_path: Path) -> None:
-    """Of two that want one name the first has it."""
+    """The first of two chains that want one name gets it."""
     names = [f"name-{number // 2}" for number in range(2000)]
     put_down = [((OPEN_UNNAMED, folder, 0o600), (LINK, ~0, folder, n), (CLOSE, ~0)) for n in names]
 

@@ -28,7 +28,8 @@ def test_no_chains_at_all_raise(native: ModuleType, chains: Any) -> None:
 
 
 def test_references_are_given_back(native: ModuleType, folder: int) -> None:
-    """Of names, bodies and whole chains: also if the chain fails, or is none."""
+    """References to names, bodies and whole chains are given back, even if the chain fails or is
+    malformed."""
     body, name = bytearray(b"one"), "name" * 10
     whole, wrong = (*put(folder, name, body), (CLOSE, ~0)), (*put(folder, "x", body), (WRITE, 0, 5))
     chains = [whole, get(folder, name), wrong]
@@ -97,7 +98,7 @@ def test_an_error_of_any_call_leaves_nothing_open(
 def test_an_interrupted_call_is_made_again(
     on_faults: ModuleType, folder: int, tmp_path: Path, name: str
 ) -> None:
-    """As Python makes those of its own again."""
+    """Python makes interrupted calls of its own again, too."""
     left = [errno.EINTR, errno.EINTR]
 
     with used(on_faults), struck(lambda each: left.pop() if left and each == name else 0):
@@ -191,7 +192,8 @@ def test_no_memory_leaves_nothing_open(native: ModuleType, folder: int, tmp_path
 def test_what_the_file_system_lacks_files_makes_up_for(
     on_faults: ModuleType, folder: int, tmp_path: Path, name: str, code: int
 ) -> None:
-    """From the call on that failed natively; the calls before it are not made again."""
+    """`Files` goes on from the call that failed natively; the calls before it are not made
+    again."""
     struck_calls: list[str] = []
     chain = (
         *put(folder, "one"),
@@ -247,7 +249,7 @@ def test_the_source_stays_short_and_decides_nothing() -> None:
 
 @pytest.mark.crash_long
 def test_the_address_sanitizer_finds_nothing(tmp_path: Path) -> None:
-    """In all that the tests above do; leaks too."""
+    """It watches everything that the tests above do, and looks for leaks."""
     library = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
     ).stdout.strip()

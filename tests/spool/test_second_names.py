@@ -54,7 +54,7 @@ class LostReplies(OldFiles):
 
 
 def every_name(root: Path) -> list[str]:
-    """Of messages."""
+    """Return every name of a message."""
     found = (
         path
         for path in root.rglob("*")

@@ -98,7 +98,7 @@ def attack(
 
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int, int]]:
-    """With mode and time of the last write."""
+    """Return the content of each file, with its mode and the time of its last write."""
     found = {}
     for path in folder.iterdir():
         status = path.stat()

@@ -111,7 +111,7 @@ def test_any_region_will_do(verify: Callable[..., str], region: str) -> None:
 
 
 def resigned(sent: Sent, pattern: str, replacement: str) -> Sent:
-    """With another Authorization."""
+    """Return a request with another Authorization."""
     text = sent.headers["Authorization"]
     changed = re.sub(pattern, replacement, text)
     assert changed != text
@@ -173,7 +173,7 @@ def test_what_was_changed_on_the_way_is_refused(
 def test_a_body_that_nobody_signed_is_refused_though_the_rest_is(
     verify: Callable[..., str],
 ) -> None:
-    """As over TLS to S3: the signature is right for a body of any bytes."""
+    """S3 allows that over TLS, where the signature is right for a body of any bytes."""
     request = AWSRequest("POST", "https://localhost:9324/", dict(SEND), b"{}")
     request.context["payload_signing_enabled"] = False
     SigV4Auth(KEY, "sqs", "us-east-1").add_auth(request)

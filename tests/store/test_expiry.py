@@ -84,7 +84,7 @@ def host(on_host: Callable[..., Host]) -> Host:
 
 
 def _pass_time(path: Path) -> None:
-    """Until a file is older than SHORT."""
+    """Wait until a file is older than SHORT."""
     born = path.stat().st_ctime_ns
     wait_until(lambda: time.time_ns() > born + float(SHORT) * SECOND_NS + SECOND_NS // 50)
 

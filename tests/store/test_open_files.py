@@ -69,7 +69,7 @@ def stall(files: WatchedFiles) -> Gate:
 
 
 async def is_pending(store: Store) -> None:
-    """Until a publish waits behind the batch that stalls."""
+    """Wait until a publish waits behind the batch that stalls."""
 
     async def waits() -> bool:
         committer = store._committer

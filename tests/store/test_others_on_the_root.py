@@ -152,7 +152,8 @@ async def test_two_servers_on_one_root_give_each_message_once_and_in_order(root:
 
 
 async def test_one_lost_race_tells_of_all_that_others_took(root: Path) -> None:
-    """Not one more failed open for each message: that would cost as much as the fetches do."""
+    """There is not one more failed open for each message, which would cost as much as the fetches
+    do."""
     files = WatchedFiles()
     async with store_on(root, files) as one, store_on(root) as two:
         published = [await publish(one, b"body") for _ in range(40)]

@@ -30,7 +30,7 @@ MOST_CALLS = 12
 
 
 def _change(spool: Spool, changes: dict[str, str], queue: QueueName = ORDERS) -> None:
-    """As one process of its own does it, without an event loop."""
+    """Change settings like a process of its own, without an event loop."""
     work = Workspace(spool, ServerConfig(root=spool.root), lambda: None)
     committer = BlockingCommitter(SyncBarrier(spool), work.begin_round, work.end_calls)
     try:

@@ -89,7 +89,7 @@ async def test_a_thousand_messages_at_once_go_to_a_thousand_in_line(root: Path) 
 
 
 async def test_waiters_that_leave_pass_their_turn_on(root: Path) -> None:
-    """At every moment: in line, woken, and while the message is being taken."""
+    """They leave at every moment: in line, woken, and while the message is being taken."""
     async with store_on(root) as store:
         for loops in range(40):
             first, second = await waiters(store, 2)

@@ -67,7 +67,8 @@ def answer_lines(answer: WireAnswer) -> list[dict[str, Any]]:
 
 
 def files_on_their_way(server: Server, queue: str) -> list[str]:
-    """Without what the reaper is about to take: the set of a batch that was refused."""
+    """Return the files of a queue except those in `remove`, such as the set of a batch that was
+    refused."""
     return [path for path in files_of(server, queue) if not path.startswith("remove/")]
 
 
@@ -83,7 +84,7 @@ def receive_all(wire: Wire, queue: str) -> list[WireAnswer]:
 
 
 def lines_of(answer: WireAnswer) -> list[dict[str, Any]]:
-    """Of a fetch of many, or a peek."""
+    """Return the lines of a fetch of many, or of a peek."""
     assert answer.status == 200
     assert answer.headers["content-type"] == NDJSON
     assert answer.headers["cache-control"] == "no-store"

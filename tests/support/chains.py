@@ -28,7 +28,7 @@ LIMIT = 1000
 
 
 def put(folder: int, name: str, body: Any = BODY) -> Chain:
-    """As a message is published."""
+    """Return the chain that publishes a message."""
     return (
         (OPEN_UNNAMED, folder, 0o600),
         (WRITE, ~0, body),
@@ -41,7 +41,7 @@ def put(folder: int, name: str, body: Any = BODY) -> Chain:
 
 
 def get(folder: int, name: str, limit: int = LIMIT) -> Chain:
-    """As a message is received; closed at the end."""
+    """Return the chain that receives a message, which is closed at the end."""
     return (
         (OPEN_MESSAGE, folder, name),
         (LOCK, ~0),

@@ -163,7 +163,7 @@ def ask_both(server: Server, operation: str, values: dict[str, Any]) -> list[Tol
 
 
 def text_in(told: Told, element: str) -> str | None:
-    """Of the first element of that name in an XML answer."""
+    """Return the text of the first element of that name in an XML answer, or None."""
     found = ElementTree.fromstring(told.body).find(f".//{NAMESPACE}{element}")
     return None if found is None else found.text
 

@@ -44,8 +44,8 @@ class LeaseModel(Model):
     @precondition(Model.has_messages)
     @rule(index=INDEX, seconds=SECONDS, server=SERVER)
     def take_by_id_and_leave(self, index: int, seconds: int, server: int) -> None:
-        """As a client who is gone before the answer: the message is as it was, ready ones without
-        a lease."""
+        """Take a message like a client that is gone before the answer: the message is as it was,
+        ready ones without a lease."""
         queue, message_id = self._pick(index)
         on = self._server(server)
 

@@ -14,7 +14,7 @@ from tests.support.messages import seal_of, write_message
 
 
 def make_root(path: Path, *queues: str) -> None:
-    """As a server makes it that then stops."""
+    """Make a root like a server that then stops."""
     open_root(path, ServerConfig().mode, Files())[0].close()
     for queue in queues:
         (path / "queues" / queue).mkdir()

@@ -12,7 +12,8 @@ def move(wire: Wire, target: str, source: str, more: str = "", **headers: str) -
 
 
 def moved(answer: WireAnswer) -> int:
-    """Raises if anything stayed that was meant to go."""
+    """Return how many messages were moved. Raises AssertionError if any stayed that was meant to
+    go."""
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     number = answer.json()["moved"]
     assert answer.json() == {"moved": number}

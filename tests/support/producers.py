@@ -28,7 +28,8 @@ class Producers(Model):
     """The model, and all that a publish can ask for."""
 
     def _ready(self, queue: QueueName) -> list[MessageId]:
-        """In the order of publication; an own id says nothing of its time, its seal does."""
+        """Return the ready messages in the order of publication. An own id says nothing of its
+        time, but its seal does."""
         return sorted(super()._ready(queue), key=lambda each: self._order_key(queue, each))
 
     def _order_key(self, queue: QueueName, message_id: MessageId) -> str:

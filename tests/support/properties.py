@@ -19,7 +19,7 @@ def publish(
     wire: Wire, queue: str, body: bytes = b"body", properties: dict[str, str] = PROPERTIES,
     target: str = "",
 ) -> WireAnswer:  # fmt: skip
-    """With the names as they are."""
+    """Publish a message with properties under exactly these names."""
     lines = [f"POST /{queue}/messages{target} HTTP/1.1", "Host: mq", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in properties.items()]
     wire.send("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)

@@ -44,7 +44,7 @@ class ConsoleSession(Console):
         self._environment["PYTHONPATH"] = str(REPOSITORY)
 
     def check(self, command: str, shown: list[str]) -> None:
-        """Raises AssertionError if the command prints something else."""
+        """Raise AssertionError if the command prints something else."""
         done = subprocess.run(
             self._fill_in(command).replace("/tmp/alone", str(self._folder / "alone")),
             check=False, shell=True, cwd=self._folder, env=self._environment, timeout=60,

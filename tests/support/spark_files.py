@@ -64,13 +64,13 @@ def stage(spool: Spool, name: str, *bodies: bytes, job: str = "app", batch: int 
 
 
 def bodies(root: Path, folder: str = "queues/orders") -> list[bytes]:
-    """Of the messages in a folder, in the order of their names."""
+    """Return the bodies of the messages in a folder, in the order of their names."""
     found = (root / folder).iterdir() if (root / folder).exists() else ()
     return [path.read_bytes() for path in sorted(found)]
 
 
 def sweep(root: Path) -> list[str]:
-    """As a server on the root does; returns what could not be placed."""
+    """Sweep like a server on the root. Returns what could not be placed."""
     reported: list[str] = []
     server = visit_root(root, Files(), Actor.SERVER)
     Sweeper(server, lambda name, _: reported.append(name)).sweep()

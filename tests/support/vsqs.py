@@ -106,7 +106,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def wait_until_blocked(future: Future[Any], queue: Queue) -> None:
-    """Until a thread waits inside the queue."""
+    """Wait until a thread waits inside the queue."""
     folder = queue._shared._folder
     assert folder is not None
     wait_until(lambda: folder.users == 1)

@@ -191,12 +191,12 @@ _OPEN_STATES = ("01", "08")
 
 
 def wait_until_read(server: Server, wire: Wire) -> None:
-    """Until the server has read all that was sent."""
+    """Wait until the server has read all that was sent."""
     wait_until(lambda: server_end(server, wire.local_port) == (True, 0))
 
 
 def wait_until_closed(server: Server, client_port: int) -> None:
-    """Until the server has closed its end."""
+    """Wait until the server has closed its end."""
     wait_until(lambda: not server_end(server, client_port).is_open)
 
 

@@ -38,7 +38,7 @@ COMPUTED_DEFAULTS = {"--min-free": "16 MiB, or 1 % of a smaller file system"}
 
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of this environment."""
+    """Take the variables of the commands out of the environment."""
     for command in COMMANDS.values():
         for option in options_of(command):
             monkeypatch.delenv(str(option.envvar), raising=False)
@@ -53,7 +53,7 @@ def options_of(command: click.Command) -> list[click.Option]:
 
 
 def default_of(option: click.Option) -> str:
-    """As a document writes it."""
+    """Return the default as a document writes it."""
     if option.required:
         return "required"
     if option.is_flag:
@@ -206,7 +206,8 @@ def test_lifecycle_shows_the_seal_byte_by_byte() -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_link_leads_somewhere(name: str) -> None:
-    """To a file of the repository and a heading in it; links to elsewhere are not looked at."""
+    """The target is a file of the repository and a heading in it; links to other sites are not
+    looked at."""
     document = REPOSITORY / name
     links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", document.read_text())
     targets = {(document.parent / path if path else document, anchor) for path, anchor in links}

@@ -57,7 +57,7 @@ OURS = {
 
 
 def level_of(module: str) -> int:
-    """Raises KeyError for a module that has no level yet: give it one above."""
+    """Return the level of a module. Raises KeyError if it has none yet: give it one above."""
     if module in LEVELS:
         return LEVELS[module]
     package = ".".join(module.split(".")[:2])

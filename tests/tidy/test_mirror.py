@@ -112,7 +112,7 @@ their name."""
 
 
 def modules() -> list[str]:
-    """As the list writes them."""
+    """Return the modules as the list writes them."""
     paths = (path.relative_to(REPOSITORY) for path in package_files())
     return [str(path.with_suffix("")) for path in paths if not path.stem.startswith("__")]
 

@@ -25,7 +25,7 @@ def output_of(*words: str) -> str:
 
 @cache
 def options_of(script: str) -> set[str]:
-    """Without `--help`."""
+    """Return the options of a script, except `--help`."""
     return set(re.findall(r"^ +(--[a-z-]+)", output_of(script, "--help"), re.MULTILINE)) - {
         "--help"
     }

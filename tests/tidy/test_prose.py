@@ -93,18 +93,17 @@ def test_a_module_is_plain_english(path: Path) -> None:
     assert {text: found for text in texts if (found := found_in(text))} == {}
 
 
-@pytest.mark.parametrize(
-    "path", package_files(), ids=lambda path: str(path.relative_to(REPOSITORY))
-)
-def test_a_docstring_is_a_sentence_of_its_own(path: Path) -> None:
-    docstrings = {
-        node.name: docstring
-        for node in ast.walk(ast.parse(path.read_text()))
+def test_a_docstring_of_a_function_is_a_sentence_of_its_own() -> None:
+    fragments = {
+        f"{path.relative_to(REPOSITORY)}:{node.lineno}: {docstring}"
+        for path in all_files()
+        for node in ast.walk(parse(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (docstring := ast.get_docstring(node)) is not None
+        and continues_the_name(docstring)
     }
 
-    assert {name: text for name, text in docstrings.items() if continues_the_name(text)} == {}
+    assert fragments == set()
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,8 @@ def test_no_file_is_too_long_nor_cut_in_two() -> None:
 
 
 def test_a_file_cut_in_two_is_recognised(tmp_path: Path) -> None:
-    """By its name; as a part that one sibling alone imports, or whose names it all passes on."""
+    """A part is recognised by its name, or because one sibling alone imports it or passes all of
+    its names on."""
     contents = {
         "store.py": "from store_files import open_files\nfrom storage import load\n",
         "store_files.py": "def open_files(): ...\n",

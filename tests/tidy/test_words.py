@@ -48,7 +48,7 @@ def test_a_class_name_is_there_once() -> None:
 
 
 def test_a_word_of_the_glossary_has_the_classes_that_it_names() -> None:
-    """And no other class has the word for its name."""
+    """No other class has the word for its name, either."""
     classes = classes_in(package_files())
     there = {
         word: {f"{module}.{name}" for name in names for module in classes.get(name, ())}

@@ -18,7 +18,7 @@ from vsqs.queue import Queue
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of a queue that needs no server."""
+    """The folder of a queue that needs no server."""
     return tmp_path / "queue"
 
 
@@ -49,7 +49,7 @@ def open_queue(folder: Path) -> Iterator[OpenQueue]:
 
 @pytest.fixture
 def no_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where fs.inotify.max_user_instances is reached."""
+    """Let no events come, as where fs.inotify.max_user_instances is reached."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

@@ -128,7 +128,7 @@ def test_a_clock_that_goes_back_keeps_order(open_queue: OpenQueue, clock: Clock)
 def test_a_clock_that_goes_back_names_no_message_as_one_before(
     open_queue: OpenQueue, clock: Clock
 ) -> None:
-    """Also one that is deleted already, and that another one published."""
+    """The one before may be deleted already, and another publisher may have made it."""
     queue, other = open_queue(clock_ns=clock), open_queue(clock_ns=clock)
     first = other.publish(b"")
     queue.delete(first)

@@ -103,7 +103,7 @@ def test_without_events_everything_works(folder: Path, pool: ThreadPoolExecutor)
 def test_a_rescan_finds_what_no_event_told_of(
     queue: Queue, folder: Path, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where another machine writes to the folder."""
+    """No events come where another machine writes to the folder."""
     silent, other_end = os.pipe()
     monkeypatch.setattr("vsqs.folder.Watch.read", lambda _: [])
     monkeypatch.setattr("vsqs.folder.Watch.fileno", lambda _: silent)

@@ -116,7 +116,7 @@ WORKERS: Sequence[Work] = (
 
 
 async def load(port: int, log_fd: int) -> None:
-    """Until the server is gone."""
+    """Send requests until the server is gone."""
     recent: deque[str] = deque(maxlen=200)
 
     async def run(work: Work) -> None:

@@ -131,7 +131,7 @@ class CutLedger:
 
 
 def find_files(root: Path) -> dict[str, list[LedgerFile]]:
-    """By message id."""
+    """Return the files of each message, by its id."""
     found: dict[str, list[LedgerFile]] = {}
     for folder in _HOMES:
         for path in (root / folder).rglob("*"):

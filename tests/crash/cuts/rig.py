@@ -55,7 +55,7 @@ class CutLoad:
         return lines
 
     def wait_for_the_end(self) -> None:
-        """Until every connection of it is gone."""
+        """Wait until every connection of the client is gone."""
         assert self._popen.stdout is not None
         assert self._popen.stdout.readline() == "gone\n"
 

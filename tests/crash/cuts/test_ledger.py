@@ -41,7 +41,7 @@ def _lines() -> list[bytes]:
 
 @pytest.fixture
 def tree(root: Path) -> Path:
-    """As the client was told."""
+    """A tree that agrees with what the client was told."""
     for folder in ("new", "queues/orders", "delay", "remove"):
         (root / folder).mkdir(parents=True)
     _write(root / "queues" / "orders" / READY, READY)

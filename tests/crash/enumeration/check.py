@@ -63,7 +63,8 @@ class Checker:
         self._restarts.close()
 
     def check(self, disk: RecordedDisk, since: int, counts: CheckedCounts) -> Iterator[Violation]:
-        """Of a recorded run, from event `since` on. Each promise is that of the moment."""
+        """Check every state of a recorded run, from event `since` on, against what was promised at
+        that moment."""
         ledger = Ledger(self._max_receives)
         told = 0
         promises = ledger.freeze()

@@ -220,7 +220,7 @@ class PlayedClients:
         say(partial(Ledger.is_not_taken, message_id=message_id, is_certain=is_certain, why=why))
 
     async def release(self, message: LedgerMessage, lease: int | None = None) -> None:
-        """As a client asks for it; with a lease, only under that."""
+        """Release a message as a client asks for it; with a lease, only under that one."""
         message_id = str(message.message_id)
         self.scene.say(partial(Ledger.asks_release, message_id=message_id, is_uncounted=False))
         guard = None if lease is None else Guard(frozenset({lease}))
@@ -228,7 +228,7 @@ class PlayedClients:
             await self.store.release_by_id(QueueName(message.queue), MessageId(message_id), guard)
 
     async def put_back(self, received: Received) -> None:
-        """As the server does it for a receiver that went away."""
+        """Put a message back as the server does for a receiver that went away."""
         message_id = str(received.message_id)
         self.scene.say(partial(Ledger.asks_release, message_id=message_id, is_uncounted=True))
         await self.store.release(received)

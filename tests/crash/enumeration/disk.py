@@ -177,7 +177,7 @@ class RecordedDisk:
         return inode
 
     def inode(self, fd: int | None) -> int | None:
-        """None for what is not below the root."""
+        """Return the inode of a descriptor, or None if it is not below the root."""
         return None if fd is None else self._inodes.get(os.fstat(fd).st_ino)
 
     def note(self, event: Event) -> None:

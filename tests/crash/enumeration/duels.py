@@ -67,7 +67,7 @@ def put_back_late(scene: Scene, step: Chance) -> None:
 
 
 def remove_late(scene: Scene, step: Chance) -> None:
-    """Under a lease that is over."""
+    """Remove a message under a lease that is over."""
     clients, others = two_servers(scene, ready=1)
     [received] = clients.run(clients.receive("a", SHORT_SECONDS))
     scene.clock.pass_seconds(2)

@@ -61,7 +61,7 @@ class WithoutSync(Interference):
         return _WithoutSync(disk, abilities, self)
 
     def wrap(self, operation: Operation[Any]) -> Operation[Any]:
-        """Of what an operation asks the barrier for."""
+        """Take out syncs that an operation asks the barrier for."""
         return _each_need(operation, partial(self._leave_out, operation))
 
     def _leave_out(self, operation: Operation[Any], need: Need) -> Need:

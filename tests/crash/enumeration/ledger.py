@@ -160,7 +160,7 @@ class Ledger:
             self.broken.append(f"message {message_id} was not found")
 
     def asks_release(self, message_id: str, *, is_uncounted: bool) -> None:
-        """Not durable by itself: from here on it may be ready or not."""
+        """Note a release, which is not durable by itself: the message may be ready or not."""
         message = self.of(message_id)
         message.hidden = Is.MAYBE
         message.count = max(message.count - is_uncounted, 0)

@@ -68,7 +68,8 @@ def purge_while_receiving(scene: Scene, step: Chance) -> None:
 
 
 def sweep_while_purging(scene: Scene, step: Chance) -> None:
-    """And what a sweep takes for the leftover of a crash, the reaper unlinks."""
+    """Sweep while a purge works. What a sweep takes for the leftover of a crash, the reaper
+    unlinks."""
     clients, others = two_servers(scene, ready=2)
     clients.run(clients.receive("a", LONG_SECONDS))
 

@@ -54,7 +54,7 @@ def make_while_deleting(scene: Scene, step: Chance) -> None:
 
 
 def delete_while_making(scene: Scene, step: Chance) -> None:
-    """As above, but the queue was made before the first one took the lock."""
+    """Delete a queue that was made before the first one took the lock."""
     clients, others = two_servers(scene, ready=0)
 
     def make() -> None:
@@ -175,7 +175,7 @@ def _seal_and_die(others: PlayedClients, batch: Batch) -> None:
 
 
 def _publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None) -> None:
-    """Up to the barrier; the kernel then closes what was open."""
+    """Publish up to the barrier, and die; the kernel then closes what was open."""
     body, queue, work = scene.body(10), QueueName("a"), clients.server.work
     scene.say(partial(Ledger.asks_publish, queue=queue, body=body))
     draft = Draft(len(body), zlib.crc32(body), None, body)

@@ -222,7 +222,8 @@ class RecordedFiles(Files):
                 self.disk.note(Synced(None))
 
     def _fail_sync(self, fd: int | None) -> None:
-        """As many of the next syncs as `failing_syncs` says fail; None for that of everything."""
+        """Fail as many of the next syncs as `failing_syncs` says; `fd` is None for a sync of
+        everything."""
         if self.failing_syncs:
             self.failing_syncs -= 1
             with self.disk.lock:

@@ -78,11 +78,12 @@ class Scene:
         return (b"%d " % self._bodies).ljust(size, b"x")
 
     def body_with_properties(self, size: int) -> bytes:
-        """As `body`; `properties_of` says which properties such a message has."""
+        """Return a body as `body` does; `properties_of` says which properties such a message
+        has."""
         return WITH_PROPERTIES + self.body(size)
 
     def bodies_in(self, queue: str) -> list[bytes]:
-        """Of the messages that are published there."""
+        """Return the bodies of the messages that are published in a queue."""
         return [each.body for each in self.ledger.of_queue(queue) if each.is_published]
 
     def move(self, source: str = "delay") -> None:

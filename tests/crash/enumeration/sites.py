@@ -133,7 +133,8 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _names_used(function: ast.AST) -> set[str]:
-    """Of functions that are called, and of methods, also those that are passed on."""
+    """Return the names of functions that are called, and of methods, even if they are only passed
+    on."""
     nodes = list(ast.walk(function))
     names = {node.func.id for node in nodes if isinstance(node, ast.Call)
              and isinstance(node.func, ast.Name)}  # fmt: skip

@@ -80,7 +80,7 @@ def states_of(disk: RecordedDisk, since: int = 0) -> Iterator[CutState]:
 
 
 def last_state_of(disk: RecordedDisk) -> DiskState:
-    """With everything durable."""
+    """Return the state in which everything is durable."""
     contents = disk.contents()
     return snapshot(disk.tree, contents)
 

@@ -53,7 +53,7 @@ class Service:
         self._port = port
 
     def forget_format(self) -> None:
-        """As if nobody had published properties yet, as far as the server knows."""
+        """Let the server believe that no properties were published yet."""
         self._spool._has_raised_format = False
 
     async def send(self, request: ServiceRequest, note: str = "without a fault") -> LoadAnswer:

@@ -77,7 +77,7 @@ def test_a_line_has_the_same_limit(wire: Wire, queue: str) -> None:
 def test_what_is_too_long_for_headers_is_left_out_and_lines_have_it(
     server: Server, wire: Wire, queue: str
 ) -> None:
-    """As another process than this server may store it."""
+    """Another process than this server may store it."""
     properties = {"ce-id": "1", "x-meta-long": "x" * 500_000, "x-meta-shop": "north"}
     seal, data = sealed_with(b"body", properties)
     write_message(server.root / "queues" / queue / "by-hand", data, seal=seal)

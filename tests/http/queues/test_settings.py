@@ -59,7 +59,7 @@ def settings(wire: Wire, queue: str) -> dict[str, object]:
 
 
 def visible_at(answer: WireAnswer) -> float:
-    """In seconds since 1970."""
+    """Return when a message becomes visible, in seconds since 1970."""
     return datetime.fromisoformat(answer.headers["x-visible-at"]).timestamp()
 
 

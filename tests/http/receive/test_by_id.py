@@ -168,7 +168,8 @@ def test_a_message_taken_by_id_comes_back_when_its_lease_is_over(
 def test_a_heartbeat_is_what_the_mover_goes_by(
     server: Server, wire: Wire, queue: str, processes: list[Process]
 ) -> None:
-    """Also when it shortens a lease; a canary that is due later shows that time has passed."""
+    """The mover respects a shorter lease too; a canary that is due later shows that time has
+    passed."""
     processes.append(start_mover(server.root))
     longer, shorter, canary = (wire.publish(queue) for _ in range(3))
     etag = take(wire, queue, longer, "&visibility=0.3").headers["etag"]

@@ -65,8 +65,8 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def straggle(name: str, marks: Path, root: Path, loser: int) -> Rows:
-    """Of one partition both attempts, 0 and 1, get all their rows; then the attempt `loser` ends
-    when the other one has sealed its set."""
+    """Let both attempts of one partition, 0 and 1, get all their rows; then the attempt `loser`
+    ends when the other one has sealed its set."""
 
     def sealed() -> set[Path]:
         sets = (root / "spark/stage").glob(f"*/*/{STRAGGLER}-*")

@@ -101,7 +101,7 @@ def processes_of(session: int) -> list[int]:
 
 
 def states_of(session: int) -> dict[int, str]:
-    """For each process that runs the letter that proc(5) has for its state."""
+    """Return the letter that proc(5) has for the state of each running process."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -54,7 +54,7 @@ def stopping() -> StoppingFiles:
 
 @pytest.fixture
 def slow(spool: Spool, stopping: StoppingFiles) -> Iterator[Spool]:
-    """Of a driver that stops."""
+    """The spool of a driver that stops."""
     opened = visit_root(spool.root, stopping, Actor.SPARK)
     yield opened
     opened.close()

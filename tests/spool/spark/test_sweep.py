@@ -24,7 +24,7 @@ from tests.support.stores import ORDERS
 
 
 def commit_by_hand(root: Path, job: str, batch: int = 1, body: bytes = b"body") -> Path:
-    """As a driver leaves it that died right after the link; returns the list of winners."""
+    """Leave what a driver leaves that died right after the link. Returns the list of winners."""
     spool = visit_root(root, Files(), Actor.SPARK)
     stage(spool, "0-1", body, job=job, batch=batch)
     spool.close()

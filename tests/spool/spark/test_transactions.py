@@ -27,7 +27,7 @@ stage = partial(stage_as, job="query", batch=0)
 
 @pytest.fixture
 def files() -> CountedFiles:
-    """Of a driver that dies at a rename."""
+    """The files of a driver that dies at a rename."""
     return CountedFiles({"rename"}, dies)
 
 

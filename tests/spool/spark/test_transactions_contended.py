@@ -36,7 +36,8 @@ from tests.support.stores import ORDERS
 
 
 def sweep_a_day_ahead(root: Path) -> None:
-    """As a server whose clock is ahead does, or any server once a driver has slept for so long."""
+    """Sweep like a server whose clock is ahead, or like any server once a driver has slept for a
+    day."""
     server = visit_root(root, Files(), Actor.SERVER)
     sweep_transactions(server, time.time_ns() + TWO_DAYS_NS)
     server.close()
