@@ -15,31 +15,20 @@ from tests.support.sources import (
     module_name,
     package_files,
     parse,
+    read_table,
 )
 
-LEVELS = {
-    "mq": 0,
-    "mq.command.*": 0,
-    "mq.config": 0,
-    "mq.errors": 0,
-    "mq.lifecycle": 0,
-    "mq.metrics.*": 0,
-    "mq.names": 0,
-    "mq.properties": 0,
-    "mq.times": 0,
-    "mq.spool.*": 1,
-    "mq.lines.*": 1,
-    "mq.commit.*": 2,
-    "mq.fsck.*": 2,
-    "mq.store.*": 3,
-    "mq.client.*": 4,
-    "mq.web.*": 4,
-    "mq.admin.*": 5,
-    "mq.kombu.*": 5,
-    "mq.__main__": 6,
-    "mq.ctl.*": 6,
-    "mq.daemon.*": 6,
-}
+
+def read_levels() -> dict[str, int]:
+    """Return the level of each package and loose module, as the table of CONTRIBUTING.md has it."""
+    levels = {"mq": 0}
+    for level, modules, _ in read_table("CONTRIBUTING.md", "## The house"):
+        for name in modules.split(", "):
+            levels[name if name.startswith("mq") else f"mq.{name}"] = int(level)
+    return levels | {"mq.__main__": levels["mq.daemon"]}
+
+
+LEVELS = read_levels()
 """A module may import from its own level and from those below."""
 
 HIGHEST_FOR_PROCESSES = 1
@@ -56,16 +45,26 @@ OURS = {
 }
 
 
+def room_of(module: str) -> str:
+    """Return the row of the table that a module belongs to: its package, or itself."""
+    return ".".join(module.split(".")[:2]) if module.startswith("mq.") else module.partition(".")[0]
+
+
 def level_of(module: str) -> int:
-    """Return the level of a module. Raises KeyError if it has none yet: give it one above."""
-    if module in LEVELS:
-        return LEVELS[module]
-    package = ".".join(module.split(".")[:2])
-    return LEVELS[f"{package}.*"]
+    """Return the level of a module. Raises KeyError if it has none yet: give it one."""
+    return LEVELS[room_of(module)]
 
 
 def server_modules() -> list[str]:
-    return [module for module in IMPORTS if module.partition(".")[0] == "mq"]
+    return [module for module in IMPORTS if module.partition(".")[0] in ("mq", "mq_sqs")]
+
+
+def test_the_table_of_levels_names_each_room_once() -> None:
+    rows = read_table("CONTRIBUTING.md", "## The house")
+    named = [name for _, modules, _ in rows for name in modules.split(", ")]
+
+    assert LEVELS.keys() == {room_of(module) for module in server_modules()}
+    assert len(named) == len(set(named))
 
 
 @pytest.mark.parametrize("module", server_modules())
