@@ -1,5 +1,5 @@
-"""Looks at leased and delayed messages: each that stays is seen once, whoever moves others
-meanwhile, and no page lists `delay`."""
+"""Looks at leased and delayed messages: each that stays is seen once, while others are moved, and
+no page lists `delay`."""
 
 from __future__ import annotations
 
