@@ -9,6 +9,7 @@ the same tokens; without `--admin-write` only what changes nothing.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from importlib.resources import files
@@ -16,14 +17,16 @@ from importlib.resources import files
 from aiohttp import web
 
 from mq import __version__
-from mq.admin.live import Live, Look
+from mq.admin.live import Live, Look, Row
 from mq.admin.metrics import render
 from mq.admin.page import PAGES
 from mq.config import DEFAULT_ALLOWED_HOSTS, SECOND_NS
 from mq.errors import MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.metrics.tally import MoverCounts, ReaperCounts
+from mq.store.counts import QueueActivity
 from mq.store.health import Condition
+from mq.store.survey import QueueSurvey
 from mq.web.answers import OUR_HEADERS, Response
 from mq.web.browsers import Doors
 from mq.web.durations import Durations
@@ -148,9 +151,9 @@ class Admin:
         """Look at all queues once. Raises OSError."""
         assert self.condition is not None
         survey = await self.condition.survey()
+        activity, nothing = self.condition.counts.by_queue(), QueueActivity()
         queues = {
-            name: (found.ready, found.leased, found.delayed, _seconds(found.oldest_ns))
-            for name, found in survey.queues.items()
+            name: _row(found, activity.get(name, nothing)) for name, found in survey.queues.items()
         }
         counts, moved = self.condition.counts, self.mover or MoverCounts()
         totals = {
@@ -161,7 +164,8 @@ class Admin:
             "dead_lettered": counts.total("dead_lettered") + moved.dead_lettered,
             "corrupt": survey.files.get(Folder.CORRUPT, 0),
         }
-        return Look(survey.time_ns / SECOND_NS, queues, totals)
+        # The counters are of this moment; the survey may be an older one.
+        return Look(time.time(), queues, totals)
 
     async def _tell_life(self, request: web.BaseRequest) -> web.Response:
         if self.condition is not None and not self.condition.is_alive():
@@ -228,6 +232,11 @@ class Admin:
             body=files("mq.web").joinpath("openapi.json").read_bytes(),
             content_type="application/json",
         )
+
+
+def _row(found: QueueSurvey, done: QueueActivity) -> Row:
+    oldest = _seconds(found.oldest_ns)
+    return (found.ready, found.leased, found.delayed, oldest, done.published, done.removed)
 
 
 def _seconds(time_ns: int | None) -> float | None:

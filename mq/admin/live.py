@@ -20,9 +20,9 @@ _LOOK_SECONDS = 1.0
 MAX_VIEWERS = 32
 """A third of the listener's connections; the others are for health checks and metrics."""
 
-Row = tuple[int, int, int, float | None]
-"""The numbers of ready, leased and delayed messages, and when the oldest ready one was published,
-in seconds since 1970."""
+Row = tuple[int, int, int, float | None, int, int]
+"""The numbers of ready, leased and delayed messages; when the oldest ready one was published, in
+seconds since 1970; and how many the server has published and removed since it started."""
 
 
 class Look(NamedTuple):

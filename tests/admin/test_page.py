@@ -98,7 +98,7 @@ def test_a_viewer_is_told_everything_and_then_what_changes(admin: Server, wire_o
     with closing(Viewer(admin.admin_port)) as viewer:
         kind, whole = viewer.next()
         assert kind == "whole"
-        assert whole["queues"] == {"orders": [0, 0, 0, None]}
+        assert whole["queues"] == {"orders": [0, 0, 0, None, 0, 0]}
         assert whole["about"]["may_write"] is False
 
         wire_of.publish("orders")
@@ -109,8 +109,9 @@ def test_a_viewer_is_told_everything_and_then_what_changes(admin: Server, wire_o
             assert kind == "changes"
             changed |= changes["queues"]
 
-        assert changed["invoices"] == [0, 0, 0, None]
+        assert changed["invoices"] == [0, 0, 0, None, 0, 0]
         assert changed["orders"][:3] == [1, 0, 0]
+        assert changed["orders"][4:] == [1, 0]
         assert changes["totals"]["published"] == 1
 
 

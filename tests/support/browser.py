@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
 import pytest
@@ -16,6 +16,9 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.support.processes import Server
+from tests.support.wire import Wire
 
 _FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
@@ -78,6 +81,18 @@ class Browser:
     def errors(self) -> list[str]:
         untyped: Any = self.driver
         return [each["message"] for each in untyped.get_log("browser")]
+
+
+def page_of(server: Server, queue: str = "") -> str:
+    return f"http://127.0.0.1:{server.admin_port}/#/" + (f"queues/{queue}" if queue else "")
+
+
+def fill(server: Server, **queues: list[bytes]) -> None:
+    with closing(Wire(server.port)) as wire:
+        for queue, bodies in queues.items():
+            wire.request("PUT", f"/{queue}")
+            for body in bodies:
+                wire.publish(queue, body)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ FOLDERS = {
 each endpoint below `http`."""
 
 ELSEWHERE = {
-    "admin/test_metrics.py": "mq/metrics/histogram mq/metrics/tally mq/store/counts mq/store/survey"
+    "admin/test_metrics.py": "mq/metrics/histogram mq/metrics/tally mq/store/counts"
     " mq_mover/metrics mq_reaper/metrics",
     "admin/test_endpoints.py": "mq/store/health mq/web/durations",
     "admin/test_health.py": "mq/spool/trouble mq/store/probe",

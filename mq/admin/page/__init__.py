@@ -33,7 +33,7 @@ PAGES: Mapping[str, Page] = {
     "/": _read("index.html", "text/html; charset=utf-8"),
     **{
         f"/{name}": _read(name, "text/javascript; charset=utf-8")
-        for name in ("page.js", "queue.js", "server.js", "view.js")
+        for name in ("messages.js", "page.js", "queue.js", "server.js", "view.js")
     },
     "/page.css": _read("page.css", "text/css; charset=utf-8"),
     "/icon.svg": _read("icon.svg", "image/svg+xml"),

@@ -7,12 +7,13 @@ import * as queueView from "/queue.js";
 const PLACES = 180; // looks that the plots remember
 const COLUMNS = [
   ["queue", "Queue"], ["ready", "Ready"], ["leased", "Leased"], ["delayed", "Delayed", "wide"],
-  ["dead", "Dead"], ["age", "Oldest", "wide"], ["plot", "Last minutes", "wide"],
+  ["dead", "Dead"], ["in", "In / s", "wide"], ["out", "Out / s", "wide"], ["age", "Oldest", "wide"],
+  ["plot", "Last minutes", "wide"],
 ];
 const TOTALS = [["published", "published / s"], ["received", "received / s"], ["removed", "removed / s"]];
 
-const queues = new Map(); // name -> [ready, leased, delayed, oldest]
-const histories = new Map(); // name -> ready messages, the newest last
+const queues = new Map(); // name -> [ready, leased, delayed, oldest, published, removed]
+const histories = new Map(); // name -> what its plots show, the newest last
 const rows = new Map(); // name -> its row of the table, and the cells of it
 let totals = {};
 let before = null;
@@ -34,17 +35,14 @@ function heard(kind, data) {
     byId("make-queue").hidden = !mayWrite;
     for (const name of [...queues.keys()]) if (!(name in data.queues)) forget(name);
     before = null;
+    for (const history of histories.values()) history.before = null;
   } else {
     data.gone.forEach(forget);
   }
   for (const [name, row] of Object.entries(data.queues)) queues.set(name, row);
+  const seconds = before ? now - before.time : 0;
   takeTotals(data.totals);
-  for (const [name, row] of queues) {
-    let history = histories.get(name);
-    if (!history) histories.set(name, history = []);
-    history.push(row[0]);
-    if (history.length > PLACES) history.shift();
-  }
+  for (const [name, row] of queues) takeCounts(name, row, seconds);
   if (kind === "whole") route();
   render();
 }
@@ -56,12 +54,26 @@ function forget(name) {
   rows.delete(name);
 }
 
+function takeCounts(name, row, seconds) {
+  let history = histories.get(name);
+  if (!history) histories.set(name, history = { ready: [], in: [], out: [], before: null });
+  remember(history.ready, row[0]);
+  if (history.before && seconds > 0) {
+    remember(history.in, Math.max(0, row[4] - history.before[4]) / seconds);
+    remember(history.out, Math.max(0, row[5] - history.before[5]) / seconds);
+  }
+  history.before = row;
+}
+
+function remember(values, value) {
+  values.push(value);
+  if (values.length > PLACES) values.shift();
+}
+
 function takeTotals(found) {
   if (before && now > before.time) {
     for (const [kind] of TOTALS) {
-      const values = rates[kind];
-      values.push(Math.max(0, (found[kind] - before.found[kind]) / (now - before.time)));
-      if (values.length > PLACES) values.shift();
+      remember(rates[kind], Math.max(0, (found[kind] - before.found[kind]) / (now - before.time)));
     }
   }
   before = { time: now, found };
@@ -79,6 +91,7 @@ function state(word, why = "") {
 function columnOf(name, row, column) {
   if (column === "queue") return name;
   if (column === "dead") return queueView.isDead(name) ? -1 : queues.get(queueView.deadOf(name))?.[0] ?? 0;
+  if (column === "in" || column === "out") return histories.get(name)?.[column].at(-1) ?? 0;
   if (column === "age") return row[3] === null ? -1 : now - row[3];
   return row[{ ready: 0, leased: 1, delayed: 2, plot: 0 }[column]];
 }
@@ -91,7 +104,7 @@ function compare([one, oneRow], [other, otherRow]) {
 
 function render() {
   if (shownQueue) {
-    queueView.update(queues.get(shownQueue), histories.get(shownQueue) ?? [], now);
+    queueView.update(queues.get(shownQueue), histories.get(shownQueue), now);
     return;
   }
   renderTotals();
@@ -124,7 +137,7 @@ function rowOf(name) {
     const plot = newPlot();
     const cells = COLUMNS.map(([column, , kind]) => element("td", { className: kind ?? "" }, column === "queue" ? link : column === "plot" ? plot : ""));
     const row = element("tr", { onclick: () => { location.hash = link.hash; } }, ...cells);
-    shown = { row, cells, plot };
+    shown = { row, cells, plot, texts: [], isChosen: false };
     observer.observe(row);
     rows.set(name, shown);
   }
@@ -140,19 +153,25 @@ const observer = new IntersectionObserver((entries) => {
   }
 });
 
-function renderRow({ row, cells, plot }, name, counts) {
+function renderRow(shown, name, counts) {
+  const isInSight = inSight.has(shown.row);
   COLUMNS.forEach(([column, , kind = ""], at) => {
     if (column === "queue") return;
     if (column === "plot") {
-      if (inSight.has(row)) draw(plot, histories.get(name) ?? []);
+      if (isInSight) draw(shown.plot, histories.get(name)?.ready ?? []);
       return;
     }
     const value = columnOf(name, counts, column);
-    const shown = value < 0 ? "" : column === "age" ? age(value) : number(value);
-    if (cells[at].textContent !== shown) cells[at].textContent = shown;
-    cells[at].className = `${kind} ${value === 0 ? "zero" : column === "dead" && value > 0 ? "bad" : ""}`;
+    const text = value < 0 ? "" : column === "age" ? age(value) : column === "in" || column === "out" ? rate(value) : number(value);
+    if (shown.texts[at] === text) return;
+    shown.texts[at] = text;
+    shown.cells[at].textContent = text;
+    shown.cells[at].className = `${kind} ${value === 0 ? "zero" : column === "dead" && value > 0 ? "bad" : ""}`;
   });
-  row.classList.toggle("chosen", name === chosen);
+  if (shown.isChosen !== (name === chosen)) {
+    shown.isChosen = name === chosen;
+    shown.row.classList.toggle("chosen", shown.isChosen);
+  }
 }
 
 let figures = null;
@@ -239,6 +258,7 @@ const KEYS = {
   Enter: () => { if (chosen && !shownQueue) location.hash = `#/queues/${encodeURIComponent(chosen)}`; },
   Escape: () => { if (shownQueue) location.hash = "#/"; },
   r: () => { if (shownQueue) queueView.look(); },
+  ...Object.fromEntries([0, 1, 2].map((at) => [at + 1, () => { if (shownQueue) queueView.pick(at); }])),
 };
 
 document.addEventListener("keydown", (event) => {

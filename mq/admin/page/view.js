@@ -12,7 +12,8 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
-export const number = (value) => value.toLocaleString("en-US");
+const GROUPED = new Intl.NumberFormat("en-US");
+export const number = (value) => GROUPED.format(value);
 
 export function rate(value) {
   return value >= 100 || Number.isInteger(value) ? number(Math.round(value)) : value.toFixed(1);
@@ -93,6 +94,27 @@ export function hex(data, limit) {
     lines.push(`${at.toString(16).padStart(8, "0")}  ${digits.padEnd(47)}  ${letters}`);
   }
   return lines.join("\n");
+}
+
+// A time of the server's: today's without the date, unless it is wanted in full.
+export function when(time, isFull = false) {
+  const at = new Date(time);
+  return isFull || at.toDateString() !== new Date().toDateString() ? at.toLocaleString() : at.toLocaleTimeString();
+}
+
+export const button = (label, onclick, isDangerous = false) =>
+  element("button", { type: "button", onclick, className: isDangerous ? "danger" : "" }, label);
+
+// Whether `work` succeeds; what fails is told.
+export async function tried(work, done = "") {
+  try {
+    await work();
+    if (done) toast(done);
+    return true;
+  } catch (error) {
+    toast(error.message);
+    return false;
+  }
 }
 
 export function toast(message) {
