@@ -1,0 +1,92 @@
+"""Looks at leased and delayed messages while others change just those."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mq.lifecycle import State
+from mq.names import MessageId, QueueName, file_name
+from mq.spool.folders import Spool
+from mq.spool.hidden import HiddenListing, HiddenPlace, hidden_places, list_hidden
+from mq.spool.seal import SEAL_ATTRIBUTE
+from mq.store import hidden_index
+from mq.store.hidden_window import HiddenPage
+from mq.store.store import Store
+from tests.support.messages import new_id, read_seal, seal_of, write_message
+from tests.support.stores import LONG_SECONDS, ORDERS, publish_as, store_on
+
+
+async def delayed(store: Store) -> MessageId:
+    return (await publish_as(store, b"body", delay_seconds=LONG_SECONDS)).message_id
+
+
+async def page(store: Store, state: State) -> list[MessageId]:
+    return [each.message_id for each in await store.peek(ORDERS, 1000, state=state)]
+
+
+def lease_in_place(root: Path, message_id: MessageId) -> None:
+    """Begin a lease as another server does by id."""
+    path = root / "delay" / file_name(ORDERS, message_id)
+    os.setxattr(path, SEAL_ATTRIBUTE, read_seal(path)._replace(lease=7).pack())
+
+
+async def test_what_comes_while_delay_is_listed_is_on_the_page(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late: list[MessageId] = []
+
+    def list_and_add(spool: Spool, queue: QueueName, after: str, most: int) -> HiddenListing:
+        listing = list_hidden(spool, queue, after, most)
+        late.append(new_id())
+        path = root / "delay" / file_name(ORDERS, late[0])
+        write_message(path, seal=seal_of(b"body"), due_in_seconds=LONG_SECONDS)
+        return listing
+
+    monkeypatch.setattr(hidden_index, "list_hidden", list_and_add)
+    async with store_on(root) as store:
+        message_id = await delayed(store)
+
+        assert await page(store, State.DELAYED) == [message_id, *late]
+
+
+async def test_a_lease_that_begins_while_seals_are_read_is_seen(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_on(root) as store:
+        first, second = await delayed(store), await delayed(store)
+
+        def read_and_lease(
+            spool: Spool, queue: QueueName, ids: Sequence[str]
+        ) -> Iterable[HiddenPlace]:
+            places = list(hidden_places(spool, queue, ids))
+            monkeypatch.undo()
+            lease_in_place(root, first)
+            return places
+
+        monkeypatch.setattr(hidden_index, "hidden_places", read_and_lease)
+
+        assert await page(store, State.DELAYED) == [second]
+        assert await page(store, State.LEASED) == [first]
+
+
+async def test_a_message_that_is_leased_after_its_page_was_found_is_not_on_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_on(root) as store:
+        first, second = await delayed(store), await delayed(store)
+        find = store._work.hidden.page
+
+        def find_and_lease(*given: Any) -> HiddenPage | None:
+            found = find(*given)
+            if found is not None and found.keys:
+                lease_in_place(root, first)
+            return found
+
+        monkeypatch.setattr(store._work.hidden, "page", find_and_lease)
+
+        assert await page(store, State.DELAYED) == [second]
