@@ -160,7 +160,7 @@ _SERVER = 0x6D71
 
 
 def _check_digits(text: str) -> str:
-    return f"{zlib.crc32(text.encode(), _SERVER) & 0xFFFFFF:06x}"
+    return (zlib.crc32(text.encode(), _SERVER) & 0xFFFFFF).to_bytes(3).hex()
 
 
 class MessageIds:
@@ -183,15 +183,16 @@ class MessageIds:
             self._start_above(int(match[1] + match[2], 16) << 12 | int(match[4], 16))
 
     def next(self) -> MessageId:
-        return self._make(self._next_tick(self._clock_ns()))
+        return self._make(self._next_tick(_tick_of(self._clock_ns())))
 
     def _start_above(self, tick: int) -> None:
         if tick >> 12 <= self._clock_ns() // _NS_PER_MS + _DAY_MS:
             self._last_tick = max(self._last_tick, tick)
 
-    def _next_tick(self, now_ns: int) -> int:
-        self._last_tick = max(_tick_of(now_ns), self._last_tick + 1)
-        return self._last_tick
+    def _next_tick(self, now: int) -> int:
+        least = self._last_tick + 1
+        self._last_tick = tick = now if now >= least else least
+        return tick
 
     def _make(self, tick: int) -> MessageId:
         head = f"{tick >> 12:012x}"
@@ -221,13 +222,16 @@ class ServerIds(MessageIds):
     def next_position(self, own: MessageId | None = None) -> Position:
         """Return the next position, for a message with its own id or a new one."""
         now_ns = self._clock_ns()
-        tick = self._next_tick(now_ns)
-        if tick != _tick_of(now_ns):
+        now = _tick_of(now_ns)
+        tick = self._next_tick(now)
+        if tick != now:
             now_ns = (tick >> 12) * _NS_PER_MS + _ns_of_step(tick & 0xFFF)
         return Position(own or self._make(tick), now_ns)
 
     def _make(self, tick: int) -> MessageId:
-        checked = super()._make(tick)[:_CHECKED]
+        digits = (tick >> 12 << 16 | 0x7000 | tick & 0xFFF).to_bytes(8).hex()
+        rest = (2 << 38 | self._random.getrandbits(38)).to_bytes(5).hex()
+        checked = f"{digits[:8]}-{digits[8:12]}-{digits[12:]}-{rest[:4]}-{rest[4:]}"
         return MessageId(checked + _check_digits(checked))
 
 

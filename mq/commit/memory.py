@@ -7,13 +7,10 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from mq.commit.barrier import Unsynced
 from mq.commit.engine import Engine, outcome, settle
-from mq.commit.operation import SETTLED, Operation, Submitted
-from mq.spool.calls import run
-from mq.spool.file_work import FileCalls
+from mq.commit.operation import Operation, Submitted
 
 T = TypeVar("T")
 
@@ -37,10 +34,10 @@ class MemoryCommitter(Engine):
         return True
 
     async def run(self, operation: Operation[T], abandoned: Callable[[T], None] | None = None) -> T:
-        submitted = Submitted(_alone(operation))
+        submitted = Submitted(operation)
         if not self._has_begun:
             self._begin()
-        submitted.advance()
+        submitted.advance_alone()
         if submitted.need is None:
             if submitted.error is not None:
                 raise submitted.error
@@ -54,9 +51,7 @@ class MemoryCommitter(Engine):
     def submit(self, submitted: Submitted) -> None:
         if not self._has_begun:
             self._begin()
-        if type(submitted) is Submitted:
-            submitted.operation = _alone(submitted.operation)
-        submitted.advance()
+        submitted.advance_alone()
         if submitted.need is None:
             self._loop.call_soon(submitted.done, submitted.result, submitted.error)
         else:
@@ -103,26 +98,3 @@ class MemoryCommitter(Engine):
             await self._last_is_back
         if self._has_begun:
             self._end_round()
-
-
-def _alone(operation: Operation[T]) -> Operation[T]:
-    """Return an operation that runs alone and without a barrier. Its file calls are made at
-    once."""
-    answer: Any = None
-    failure: BaseException | None = None
-    while True:
-        try:
-            need = operation.send(answer) if failure is None else operation.throw(failure)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        finally:
-            # The traceback of a failure leads here, and would keep alive what its frames have open.
-            answer = failure = None
-        try:
-            if type(need) is FileCalls:
-                (answer,) = run(need.files, (need.chain,))
-            elif type(need) is not Unsynced and need is not SETTLED:
-                answer = yield need
-        except BaseException as error:
-            failure = error

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from mq.commit.barrier import Unsynced
 from mq.errors import StoreUnavailable
+from mq.spool.calls import run
 from mq.spool.file_work import FileCalls
 
 T = TypeVar("T")
@@ -115,15 +116,38 @@ class Submitted:
         except StopIteration as stop:
             self.need = None
             self.result = stop.value
-        except OSError as error:
-            self.need = None
-            self.error = unavailable(error)
         except BaseException as error:
-            self.need = None
-            self.error = _from_within(error)
+            self._fail(error)
         finally:
             # The traceback of a failure leads here, and would keep alive what its frames have open.
             failure = None
+
+    def advance_alone(self) -> None:
+        """Run to the end, or to what must be waited for, with nobody beside it and without a
+        barrier: file calls are made at once."""
+        send = self.operation.send
+        try:
+            need = send(None)
+            while True:
+                answer = None
+                if type(need) is FileCalls:
+                    try:
+                        (answer,) = run(need.files, (need.chain,))
+                    except BaseException as error:
+                        need = self.operation.throw(error)
+                        continue
+                elif type(need) is not Unsynced and need is not SETTLED:
+                    self.need = need
+                    return
+                need = send(answer)
+        except StopIteration as stop:
+            self.result = stop.value
+        except BaseException as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.need = None
+        self.error = unavailable(error) if isinstance(error, OSError) else _from_within(error)
 
 
 class Called(Submitted):
@@ -139,10 +163,10 @@ class Called(Submitted):
             if self.failure is not None:
                 raise self.failure
             self.result = self.function(*self.arguments)
-        except OSError as error:
-            self.error = unavailable(error)
         except BaseException as error:
-            self.error = _from_within(error)
+            self._fail(error)
+
+    advance_alone = advance
 
 
 def unavailable(error: OSError) -> StoreUnavailable:

@@ -36,18 +36,20 @@ def do_together(works: Sequence[FileWork[T]]) -> list[T | Exception]:
     """Do all of the work, with the next chains of all pieces in one go. Returns for each piece its
     result, or what it raised."""
     outcomes: list[T | Exception] = [_NOT_DONE] * len(works)
-    answers: list[tuple[int, Any]] = [(number, None) for number in range(len(works))]
-    while answers:
-        needed: list[tuple[int, FileCalls]] = []
-        for number, answer in answers:
+    under_way: Sequence[int] = range(len(works))
+    answers: list[Any] = [None] * len(works)
+    while under_way:
+        going: list[int] = []
+        needed: list[FileCalls] = []
+        for number, answer in zip(under_way, answers, strict=True):
             try:
-                needed.append((number, works[number].send(answer)))
+                needed.append(works[number].send(answer))
+                going.append(number)
             except StopIteration as stop:
                 outcomes[number] = stop.value
             except Exception as error:
                 outcomes[number] = error
-        made = make_calls([each for _, each in needed]) if needed else []
-        answers = [(number, answer) for (number, _), answer in zip(needed, made, strict=True)]
+        under_way, answers = going, make_calls(needed) if needed else []
     return outcomes
 
 

@@ -24,7 +24,8 @@ from mq.spool.moves import Moves, OpenFolder
 from mq.spool.open_queues import OpenQueue, OpenQueues
 from mq.spool.root_format import LONG_SEALS, raise_format, read_format
 
-_MADE_LATER = (Folder.CORRUPT, Folder.SPARK)
+_QUEUES = Folder.QUEUES
+"""Each look at a member of an enumeration takes as long as a call."""
 
 DELETING_SUFFIX = ":.deleting"
 """`remove/QUEUE:.deleting` is the folder of a queue whose deletion is under way."""
@@ -79,6 +80,7 @@ class Spool:
         self._fds = {
             folder: files.open_folder(None, str(root / folder)) for folder in FIXED_FOLDERS
         }
+        self._fixed_fds = dict(self._fds)
         self.queues = OpenQueues(files, self._fds[Folder.QUEUES])
         # The root may be a folder that others made for MQ, open to all; the folders that MQ made
         # are not.
@@ -88,6 +90,7 @@ class Spool:
 
     def close(self) -> None:
         self.queues.close()
+        self._fixed_fds.clear()
         while self._fds:
             self.files.close(self._fds.popitem()[1])
 
@@ -118,8 +121,11 @@ class Spool:
     def fd(self, folder: Folder) -> int:
         """Return the folder's descriptor. `corrupt` and `spark` are made and opened when they are
         first asked for, and again when they are gone."""
+        fixed = self._fixed_fds.get(folder)
+        if fixed is not None:
+            return fixed
         fd = self._fds.get(folder)
-        if fd is None or (folder in _MADE_LATER and not self._is_there(folder, fd)):
+        if fd is None or not self._is_there(folder, fd):
             path = str(self.root / folder)
             try:
                 mode = self._mode if folder is Folder.CORRUPT else self.mode
@@ -166,12 +172,12 @@ class Spool:
 
     def _at(self, folder: Folder, name: str) -> tuple[int, str, OpenQueue | None]:
         """Return what `at` returns, as a tuple, in a third of the time."""
-        if folder is Folder.QUEUES:
+        if folder is _QUEUES:
             queue, slash, inside = name.partition("/")
             if slash:
                 opened = self.queues.open(queue)
                 return opened.fd, inside, opened
-        return self.fd(folder), name, None
+        return self._fixed_fds.get(folder) or self.fd(folder), name, None
 
     def move(self, source: Folder, source_name: str, target: Folder, target_name: str) -> bool:
         """Rename from one folder to another; never replaces.
@@ -194,7 +200,8 @@ class Spool:
     ) -> MoveCall:
         """Return the call that makes a move, for `mq.spool.calls`. Raises MoveRefused, and what
         `at` raises."""
-        self.moves.require(source, target)
+        if (source, target) not in self._allowed:
+            raise MoveRefused(self.moves.actor, source, target)
         here, there = self._at(source, source_name), self._at(target, target_name)
         return MoveCall((RENAME, here[0], here[1], there[0], there[1]), (here[2], there[2]))
 

@@ -10,13 +10,13 @@ import errno
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from mq.config import CHUNK_BYTES, DEFAULT_CONTENT_TYPE, MAX_STAMP_AHEAD_NS
 from mq.lifecycle import Folder, State
 from mq.names import id_time_ns
-from mq.spool.calls import SET_ATTRIBUTE, STAMP, Call, check, run
+from mq.spool.calls import SET_ATTRIBUTE, STAMP, Chain, check, run
 from mq.spool.files import Files
 from mq.spool.status import AnyStatus
 
@@ -110,25 +110,26 @@ def seal_new(
 ) -> None:
     """Write what a new message's file must say before it has a name; `sealing` describes it. Raises
     OSError."""
-    check(run(files, [tuple(sealing(fd, seal, content_type, due_ns))])[0])
+    check(run(files, [sealing(fd, seal, content_type, due_ns)])[0])
 
 
-def sealing(
-    fd: int, seal: Seal | None, content_type: str | None, due_ns: int | None
-) -> Iterator[Call]:
-    """Yield the file calls that write what a new message's file must say before it has a name.
+def sealing(fd: int, seal: Seal | None, content_type: str | None, due_ns: int | None) -> Chain:
+    """Return the file calls that write what a new message's file must say before it has a name.
     `seal` is None where the file system has no attributes; then no type is written either. `due_ns`
     is when a delayed message is due, rounded to what the file system can keep.
 
     The stamp comes last: the link sets ctime, so an mtime after that tells a sweep that finds the
     file until when it is hidden.
     """
+    calls: Chain = ()
     if seal is not None:
-        yield SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, seal.pack()
-        if content_type not in (None, DEFAULT_CONTENT_TYPE):
-            yield SET_ATTRIBUTE, fd, TYPE_ATTRIBUTE, content_type.encode("latin-1")
+        calls = ((SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, seal.pack()),)
+        if content_type is not None and content_type != DEFAULT_CONTENT_TYPE:
+            kind = content_type.encode("latin-1")
+            calls += ((SET_ATTRIBUTE, fd, TYPE_ATTRIBUTE, kind),)
     if due_ns is not None:
-        yield STAMP, fd, due_ns
+        calls += ((STAMP, fd, due_ns),)
+    return calls
 
 
 def due_ns(status: AnyStatus, delay_ns: int) -> int:

@@ -17,7 +17,7 @@ from mq.commit.operation import InWorker, Operation
 from mq.config import FEW_UNSYNCED
 from mq.errors import IdTaken, MQError, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.names import MessageId, Position, QueueName, file_name
+from mq.names import MessageId, Position, QueueName, file_name, order_key
 from mq.spool.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, SYNC, WRITE, Call, Chain, check, run
 from mq.spool.finder import Finder
 from mq.spool.folders import Spool
@@ -99,7 +99,7 @@ def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
     """Roll the sealed batch forward, and let the index know what is ready."""
     rolled: Rolled = yield InWorker(batch.deliver)
     for queue, message_id in rolled.ready:
-        work.ready.add(queue, message_id, batch.times.get(message_id))
+        work.ready.add(queue, message_id, batch.keys.get(message_id))
     if rolled.left:
         batch.close()  # A sweep passes over what another process holds.
         work.request_sweep()
@@ -113,7 +113,7 @@ class Batch:
         self.queue = queue
         self.name = new_batch_name(queue)
         self.published: list[Published] = []
-        self.times: dict[MessageId, int] = {}
+        self.keys: dict[MessageId, str] = {}
         self.is_sealed = False
         self._work = work
         self._spool = work.spool
@@ -175,7 +175,8 @@ class Batch:
             if known is None:
                 visible_ns = visible_from(self._work, self.queue, draft)
                 chains.append(self._writing(draft, position, visible_ns, are_synced))
-                self.times[position.message_id] = position.published_ns
+                is_own = draft.message_id is not None
+                self.keys[position[0]] = order_key(*position) if is_own else position[0]
                 known = Published(position.message_id, visible_ns)
             self.published.append(known)
         try:

@@ -29,6 +29,9 @@ _BUSY_PAUSE_SECONDS = (0.01, 1.0)
 """The first and the longest pause of a long poll while others hold all messages."""
 
 
+_USUAL = Ask()
+
+
 class Fetches:
     """Everything that is received on one server."""
 
@@ -62,7 +65,8 @@ class Fetches:
 
     def submit(self, queue: QueueName, done: Done) -> None:
         """Take the oldest message at once. `done` gets it, or None, or what `fetch` raises."""
-        ask = Ask(leave=self.waiting.count(queue))
+        leave = self.waiting.count(queue)
+        ask = Ask(leave=leave) if leave else _USUAL
         receiving = receive_some(self._work, queue, ask)
         self._committer.submit(Submitted(receiving, partial(self._received, queue, done)))
 

@@ -15,13 +15,15 @@ from mq.store.patience import Patience, with_queue
 T = TypeVar("T")
 
 
-def hold(work: Workspace, queue: QueueName) -> Operation[None]:
-    """Call `Workspace.hold_queue`, once the queue is free. The hold ends at the next `yield`.
-    Raises QueueNotFound, StoreUnavailable."""
+def hold(work: Workspace, queue: QueueName) -> Operation[None] | tuple[()]:
+    """Call `Workspace.hold_queue`, whose hold ends at the next `yield`. Returns what is still to be
+    done for it, which is nothing unless the queue is locked. Raises QueueNotFound,
+    StoreUnavailable, now or then."""
     try:
         work.hold_queue(queue)
     except QueueLocked:
-        yield from once_unlocked(queue, lambda: work.hold_queue(queue))
+        return once_unlocked(queue, lambda: work.hold_queue(queue))
+    return ()
 
 
 def once_unlocked(queue: QueueName, attempt: Callable[[], T]) -> Operation[T]:

@@ -21,7 +21,7 @@ import structlog
 
 from mq.config import DRAIN_SECONDS, RELIST_PAUSE_FACTOR
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, id_of_key, is_message_id, order_key, time_of_key
+from mq.names import MessageId, QueueName, id_of_key, is_message_id, time_of_key
 from mq.spool.arrivals import Change, Watch
 from mq.spool.folders import Spool
 from mq.spool.listing import Listing, key_of
@@ -218,15 +218,16 @@ class ReadyQueues:
                 self.watch.drop(queue)
             self.came(queue, 1)
 
-    def add(self, queue: QueueName, message_id: MessageId, published_ns: int | None = None) -> None:
-        """The server itself put a message into the queue; with its time, if that is known."""
+    def add(self, queue: QueueName, message_id: MessageId, key: str | None = None) -> None:
+        """The server itself put a message into the queue; with its place in the order, if that is
+        known. An id that this server has just made is its own place."""
         ready = self._queues.get(queue)
         if ready is None:
             return
-        if published_ns is None:
+        if key is None:
             self._came(queue, ready, message_id)
         else:
-            ready.add(order_key(message_id, published_ns))
+            ready.add(key)
 
     def restore(self, queue: QueueName, message_id: MessageId) -> None:
         """A fetch passed it over: it is there as before, and nobody need be told."""

@@ -34,6 +34,8 @@ from mq.store.context import Workspace
 
 log = structlog.get_logger(__name__)
 
+_QUEUES, _DELAY = Folder.QUEUES, Folder.DELAY
+
 
 class Before(NamedTuple):
     """The lease or delay that a message in `delay` had when it was taken out of turn."""
@@ -42,11 +44,12 @@ class Before(NamedTuple):
     due_ns: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Received:
     """A message under a lease: its body in memory, or `fd`, open at it, for the caller to close.
     Nothing changes it, except that the properties of one in a file come with the check of its body.
-    It is not frozen, because a frozen one takes three times as long to make.
+    It is not frozen, because a frozen one takes three times as long to make. Each is equal to
+    itself alone, because a fetch of many looks for other outcomes among them.
 
     Times are in ns since 1970. On a file system without seals `receive_count` is None, and so is
     `sealed`, which is what the seal said when the lease began. `first_received_ns` is 0 if it is
@@ -140,7 +143,7 @@ def take_held(
         is_open = len(results) <= needed
         try:
             check((results, code if len(results) < needed else 0))
-            is_gone = place.folder is Folder.DELAY and not _is_there(work, place, held)
+            is_gone = place.folder is _DELAY and not _is_there(work, place, held)
         except FileNotFoundError:
             is_gone = True
         except OSError:
@@ -190,7 +193,7 @@ def _prepare(
     body, properties = read.content or (None, NO_PROPERTIES)
     sealed = held.seal
     seal = sealed or _adopt(work, held, body, place.message_id)
-    was_delayed = place.folder is Folder.DELAY
+    was_delayed = place.folder is _DELAY
     visible_ns = round_up(work.clock_ns() + visibility_ns, work.granularity_ns)
     fresh = advance(seal) if has_seals else seal._replace(lease=visible_ns)
     is_sealed = has_seals and fresh != sealed
@@ -226,10 +229,10 @@ def _calls(
     calls: Chain = ((STAMP, fd, received.visible_ns),)
     if leasing.is_sealed:
         calls = ((SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, leasing.fresh.pack()), *calls)
-    if place.folder is Folder.DELAY:
+    if place.folder is _DELAY:
         return calls, len(calls), ()
     target = file_name(place.queue, place.message_id)
-    move, keepers = work.spool.move_call(Folder.QUEUES, place.name, Folder.DELAY, target)
+    move, keepers = work.spool.move_call(_QUEUES, place.name, _DELAY, target)
     closing = ((CLOSE, fd),) if received.fd < 0 else ()
     return (*calls, move, *closing), len(calls) + 1, keepers
 

@@ -20,7 +20,7 @@ from mq.commit.operation import Operation, Pause, Together
 from mq.config import MAX_MOVES
 from mq.errors import IdTaken, InvalidRequest, MQError, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, queue_path
+from mq.names import MessageId, QueueName, order_key, queue_path
 from mq.spool.burial import DEAD_ATTRIBUTE, change_burial
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
 from mq.spool.seal import NO_LEASE
@@ -251,7 +251,8 @@ def _move(work: Workspace, moving: Moving, place: Place, held: Held) -> Lost | N
         raise _id_taken(moving, message_id) from None
     finally:
         work.files.close(lock)
-    work.ready.add(moving.target, message_id, held.published_ns(message_id))
+    key = order_key(message_id, held.published_ns(message_id))
+    work.ready.add(moving.target, message_id, key)
     return None
 
 

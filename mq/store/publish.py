@@ -13,8 +13,8 @@ from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
 from mq.errors import QueueLocked, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.names import MessageId, Position, QueueName, file_name, queue_path
-from mq.spool.calls import CLOSE, LOCK, OPEN_UNNAMED, SYNC, WRITE, Call, Chain, check
+from mq.names import MessageId, Position, QueueName, file_name, order_key, queue_path
+from mq.spool.calls import CLOSE, LOCK, OPEN_UNNAMED, SYNC, WRITE, Chain, check
 from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.message import Sum
 from mq.spool.seal import NO_LEASE, Seal, round_up, sealing
@@ -25,6 +25,9 @@ from mq.store.indexing import find_space
 from mq.store.rules import delay_ns
 
 log = structlog.get_logger(__name__)
+
+_NEW, _QUEUES = Folder.NEW, Folder.QUEUES
+_UNSYNCED_FOLDERS = (_NEW,)
 
 
 @dataclass(slots=True)
@@ -94,7 +97,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
         results = check((yield FileCalls(work.files, chain)))
         fd = draft.fd if draft.body is None else results[0]
         try:
-            yield Unsynced((fd,), (Folder.NEW,))
+            yield Unsynced((fd,), _UNSYNCED_FOLDERS)
         except BaseException as error:
             try:
                 if isinstance(error, StoreUnavailable):
@@ -117,20 +120,20 @@ def _linking(
 ) -> tuple[Chain, int | None]:
     """Return the calls that give a new message its name in `new`, and when a delayed one is due."""
     spool, fd = work.spool, draft.fd
-    calls: list[Call] = []
+    opening: Chain = ()
     if draft.body is not None:
         data = draft.body + draft.trailer if draft.trailer else draft.body
-        calls = [(OPEN_UNNAMED, spool.fd(Folder.NEW), spool.file_mode), (WRITE, ~0, data)]
+        opening = ((OPEN_UNNAMED, spool.fd(_NEW), spool.file_mode), (WRITE, ~0, data))
         fd = ~0
     sealed = draft.seal(published_ns) if spool.has_seals else None
     visible_ns = visible_from(work, queue, draft)
-    calls += sealing(fd, sealed, draft.content_type, visible_ns)
+    calls = opening + sealing(fd, sealed, draft.content_type, visible_ns)
     if not spool.has_seals:
         # Without a seal nothing would tell later that a body is torn, so it is durable before it
         # has a name.
-        calls.append((SYNC, fd))
+        calls += ((SYNC, fd),)
     # The lock is held until delivery, so that no sweep takes the file for a crash's leftover.
-    return (*calls, (LOCK, fd), spool.link_call(fd, Folder.NEW, name)), visible_ns
+    return (*calls, (LOCK, fd), spool.link_call(fd, _NEW, name)), visible_ns
 
 
 def check_publish(
@@ -162,17 +165,14 @@ def _deliver(
     if it cannot go on now: a sweep delivers it."""
     (message_id, published_ns), visible_ns = place
     name = file_name(queue, message_id)
-    target, target_name = Folder.QUEUES, queue_path(queue, message_id)
+    target, target_name = _QUEUES, queue_path(queue, message_id)
     if visible_ns is not None and visible_ns > work.clock_ns():
         target, target_name = Folder.DELAY, name
     is_open = True
     try:
-        if target is Folder.QUEUES:
-            with suppress(
-                QueueNotFound, QueueLocked, StoreUnavailable
-            ):  # The move finds that out for itself.
-                work.hold_queue(queue)
-        move, _keepers = work.spool.move_call(Folder.NEW, name, target, target_name)
+        if target is _QUEUES:
+            _try_to_hold(work, queue)
+        move, _keepers = work.spool.move_call(_NEW, name, target, target_name)
         closing: Chain = () if draft.body is None else ((CLOSE, fd),)
         results, code = yield FileCalls(work.files, (move, *closing))
         is_open = not closing or not results
@@ -186,12 +186,23 @@ def _deliver(
         log.error("delivery failed", name=name, error=str(error))
         return False
     else:
-        if target is Folder.QUEUES:
-            work.ready.add(queue, message_id, published_ns)
+        if target is _QUEUES:
+            is_own = draft.message_id is not None
+            key = order_key(message_id, published_ns) if is_own else message_id
+            work.ready.add(queue, message_id, key)
     finally:
         if is_open:
             _let_go(work, draft, fd)
     return True
+
+
+def _try_to_hold(work: Workspace, queue: QueueName) -> None:
+    """Hold the queue if that is possible now. Without it the move finds out for itself what became
+    of the queue."""
+    try:
+        work.hold_queue(queue)
+    except (QueueNotFound, QueueLocked, StoreUnavailable):
+        pass
 
 
 def _let_go(work: Workspace, draft: Draft, fd: int) -> None:

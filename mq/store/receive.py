@@ -40,6 +40,8 @@ memory."""
 
 _PASSED = (None, Lost.BUSY)
 
+_DELAY, _QUEUES = Folder.DELAY, Folder.QUEUES.value
+
 
 class Ask(NamedTuple):
     """The request of a fetch: up to `limit` messages, each hidden for `visibility_ns` (None means
@@ -91,7 +93,7 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
             )
             if taken:
                 try:
-                    yield Unsynced((), (Folder.DELAY, f"{Folder.QUEUES}/{queue}"))
+                    yield Unsynced((), (_DELAY, f"{_QUEUES}/{queue}"))
                 except BaseException:
                     _close(work, taken)
                     raise

@@ -33,7 +33,10 @@ _ORDER_UNDER_LEASE = (*_ORDER, Folder.REMOVE)
 _AT_ONCE = 64
 """This many are removed in one go: under leases all of them are open together."""
 
-_ALREADY_REMOVED = Unsynced((), (Folder.REMOVE,))
+_DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
+
+_REMOVED_FROM_DELAY = Unsynced((), (_REMOVE, _DELAY))
+_ALREADY_REMOVED = Unsynced((), (_REMOVE,))
 
 
 def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[None]:
@@ -44,7 +47,7 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
     """
     source = yield from work_once_unlocked(queue, partial(_move, work, queue, message_id))
     yield _unsynced(source, queue)
-    work.counts.of(queue).removed += source is not Folder.REMOVE
+    work.counts.of(queue).removed += source is not _REMOVE
 
 
 def remove_leased(
@@ -122,11 +125,11 @@ def _move(work: Workspace, queue: QueueName, message_id: MessageId) -> FileWork[
     Raises QueueNotFound, MessageNotFound, OSError."""
     work.require_queue(queue)
     target = file_name(queue, message_id)
-    move, _keepers = work.spool.move_call(Folder.DELAY, target, Folder.REMOVE, target)
+    move, _keepers = work.spool.move_call(_DELAY, target, _REMOVE, target)
     _, code = yield FileCalls(work.files, (move,))
     if code == 0:
         _remove_other_names(work, queue, message_id)
-        return Folder.DELAY
+        return _DELAY
     if code not in (errno.ENOENT, errno.EEXIST):
         raise OSError(code, os.strerror(code), target)
     for source, name in islice(_places(queue, message_id), code == errno.ENOENT, None):
@@ -225,7 +228,9 @@ def _forget(work: Workspace, source: Folder, queue: QueueName, message_id: Messa
 
 
 def _unsynced(source: Folder, queue: QueueName) -> Unsynced:
-    if source is Folder.REMOVE:
+    if source is _DELAY:
+        return _REMOVED_FROM_DELAY
+    if source is _REMOVE:
         return _ALREADY_REMOVED
     folder = f"{source}/{queue}" if source is Folder.QUEUES else str(source)
-    return Unsynced((), (Folder.REMOVE, folder))
+    return Unsynced((), (_REMOVE, folder))

@@ -14,6 +14,8 @@ from mq.store.answer_memory import Share
 from mq.store.context import Workspace
 from mq.store.lease import Place, Received, begin_lease, take_held
 
+_QUEUES = Folder.QUEUES
+
 
 class AnswerRoom:
     """How many bytes of bodies may still come into one answer: MAX_FETCH_BYTES, or what the share
@@ -50,9 +52,10 @@ def take_ready(
     """Lock, read, stamp and rename a message. Returns None if there is no room for its body, or if
     something is wrong with this message alone, which is reported. A failure leaves the message as
     it was. Raises OSError."""
-    place = Place(Folder.QUEUES, queue, message_id, queue_path(queue, message_id))
+    name = queue_path(queue, message_id)
+    place = Place(_QUEUES, queue, message_id, name)
     try:
-        opened = yield from open_and_read(work.spool, Folder.QUEUES, place.name, SMALL_BODY_BYTES)
+        opened = yield from open_and_read(work.spool, _QUEUES, name, SMALL_BODY_BYTES)
         if isinstance(opened, Lost):
             if opened is Lost.FOREIGN:
                 work.report(f"{Folder.QUEUES}/{place.name}", opened.value)

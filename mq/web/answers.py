@@ -23,6 +23,9 @@ AS_FILE = {"Content-Disposition": "attachment"}
 """A browser saves an answer that contains bodies of messages, and does not show it."""
 
 
+_NO_CONTENT = int(HTTPStatus.NO_CONTENT)
+
+
 class Answer:
     """All that aiohttp needs of a response: status, headers, and a body in bytes.
 
@@ -65,12 +68,15 @@ class Answer:
         return self._head() + self._body
 
     def _head(self) -> bytes:
+        seconds = int(time())
+        if not (self._headers or self._body):
+            return _bare_head(self.status, seconds)
         lines = "".join([f"{name}: {value}\r\n" for name, value in self._headers.items()])
         if lines.count("\r") + lines.count("\n") != 2 * len(self._headers):
             raise ValueError(f"a header has a line break in it: {self._headers}")
-        if self.status != HTTPStatus.NO_CONTENT:
+        if self.status != _NO_CONTENT:
             lines += f"Content-Length: {len(self._body)}\r\n"
-        return f"{_first_lines(self.status, int(time()))}{lines}\r\n".encode()
+        return f"{_first_lines(self.status, seconds)}{lines}\r\n".encode()
 
     def as_response(self) -> web.Response:
         headers = {**self._headers, **OUR_HEADERS}
@@ -93,6 +99,13 @@ def _first_lines(status: int, seconds: int) -> str:
     headers = {**OUR_HEADERS, "Date": formatdate(seconds, usegmt=True)}
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{lines}"
+
+
+@lru_cache(maxsize=16)
+def _bare_head(status: int, seconds: int) -> bytes:
+    """The whole head of an answer with no headers of its own and no body."""
+    length = "" if status == _NO_CONTENT else "Content-Length: 0\r\n"
+    return f"{_first_lines(status, seconds)}{length}\r\n".encode()
 
 
 Response = web.StreamResponse | Answer

@@ -116,7 +116,8 @@ class Connection(web.RequestHandler):
         if self._is_broken:
             return
         framing, number = self._framing, self._request_count
-        position, was_plain = framing.position(), framing.is_plain
+        was_plain = framing.is_plain
+        position = 0 if was_plain else framing.position()
         # aiohttp's task is not woken before `_deliver`.
         waiter, self._waiter = self._waiter, None
         super().data_received(data)

@@ -78,7 +78,8 @@ class HttpServer(web.Server):
 
     def end_request(self, connection: Connection) -> None:
         self._busy.discard(connection)
-        self._may_be_drained.set()
+        if self.is_draining:
+            self._may_be_drained.set()
 
     # Accepting
 

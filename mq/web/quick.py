@@ -11,14 +11,12 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import Callable
 from time import perf_counter
-from typing import NamedTuple
 
 from aiohttp import HttpVersion11
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
-from multidict import CIMultiDictProxy, istr
+from multidict import istr
 
 from mq.config import DEFAULT_ALLOWED_HOSTS, SMALL_BODY_BYTES
 from mq.errors import MQError
@@ -38,14 +36,12 @@ from mq.web.parameters import read_content_type, read_leases
 from mq.web.properties import read_properties
 from mq.web.publishing import answer_published
 from mq.web.receiving import headers_of
-from mq.web.routes import Found
 from mq.web.shortcut import ShortConnection
 from mq.web.tokens import Scope, Tokens
 from mq.web.unread import has_closed
 
 _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%,]+))?")
-_MESSAGES = Found("/{queue}/messages", "", "", "")
-_MESSAGE = Found("/{queue}/messages/{id}", "", "", "")
+_MESSAGES, _MESSAGE = "/{queue}/messages", "/{queue}/messages/{id}"
 _EXPECT = istr("Expect")
 _OWN_ID = istr("X-Message-Id")
 
@@ -63,13 +59,6 @@ def make_http(
     doors = doors or Doors(DEFAULT_ALLOWED_HOSTS)
     usual = make_api(store, tokens, durations, doors)
     return HttpServer(usual, limits, QuickWay(store, tokens, durations, doors))
-
-
-class _Head(NamedTuple):
-    """What is asked of a request's head here."""
-
-    headers: CIMultiDictProxy[str]
-    transport: asyncio.Transport | None
 
 
 class QuickWay:
@@ -91,58 +80,62 @@ class QuickWay:
         if found is None or not _is_plain(connection, message, payload):
             return False
         try:
-            queue = parse_queue_name(found[1])
-            head = _Head(message.headers, connection.line)
-            self._admit(head, queue)
-            begin = self._find(message.method, head, queue, found[2], payload)
+            request = _Request(self, connection, message, payload, parse_queue_name(found[1]))
+            self._admit(request)
+            return self._begin(request, found[2])
         except MQError:
             return False
-        if begin is None:
-            return False
-        request = _Request(self, connection, message, payload, queue)
-        connection.begin_quick()
-        begin(request)
-        return True
 
     def drop(self, received: Received) -> None:
         """Discard what was handed over and not taken."""
         self._store.give_back(received)
 
-    def _admit(self, head: _Head, queue: QueueName) -> None:
+    def _admit(self, request: _Request) -> None:
         """Raise MQError for a request that may not be answered."""
-        self._doors.check(head)
+        self._doors.check(request)
         if self._tokens is not None:
-            self._tokens.authenticate(head).require(Scope.WRITE, queue)
+            self._tokens.authenticate(request).require(Scope.WRITE, request.queue)
 
-    def _find(
-        self, method: str, head: _Head, queue: QueueName, message_id: str | None, body: StreamReader
-    ) -> Callable[[_Request], None] | None:
-        """Return what there is to do, or None if it is for the usual way. Raises MQError."""
-        store = self._store
+    def _begin(self, request: _Request, message_id: str | None) -> bool:
+        """Do what the request asks for. Returns False, or raises MQError, if the request is for the
+        usual way; then nothing was done."""
+        store, method = self._store, request.message.method
         if method == "POST" and message_id is None:
-            longest = min(SMALL_BODY_BYTES, store.max_body_bytes)
-            if _OWN_ID in head.headers or body.total_bytes > longest:
-                return None
-            content_type, properties = read_content_type(head), read_properties(head)
-            whole = _peek(body)
-            draft = Draft(len(whole), zlib.crc32(whole), content_type, whole)
-            if properties:
-                draft.trailer = pack_trailer(properties)
-            return lambda request: store.submit_publish(queue, draft, request.published)
-        if body is not EMPTY_PAYLOAD:
+            draft = self._read_draft(request)
+            if draft is None:
+                return False
+            request.begin()
+            store.submit_publish(request.queue, draft, request.published)
+        elif request.payload is not EMPTY_PAYLOAD:
+            return False
+        elif method == "GET" and message_id is None:
+            request.begin()
+            store.submit_receive(request.queue, request.received)
+        elif method == "DELETE" and message_id is not None:
+            checked, leases = parse_message_id(message_id), read_leases(request)
+            request.begin()
+            store.submit_remove(request.queue, checked, leases, request.removed)
+        else:
+            return False
+        return True
+
+    def _read_draft(self, request: _Request) -> Draft | None:
+        """Return the message to publish, or None if it is for the usual way. Raises MQError."""
+        longest = min(SMALL_BODY_BYTES, self._store.max_body_bytes)
+        if _OWN_ID in request.headers or request.payload.total_bytes > longest:
             return None
-        if method == "GET" and message_id is None:
-            return lambda request: store.submit_receive(queue, request.received)
-        if method == "DELETE" and message_id is not None:
-            checked, leases = parse_message_id(message_id), read_leases(head)
-            return lambda request: store.submit_remove(queue, checked, leases, request.removed)
-        return None
+        content_type, properties = read_content_type(request), read_properties(request)
+        body = _peek(request.payload)
+        draft = Draft(len(body), zlib.crc32(body), content_type, body)
+        if properties:
+            draft.trailer = pack_trailer(properties)
+        return draft
 
 
 class _Request:
     """One request on its way."""
 
-    __slots__ = ("_connection", "_message", "_payload", "_queue", "_started", "_way")
+    __slots__ = ("_connection", "_started", "_way", "headers", "message", "payload", "queue")
 
     def __init__(
         self,
@@ -152,16 +145,25 @@ class _Request:
         payload: StreamReader,
         queue: QueueName,
     ) -> None:
+        self._started = perf_counter()
         self._way = way
         self._connection = connection
-        self._message = message
-        self._payload = payload
-        self._queue = queue
-        self._started = perf_counter()
+        self.message = message
+        self.headers = message.headers
+        self.payload = payload
+        self.queue = queue
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        return self._connection.line
+
+    def begin(self) -> None:
+        """From here on it is answered by this way, or handed over."""
+        self._connection.begin_quick()
 
     def published(self, result: object, error: BaseException | None) -> None:
         if isinstance(result, Published):
-            self._answer(answer_published(self._queue, result), _MESSAGES)
+            self._answer(answer_published(self.queue, result), _MESSAGES)
         else:
             self._hand_over(error)
 
@@ -194,13 +196,13 @@ class _Request:
             self._way.drop(received)
             self._hand_over(error)
 
-    def _answer(self, answer: Answer, found: Found) -> None:
+    def _answer(self, answer: Answer, route: str) -> None:
         self._connection.end_quick(answer)
         seconds = perf_counter() - self._started
-        self._way._durations.observe(found, self._message.method, answer.status, seconds)
+        self._way._durations.add(route, self.message.method, answer.status, seconds)
 
     def _hand_over(self, outcome: BaseException | Received | None) -> None:
-        self._connection.hand_over(self._message, self._payload, outcome)
+        self._connection.hand_over(self.message, self.payload, outcome)
 
 
 def _is_plain(connection: ShortConnection, message: RawRequestMessage, body: StreamReader) -> bool:

@@ -118,12 +118,12 @@ class ShortConnection(Connection):
     def end_quick(self, answer: Answer | None) -> None:
         """Write the answer if the client is still there. Raises ValueError if it cannot be written;
         the request is then still under way."""
-        is_last = self.is_last or self._door.is_draining
+        is_last = self._door.is_draining or self.is_last
         data = b"" if answer is None else answer.to_bytes(is_last)
         self._is_quick = False
         self._door.end_request(self)
         line = self.line
-        if line is None or not self._is_open:
+        if line is None or line.is_closing() or self._force_close:
             return
         if data:
             line.write(data)
@@ -139,7 +139,8 @@ class ShortConnection(Connection):
             self._keepalive_handle = self._loop.call_at(
                 self._next_keepalive_close_time, self._process_keepalive
             )
-        self._go_on()
+        if self._behind:
+            self._go_on()
 
     def _go_on(self) -> None:
         """Let the requests that came meanwhile go the usual way."""

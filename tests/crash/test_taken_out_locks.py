@@ -78,7 +78,7 @@ NEEDED = {
 
 REDUNDANT = {
     name_of(lease.set_aside_leased): "a body that fails its seal fails it for everybody",
-    name_of(publish._deliver): "saves a look at the queue for each message; without it the "
+    name_of(publish._try_to_hold): "saves a look at the queue for each message; without it the "
     "move asks whether the queue is there",
     name_of(own_id._is_left_over): "the lock of the id keeps other publishers of it away; a "
     "sweep that comes in between moves the file on, and the descriptor stays the file's",
