@@ -19,10 +19,12 @@ from mq.spool.folders import Spool
 
 class Unsynced(NamedTuple):
     """What an operation's file calls leave for the barrier to sync: descriptors of files, and
-    folders relative to the root (`new`, `queues/orders`)."""
+    folders relative to the root (`new`, `queues/orders`). `has_closed_files` says that data was
+    written to files which are closed by now, so that only a sync of everything finds it."""
 
     files: tuple[int, ...]
     folders: tuple[str, ...]
+    has_closed_files: bool = False
 
 
 class Barrier(Protocol):
@@ -53,7 +55,9 @@ class SyncBarrier:
     def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
         files = [fd for each in unsynced for fd in each.files]
         folders = {folder for each in unsynced for folder in each.folders}
-        if len(files) + len(folders) > FEW_UNSYNCED or not self._sync_each(files, folders):
+        are_few = len(files) + len(folders) <= FEW_UNSYNCED
+        must_be_all = any(each.has_closed_files for each in unsynced)
+        if must_be_all or not are_few or not self._sync_each(files, folders):
             self._spool.files.sync_file_system(self._fd)
 
     def _sync_each(self, files: list[int], folders: set[str]) -> bool:

@@ -34,12 +34,12 @@ from mq.spool.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.spool.trailer import pack_trailer
 from mq.store import by_id, queues
-from mq.store.batch import Entry, publish_batch
+from mq.store.batch import publish_batch
 from mq.store.by_id import Guard
 from mq.store.lease import Received
 from mq.store.move import Moving, move_by_id, move_ready
 from mq.store.own_id import publish_own
-from mq.store.publish import Draft, check_publish, publish
+from mq.store.publish import Draft, Entry, check_publish, publish
 from mq.store.purge import purge
 from mq.store.receive import receive
 from mq.store.remove import remove, remove_leased

@@ -2,7 +2,7 @@
 
     a server's store        `store`; `context`: what its operations share; `maintenance`, `health`,
                             `free_space`, `probe`
-    publish                 `publish`, `publisher`, `own_id`, `batch`, `bodies`
+    publish                 `publish`, `publisher`, `own_id`, `batch`, `filling`, `bodies`
     receive                 `receive`, `taking`, `lease`, `fetches`, `waiting`, `watching`
     by id                   `by_id`, `visibility`, `release`, `remove`
     look                    `peek`, `index`, `indexing`, `counts`, `survey`; `looking`: at leased

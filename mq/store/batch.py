@@ -1,54 +1,44 @@
 """A batch: several messages that are published together, all of them or none.
 
 It is a set (`mq.spool.sets`). Workers fill it, sync its data and roll it forward; the committer
-takes the ids, seals it and makes the seal durable.
+takes the ids, seals it and makes the seal durable. A short batch is done by the committer alone, so
+that several share the syncs of their rounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from contextlib import suppress
-from typing import NamedTuple
-
-import structlog
+from collections.abc import Sequence
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
-from mq.config import FEW_UNSYNCED
-from mq.errors import IdTaken, MQError, StoreUnavailable
+from mq.config import FEW_UNSYNCED, MIB
+from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
-from mq.names import MessageId, Position, QueueName, file_name, order_key
-from mq.spool.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, SYNC, WRITE, Call, Chain, check, run
-from mq.spool.finder import Finder
-from mq.spool.folders import Spool
-from mq.spool.message import Lost
-from mq.spool.seal import sealing
+from mq.names import Position, QueueName
+from mq.spool.calls import CHAINS_AT_ONCE
 from mq.spool.sets import (
     Rolled,
-    by_stamp,
-    give_up_set,
-    make_set,
-    new_batch_name,
-    remove_empty_set,
-    roll_forward,
     seal_set,
 )
-from mq.store.context import Workspace, no_queue
+from mq.store.context import Workspace
+from mq.store.filling import Batch, length_of, vanished
 from mq.store.holding import hold
-from mq.store.own_id import finder_for, lock_ids, open_twin
 from mq.store.patience import with_own_id
-from mq.store.publish import Draft, Published, check_publish, visible_from
+from mq.store.publish import Entry, Published, check_publish, try_to_hold
 
-log = structlog.get_logger(__name__)
+_SHORT_BYTES = MIB
+"""The messages of a short batch have at most this many bytes together."""
 
-_NO_FD = -1
 
-
-class Entry(NamedTuple):
-    """A message of a batch, its body in memory, and the number of its line."""
-
-    line: int
-    draft: Draft
+def is_short(entries: Sequence[Entry]) -> bool:
+    """Return whether one native call writes the batch in a few milliseconds, for which others can
+    wait. The ids of its producer need more looks than that, and messages so few that each is synced
+    by itself need more syncs."""
+    return (
+        FEW_UNSYNCED < len(entries) <= CHAINS_AT_ONCE
+        and length_of(entries) <= _SHORT_BYTES
+        and all(draft.message_id is None for _, draft in entries)
+    )
 
 
 def publish_batch(
@@ -86,7 +76,12 @@ def _fill(
         batch = Batch(work, queue)
         is_filled = False
         try:
-            is_filled = yield InWorker(batch.fill, entries, positions)
+            if is_short(entries):
+                batch.write(entries, positions)
+                yield Unsynced((), (), has_closed_files=True)
+                is_filled = batch.is_short = True
+            else:
+                is_filled = yield InWorker(batch.fill, entries, positions)
         finally:
             if not is_filled:
                 batch.close()
@@ -97,168 +92,16 @@ def _fill(
 
 def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
     """Roll the sealed batch forward, and let the index know what is ready."""
-    rolled: Rolled = yield InWorker(batch.deliver)
+    if batch.is_short:
+        try_to_hold(work, batch.queue)
+        rolled: Rolled = batch.deliver()
+    else:
+        rolled = yield InWorker(batch.deliver)
     for queue, message_id in rolled.ready:
         work.ready.add(queue, message_id, batch.keys.get(message_id))
     if rolled.left:
         batch.close()  # A sweep passes over what another process holds.
         work.request_sweep()
-
-
-class Batch:
-    """The set of one batch, with its lock and those of the ids that its producer brought. It must
-    be closed; unless it is sealed, that gives it up."""
-
-    def __init__(self, work: Workspace, queue: QueueName) -> None:
-        self.queue = queue
-        self.name = new_batch_name(queue)
-        self.published: list[Published] = []
-        self.keys: dict[MessageId, str] = {}
-        self.is_sealed = False
-        self._work = work
-        self._spool = work.spool
-        self._fd = self._ids_fd = _NO_FD
-        self._seen: dict[MessageId, Draft] = {}
-        self._finder: Finder | None = None
-
-    def fill(self, entries: Sequence[Entry], positions: Sequence[Position]) -> bool:
-        """Write every message into the open set. On return the data of all is durable.
-
-        A message that is published already is in `published` as a duplicate. Returns False if
-        another publisher holds one of the ids. Raises IdTaken, which names the line,
-        PropertiesUnsupported and OSError.
-        """
-        own = [draft.message_id for _, draft in entries if draft.message_id is not None]
-        if own:
-            ids_fd = lock_ids(self._spool, self.queue, own)
-            if ids_fd is None:
-                return False
-            self._ids_fd = ids_fd
-            self._finder = finder_for(self._work, self.queue)
-        if any(draft.trailer for _, draft in entries):
-            self._spool.use_long_seals()
-        self._make()
-        is_small = len(entries) <= FEW_UNSYNCED
-        placed = list(zip(entries, positions, strict=True))
-        with self._work.floor.writing(
-            sum(draft.length + len(draft.trailer) for _, draft in entries)
-        ):
-            for at in range(0, len(placed), CHAINS_AT_ONCE):
-                if not self._add_some(placed[at : at + CHAINS_AT_ONCE], is_small):
-                    return False
-        if not is_small:
-            # The sync is on a descriptor that is older than the data, so every error since then is
-            # reported.
-            self._spool.files.sync_file_system(self._fd)
-        return True
-
-    def _make(self) -> None:
-        fd: int | Lost = Lost.BUSY
-        while isinstance(fd, Lost):
-            self.name = new_batch_name(self.queue)
-            fd = make_set(self._spool, Folder.NEW, self.name.open)
-        self._fd = fd
-
-    def _add_some(self, placed: Sequence[tuple[Entry, Position]], are_synced: bool) -> bool:
-        """Write the messages that are not published yet, and enter all of them in `published`.
-        Returns False if another publisher holds one of the ids."""
-        own = [draft.message_id for (_, draft), _ in placed if draft.message_id is not None]
-        missing = set() if self._finder is None else self._finder.missing(own)
-        chains = []
-        for (line, draft), position in placed:
-            try:
-                known = self._known(draft, missing, are_synced)
-            except IdTaken as error:
-                raise IdTaken(f"line {line}: {error}") from None
-            if isinstance(known, Lost):
-                return False
-            if known is None:
-                visible_ns = visible_from(self._work, self.queue, draft)
-                chains.append(self._writing(draft, position, visible_ns, are_synced))
-                is_own = draft.message_id is not None
-                self.keys[position[0]] = order_key(*position) if is_own else position[0]
-                known = Published(position.message_id, visible_ns)
-            self.published.append(known)
-        try:
-            for outcome in run(self._spool.files, chains):
-                check(outcome)
-        except FileNotFoundError:
-            raise _vanished(self._spool, self.queue) from None
-        return True
-
-    def _known(
-        self, draft: Draft, missing: Set[MessageId], is_synced: bool
-    ) -> Published | Lost | None:
-        """Return the message with the draft's id that is published already, or comes before it in
-        the batch; None if there is none."""
-        if draft.message_id is None:
-            return None
-        first = self._seen.setdefault(draft.message_id, draft)
-        if first is not draft:
-            if first.sum() == draft.sum():
-                return Published(draft.message_id, is_duplicate=True)
-            before = f"the batch has another message (body or properties) under {draft.message_id}"
-            raise IdTaken(f"{before} before this one")
-        if draft.message_id in missing:
-            return None
-        assert self._finder is not None, "the ids are locked first"
-        twin = open_twin(self._work, self._finder, self.queue, draft)
-        if twin is None or isinstance(twin, Lost):
-            return twin
-        try:
-            if is_synced:
-                self._spool.files.sync(twin)
-        finally:
-            self._spool.files.close(twin)
-        return Published(draft.message_id, is_duplicate=True)
-
-    def _writing(
-        self, draft: Draft, position: Position, visible_ns: int | None, is_synced: bool
-    ) -> Chain:
-        """Return the file calls that put a new message into the open set."""
-        spool, name = self._spool, file_name(self.queue, position.message_id)
-        assert draft.body is not None
-        data = draft.body + draft.trailer if draft.trailer else draft.body
-        sealed = draft.seal(position.published_ns) if spool.has_seals else None
-        calls: list[Call] = [(OPEN_UNNAMED, spool.fd(Folder.NEW), spool.file_mode)]
-        calls += [(WRITE, ~0, data), *sealing(~0, sealed, draft.content_type, visible_ns)]
-        calls.append(spool.link_call(~0, Folder.NEW, f"{self.name.open}/{name}"))
-        if is_synced:
-            calls.append((SYNC, ~0))
-        return (*calls, (CLOSE, ~0))
-
-    def deliver(self) -> Rolled:
-        """Roll the sealed set forward. What cannot be delivered now stays for a sweep. Raises
-        QueueNotFound if the queue was deleted meanwhile, and its messages with it."""
-        spool, name = self._spool, self.name.sealed
-        try:
-            rolled = roll_forward(spool, Folder.NEW, name, by_stamp(self._work.clock_ns()))
-        except FileNotFoundError:
-            if not spool.exists(Folder.QUEUES, self.queue):
-                raise no_queue(self.queue) from None
-            # A sealed set is only ever rolled forward. Another process, to which its lock does not
-            # reach, did that; or its queue was deleted after the seal, and made again.
-            return Rolled()
-        except OSError as error:
-            rolled = Rolled(left={name: str(error)})
-        if rolled.left:
-            if not spool.exists(Folder.QUEUES, self.queue):
-                give_up_set(spool, Folder.NEW, name, self.queue)
-                raise no_queue(self.queue)
-            log.error("delivery failed", name=name, left=len(rolled.left), why=str(rolled.left))
-        return rolled
-
-    def close(self) -> None:
-        """Close the batch. This blocks, except for a sealed set."""
-        if self._fd != _NO_FD:
-            if not self.is_sealed:
-                remove_empty_set(self._spool, Folder.NEW, self.name.open)
-                with suppress(OSError):
-                    give_up_set(self._spool, Folder.NEW, self.name.open, self.queue)
-            self._spool.files.close(self._fd)
-        if self._ids_fd != _NO_FD:
-            self._spool.files.close(self._ids_fd)
-        self._fd = self._ids_fd = _NO_FD
 
 
 def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
@@ -274,7 +117,7 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     try:
         seal_set(work.spool, Folder.NEW, name.open, name.sealed)
     except FileNotFoundError:
-        raise _vanished(work.spool, queue) from None
+        raise vanished(work.spool, queue) from None
     batch.is_sealed = True
     work.undelivered[queue] += added
     try:
@@ -287,14 +130,3 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
         work.counts.of(queue).published += added
     finally:
         work.undelivered[queue] -= added
-
-
-def _vanished(spool: Spool, queue: QueueName) -> MQError:
-    """Return the error for an open set that is gone, of which nothing was published. It went with
-    its queue, which may exist again; or a sweep gave it up, to which its lock does not reach."""
-    if not spool.exists(Folder.QUEUES, queue):
-        return no_queue(queue)
-    return StoreUnavailable(
-        f"the batch for queue {queue} was taken away while it was written, and nothing of it was "
-        "published; try again. If that happens often, the locks of one machine do not reach another"
-    )

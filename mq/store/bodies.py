@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 import aiofiles.threadpool
 
 from mq.commit.operation import unavailable
-from mq.config import CHUNK_BYTES
+from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.files import Files
 from mq.spool.trailer import pack_trailer
@@ -176,6 +176,12 @@ def read_all(
     finally:
         for each in messages:
             each.close(files)
+
+
+def are_few_in_memory(messages: Sequence[Received | PeekedMessage]) -> bool:
+    """Return whether their bodies are there already, and together as small as one small body."""
+    length = sum(each.length for each in messages)
+    return length <= SMALL_BODY_BYTES and all(each.body is not None for each in messages)
 
 
 def _read_whole(files: Files, message: Received | PeekedMessage) -> bytes:

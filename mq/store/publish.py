@@ -65,6 +65,13 @@ class Draft:
         return (len(self.trailer), zlib.crc32(self.trailer)) if self.trailer else (0, 0)
 
 
+class Entry(NamedTuple):
+    """A message of a batch, its body in memory, and the number of its line."""
+
+    line: int
+    draft: Draft
+
+
 class Published(NamedTuple):
     """A message that is published. `visible_ns` is when a delayed one becomes visible, in ns since
     1970; `is_duplicate` says that it had been published before."""
@@ -171,7 +178,7 @@ def _deliver(
     is_open = True
     try:
         if target is _QUEUES:
-            _try_to_hold(work, queue)
+            try_to_hold(work, queue)
         move, _keepers = work.spool.move_call(_NEW, name, target, target_name)
         closing: Chain = () if draft.body is None else ((CLOSE, fd),)
         results, code = yield FileCalls(work.files, (move, *closing))
@@ -196,7 +203,7 @@ def _deliver(
     return True
 
 
-def _try_to_hold(work: Workspace, queue: QueueName) -> None:
+def try_to_hold(work: Workspace, queue: QueueName) -> None:
     """Hold the queue if that is possible now. Without it the move finds out for itself what became
     of the queue."""
     try:

@@ -10,10 +10,10 @@ from weakref import WeakValueDictionary
 
 from mq.commit.committer import Committer
 from mq.names import MessageId, QueueName
-from mq.store.batch import Entry, publish_batch
+from mq.store.batch import publish_batch
 from mq.store.context import Workspace
 from mq.store.own_id import publish_own
-from mq.store.publish import Draft, Published, publish
+from mq.store.publish import Draft, Entry, Published, publish
 
 T = TypeVar("T")
 

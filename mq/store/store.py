@@ -20,7 +20,6 @@ from mq.names import MessageId, QueueName
 from mq.spool.queue_settings import QueueSettings
 from mq.store import bodies, by_id, peek, queues, settings, visibility
 from mq.store.answer_memory import AnswerMemory, MayShare
-from mq.store.batch import Entry
 from mq.store.by_id import Guard
 from mq.store.context import Workspace
 from mq.store.fetches import Fetches
@@ -29,7 +28,7 @@ from mq.store.lease import Received
 from mq.store.looking import HiddenAsk, Looking
 from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
 from mq.store.peek import PeekedMessage
-from mq.store.publish import Draft, Published, check_publish, publish
+from mq.store.publish import Draft, Entry, Published, check_publish, publish
 from mq.store.publisher import Publisher
 from mq.store.purge import purge
 from mq.store.queues import QueueInfo
@@ -237,11 +236,12 @@ class Store:
     async def read_bodies(
         self, messages: Sequence[Received | PeekedMessage], use: Callable[[Iterable[bytes]], T]
     ) -> T:
-        """Read the bodies in a worker and pass them to `use` there. The messages are closed, even
-        if that fails or the caller is cancelled. Raises StoreUnavailable."""
-        return await self._in_worker(
-            bodies.read_all, self._work.files, messages, use, abandoned=lambda _: None
-        )
+        """Read the bodies, in a worker unless they are in memory, and pass them to `use`. Closes
+        the messages, even if that fails or the caller is cancelled. Raises StoreUnavailable."""
+        read, files = bodies.read_all, self._work.files
+        if bodies.are_few_in_memory(messages):
+            return read(files, messages, use)
+        return await self._in_worker(read, files, messages, use, abandoned=lambda _: None)
 
     async def remove(
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None = None

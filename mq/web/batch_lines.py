@@ -10,8 +10,7 @@ from mq.errors import BodyTooLarge, InvalidBatch, InvalidRequest, PropertiesTooL
 from mq.lines.ndjson import Line, parse_line
 from mq.properties import require_http_size
 from mq.spool.trailer import pack_trailer
-from mq.store.batch import Entry
-from mq.store.publish import Draft
+from mq.store.publish import Draft, Entry
 
 
 def parse_batch(text: bytes, max_body_bytes: int) -> list[Entry]:

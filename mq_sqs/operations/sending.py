@@ -14,8 +14,7 @@ from mq.errors import PropertiesTooLarge
 from mq.names import QueueName
 from mq.properties import Properties
 from mq.spool.trailer import pack_trailer
-from mq.store.batch import Entry
-from mq.store.publish import Draft, Published
+from mq.store.publish import Draft, Entry, Published
 from mq_sqs.calls import Operations, Result, SqsCall, check_number
 from mq_sqs.faults import (
     BATCH_REQUEST_TOO_LONG,

@@ -22,8 +22,9 @@ from mq.spool.folders import Spool
 from mq.spool.queues import begin_deletion, finish_deletion, make_queue
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
-from mq.store.batch import Entry, publish_batch
+from mq.store.batch import publish_batch
 from mq.store.context import Workspace
+from mq.store.publish import Entry
 from tests.support.faults import CHANGES, SYNCS, CountedFiles
 from tests.support.fsck import Fsck
 from tests.support.messages import names_in

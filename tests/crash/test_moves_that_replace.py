@@ -14,7 +14,7 @@ import vsqs
 from mq import client, ctl, fsck, web
 from mq.spool import purged, purging, queues, root, root_format, sweep
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
-from mq.store import batch, expiry, lease, own_id, probe, remove
+from mq.store import batch, expiry, filling, lease, own_id, probe, remove
 from mq_mover import mover
 from tests.crash.enumeration.interference import Occupied
 from tests.crash.enumeration.rows import ROWS
@@ -51,6 +51,7 @@ NOT_RUN_HERE = {
     name_of(sweep.Sweeper._set_aside_if_damaged): "tests/spool/test_sets.py",
     name_of(sweep.Sweeper.finish_batch): A_FOLDER,
     name_of(batch): A_FOLDER,
+    name_of(filling): A_FOLDER,
     name_of(purged): A_FOLDER,
     name_of(purging.Purge._remove_aside): "tests/spool/test_purging.py",
     name_of(expiry._remove): "hands on to `move_aside`, as `remove` does",

@@ -18,6 +18,7 @@ from mq.store import (
     batch,
     by_id,
     expiry,
+    filling,
     lease,
     move,
     own_id,
@@ -57,8 +58,8 @@ NEEDED = {
     at(sweep.Sweeper._discard_upload, "lock"): "sweep while uploading",
     at(sweep.Sweeper._place, "lock"): "sweep while a publish fails",
     at(sweep.Sweeper.finish_batch, "lock"): "sweep while publishing a batch",
-    at(batch.Batch._make, "lock"): "sweep while publishing a batch",
-    at(batch.Batch.fill, "lock_byte"): "publish an own id in a batch",
+    at(filling.Batch._make, "lock"): "sweep while publishing a batch",
+    at(filling.Batch.write, "lock_byte"): "publish an own id in a batch",
     at(batch.seal_batch, "lock_shared"): "seal while deleting",
     at(by_id.hold_by_id, "lock"): "prolong late",
     at(move._move_or_report, "lock"): "move while receiving",
@@ -78,7 +79,7 @@ NEEDED = {
 
 REDUNDANT = {
     name_of(lease.set_aside_leased): "a body that fails its seal fails it for everybody",
-    name_of(publish._try_to_hold): "saves a look at the queue for each message; without it the "
+    name_of(publish.try_to_hold): "saves a look at the queue for each message; without it the "
     "move asks whether the queue is there",
     name_of(own_id._is_left_over): "the lock of the id keeps other publishers of it away; a "
     "sweep that comes in between moves the file on, and the descriptor stays the file's",

@@ -15,9 +15,9 @@ from mq.lines import transfer
 from mq.spool import root_format, settings_file
 from mq.spool.spark import claiming, claims, staging, transactions
 from mq.store import (
-    batch,
     bodies,
     by_id,
+    filling,
     move,
     probe,
     publish,
@@ -100,7 +100,7 @@ NOT_RUN_HERE = {
     name_of(ctl): "runs the same operations over the same barrier",
     name_of(fsck): "repairs by hand, and is run again",
     name_of(probe.probe): "what it writes is nobody's",
-    name_of(batch.Batch._known): "as `own_id._adopt` does",
+    name_of(filling.Batch._known): "as `own_id._adopt` does",
     name_of(move._unsynced): "says what `move_ready` and `_move_one` yield",
     name_of(transfer.flush): "writes a file of a person's",
     name_of(settings.change_settings): "settings of a queue: tests/store/test_settings.py",

@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 from mq.config import SMALL_BODY_BYTES, ServerConfig
 from mq.names import MessageId, QueueName
 from mq.spool.files import Files
-from mq.store.batch import Entry
 from mq.store.lease import Received
 from mq.store.maintenance import open_store
 from mq.store.peek import PeekedMessage
-from mq.store.publish import Draft, Published
+from mq.store.publish import Draft, Entry, Published
 from mq.store.store import Store
 from tests.support.faults import MortalFiles
 from tests.support.messages import SECOND_NS

@@ -21,11 +21,10 @@ from mq.errors import (
 )
 from mq.names import MessageId, QueueName
 from mq.spool.trailer import pack_trailer
-from mq.store.batch import Entry
 from mq.store.by_id import Guard
 from mq.store.lease import Received
 from mq.store.move import Moving
-from mq.store.publish import Draft, Published
+from mq.store.publish import Draft, Entry, Published
 from mq.store.store import Store
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS
 from tests.crash.enumeration.known import GivenLease, LedgerMessage

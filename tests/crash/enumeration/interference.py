@@ -76,7 +76,8 @@ class WithoutSync(Interference):
         folders = tuple(
             folder for folder in need.folders if not self.strikes(f"{name}: {_kind_of(folder)}")
         )
-        return Unsynced(files, folders)
+        has_closed_files = need.has_closed_files and not self.strikes(f"{name}: {EVERYTHING}")
+        return Unsynced(files, folders, has_closed_files)
 
 
 class _WithoutSync(RecordedFiles):

@@ -65,7 +65,8 @@ def publish_batches(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=chance.randrange(2))
     for _ in range(2):
         delay_seconds = chance.choice([0.0, lease_seconds(chance)])
-        batch = clients.publish_batch("a", chance.choice([1, 2, 3, 6]), delay_seconds)
+        number, own_id = chance.choice([(1, None), (2, None), (3, None), (6, None), (6, "own")])
+        batch = clients.publish_batch("a", number, delay_seconds, own_id)
         clients.run(batch, clients.publish(chance.choice(["a", "a.b"])))
     clients.run(clients.receive("a", lease_seconds(chance)))
 

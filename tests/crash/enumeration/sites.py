@@ -29,7 +29,7 @@ from mq.spool.calls import Chain, _make_calls
 from mq.spool.file_work import FileCalls
 from mq.spool.files import Files
 from mq.spool.spark import settle
-from mq.store import batch, context, holding, indexing, lease, own_id, publish
+from mq.store import context, filling, holding, indexing, lease, own_id, publish
 from tests.support.sources import PACKAGES, module_name, package_files, parse
 
 
@@ -97,7 +97,7 @@ PASSED_OVER = frozenset({
     name_of(sets.seal_set),
     name_of(settle.set_aside),
     name_of(sweep.Sweeper._hold),
-    name_of(batch.Batch._writing),
+    name_of(filling.Batch._writing),
     name_of(holding.hold),
     name_of(indexing.find_space),
     name_of(lease._calls),
