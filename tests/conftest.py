@@ -9,6 +9,7 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 
 import pytest
 
@@ -34,6 +35,8 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
 
 
 # File systems and roots
+
+_MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture
@@ -229,3 +232,23 @@ def ctl(request: pytest.FixtureRequest, server: Server) -> Ctl:
 @pytest.fixture
 def no_way() -> Ctl:
     return Ctl()
+
+
+@pytest.fixture(scope="module")
+def quick_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder where many small files are quick, in memory if that keeps extended attributes. What
+    a test does there is not about that file system."""
+    parent = _MEMORY if _keeps_attributes(_MEMORY) else tmp_path_factory.mktemp("quick")
+    with TemporaryDirectory(dir=parent) as folder:
+        if not _keeps_attributes(Path(folder)):
+            pytest.skip("no user extended attributes in /dev/shm and the temporary folder")
+        yield Path(folder)
+
+
+def _keeps_attributes(folder: Path) -> bool:
+    try:
+        with TemporaryFile(dir=folder) as file:
+            os.setxattr(file.fileno(), "user.mq", b"probe")
+    except OSError:
+        return False
+    return True

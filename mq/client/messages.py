@@ -71,6 +71,7 @@ class Delivery:
     properties: Properties = field(default_factory=dict)
     dead_from: str | None = None
     dead_reason: str | None = None
+    properties_left_out: int = 0  # too long for headers
 
     @property
     def lease_ends_at(self) -> float:
@@ -157,6 +158,7 @@ def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float |
         "properties": {name: value for name, value in headers.items() if is_property(name)},
         "dead_from": headers.get("x-dead-from"),
         "dead_reason": headers.get("x-dead-reason"),
+        "properties_left_out": headers.get("x-properties-left-out", 0),
     }
     return _delivery(queue, fields, answer.body, answer, asked_seconds)
 
@@ -235,12 +237,9 @@ def counts_in(document: Mapping[str, Any]) -> Counts:
 
 
 def _delivery(
-    queue: QueueName,
-    fields: Mapping[str, Any],
-    body: bytes,
-    answer: ServerAnswer,
+    queue: QueueName, fields: Mapping[str, Any], body: bytes, answer: ServerAnswer,
     asked_seconds: float | None,
-) -> Delivery:
+) -> Delivery:  # fmt: skip
     try:
         count = fields.get("receive_count")
         visible_at = datetime.fromisoformat(fields["visible_at"])
@@ -259,6 +258,7 @@ def _delivery(
             _properties(fields),
             fields.get("dead_from"),
             fields.get("dead_reason"),
+            int(fields.get("properties_left_out", 0)),
         )
     except (ValueError, LookupError, TypeError, AttributeError):
         raise unexpected("is not a message") from None

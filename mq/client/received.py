@@ -51,6 +51,12 @@ class ReceivedMessage:
         return self.delivery.properties
 
     @property
+    def properties_left_out(self) -> int:
+        """How many more it has, which another process than a server stored and which are too long
+        for headers: `receive_many` gives all of them."""
+        return self.delivery.properties_left_out
+
+    @property
     def lease(self) -> str:
         """The lease, as `ack_many` takes it: 16 hexadecimal digits."""
         return self.delivery.lease

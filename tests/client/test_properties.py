@@ -7,6 +7,8 @@ import pytest
 from mq.client import BadRequest, IdTaken, NewMessage, Queue
 from mq.properties import MAX_PROPERTIES_BYTES
 from tests.support.faces import counts
+from tests.support.messages import sealed_with, write_message
+from tests.support.processes import Server
 from tests.support.properties import PROPERTIES
 
 LONGEST = {"baggage": "x" * (MAX_PROPERTIES_BYTES - len("baggage"))}
@@ -84,3 +86,20 @@ def test_too_many_are_refused_by_the_server_which_names_the_limit(orders: Queue)
             publish()
         assert caught.value.problem is not None
         assert caught.value.problem.status == 431
+
+
+def test_how_many_are_too_long_for_headers_is_told_and_lines_have_all(
+    orders: Queue, server: Server
+) -> None:
+    """As another process than the server may store them."""
+    properties = {"ce-id": "1", "x-meta-long": "x" * 20_000}
+    seal, data = sealed_with(b"body", properties)
+    write_message(server.root / "queues" / orders.name / "by-hand", data, seal=seal)
+
+    message = orders.receive()
+    assert message is not None
+    message.release()
+    (whole,) = orders.receive_many(1)
+
+    assert (message.properties, message.properties_left_out) == ({"ce-id": "1"}, 1)
+    assert (whole.properties, whole.properties_left_out) == (properties, 0)

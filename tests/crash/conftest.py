@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
 
 import pytest
 
 from tests.support.figures import PrintFigures
 from tests.support.lone_root import make_root
 from tests.support.processes import Process
-
-_MEMORY = Path("/dev/shm")
 
 _FIGURES = "figures: "
 
@@ -41,26 +37,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for head, lines in tables.items():
         for line in ("", head, *lines):
             terminalreporter.write_line(line)
-
-
-@pytest.fixture(scope="module")
-def quick_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder where many small files are quick, in memory if that keeps extended attributes. What
-    a test does there is not about that file system."""
-    parent = _MEMORY if _keeps_attributes(_MEMORY) else tmp_path_factory.mktemp("quick")
-    with TemporaryDirectory(dir=parent) as folder:
-        if not _keeps_attributes(Path(folder)):
-            pytest.skip("no user extended attributes in /dev/shm and the temporary folder")
-        yield Path(folder)
-
-
-def _keeps_attributes(folder: Path) -> bool:
-    try:
-        with TemporaryFile(dir=folder) as file:
-            os.setxattr(file.fileno(), "user.mq", b"probe")
-    except OSError:
-        return False
-    return True
 
 
 @pytest.fixture

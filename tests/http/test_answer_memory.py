@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from mq.config import MAX_ANSWERS_BYTES, MIB
-from tests.support.processes import Server, wait_until
+from tests.support.processes import Server, resident_bytes, wait_until
 from tests.support.wire import Wire, make_queue, request_bytes
 
 BODY = b"\x01" * 60_000
@@ -20,13 +19,6 @@ READERS = 40
 
 SLACK = 350 * MIB
 """The process itself, what workers are just making, and what the allocator keeps."""
-
-
-def resident_bytes(server: Server) -> int:
-    for line in Path(f"/proc/{server.popen.pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError
 
 
 @pytest.fixture

@@ -6,14 +6,15 @@ import json
 import os
 import random
 from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
-from mq.config import SMALL_BODY_BYTES
+from mq.config import MIB, SMALL_BODY_BYTES
 from tests.support.batches import lines_of, send_lines
 from tests.support.messages import read_seal, seal_of
-from tests.support.processes import Server
+from tests.support.processes import Server, resident_bytes
 from tests.support.properties import PROPERTIES, properties_of, publish
 from tests.support.sites import site_on
 from tests.support.wire import Wire, assert_problem, make_queue, take
@@ -223,3 +224,55 @@ def test_json_of_lines_says_nothing_of_properties_that_are_not_there(
     answer = wire.request("GET", f"/{queue}/messages?max=1")
 
     assert "properties" not in json.loads(answer.body)
+
+
+LARGE_BYTES = 256 * MIB
+PIECE = bytes(range(256)) * (MIB // 256)
+
+
+def test_the_largest_body_streams_with_its_properties(
+    start_server: Callable[..., Server], quick_folder: Path
+) -> None:
+    server = start_server("--max-body=256MiB", root=quick_folder / "root")
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
+    _ask(connection, "PUT", "/large")
+    headers = {**PROPERTIES, "Content-Length": str(LARGE_BYTES)}
+    pieces = (PIECE for _ in range(LARGE_BYTES // MIB))
+
+    connection.request("POST", "/large/messages", pieces, headers)
+    published = connection.getresponse()
+    published.read()
+    connection.request("GET", "/large/messages")
+    received = connection.getresponse()
+    are_right = [received.read(MIB) == PIECE for _ in range(LARGE_BYTES // MIB)]
+
+    assert (published.status, received.status) == (201, 200)
+    assert all(are_right)
+    assert received.read() == b""
+    assert {name: received.headers[name] for name in PROPERTIES} == PROPERTIES
+    assert resident_bytes(server) < LARGE_BYTES
+    connection.close()
+
+
+def _ask(connection: HTTPConnection, method: str, target: str) -> None:
+    connection.request(method, target)
+    connection.getresponse().read()
+
+
+@pytest.mark.parametrize("size", [4, 100_000])
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda data: data[:-1], lambda data: data[:-40], lambda data: data + b"\n"],
+    ids=["cut", "torn", "longer"],
+)
+def test_a_trailer_of_another_length_sets_the_message_aside(
+    server: Server, wire: Wire, queue: str, size: int, spoil: Callable[[bytes], bytes]
+) -> None:
+    message_id = publish(wire, queue, b"x" * size).headers["x-message-id"]
+    path = server.root / "queues" / queue / message_id
+    path.write_bytes(spoil(path.read_bytes()))
+
+    assert wire.receive(queue).status == 204
+    assert list((server.root / "corrupt").glob(f"{queue}:*")) == [
+        server.root / "corrupt" / f"{queue}:{message_id}"
+    ]

@@ -82,3 +82,11 @@ class Server(Process):
 def start_mover(root: Path) -> Process:
     folders = [f"--source={root / 'delay'}", f"--destination={root / 'queues'}"]
     return Process("mq_mover", *folders, log=root.with_name("mover.log"))
+
+
+def resident_bytes(server: Server) -> int:
+    """The most memory that it has had."""
+    for line in Path(f"/proc/{server.popen.pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError
