@@ -9,8 +9,8 @@
     a message           `message`: its lock; `opening`: the same as a chain of calls; `seal`,
                         `trailer` and `burial`: what its file says; `second_names`
     a queue             `queues` makes and deletes one; `listing`, `hidden` and `finder` look into
-                        it;
-                        `queue_settings`, `settings_file`; `purging`, `purged`
+                        it; `queue_settings`, `settings_file`; `purging`, `purged`, `fresh_folder`,
+                        `leftovers`; `queue_birth`
     between places      `redelivery`, `sets` and, after a crash, `sweep`
 
 `spark` has what only Spark's source and sink use. What a request asks for belongs in `mq.store`;

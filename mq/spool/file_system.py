@@ -63,7 +63,7 @@ def measure_file_system(spool: Spool) -> FileSystem:
             "(ext4 with a journal, xfs and btrfs are)"
         )
     in_memory = kind in _IN_MEMORY
-    is_network = kind in _NETWORK or kind.startswith("fuse")
+    is_network = is_of_network(kind)
     if is_network:
         warnings.append(
             f"one machine alone cannot tell whether locks on {kind} reach the others; before "
@@ -95,6 +95,11 @@ def _stamp_granularity_ns(files: Files, fd: int) -> int:
 def file_system_kind(path: Path) -> str:
     """Return the type of the file system that holds `path`, from /proc/self/mountinfo (proc(5))."""
     return _mount_of(path)[0]
+
+
+def is_of_network(kind: str) -> bool:
+    """Whether other machines may work on a file system of that type."""
+    return kind in _NETWORK or kind.startswith("fuse")
 
 
 def _has_journal(path: Path, kind: str) -> bool:

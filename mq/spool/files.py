@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from mq.spool.libc import is_folder_of_btrfs, load_libc
+from mq.spool.libc import c_name, is_folder_of_btrfs, load_libc
 
-_RENAME_NOREPLACE = 1
+_RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _MESSAGE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 LACKS_RENAME_FLAGS = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -52,15 +52,22 @@ class Files:
         leaves both names of one file; the next move between them, or fsck, takes one away.
         """
         if self.renames_without_replacing:
-            if not self._libc.renameat2(
-                source_fd, _name(source), target_fd, _name(target), _RENAME_NOREPLACE
-            ):
+            code = self._rename_errno(source_fd, source, target_fd, target, _RENAME_NOREPLACE)
+            if not code:
                 return
-            code = ctypes.get_errno()
             if code not in LACKS_RENAME_FLAGS:
                 raise OSError(code, os.strerror(code), source, None, target)
             self.renames_without_replacing = False
         self._link_and_unlink(source_fd, source, target_fd, target)
+
+    def exchange(self, folder_fd: int, name: str, other_fd: int, other: str) -> None:
+        """Let each name lead to what the other one led to, atomically."""
+        if code := self._rename_errno(folder_fd, name, other_fd, other, _RENAME_EXCHANGE):
+            raise OSError(code, os.strerror(code), name, None, other)
+
+    def _rename_errno(self, fd: int, name: str, other_fd: int, other: str, flag: int) -> int:
+        failed = self._libc.renameat2(fd, c_name(name), other_fd, c_name(other), flag)
+        return ctypes.get_errno() if failed else 0
 
     def _link_and_unlink(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         try:
@@ -291,10 +298,3 @@ def _is_one_file(folder_fd: int, name: str, other_fd: int, other: str) -> bool:
         os.stat(name, dir_fd=folder_fd, follow_symlinks=False),
         os.stat(other, dir_fd=other_fd, follow_symlinks=False),
     )
-
-
-def _name(text: str) -> bytes:
-    """Encode a name like os.fsencode. A NUL would end the name early, so it is refused."""
-    if "\0" in text:
-        raise ValueError("embedded null character")
-    return text.encode("utf-8", "surrogateescape")

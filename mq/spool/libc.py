@@ -49,6 +49,13 @@ def load_libc() -> ctypes.CDLL:
     return libc
 
 
+def c_name(text: str) -> bytes:
+    """Encode a name like os.fsencode. A NUL would end the name early, so it is refused."""
+    if "\0" in text:
+        raise ValueError("embedded null character")
+    return text.encode("utf-8", "surrogateescape")
+
+
 def is_folder_of_btrfs(libc: ctypes.CDLL, fd: int) -> bool:
     """Return whether a folder is on btrfs. There fsync(2) logs this one folder alone: after a power
     cut a file that was moved can have both its names, although both folders were synced."""

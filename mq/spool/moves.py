@@ -50,6 +50,11 @@ class Moves:
         self.require(source.folder, target.folder)
         self.files.rename(source.fd, source_name, target.fd, target_name)
 
+    def exchange(self, source: OpenFolder, name: str, target: OpenFolder, empty: str) -> None:
+        """Move a folder with all that is in it, and an empty one into its place, at one instant."""
+        self.require(source.folder, target.folder)
+        self.files.exchange(source.fd, name, target.fd, empty)
+
     def rename_all(self, source: OpenFolder, target: OpenFolder, names: Sequence[str]) -> list[int]:
         """Move several files, each under its own name, with the GIL released once. Returns for each
         0, or the errno that kept it."""

@@ -11,6 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 
 from mq.config import MAX_OPEN_QUEUES
 from mq.spool.files import Files
@@ -19,6 +23,9 @@ _NO_FOLDER = {errno.ENOTDIR, errno.ELOOP}
 
 _TRIES = 3
 """How often a queue's folder is opened again if it is another one each time."""
+
+_LOCK_PAUSE_SECONDS = 0.001
+"""Between two tries to get a lock that another process holds."""
 
 
 class OpenQueue:
@@ -103,6 +110,47 @@ class OpenQueues:
             errno.EWOULDBLOCK, "another process holds the lock of its folder", queue
         )
 
+    @contextmanager
+    def shared(self, queue: str, wait_seconds: float = 0.0) -> Iterator[OpenQueue]:
+        """Share the lock of the queue's folder for one block, in any thread. Yields the folder,
+        which no purge or deletion takes away from under the block.
+
+        Raises BlockingIOError if another process holds the lock exclusively for `wait_seconds`, and
+        what `open` raises.
+        """
+        opened, fd = self._lock(queue, self._files.lock_shared, wait_seconds)
+        try:
+            yield opened
+        finally:
+            self._files.close(fd)
+
+    def lock_alone(self, queue: str, wait_seconds: float) -> int:
+        """Take the lock exclusively: returns a descriptor of the folder, which holds the lock until
+        it is closed. Raises what `shared` raises."""
+        return self._lock(queue, self._files.lock, wait_seconds)[1]
+
+    def _lock(
+        self, queue: str, take_lock: Callable[[int], bool], wait_seconds: float
+    ) -> tuple[OpenQueue, int]:
+        """The folder may be another one by the time that its lock is free."""
+        deadline = time.monotonic() + wait_seconds
+        for number in count(1):
+            opened = self.open(queue)
+            fd = self._files.open_folder(opened.fd, ".")
+            is_locked = is_ours = False
+            try:
+                is_locked = take_lock(fd)
+                is_ours = is_locked and opened.is_at(self._status(queue))
+            finally:
+                if not is_ours:
+                    self._files.close(fd)
+            if is_ours:
+                return opened, fd
+            if time.monotonic() >= deadline and (number >= _TRIES or not is_locked):
+                break
+            time.sleep(_LOCK_PAUSE_SECONDS)
+        raise _locked_by_another(queue)
+
     def is_held(self, queue: str) -> bool:
         return queue in self._held
 
@@ -164,3 +212,7 @@ def _not_ours(queue: str) -> NotADirectoryError:
     return NotADirectoryError(
         errno.ENOTDIR, "no folder, or another user's: not a queue", f"queues/{queue}"
     )
+
+
+def _locked_by_another(queue: str) -> BlockingIOError:
+    return BlockingIOError(errno.EWOULDBLOCK, "another process holds the lock of its folder", queue)

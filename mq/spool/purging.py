@@ -1,14 +1,15 @@
 """Purging: every message of a queue that is there goes to `remove`, and the queue stays.
 
-    1. nobody else has the queue    list its folder, and what `delay` has of it
+    1. nobody else has the queue    list what `delay` has of it, and its folder; a long one goes to
+                                    remove/Q:.purged/N.open whole, and an empty one takes its place
     2. rounds of renames            queues/Q/ID, delay/Q:ID -> remove/Q:.purged/N.open/
     3. nobody else has the queue    what was not where it was listed, if it is in the other folder
     4. N.open -> N                  now the reaper may have it
 
-While nobody else has the queue no message goes from the queue to `delay`. So whatever was there at
-the beginning is in a listing of `delay` or in that of the queue after it, however often it is
-received and comes back; and in step 3 it is in `delay`, or else in the queue. Each message is
-removed by one rename, so a crash leaves it removed or as it was.
+While nobody else has the queue no message goes from the queue to `delay` or back. So whatever was
+there at the beginning is in one of the two listings, however often it is received and comes back;
+and in step 3 it is in `delay`, or else in the queue. Each message is removed by one rename, its own
+or that of its folder, so a crash leaves it removed or as it was.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from mq.config import PURGE_LOCK_SECONDS
 from mq.lifecycle import Folder, PurgeScope
 from mq.names import QueueName, is_message_id
 from mq.spool.folders import Spool
+from mq.spool.fresh_folder import bring_back, put_in_place, strays_among
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE
 from mq.spool.moves import OpenFolder
 from mq.spool.purged import OpenPart, close_part, open_part
-from mq.spool.sweep import Sweeper
+from mq.spool.settings_file import SETTINGS_FILE, settings_lock
 
 AT_ONCE = 500
 """This many renames are made in one go, and nobody waits for the queue longer than they take."""
@@ -37,8 +39,9 @@ BREATH_SECONDS = 0.003
 ROUND_SECONDS = 0.1
 """After so long others have the worker."""
 
-_TRIES = 10
-"""How often the queue may be another folder by the time that its lock is free."""
+LONG_QUEUE = 1_000
+"""A queue with this many messages is purged by its folder. A shorter one is emptied nearly as fast,
+and nobody who has its folder open notices."""
 
 
 class Purge:
@@ -62,13 +65,55 @@ class Purge:
     def begin(self) -> None:
         """Find out what is there. Raises FileNotFoundError or NotADirectoryError if there is no
         such queue, BlockingIOError if another process holds it for PURGE_LOCK_SECONDS, OSError."""
-        self._deliver_leftovers()
         self._part = open_part(self._spool, self._queue)
-        with self._alone():
-            if self._scope is PurgeScope.ALL:
-                self._left[Folder.DELAY] = self._waiting()
-            names = self._spool.names_in_queue(self._queue)
-            self._left[Folder.QUEUES] = [name for name in names if is_message_id(name)]
+        names = self._spool.names_in_queue(self._queue)
+        is_long = len(names) >= LONG_QUEUE and not strays_among(names)
+        with self._settings_kept() as are_kept:
+            locked = fd = self._spool.queues.lock_alone(self._queue, PURGE_LOCK_SECONDS)
+            try:
+                if self._scope is PurgeScope.ALL:
+                    self._left[Folder.DELAY] = self._waiting()
+                if is_long and are_kept:
+                    fd = self._take_folder(locked)
+                if fd == locked:
+                    self._left[Folder.QUEUES] = self._ready()
+            finally:
+                self._spool.files.close(fd)
+        if fd != locked:
+            self._look_at_taken()
+
+    @contextmanager
+    def _settings_kept(self) -> Iterator[bool]:
+        """Whether nobody else changes the queue's settings meanwhile."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(settings_lock(self._spool, self._queue))
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
+    def _take_folder(self, fd: int) -> int:
+        """Let the part be the folder that the queue has had, which `fd` keeps locked. Returns the
+        descriptor of the folder that the queue has now: `fd` if it could not be taken."""
+        part = self._part
+        assert part is not None
+        if not put_in_place(self._spool, self._queue, fd, part.name, part.fd):
+            return fd
+        self._part = part._replace(fd=fd)
+        return part.fd
+
+    def _look_at_taken(self) -> None:
+        """Nobody changes that folder any more. Count what is in it."""
+        assert self._part is not None
+        names = self._spool.names_below(Folder.REMOVE, self._part.name)
+        strays = strays_among(names)
+        self.removed += len(names) - len(strays) - names.count(SETTINGS_FILE)
+        for name in strays:
+            try:
+                bring_back(self._spool, self._queue, self._part.fd, name)
+            except OSError as error:
+                self._report(f"{Folder.REMOVE}/{self._part.name}/{name}", f"{error.strerror}")
 
     def go_on(self) -> bool:
         """Return one round; False once nothing is left. Raises what `begin` raises."""
@@ -103,13 +148,8 @@ class Purge:
             part, self._part = self._part, None
             close_part(self._spool, part)
 
-    def _deliver_leftovers(self) -> None:
-        """Those of the queue that were published and not delivered, because their server died or
-        met an error of the disk."""
-        sweeper = Sweeper(self._spool, self._report)
-        for name in self._spool.names(Folder.NEW):
-            if name.lstrip(".").startswith(f"{self._queue}:"):
-                sweeper.sweep_name(name)
+    def _ready(self) -> list[str]:
+        return [name for name in self._spool.names_in_queue(self._queue) if is_message_id(name)]
 
     def _waiting(self) -> list[str]:
         prefix = f"{self._queue}:"
@@ -118,15 +158,11 @@ class Purge:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep everybody else from the queue, by the lock of its folder."""
-        spool, queue = self._spool, self._queue
-        for _ in range(_TRIES):
-            opened = spool.queues.open(queue)
-            with spool.files.locked_folder(opened.fd, ".", PURGE_LOCK_SECONDS):
-                status = spool.status(Folder.QUEUES, queue)
-                if status is not None and opened.is_at(status):
-                    yield
-                    return
-        raise BlockingIOError(errno.EWOULDBLOCK, "it is made again all the time", queue)
+        fd = self._spool.queues.lock_alone(self._queue, PURGE_LOCK_SECONDS)
+        try:
+            yield
+        finally:
+            self._spool.files.close(fd)
 
     def _id(self, name: str) -> str:
         return name.rpartition(":")[2]

@@ -28,7 +28,8 @@ def redeliver(
 
     Returns None if the message stays where it is: it is gone, or its queue is. Raises
     FileExistsError if the queue has another file of that name; nothing is replaced. Raises
-    BlockingIOError if a queue is needed for dead letters while another process makes one.
+    BlockingIOError while another process has that queue to itself, or makes a queue if one is
+    needed for dead letters.
     """
     parsed = parse_file_name(held.name)
     assert parsed is not None
@@ -39,8 +40,8 @@ def redeliver(
         bury(moves.files, held.fd, queue)
         queue = dead
     try:
-        opened = queues.open(queue)
-        moves.rename(source, held.name, OpenFolder(Folder.QUEUES, opened.fd), message_id)
+        with queues.shared(queue) as opened:
+            moves.rename(source, held.name, OpenFolder(Folder.QUEUES, opened.fd), message_id)
     except (FileNotFoundError, NotADirectoryError):
         return None
     return queue

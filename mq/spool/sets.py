@@ -28,9 +28,11 @@ import os
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mq.config import PURGE_LOCK_SECONDS
 from mq.lifecycle import Folder
 from mq.names import (
     MessageId,
@@ -173,7 +175,21 @@ class _Rolling:
         self._spool, self._folder, self._name, self._place = spool, folder, name, place
 
     def roll(self, some: Sequence[str]) -> None:
-        """Move these members, and enter what became of them in `rolled`. Raises OSError."""
+        """Move these members, and enter what became of them in `rolled`.
+
+        Raises OSError, which is BlockingIOError if another process has one of their queues to
+        itself for PURGE_LOCK_SECONDS.
+        """
+        queues = self._spool.queues
+        with ExitStack() as stack:
+            for queue in dict.fromkeys(
+                member.rpartition("/")[2].partition(":")[0] for member in some
+            ):
+                with suppress(FileNotFoundError, NotADirectoryError):  # each move finds that out
+                    stack.enter_context(queues.shared(queue, PURGE_LOCK_SECONDS))
+            self._roll(some)
+
+    def _roll(self, some: Sequence[str]) -> None:
         steps = []
         for member, status in self._statuses(some):
             try:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mq.command.logs import Once
+from mq.config import FOLDER_LOCK_SECONDS
 from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
@@ -153,7 +154,11 @@ class Sweeper:
         if finish_move(self._spool, Folder.NEW, name, held.status):
             return True
         if not is_stamped_ahead(held.status, time.time_ns()):
-            return move(Folder.NEW, name, Folder.QUEUES, queue_path(queue, message_id))
+            try:
+                with self._spool.queues.shared(queue, FOLDER_LOCK_SECONDS):
+                    return move(Folder.NEW, name, Folder.QUEUES, queue_path(queue, message_id))
+            except (FileNotFoundError, NotADirectoryError):
+                return False
         has_queue = self._spool.exists(Folder.QUEUES, queue)
         return has_queue and move(Folder.NEW, name, Folder.DELAY, name)
 

@@ -92,8 +92,8 @@ def _fill(
 
 def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
     """Roll the sealed batch forward, and let the index know what is ready."""
-    if batch.is_short:
-        try_to_hold(work, batch.queue)
+    # Without the queue's lock it waits for a purge, which the committer must not.
+    if batch.is_short and try_to_hold(work, batch.queue):
         rolled: Rolled = batch.deliver()
     else:
         rolled = yield InWorker(batch.deliver)

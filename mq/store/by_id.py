@@ -131,10 +131,11 @@ def _release(work: Workspace, queue: QueueName, message_id: MessageId, guard: Gu
         if place.folder is Folder.QUEUES:
             end_lease(work, held)
             return True
+        work.hold_queue(queue)
         try:
             return give_back(work, place, held)
         except BlockingIOError:
-            return False  # another process makes a queue, which the dead letters lack
+            return False  # another process makes or purges the queue of the dead letters
 
 
 def hold_by_id(

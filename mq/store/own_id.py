@@ -22,9 +22,9 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, dead_letter_queue, file_name
 from mq.spool.finder import Finder
 from mq.spool.folders import Spool
-from mq.spool.libc import birth_ns
 from mq.spool.message import Held, Lost, Sum, fails_its_seal, seal_at, seal_of
 from mq.spool.moves import FORMAT_FILE
+from mq.spool.queue_birth import queue_made_ns
 from mq.spool.sets import hold_set
 from mq.spool.spark.claims import ARCHIVE
 from mq.store.context import Workspace
@@ -185,7 +185,7 @@ def _is_of_an_older_queue(spool: Spool, queue: QueueName, path: str) -> bool:
     deleted with its queue, and a queue that is made again knows no ids of the old one."""
     if not path.startswith(_OUTLIVES_ITS_QUEUE) or path.count("/") == 1:
         return False
-    made_ns = birth_ns(spool.path(Folder.QUEUES, queue))
+    made_ns = queue_made_ns(spool, queue)
     if made_ns is None:
         return False
     try:

@@ -67,6 +67,16 @@ def with_queue(queue: QueueName) -> Patience:
     )
 
 
+def with_delivery(queue: QueueName) -> Patience:
+    """Wait while another process delivers messages of a queue that is to be purged."""
+    return Patience(
+        PURGE_LOCK_SECONDS,
+        _SHORT_PAUSE_SECONDS,
+        f"queue {queue} cannot be purged now: another process is delivering a message to it; try "
+        "again",
+    )
+
+
 def with_queues(queue: QueueName) -> Patience:
     """Return the patience with a process that makes or deletes a queue."""
     return Patience(

@@ -22,6 +22,7 @@ from mq.spool.trailer import NO_TRAILER
 from mq.store.context import Workspace, no_queue
 from mq.store.holding import hold
 from mq.store.indexing import find_space
+from mq.store.patience import Patience, with_queue
 from mq.store.rules import delay_ns
 
 log = structlog.get_logger(__name__)
@@ -113,7 +114,9 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
                 _let_go(work, draft, fd)
             raise
         work.counts.of(queue).published += 1
-        is_late = not (yield from _deliver(work, queue, draft, fd, (position, visible_ns)))
+        is_late = not (
+            yield from _deliver_once_unlocked(work, queue, draft, fd, (position, visible_ns))
+        )
         return Published(message_id, visible_ns)
     finally:
         work.undelivered[queue] -= 1
@@ -161,6 +164,28 @@ def visible_from(work: Workspace, queue: QueueName, draft: Draft) -> int | None:
     return round_up(work.clock_ns() + hidden_ns, work.granularity_ns) if hidden_ns else None
 
 
+def _deliver_once_unlocked(
+    work: Workspace,
+    queue: QueueName,
+    draft: Draft,
+    fd: int,
+    place: tuple[Position, int | None],
+) -> Operation[bool]:
+    """Do what `_deliver` does, once no other process has the queue to itself."""
+    patience: Patience | None = None
+    while True:
+        with suppress(QueueLocked):
+            return (yield from _deliver(work, queue, draft, fd, place))
+        try:
+            patience = patience or with_queue(queue)
+            yield patience.pause()
+        except BaseException as error:
+            _let_go(work, draft, fd)
+            if isinstance(error, StoreUnavailable):
+                return False
+            raise
+
+
 def _deliver(
     work: Workspace,
     queue: QueueName,
@@ -168,8 +193,8 @@ def _deliver(
     fd: int,
     place: tuple[Position, int | None],
 ) -> FileWork[bool]:
-    """Deliver a message that is durable in `new`, and let go of its file in any case. Returns False
-    if it cannot go on now: a sweep delivers it."""
+    """Deliver a message that is durable in `new`, and let go of its file. Returns False if that is
+    left to a sweep. Raises QueueLocked, with nothing done and the file open."""
     (message_id, published_ns), visible_ns = place
     name = file_name(queue, message_id)
     target, target_name = _QUEUES, queue_path(queue, message_id)
@@ -178,7 +203,8 @@ def _deliver(
     is_open = True
     try:
         if target is _QUEUES:
-            try_to_hold(work, queue)
+            with suppress(QueueNotFound):  # The move finds that out for itself.
+                work.hold_queue(queue)
         move, _keepers = work.spool.move_call(_NEW, name, target, target_name)
         closing: Chain = () if draft.body is None else ((CLOSE, fd),)
         results, code = yield FileCalls(work.files, (move, *closing))
@@ -189,6 +215,9 @@ def _deliver(
         if work.spool.move(Folder.NEW, name, Folder.REMOVE, name):
             # The queue was deleted since the round began, and the message with it.
             raise no_queue(queue) from None
+    except QueueLocked:
+        is_open = False
+        raise
     except OSError as error:
         log.error("delivery failed", name=name, error=str(error))
         return False
@@ -203,13 +232,14 @@ def _deliver(
     return True
 
 
-def try_to_hold(work: Workspace, queue: QueueName) -> None:
-    """Hold the queue if that is possible now. Without it the move finds out for itself what became
-    of the queue."""
+def try_to_hold(work: Workspace, queue: QueueName) -> bool:
+    """Hold the queue, which saves each move a look at it. Returns False if there is no such queue,
+    or another process has it to itself."""
     try:
         work.hold_queue(queue)
-    except (QueueNotFound, QueueLocked, StoreUnavailable):
-        pass
+    except (QueueNotFound, QueueLocked):
+        return False
+    return True
 
 
 def _let_go(work: Workspace, draft: Draft, fd: int) -> None:

@@ -6,8 +6,10 @@ from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
 from mq.lifecycle import Folder, PurgeScope
 from mq.names import QueueName
+from mq.spool.leftovers import Leftovers
 from mq.spool.purging import Purge
 from mq.store.context import Workspace, no_queue
+from mq.store.patience import with_delivery
 
 
 def purge(work: Workspace, queue: QueueName, scope: PurgeScope) -> Operation[int]:
@@ -18,6 +20,7 @@ def purge(work: Workspace, queue: QueueName, scope: PurgeScope) -> Operation[int
     StoreUnavailable.
     """
     work.require_queue(queue)
+    yield from _deliver_leftovers(work, queue)
     purging = Purge(work.spool, queue, scope, work.report)
     try:
         yield InWorker(purging.begin)
@@ -30,5 +33,15 @@ def purge(work: Workspace, queue: QueueName, scope: PurgeScope) -> Operation[int
         purging.close()
         work.counts.of(queue).removed += purging.removed
         work.ready.forget(queue)
-    yield Unsynced((), (Folder.REMOVE, Folder.DELAY, f"{Folder.QUEUES}/{queue}"))
+    folders = (Folder.REMOVE, Folder.DELAY, Folder.QUEUES, f"{Folder.QUEUES}/{queue}")
+    yield Unsynced((), folders)
     return purging.removed
+
+
+def _deliver_leftovers(work: Workspace, queue: QueueName) -> Operation[None]:
+    """Deliver what is published and not in the queue. Raises StoreUnavailable if another process
+    holds one of those messages for PURGE_LOCK_SECONDS."""
+    leftovers = Leftovers(work.spool, queue, work.report)
+    patience = with_delivery(queue)
+    while not (yield InWorker(leftovers.deliver)):
+        yield patience.pause()

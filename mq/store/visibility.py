@@ -14,6 +14,7 @@ from mq.spool.message import Held, Lost, hold_in
 from mq.spool.redelivery import redeliver
 from mq.spool.seal import due_ns, is_due, round_up
 from mq.store.context import Workspace
+from mq.store.holding import hold
 from mq.store.patience import with_message
 from mq.store.rules import dead_letter_rule
 
@@ -31,6 +32,8 @@ def change_visibility(
     work.require_queue(queue)
     patience = with_message(message_id)
     while True:
+        if not visibility_ns:
+            yield from hold(work, queue)
         held = hold_in(work.spool, Folder.DELAY, file_name(queue, message_id))
         if held is Lost.BUSY:
             yield patience.pause()
@@ -45,7 +48,7 @@ def change_visibility(
             try:
                 went = _show(work, queue, message_id, held)
             except BlockingIOError:
-                went = Lost.BUSY  # another process makes a queue, which the dead letters lack
+                went = Lost.BUSY  # another process makes or purges the queue of the dead letters
             if went is None:
                 return False
             if not isinstance(went, Lost):

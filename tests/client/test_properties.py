@@ -91,7 +91,7 @@ def test_too_many_are_refused_by_the_server_which_names_the_limit(orders: Queue)
 def test_how_many_are_too_long_for_headers_is_told_and_lines_have_all(
     orders: Queue, server: Server
 ) -> None:
-    """As another process than the server may store them."""
+    """Another process than the server may store them."""
     properties = {"ce-id": "1", "x-meta-long": "x" * 20_000}
     seal, data = sealed_with(b"body", properties)
     write_message(server.root / "queues" / orders.name / "by-hand", data, seal=seal)

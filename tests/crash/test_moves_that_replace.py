@@ -11,8 +11,8 @@ import pytest
 
 import pyspark_mq
 import vsqs
-from mq import client, ctl, fsck, web
-from mq.spool import purged, purging, queues, root, root_format, sweep
+from mq import client, ctl, fsck, kombu, web
+from mq.spool import fresh_folder, purged, purging, queues, root, root_format, sweep
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
 from mq.store import batch, expiry, filling, lease, own_id, probe, remove
 from mq_mover import mover
@@ -53,12 +53,15 @@ NOT_RUN_HERE = {
     name_of(batch): A_FOLDER,
     name_of(filling): A_FOLDER,
     name_of(purged): A_FOLDER,
+    name_of(fresh_folder): "exchanges two folders, and moves no message: "
+    "tests/spool/test_fresh_folder.py",
     name_of(purging.Purge._remove_aside): "tests/spool/test_purging.py",
     name_of(expiry._remove): "hands on to `move_aside`, as `remove` does",
     name_of(lease.set_aside_leased): "hands on to `_set_aside`",
     name_of(own_id._is_twin): "hands on to `move_aside`, as `remove` does",
     name_of(own_id._make_room): "hands on to `move_aside`, as `remove` does",
     name_of(own_id._publish): "hands on to `move_aside`, as `remove` does",
+    name_of(kombu): "asks a server",
     name_of(client): "asks a server",
     name_of(ctl): "asks a server or the store",
     name_of(web): "asks the store",

@@ -11,7 +11,19 @@ import pytest
 
 import vsqs
 from mq import fsck, kombu
-from mq.spool import locks, purged, purging, queues, root, settings_file, sweep
+from mq.spool import (
+    fresh_folder,
+    leftovers,
+    locks,
+    purged,
+    purging,
+    queues,
+    redelivery,
+    root,
+    sets,
+    settings_file,
+    sweep,
+)
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
 from mq.store import (
     answer_memory,
@@ -50,7 +62,11 @@ from tests.crash.enumeration.sites import (
 NEEDED = {
     at(purged.close_abandoned, "lock"): "sweep while purging",
     at(purged.open_part, "lock"): "sweep while purging",
-    at(purging.Purge._alone, "lock"): "receive while purging",
+    at(purging.Purge._alone, "lock"): "come and go while purging",
+    at(purging.Purge.begin, "lock"): "receive while purging",
+    at(sets._Rolling.roll, "lock_shared"): "roll forward while purging a folder",
+    at(sweep.Sweeper._move_on, "lock_shared"): "deliver while purging a folder",
+    at(redelivery.redeliver, "lock_shared"): "redeliver while purging a folder",
     at(queues.begin_deletion, "lock"): "delete while making",
     at(queues.finish_deletion, "lock"): "make again while deleting",
     at(queues.make_queue, "lock"): "make while deleting",
@@ -78,9 +94,15 @@ NEEDED = {
 """Every lock, and the duel in which its loss shows."""
 
 REDUNDANT = {
+    name_of(by_id._release): "the redelivery takes it too; a release that has it already waits for "
+    "a purge where that one would give up",
+    name_of(leftovers.Leftovers._is_held): "takes the lock to see whether it is free",
+    name_of(fresh_folder.bring_back): "moves no message",
     name_of(lease.set_aside_leased): "a body that fails its seal fails it for everybody",
-    name_of(publish.try_to_hold): "saves a look at the queue for each message; without it the "
-    "move asks whether the queue is there",
+    name_of(publish.try_to_hold): "the roll forward takes it too; the committer has it already, so "
+    "that it does not wait for a purge",
+    name_of(publish._deliver): "what is published while its queue is purged may go with the rest; "
+    "with it what was answered after the purge stays",
     name_of(own_id._is_left_over): "the lock of the id keeps other publishers of it away; a "
     "sweep that comes in between moves the file on, and the descriptor stays the file's",
     name_of(sweep.Sweeper._set_aside_if_damaged): "only a sealed batch is looked at, whose lock "

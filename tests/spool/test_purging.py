@@ -92,16 +92,6 @@ def test_what_is_no_message_stays(spool: Spool, orders: Path) -> None:
     assert sorted(os.listdir(orders)) == [".settings", "a person's file"]
 
 
-def test_leftovers_of_dead_publishers_go_too(spool: Spool) -> None:
-    write_message(spool.root / "new" / "orders:5")
-    batch = spool.root / "new" / ".orders:0192"
-    batch.mkdir()
-    write_message(batch / "orders:6")
-
-    assert purge(spool) == 6
-    assert names_in(spool.root / "new") == []
-
-
 def test_a_message_that_goes_to_and_fro_is_found(spool: Spool, orders: Path) -> None:
     delay = spool.root / "delay"
     with purge_of(spool) as running:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
@@ -92,6 +93,70 @@ async def test_another_server_gives_out_nothing_that_was_purged(store: Store, ro
         assert await store.purge(ORDERS) == 3
 
         assert await drain(other) == []
+
+
+@pytest.fixture
+def long_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(purging, "LONG_QUEUE", 1)
+
+
+@pytest.mark.usefixtures("long_queue")
+async def test_servers_go_on_with_the_folder_that_takes_the_place_of_a_long_queue(
+    store: Store, root: Path
+) -> None:
+    async with open_store(ServerConfig(root=root)) as other:
+        await publish(store, b"old")
+        assert (await other.describe_queue(ORDERS)).ready == 1
+        waiting = asyncio.ensure_future(other.receive(QueueName("orders"), 60.0))
+        assert (await waiting) is not None
+        await publish(store, b"old")
+
+        assert await store.purge(ORDERS) == 2
+
+        new = await publish(store, b"new")
+        assert await drain(other) == [new]
+        newer = await publish(other, b"newer")
+        assert await drain(store) == [newer]
+
+
+@pytest.mark.usefixtures("long_queue")
+async def test_an_own_id_stays_known_in_a_long_queue(store: Store) -> None:
+    await publish_as(store, b"body", message_id=OWN)
+
+    await store.purge(ORDERS)
+
+    assert (await publish_as(store, b"body", message_id=OWN)).is_duplicate
+    assert await drain(store) == []
+
+
+@pytest.mark.usefixtures("long_queue")
+async def test_settings_of_a_long_queue_stay(store: Store) -> None:
+    await store.create_queue(ORDERS, {"paused": "true", "ttl": "1000"})
+    await publish(store, b"old")
+
+    await store.purge(ORDERS)
+
+    await publish(store, b"new")
+    assert await store.receive(ORDERS, 60.0) is None
+    await store.create_queue(ORDERS, {"paused": ""})
+    assert (await store.describe_queue(ORDERS)).settings.ttl_seconds == 1000
+    assert len(await drain(store)) == 1
+
+
+async def test_what_another_process_is_delivering_is_waited_for(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be promised already, where its server could not deliver it."""
+    monkeypatch.setattr(patience, "PURGE_LOCK_SECONDS", 0.05)
+    path = write_message(root / "new/orders:5")
+    files = Files()
+    fd = files.open_message(os.open(root / "new", os.O_RDONLY), path.name)
+    assert files.lock(fd)
+    with pytest.raises(StoreUnavailable, match="delivering"):
+        await store.purge(ORDERS)
+    files.close(fd)
+
+    assert await store.purge(ORDERS) == 1
 
 
 async def test_purging_no_queue_is_an_error(store: Store) -> None:
@@ -199,9 +264,11 @@ def _is_killed(root: Path, scope: PurgeScope, calls: int) -> bool:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("scope", PurgeScope)
+@pytest.mark.parametrize("long_queue", [1, 1000], ids=["by its folder", "message by message"])
 def test_killed_anywhere_it_leaves_each_message_removed_or_as_it_was(
-    tmp_path: Path, scope: PurgeScope
+    tmp_path: Path, scope: PurgeScope, long_queue: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(purging, "LONG_QUEUE", long_queue)
     left = set()
     for calls in itertools.count():
         root = tmp_path / f"root{calls}"

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from mq.spool.files import Files
 
 CHANGES = frozenset(
-    {"create", "rename", "replace", "link", "unlink", "make_folder", "remove_folder", "write",
-     "set_attribute", "stamp"}
+    {"create", "rename", "exchange", "replace", "link", "unlink", "make_folder", "remove_folder",
+     "write", "set_attribute", "stamp"}
 )  # fmt: skip
 SYNCS = frozenset({"sync", "sync_file_system"})
 WATCHED = (

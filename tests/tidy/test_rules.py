@@ -54,6 +54,7 @@ ASK_THE_TABLE = {"spool", "_spool", "moves", "_moves"}
 PAST_THE_TABLE = {
     "mq/spool/files.py": "the door itself",
     "mq/spool/folders.py": "asks the table in the line above",
+    "mq/spool/fresh_folder.py": "links the settings of a queue, which are no message",
     "mq/spool/moves.py": "asks the table in the line above",
     "mq/spool/root_format.py": "links the file `format`, which is no message",
     "pyspark_mq/by_url/staging.py": "links the file `servers`, which is no message",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
+from mq.config import PURGE_LOCK_SECONDS
 from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
@@ -38,6 +39,15 @@ class Claim:
     ) -> Taken:
         """Take a ready message into the part that `part_for` returns for its length in bytes; if
         that is None the message is declined. Raises ClaimError if this driver is fenced off."""
+        try:
+            with self._spool.queues.shared(queue, PURGE_LOCK_SECONDS):
+                return self._take(queue, message_id, part_for)
+        except (FileNotFoundError, NotADirectoryError, BlockingIOError):
+            return Taken.LOST
+
+    def _take(
+        self, queue: QueueName, message_id: MessageId, part_for: Callable[[int], int | None]
+    ) -> Taken:
         name = queue_path(queue, message_id)
         held = hold_in(self._spool, Folder.QUEUES, name)
         if isinstance(held, Lost):

@@ -22,6 +22,7 @@ from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_pat
 from mq.spool.folders import Spool
 from mq.spool.libc import birth_ns
 from mq.spool.message import Lost, Sum, look_at
+from mq.spool.queue_birth import queue_made_ns
 from mq.spool.sets import Place, members, remove_empty_set, roll_forward
 
 _LOOKS = 3
@@ -95,7 +96,7 @@ def _made_ns(spool: Spool, queue: QueueName) -> int | None:
     """Return when a queue was made, in ns since 1970. Returns None if there is no such queue, or if
     it was changed before it was made: the clock went back, and times say nothing."""
     status = spool.status(Folder.QUEUES, queue)
-    made_ns = birth_ns(spool.path(Folder.QUEUES, queue))
+    made_ns = queue_made_ns(spool, queue)
     if status is None or made_ns is None or status.st_mtime_ns < made_ns:
         return None
     return made_ns

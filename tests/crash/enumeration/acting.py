@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+import pytest
+
+from mq.spool import purging
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.known import LedgerMessage
@@ -109,6 +113,14 @@ def apart(action: Callable[[], object]) -> None:
     thread.join()
     if errors:
         raise errors[0]
+
+
+@contextmanager
+def long_queues() -> Iterator[None]:
+    """A purge takes a queue with any messages for one that has many."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(purging, "LONG_QUEUE", 1)
+        yield
 
 
 def two_servers(scene: Scene, ready: int) -> tuple[PlayedClients, PlayedClients]:

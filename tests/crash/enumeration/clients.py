@@ -19,6 +19,7 @@ from mq.errors import (
     QueueNotFound,
     StoreUnavailable,
 )
+from mq.lifecycle import PurgeScope
 from mq.names import MessageId, QueueName
 from mq.spool.trailer import pack_trailer
 from mq.store.by_id import Guard
@@ -29,7 +30,7 @@ from mq.store.store import Store
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS
 from tests.crash.enumeration.known import GivenLease, LedgerMessage
 from tests.crash.enumeration.ledger import Ledger
-from tests.crash.enumeration.promises import Got
+from tests.crash.enumeration.promises import Got, Is
 from tests.crash.enumeration.properties import body_and_properties, properties_of
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
@@ -91,20 +92,26 @@ class PlayedClients:
         else:
             say(partial(Ledger.is_deleted, queue=queue, bodies=bodies))
 
-    async def purge(self, queue: str) -> None:
+    async def purge(self, queue: str, scope: PurgeScope = PurgeScope.ALL) -> None:
+        """Purge a queue. Ready messages that another client receives meanwhile stay or go."""
         say = self.scene.say
-        bodies = self.scene.bodies_in(queue)
+        bodies = self.scene.bodies_in(queue, scope)
         say(partial(Ledger.asks_purge, queue=queue, bodies=bodies))
-        end = partial(Ledger.ends_purge, queue=queue, bodies=bodies)
+        gone: list[bytes] = []
         try:
-            await self.store.purge(QueueName(queue))
-        except StoreUnavailable:
-            say(partial(end, is_certain=False))
+            await self.store.purge(QueueName(queue), scope)
         except QueueNotFound:
             say(partial(Ledger.is_missing, queue=queue))
-            say(partial(end, is_certain=False))
+        except StoreUnavailable:
+            pass
         else:
-            say(partial(end, is_certain=True))
+            gone = [each for each in bodies if scope is PurgeScope.ALL or self._is_ready(each)]
+        doubtful = [each for each in bodies if each not in gone]
+        say(partial(Ledger.ends_purge, queue=queue, gone=gone, doubtful=doubtful))
+
+    def _is_ready(self, body: bytes) -> bool:
+        message = self.scene.ledger.messages[body]
+        return message.hidden is Is.NOT and not self.scene.ledger.receiving[message.queue]
 
     async def publish(
         self, queue: str, size: int = 10, delay_seconds: float = 0.0, own_id: str | None = None,

@@ -29,6 +29,15 @@ class Renamed(NamedTuple):
     target: str
 
 
+class Exchanged(NamedTuple):
+    """Two names that lead to one another's folder now."""
+
+    folder: int
+    name: str
+    target_folder: int
+    target: str
+
+
 class Unnamed(NamedTuple):
     """unlink or rmdir."""
 
@@ -47,7 +56,7 @@ class Stamped(NamedTuple):
     mtime_ns: int
 
 
-Change = Named | Renamed | Unnamed | Attributed | Stamped
+Change = Named | Renamed | Exchanged | Unnamed | Attributed | Stamped
 """One entry of the log."""
 
 
@@ -82,7 +91,7 @@ class Said(NamedTuple):
 
 
 Event = Change | Wrote | Synced | SyncFailed | Said
-CHANGES = (Named, Renamed, Unnamed, Attributed, Stamped)
+CHANGES = (Named, Renamed, Exchanged, Unnamed, Attributed, Stamped)
 
 ROOT = 0
 """The inode of the recorded folder."""
@@ -115,6 +124,9 @@ class Tree:
                 if self.names.get((target_folder, target)) != inode:
                     del self.names[folder, name]
                     self.names[target_folder, target] = inode
+            case Exchanged(folder, name, target_folder, target):
+                one, other = (folder, name), (target_folder, target)
+                self.names[one], self.names[other] = self.names[other], self.names[one]
             case Unnamed(folder, name):
                 del self.names[folder, name]
             case Attributed(inode, attribute, value):

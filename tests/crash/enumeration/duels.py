@@ -20,9 +20,13 @@ from tests.crash.enumeration.moving_duels import (
     move_while_removing,
 )
 from tests.crash.enumeration.purge_duels import (
+    by_folder,
+    come_and_go_while_purging,
+    deliver_while_purging,
     end_while_purging,
     purge_while_receiving,
     receive_while_purging,
+    redeliver_while_purging,
     sweep_while_purging,
 )
 from tests.crash.enumeration.queue_duels import (
@@ -211,10 +215,18 @@ DUELS = {
         Row("move late", move_late),
         Row("publish an own id twice", publish_own_id_twice),
         Row("receive while purging", receive_while_purging),
+        Row("come and go while purging", come_and_go_while_purging),
         Row("purge while receiving", purge_while_receiving),
         Row("sweep while purging", sweep_while_purging),
         Row("release while purging", end_while_purging),
         Row("remove while purging", partial(end_while_purging, is_removal=True)),
+        Row("receive while purging a folder", by_folder(receive_while_purging)),
+        Row("purge a folder while receiving", by_folder(purge_while_receiving)),
+        Row("sweep while purging a folder", by_folder(sweep_while_purging)),
+        Row("release while purging a folder", by_folder(end_while_purging)),
+        Row("redeliver while purging a folder", redeliver_while_purging),
+        Row("deliver while purging a folder", deliver_while_purging),
+        Row("roll forward while purging a folder", partial(deliver_while_purging, is_batch=True)),
         Row("publish an own id in a batch", partial(publish_own_id_twice, in_a_batch=2)),
     )
 }

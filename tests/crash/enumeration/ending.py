@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tests.crash.enumeration.acting import SIZES, Chance, known_in, step_in_before, stock
+from mq.lifecycle import PurgeScope
+from tests.crash.enumeration.acting import (
+    SIZES,
+    Chance,
+    known_in,
+    long_queues,
+    step_in_before,
+    stock,
+)
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS
 from tests.crash.enumeration.scene import Scene
@@ -85,18 +93,28 @@ def delete_queue(scene: Scene, chance: Chance) -> None:
         clients.run(clients.delete("a"), clients.create("a"))
 
 
-def purge(scene: Scene, chance: Chance) -> None:
+def purge(scene: Scene, chance: Chance, scope: PurgeScope = PurgeScope.ALL) -> None:
     clients = stock(scene, chance, ready=chance.randint(0, 3), leased=chance.randint(0, 2))
     if chance.random() < 0.5:
         clients.run(clients.publish("a", delay_seconds=LONG_SECONDS))
     if chance.random() < 0.5:
-        clients.run(clients.purge("a"), clients.publish("a"), clients.receive("a"))
+        clients.run(clients.purge("a", scope), clients.publish("a"), clients.receive("a"))
     else:
-        clients.run(clients.purge("a"))
+        clients.run(clients.purge("a", scope))
     clients.run(clients.publish("a"), clients.publish("a.b"))
     if chance.random() < 0.3:
         clients.run(clients.purge("a"))
         clients.run(clients.delete("a"), clients.create("a"))
+
+
+def purge_ready(scene: Scene, chance: Chance) -> None:
+    purge(scene, chance, PurgeScope.READY)
+
+
+def purge_folder(scene: Scene, chance: Chance) -> None:
+    """Purge a queue as one of many messages is purged."""
+    with long_queues():
+        purge(scene, chance, chance.choice(list(PurgeScope)))
 
 
 def first_start(scene: Scene, chance: Chance) -> None:

@@ -285,10 +285,10 @@ class Ledger:
         self.purging[queue] += 1
         self._asks_to_remove_all(queue, bodies)
 
-    def ends_purge(self, queue: str, bodies: Iterable[bytes], *, is_certain: bool) -> None:
-        """200 if that is certain; else 503, or the process died."""
+    def ends_purge(self, queue: str, gone: Iterable[bytes], doubtful: Iterable[bytes]) -> None:
         self.purging[queue] -= 1
-        self._end_removals(bodies, Is.NOT if is_certain else Is.MAYBE)
+        self._end_removals(gone, Is.NOT)
+        self._end_removals(doubtful, Is.MAYBE)
 
     # By hand
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
 import pytest
 
+from mq.lifecycle import PurgeScope
 from mq.names import QueueName
 from mq.spool import purging
 from mq.store import patience
-from tests.crash.enumeration.acting import Chance, interleave, known_in, two_servers
+from tests.crash.enumeration.acting import (
+    Chance,
+    interleave,
+    known_in,
+    long_queues,
+    two_servers,
+)
+from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
+from tests.crash.enumeration.ledger import Ledger
+from tests.crash.enumeration.promises import Is
 from tests.crash.enumeration.restart import move, reap
 from tests.crash.enumeration.scene import Scene
 
@@ -26,6 +36,16 @@ def _without_patience() -> Iterator[None]:
         for module in (purging, patience):
             patched.setattr(module, "PURGE_LOCK_SECONDS", _PATIENCE_SECONDS)
         yield
+
+
+def by_folder(duel: Callable[[Scene, Chance], None]) -> Callable[[Scene, Chance], None]:
+    """The same where the purge exchanges the queue's folder."""
+
+    def play(scene: Scene, step: Chance) -> None:
+        with long_queues():
+            duel(scene, step)
+
+    return play
 
 
 def receive_while_purging(scene: Scene, step: Chance) -> None:
@@ -52,6 +72,28 @@ def receive_while_purging(scene: Scene, step: Chance) -> None:
     with _without_patience(), pytest.MonkeyPatch.context() as patched:
         patched.setattr(spool, "names_in_queue", list_late)
         interleave(scene, step, files, purge, receive_and_redeliver)
+
+
+def come_and_go_while_purging(scene: Scene, step: Chance) -> None:
+    """A message comes back when the purge has listed it in `delay`, and is received again."""
+    clients, others = two_servers(scene, ready=1)
+    clients.run(clients.receive("a", SHORT_SECONDS))
+    scene.clock.pass_seconds(2)
+    begin = purging.Purge.begin
+
+    def begin_and_redeliver(purge: purging.Purge) -> None:
+        begin(purge)
+        move(scene.root, scene.files())
+
+    with _without_patience(), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(purging.Purge, "begin", begin_and_redeliver)
+        interleave(
+            scene,
+            step,
+            clients.files,
+            lambda: clients.run(clients.purge("a")),
+            lambda: others.run(others.receive("a", LONG_SECONDS)),
+        )
 
 
 def purge_while_receiving(scene: Scene, step: Chance) -> None:
@@ -97,3 +139,56 @@ def end_while_purging(scene: Scene, step: Chance, is_removal: bool = False) -> N
     purge = partial(clients.run, clients.purge("a"))
     with _without_patience():
         interleave(scene, step, clients.files, purge, end)
+
+
+def redeliver_while_purging(scene: Scene, step: Chance) -> None:
+    """The mover has the queue's folder open, in whose place the purge of what is ready puts
+    another one. What is hidden still when that is answered is not taken later."""
+    clients, others = two_servers(scene, ready=2)
+    clients.run(clients.receive("a", SHORT_SECONDS))
+    scene.clock.pass_seconds(2)
+    files = scene.files()
+    with _without_patience(), long_queues():
+        interleave(
+            scene,
+            step,
+            files,
+            lambda: move(scene.root, files),
+            lambda: _purge_ready_and_look(scene, others),
+        )
+
+
+def deliver_while_purging(scene: Scene, step: Chance, is_batch: bool = False) -> None:
+    """A sweep delivers what its server could not. It was published when the purge had looked into
+    `new` already."""
+    clients, others = two_servers(scene, ready=2)
+    with clients.failing("rename", after=int(is_batch)):
+        clients.run(clients.publish_batch("a", 2) if is_batch else clients.publish("a"))
+
+    def purge() -> None:
+        for path in scene.root.glob("new/**/a:*"):
+            scene.say(partial(_is_late, message_id=path.name.removeprefix("a:")))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(others.server.work.spool, "names", lambda folder: [])
+            _purge_ready_and_look(scene, others)
+
+    with _without_patience(), long_queues():
+        interleave(scene, step, clients.files, clients.server.sweep, purge)
+
+
+def _purge_ready_and_look(scene: Scene, others: PlayedClients) -> None:
+    others.run(others.purge("a", PurgeScope.READY))
+    left = [*scene.root.glob("delay/a:*"), *scene.root.glob("new/**/a:*")]
+    for message in scene.ledger.of_queue("a"):
+        if f"a:{message.message_id}" in [path.name for path in left]:
+            scene.say(partial(_is_seen, body=message.body))
+
+
+def _is_late(ledger: Ledger, message_id: str) -> None:
+    """Its publisher has no answer yet."""
+    message = ledger.of(message_id)
+    message.is_published, message.exists = False, Is.MAYBE
+
+
+def _is_seen(ledger: Ledger, body: bytes) -> None:
+    ledger.messages[body].exists = Is.SURE

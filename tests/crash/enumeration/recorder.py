@@ -14,6 +14,7 @@ from mq.spool.files import Files
 from tests.crash.enumeration.disk import (
     ROOT,
     Attributed,
+    Exchanged,
     Named,
     RecordedDisk,
     Renamed,
@@ -73,6 +74,14 @@ class RecordedFiles(Files):
         tree = self.disk.tree
         old = tree.resolve(self._folder(source_fd), source)
         self.disk.note(Renamed(*old, *tree.resolve(self._folder(target_fd), target)))
+
+    def exchange(self, folder_fd: int, name: str, other_fd: int, other: str) -> None:
+        self._step("exchange")
+        tree = self.disk.tree
+        with self.disk.lock:
+            super().exchange(folder_fd, name, other_fd, other)
+            one = tree.resolve(self._folder(folder_fd), name)
+            self.disk.note(Exchanged(*one, *tree.resolve(self._folder(other_fd), other)))
 
     def _link_name(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         tree = self.disk.tree

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from mq.lifecycle import PurgeScope
 from mq.spool.seal import SEAL_ATTRIBUTE, Seal
 from tests.crash.enumeration.clock import SECOND_NS, StoppedClock
 from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.interference import Interference
+from tests.crash.enumeration.known import LedgerMessage
 from tests.crash.enumeration.ledger import Ledger
+from tests.crash.enumeration.promises import Is
 from tests.crash.enumeration.properties import WITH_PROPERTIES
 from tests.crash.enumeration.recorder import MODERN, Abilities, RecordedFiles
 from tests.crash.enumeration.restart import move, reap
@@ -82,9 +85,16 @@ class Scene:
         has."""
         return WITH_PROPERTIES + self.body(size)
 
-    def bodies_in(self, queue: str) -> list[bytes]:
-        """Return the bodies of the messages that are published in a queue."""
-        return [each.body for each in self.ledger.of_queue(queue) if each.is_published]
+    def bodies_in(self, queue: str, scope: PurgeScope = PurgeScope.ALL) -> list[bytes]:
+        """Return the bodies of the messages that are published in a queue, or may be ready."""
+        return [
+            each.body
+            for each in self.ledger.of_queue(queue)
+            if each.is_published and not (scope is PurgeScope.READY and self._is_hidden(each))
+        ]
+
+    def _is_hidden(self, message: LedgerMessage) -> bool:
+        return message.hidden is Is.SURE and message.hidden_until_ns > self.clock.now_ns
 
     def move(self, source: str = "delay") -> None:
         move(self.root, self.files(), self.max_receives, source)

@@ -60,12 +60,21 @@ class Kind(Enum):
 
     SYNC = frozenset({"sync", "sync_file_system", "make_durable", "Unsynced"})
     LOCK = frozenset(
-        {"lock", "lock_shared", "lock_byte", "locked_folder"}
+        {"lock", "lock_shared", "lock_byte", "locked_folder", "shared", "lock_alone"}
         | {"hold", "hold_in", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
         | {"open_held", "open_and_read", "_linking"}
     )
     MOVE = frozenset(
-        {"rename", "link", "move", "move_call", "link_call", "move_aside", "rename_within"}
+        {
+            "rename",
+            "exchange",
+            "link",
+            "move",
+            "move_call",
+            "link_call",
+            "move_aside",
+            "rename_within",
+        }
         | {"set_aside", "seal_set", "give_up_set", "_set_aside", "_linking", "_calls"}
     )
 
@@ -85,8 +94,12 @@ PASSED_OVER = frozenset({
     name_of(message.hold),
     name_of(message.hold_in),
     name_of(message.set_aside),
+    name_of(moves.Moves.exchange),
     name_of(moves.Moves.rename),
+    name_of(open_queues.OpenQueues._lock),
     name_of(open_queues.OpenQueues.hold),
+    name_of(open_queues.OpenQueues.lock_alone),
+    name_of(open_queues.OpenQueues.shared),
     name_of(opening._instead),
     name_of(opening.open_and_read),
     name_of(opening.open_held),

@@ -20,6 +20,7 @@ from tests.crash.enumeration.disk import (
     ROOT,
     Attributed,
     Change,
+    Exchanged,
     Named,
     RecordedDisk,
     Renamed,
@@ -161,7 +162,7 @@ def _touched(change: Change) -> tuple[int, ...]:
     match change:
         case Named(folder, _, _) | Unnamed(folder, _):
             return (folder,)
-        case Renamed(folder, _, target_folder, _):
+        case Renamed(folder, _, target_folder, _) | Exchanged(folder, _, target_folder, _):
             return folder, target_folder
         case Attributed(inode, _, _) | Stamped(inode, _):
             return (inode,)

@@ -1,0 +1,38 @@
+"""When a queue was made: at the birth of its folder, unless a purge has put another folder there.
+
+Then that folder says when, in an attribute. What was published or claimed before that time belongs
+to an older queue of the name, which was deleted.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from mq.lifecycle import Folder
+from mq.names import QueueName
+from mq.spool.folders import Spool
+from mq.spool.libc import birth_ns
+
+MADE_ATTRIBUTE = "user.mq.made"
+"""Of a queue's folder: when the queue was made, in ns since 1970, as decimal digits."""
+
+
+def queue_made_ns(spool: Spool, queue: QueueName) -> int | None:
+    """Return the time in ns since 1970; None if there is no such queue, or the file system does
+    not know."""
+    path = spool.path(Folder.QUEUES, queue)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        value = spool.files.attribute(path, MADE_ATTRIBUTE)
+        if value is not None and value.isdigit():
+            return int(value)
+    return birth_ns(path)
+
+
+def made_attribute(spool: Spool, folder_fd: int) -> bytes | None:
+    """Return what the attribute of a folder that takes the place of this one has to say; None if
+    nobody knows."""
+    value = spool.files.attribute(folder_fd, MADE_ATTRIBUTE)
+    if value is not None:
+        return value
+    made_ns = birth_ns(f"/proc/self/fd/{folder_fd}/.")
+    return None if made_ns is None else b"%d" % made_ns
