@@ -109,6 +109,13 @@ def id_time_ns(message_id: str) -> int | None:
     return (int(high + mid + low, 16) - _GREGORIAN_100NS) * 100
 
 
+def id_of_time(time_ns: int) -> MessageId:
+    """Return an id of no message, behind which come those that were published since `time_ns`, in
+    ns since 1970."""
+    milliseconds = f"{max(time_ns, 0) // _NS_PER_MS:012x}"
+    return MessageId(f"{milliseconds[:8]}-{milliseconds[8:]}-7000-8000-000000000000")
+
+
 _OTHER, _OTHER_AT, _ID_AT = "~", 18, 24
 
 

@@ -7,6 +7,7 @@ import codecs
 import errno
 import io
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import Any
 from mq.errors import CommandFailed, ExitCode
 
 _STDOUT_FD = 1
+_READER_GONE = "the reader of stdout has gone away"
 
 
 class ReaderGone(CommandFailed):
@@ -46,6 +48,15 @@ def guard_stdout() -> None:
     sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(raw), encoding, errors, line_buffering=raw.isatty()
     )
+
+
+def require_reader() -> None:
+    """Check that stdout has a reader: a writer that has nothing to write does not notice its end.
+    Raises ReaderGone."""
+    poll = select.poll()
+    poll.register(_STDOUT_FD, 0)
+    if any(event & select.POLLERR for _, event in poll.poll(0)):
+        raise ReaderGone(ExitCode.OUTPUT, _READER_GONE)
 
 
 def drop_stdout() -> None:
@@ -83,7 +94,7 @@ def written_to_stdout(is_raw: bool) -> Iterator[Callable[[bytes], object]]:
 
 def _failed(error: OSError) -> CommandFailed:
     if error.errno == errno.EPIPE:
-        return ReaderGone(ExitCode.OUTPUT, "the reader of stdout has gone away")
+        return ReaderGone(ExitCode.OUTPUT, _READER_GONE)
     return CommandFailed(
         ExitCode.OUTPUT, f"stdout cannot be written: {error.strerror}; what is there is not whole"
     )

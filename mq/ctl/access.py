@@ -134,6 +134,13 @@ class Access(Protocol):
     ) -> Iterator[ShownMessage]:
         """Yield the oldest messages in that state. Changes nothing."""
 
+    def peek_behind(self, queue: QueueName, after: MessageId, limit: int) -> Sequence[ShownMessage]:
+        """Return some of the ready messages behind that one, which may be gone: at least one if
+        there is one, and up to `limit`. Changes nothing."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait, or less if something comes to a queue that was looked at."""
+
     def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
         """Return that message, whatever its state. Changes nothing."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -25,6 +25,9 @@ from mq.names import (
     parse_queue_name,
 )
 from mq.properties import Properties, check_properties, require_http_size
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _LEASE = re.compile(r'"?([0-9a-f]{16})"?')
 
@@ -49,6 +52,16 @@ class QueueParam(click.ParamType[QueueName]):
     """A queue's name."""
 
     name = "queue"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        from mq.ctl.completing import queue_names
+
+        names = queue_names(ctx)
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -191,6 +192,14 @@ class HttpAccess:
                     shown, behind = shown + 1, f"&after={message.message_id}"
             if shown == shown_before:
                 break
+
+    def peek_behind(self, queue: QueueName, after: MessageId, limit: int) -> Sequence[ShownMessage]:
+        request = Request("GET", f"/{queue}/messages?peek&max={limit}&after={after}")
+        with self._opened(request) as exchange:
+            return [message_in(line) for line in exchange.lines()]
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
         message = self._message(Request("GET", f"/{queue}/messages?peek&id={message_id}"))

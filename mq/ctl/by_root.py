@@ -21,7 +21,7 @@ from mq.config import (
     ServerConfig,
 )
 from mq.ctl.access import QueueCounts, Readable, ShownMessage
-from mq.ctl.inspect import body_in, count_queue, count_queues, find_message, oldest_messages
+from mq.ctl.inspect import body_in, count_queue, count_queues, find_message, oldest_messages, shown
 from mq.ctl.runner import Runner
 from mq.errors import BodyTooLarge
 from mq.lifecycle import Actor, Folder, PurgeScope, State
@@ -39,6 +39,7 @@ from mq.store.by_id import Guard
 from mq.store.lease import Received
 from mq.store.move import Moving, move_by_id, move_ready
 from mq.store.own_id import publish_own
+from mq.store.peek import peek
 from mq.store.publish import Draft, Entry, check_publish, publish
 from mq.store.purge import purge
 from mq.store.receive import receive
@@ -212,6 +213,12 @@ class RootAccess:
     ) -> Iterator[ShownMessage]:
         with _disk_errors():
             yield from oldest_messages(self._spool, queue, limit, state)
+
+    def peek_behind(self, queue: QueueName, after: MessageId, limit: int) -> Sequence[ShownMessage]:
+        return list(map(shown, self._runner.run(peek(self._runner.work, queue, limit, after))))
+
+    def wait(self, seconds: float) -> None:
+        self._runner.wait(seconds)
 
     def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
         with _disk_errors():

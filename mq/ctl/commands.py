@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import click
 
 from mq import __version__
-from mq.command.flags import Seconds, exit_codes_text
-from mq.config import (
-    MAX_VISIBILITY_SECONDS,
-    MAX_WAIT_SECONDS,
-)
+from mq.command.flags import exit_codes_text
 from mq.ctl import display
 from mq.ctl.access import QueueCounts
 from mq.ctl.arguments import Commands, IdParam, LeaseParam, QueueParam
@@ -22,6 +17,8 @@ from mq.ctl.leases import release, touch
 from mq.ctl.moving import move, redrive
 from mq.ctl.purging import purge
 from mq.ctl.queue_settings import set_settings, settings_text
+from mq.ctl.reading import cat, tail
+from mq.ctl.receiving import recv
 from mq.ctl.sending import send
 from mq.ctl.settings import Settings, everywhere, opened, require_root, settings_of
 from mq.ctl.transfer import export_queue, import_queue
@@ -115,41 +112,6 @@ def rm(context: click.Context, queue: QueueName, yes: bool) -> None:
 
 @mqctl.command()
 @_queue
-@click.option("--visibility", "visibility_seconds", help="Seconds until the message returns unless "
-              "you acknowledge it.  [default: the server's, with --root 30]",
-              type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True))  # fmt: skip
-@click.option("--wait", "wait_seconds", type=Seconds(0, MAX_WAIT_SECONDS), default=0.0,
-              help="Seconds to wait for a message if there is none.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False, readable=False),
-              help="Write the body to this file in place of stdout.")  # fmt: skip
-@_raw
-@everywhere
-@click.pass_context
-def recv(
-    context: click.Context,
-    *,
-    queue: QueueName,
-    visibility_seconds: float | None,
-    wait_seconds: float,
-    output: Path | None,
-    raw: bool,
-) -> None:
-    """Receive the oldest message. Body on stdout, receipt (id, lease, count) on stderr.
-
-    The message is hidden from others until its visibility timeout is over. `ack` removes it for
-    good.
-    """
-    settings = settings_of(context)
-    put = display.write_document if settings.as_json else display.write_body
-    with display.output_to(output, raw) as write, opened(settings) as access:
-        message = access.receive(queue, visibility_seconds, wait_seconds)
-        if message is None:
-            context.exit(ExitCode.EMPTY)
-        put(message, write)
-
-
-@mqctl.command()
-@_queue
 @click.argument("ids", metavar="ID...", type=IdParam(), nargs=-1, required=True)
 @click.option("--lease", type=LeaseParam(), help="Only under this lease, as recv showed it.")
 @everywhere
@@ -233,6 +195,9 @@ def fsck(context: click.Context, repair: bool) -> None:
 
 
 mqctl.add_command(send)
+mqctl.add_command(recv)
+mqctl.add_command(cat)
+mqctl.add_command(tail)
 mqctl.add_command(set_settings)
 mqctl.add_command(purge)
 mqctl.add_command(release)

@@ -31,13 +31,18 @@ class ClientCredentials(NamedTuple):
     cacert: Path | None = None
 
 
-def open_session(url: str, credentials: ClientCredentials, retry_seconds: float = 0.0) -> Session:
+def open_session(
+    url: str,
+    credentials: ClientCredentials,
+    retry_seconds: float = 0.0,
+    timeout_seconds: float = CLIENT_TIMEOUT_SECONDS,
+) -> Session:
     """Open a session, which sends nothing yet. Without `retry_seconds` it sends each request only
     once: the person at the terminal sees the outcome. Raises CommandFailed."""
     address = _address_of(url, credentials.cacert)
     token = _token_for(address, credentials)
     _show_warnings()
-    return Session(address, token, CLIENT_TIMEOUT_SECONDS, retry_seconds)
+    return Session(address, token, timeout_seconds, retry_seconds)
 
 
 def _address_of(url: str, cacert: Path | None) -> ServerAddress:

@@ -68,11 +68,40 @@ def write_line(message: ShownMessage, write: Write) -> None:
 def write_body(message: ShownMessage, write: Write) -> None:
     """Write the body as it is, after a line with the receipt on stderr: if the body is interrupted,
     the message can still be acknowledged."""
+    _tell_receipt(message)
+    write_content(message, write)
+
+
+def _tell_receipt(message: ShownMessage) -> None:
     click.echo(_receipt(message), err=True)
     for name, value in message.properties.items():
         click.echo(printable(f"{name}: {value}"), err=True)
+
+
+def write_content(message: ShownMessage, write: Write) -> None:
+    """Write the body as it is, and nothing else."""
     write(b"")
     _copy(message, write)
+
+
+def write_as_line(message: ShownMessage, write: Write) -> None:
+    """Write the body, and a line break unless it ends with one."""
+    last = b""
+
+    def note(data: bytes) -> None:
+        nonlocal last
+        last = data[-1:] or last
+        write(data)
+
+    _copy(message, note)
+    if last != b"\n":
+        write(b"\n")
+
+
+def write_receipt_and_line(message: ShownMessage, write: Write) -> None:
+    """Write what `write_body` does, and end the line."""
+    _tell_receipt(message)
+    write_as_line(message, write)
 
 
 def write_document(message: ShownMessage, write: Write) -> None:
@@ -117,6 +146,8 @@ def output_to(path: Path | None, is_raw: bool = False) -> Iterator[Write]:
             file.truncate(0)
         is_written = True
         file.write(data)
+        # On return it can be synced.
+        file.flush()
 
     try:
         with path.open("ab") as file:

@@ -67,7 +67,7 @@ def oldest_messages(
 ) -> Iterator[ShownMessage]:
     """Yield the first `limit` messages in that state. Raises QueueNotFound."""
     look = _look_at_ready(spool, queue) if state is State.READY else _hidden(spool, queue, state)
-    yield from (_message(peeked) for peeked in islice(look, limit))
+    yield from (shown(peeked) for peeked in islice(look, limit))
 
 
 def _look_at_ready(spool: Spool, queue: QueueName) -> Iterator[PeekedMessage]:
@@ -95,7 +95,7 @@ def find_message(spool: Spool, queue: QueueName, message_id: MessageId) -> Shown
     peeked = peek_anywhere(spool, queue, message_id)
     if peeked is None:
         raise no_message(queue, message_id)
-    return _message(peeked)
+    return shown(peeked)
 
 
 class _FirstBytes(io.FileIO):
@@ -118,8 +118,8 @@ def body_in(body: bytes | None, fd: int, length: int) -> Readable:
     return _FirstBytes(fd, length) if body is None else io.BytesIO(body)
 
 
-def _message(peeked: PeekedMessage) -> ShownMessage:
-    """Return a message. Its file stays open if the body is large."""
+def shown(peeked: PeekedMessage) -> ShownMessage:
+    """Return a message as `mqctl` shows it. The file stays open if the body is large."""
     return ShownMessage(
         message_id=peeked.message_id,
         state=peeked.state,

@@ -10,8 +10,9 @@ from mq.config import MAX_MOVES
 from mq.ctl import display
 from mq.ctl.access import Access
 from mq.ctl.arguments import IdParam, LeaseParam, QueueParam, ReasonParam
+from mq.ctl.progress import ProgressBar
 from mq.ctl.settings import everywhere, opened, settings_of
-from mq.errors import CommandFailed, ExitCode
+from mq.errors import CommandFailed, ExitCode, MQError
 from mq.names import MessageId, QueueName, dead_letter_queue
 
 _max = click.option("-n", "--max", "limit", type=click.IntRange(1),
@@ -114,19 +115,40 @@ def _refuse_both(limit: int | None, ids: tuple[MessageId, ...]) -> None:
 def _move(
     access: Access, way: _Way, limit: int | None, ids: tuple[MessageId, ...]
 ) -> tuple[int, list[str]]:
-    """Move messages. Returns how many were moved, and which stay because their ids are taken."""
+    """Move messages. Returns how many were moved, and which stay because their ids are taken. If it
+    does not come to its end, stderr says how many were moved by then."""
+    bar = ProgressBar("moving", len(ids) if ids else limit)
+    try:
+        with bar:
+            if ids:
+                _move_by_id(access, way, ids, bar)
+                return bar.done, []
+            taken = _move_ready(access, way, limit, bar)
+            return bar.done, taken
+    except (KeyboardInterrupt, MQError):
+        if bar.done:
+            click.echo(f"moved {bar.done} messages by then", err=True)
+        raise
+
+
+def _move_by_id(access: Access, way: _Way, ids: tuple[MessageId, ...], bar: ProgressBar) -> None:
     source, target, reason, lease = way
-    if ids:
-        for message_id in ids:
-            access.move_by_id(source, target, message_id, reason=reason, lease=lease)
-        return len(ids), []
+    for number, message_id in enumerate(ids, 1):
+        access.move_by_id(source, target, message_id, reason=reason, lease=lease)
+        bar.tell(number)
+
+
+def _move_ready(access: Access, way: _Way, limit: int | None, bar: ProgressBar) -> list[str]:
+    """Move ready messages. Returns the ids of those that stay."""
+    source, target, reason, _ = way
     left = access.describe_queue(source).ready if limit is None else limit
-    moved, some, taken = 0, 1, dict[str, None]()
-    while some and moved < left:
-        some, stay = access.move(source, target, min(left - moved, MAX_MOVES), reason)
-        moved += some
+    bar.total = left
+    some, taken = 1, dict[str, None]()
+    while some and bar.done < left:
+        some, stay = access.move(source, target, min(left - bar.done, MAX_MOVES), reason)
+        bar.tell(bar.done + some)
         taken |= dict.fromkeys(stay)
-    return moved, list(taken)
+    return list(taken)
 
 
 def _say_what_stays(moved: int, taken: list[str], target: QueueName) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+import threading
+from contextlib import suppress
 
 import click
 
 from mq.ctl import display
-from mq.ctl.access import QueueCounts
+from mq.ctl.access import Access, QueueCounts
 from mq.ctl.arguments import QueueParam
-from mq.ctl.settings import everywhere, opened, settings_of
-from mq.errors import CommandFailed, ExitCode
+from mq.ctl.progress import SILENT_SECONDS, ProgressBar, said_when_interrupted
+from mq.ctl.settings import Settings, everywhere, opened, settings_of
+from mq.errors import CommandFailed, ExitCode, MQError
 from mq.lifecycle import PurgeScope
 from mq.names import QueueName
 
@@ -33,15 +36,50 @@ def purge(context: click.Context, queue: QueueName, ready: bool, yes: bool) -> N
     with opened(settings) as access:
         if not yes:
             _ask(access.describe_queue(queue), scope)
-        purged = access.purge(queue, scope)
+        with said_when_interrupted(lambda: _say_left(settings, queue)):
+            purged = _purge(settings, access, queue, scope)
     messages = "1 message" if purged == 1 else f"{purged} messages"
     document = {"queue": queue, "purged": purged}
     display.say(settings.as_json, document, f"removed {messages} from {queue}")
 
 
+def _purge(settings: Settings, access: Access, queue: QueueName, scope: PurgeScope) -> int:
+    """Show meanwhile how much of the queue is left, which a second way in tells."""
+    bar = ProgressBar("removing")
+    if not bar.is_wanted:
+        return access.purge(queue, scope)
+    total = bar.total = _total(access.describe_queue(queue))
+    is_over = threading.Event()
+
+    def watch() -> None:
+        with suppress(MQError), opened(settings) as beside:
+            while not is_over.wait(SILENT_SECONDS):
+                bar.tell(max(0, total - _total(beside.describe_queue(queue))))
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        with bar:
+            return access.purge(queue, scope)
+    finally:
+        is_over.set()
+        watching.join(SILENT_SECONDS)
+        bar.clear()
+
+
+def _say_left(settings: Settings, queue: QueueName) -> None:
+    with suppress(MQError), opened(settings) as access:
+        left = _total(access.describe_queue(queue))
+        click.echo(f"interrupted; {queue} has {left} messages now", err=True)
+
+
+def _total(counts: QueueCounts) -> int:
+    return counts.ready + counts.leased + counts.delayed
+
+
 def _ask(counts: QueueCounts, scope: PurgeScope) -> None:
     is_ready = scope is PurgeScope.READY
-    total = counts.ready if is_ready else counts.ready + counts.leased + counts.delayed
+    total = counts.ready if is_ready else _total(counts)
     what = "ready messages" if is_ready else "messages"
     if not click.confirm(f"Remove {total} {what} from queue {counts.queue}?", err=True):
         raise CommandFailed(ExitCode.REFUSED, f"queue {counts.queue} was not purged")

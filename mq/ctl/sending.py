@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import BinaryIO
+from collections.abc import Callable, Sequence
+from io import BufferedIOBase
+from typing import BinaryIO, cast
 
 import click
 
 from mq.command.flags import Seconds
 from mq.config import MAX_BATCH_BYTES, MAX_DELAY_SECONDS
 from mq.ctl import display
+from mq.ctl.access import Access
 from mq.ctl.arguments import (
     ContentTypeParam,
     IdParam,
@@ -20,8 +23,11 @@ from mq.ctl.arguments import (
     Source,
     checked_properties,
 )
-from mq.ctl.settings import everywhere, opened, settings_of
+from mq.ctl.progress import ProgressBar, said_when_interrupted
+from mq.ctl.settings import Settings, everywhere, opened, settings_of
+from mq.ctl.transfer import is_published, publish_line
 from mq.errors import BodyTooLarge
+from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 
 _queue = click.argument("queue", type=QueueParam())
@@ -41,6 +47,8 @@ _queue = click.argument("queue", type=QueueParam())
               help="Let it stay with the message, as X-Meta-Shop=north; repeat it.")  # fmt: skip
 @click.option("--batch", "is_batch", is_flag=True,
               help="Publish a message a line, as {\"body\": \"text\"}, all or none.")  # fmt: skip
+@click.option("--lines", "is_lines", is_flag=True,
+              help="Publish a message a line, each line its body.")  # fmt: skip
 @everywhere
 @click.pass_context
 def send(
@@ -54,8 +62,12 @@ def send(
     delay_seconds: float | None,
     properties: tuple[tuple[str, str], ...],
     is_batch: bool,
+    is_lines: bool,
 ) -> None:
-    """Publish a message: BODY, a file, or stdin. Prints its id."""
+    """Publish a message: BODY, a file, or stdin. Prints its id.
+
+    With --lines each line of it is a message; empty ones are passed over.
+    """
     settings = settings_of(context)
     given = (content_type, message_id, delay_seconds, properties or None)
     if is_batch and any(each is not None for each in given):
@@ -63,11 +75,17 @@ def send(
             "--content-type, --id, --delay and --property do not go with --batch; give "
             "content_type, id, delay and properties in each line"
         )
+    if is_lines and (is_batch or message_id is not None):
+        raise click.UsageError("--batch and --id do not go with --lines; use import for both")
     kept = checked_properties(properties)
     if body is not None and file is not None:
         raise click.UsageError("BODY and --file are two bodies; give only one")
     source = io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
     with opened(settings) as access:
+        if is_lines:
+            model = Line(b"", None, content_type, delay_seconds, kept)
+            _send_lines(settings, access, queue, source, model)
+            return
         if is_batch:
             lines = Source(source).read(MAX_BATCH_BYTES + 1)
             if len(lines) > MAX_BATCH_BYTES:
@@ -78,5 +96,47 @@ def send(
                 queue, Source(source), content_type, message_id, delay_seconds, properties=kept
             )
             ids = [one]
+    _say_ids(settings, queue, ids)
+
+
+def _send_lines(
+    settings: Settings, access: Access, queue: QueueName, source: BinaryIO, model: Line
+) -> None:
+    """Publish those that can be read at once together, and print their ids then."""
+    from mq.lines.transfer import put_in
+
+    bar = ProgressBar("publishing")
+
+    def publish(line: Line) -> None:
+        _say_ids(settings, queue, [publish_line(access, queue, line)])
+
+    def begin(lines: Sequence[Line]) -> Callable[[], bool]:
+        ids: list[MessageId] = []
+        end = access.begin_batch(queue, lines)
+
+        def say() -> bool:
+            published = is_published(lambda: ids.extend(end()))
+            _say_ids(settings, queue, ids)
+            return published
+
+        return say
+
+    def say_published() -> None:
+        bar.clear()
+        click.echo(f"published {bar.done} messages", err=True)
+
+    def parse(text: bytes) -> Line:
+        return model._replace(body=text)
+
+    with said_when_interrupted(say_published), bar:
+        for so_far in put_in(cast(BufferedIOBase, source), publish, begin, parse):
+            sys.stdout.flush()
+            bar.done = so_far
+            if not sys.stdout.isatty():
+                bar.tell(so_far)
+    say_published()
+
+
+def _say_ids(settings: Settings, queue: QueueName, ids: Sequence[MessageId]) -> None:
     for sent in ids:
         display.say(settings.as_json, {"queue": queue, "id": sent}, sent)

@@ -13,10 +13,12 @@ import click
 
 from mq.config import DEFAULT_CONTENT_TYPE
 from mq.ctl import display
-from mq.ctl.access import Access, ShownMessage
+from mq.ctl.access import Access, QueueCounts, ShownMessage
 from mq.ctl.arguments import QueueParam
+from mq.ctl.progress import ProgressBar, said_when_interrupted
+from mq.ctl.removing import kept_in_the_queue, remove_written
 from mq.ctl.settings import Settings, everywhere, opened, settings_of
-from mq.errors import CommandFailed, ExitCode, LeaseMismatch, MessageNotFound, MQError
+from mq.errors import CommandFailed, ExitCode, MQError
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 
@@ -41,24 +43,42 @@ def export_queue(context: click.Context, queue: QueueName, remove: bool, limit: 
 
     output = sys.stdout.buffer
     with opened(settings_of(context)) as access:
-        if not remove:
-            _copy(access, queue, limit, output)
-            flush(output, Files())
-            return
+        counts = access.describe_queue(queue)
+        wanted = counts.ready if limit is None else min(limit, counts.ready)
+        bar = ProgressBar("exporting", wanted)
 
         def take() -> TakenOut | None:
             message = access.receive(queue, None)
             if message is None:
                 return None
-            return TakenOut(_line_of(message), partial(_remove, access, queue, message))
+            return TakenOut(_line_of(message), partial(remove_written, access, queue, message))
 
-        moved = take_out(take, output, limit)
-    if moved.kept:
-        raise CommandFailed(
-            ExitCode.TRY_AGAIN,
-            f"{moved.kept} of {moved.written} messages were written but are still in the queue: "
-            "they came back before they were removed",
-        )
+        def tell(written: int) -> None:
+            if sys.stdout.isatty():
+                bar.done = written
+            else:
+                bar.tell(written)
+
+        with said_when_interrupted(lambda: _say_exported(bar, counts)), bar:
+            kept = 0
+            if remove:
+                moved = take_out(take, output, limit, tell)
+                kept = moved.kept
+            else:
+                _copy(access, queue, wanted, output, tell)
+                flush(output, Files())
+        _say_exported(bar, counts)
+    if kept:
+        raise kept_in_the_queue(kept, bar.done)
+
+
+def _say_exported(bar: ProgressBar, counts: QueueCounts) -> None:
+    """Say on stderr how many messages were exported, and what was left out."""
+    bar.clear()
+    others = {"leased": counts.leased, "delayed": counts.delayed}
+    left_out = " and ".join(f"{number} {state}" for state, number in others.items() if number)
+    text = f"exported {bar.done} messages"
+    click.echo(f"{text}; left out {left_out} ones" if left_out else text, err=True)
 
 
 @click.command(name="import")
@@ -74,17 +94,18 @@ def import_queue(context: click.Context, queue: QueueName, file: BufferedIOBase)
     from mq.lines.transfer import put_in
 
     settings = settings_of(context)
-    imported = 0
-    try:
-        with opened(settings) as access:
-            one, many = partial(_publish, access, queue), partial(_begin_batch, access, queue)
-            for so_far in put_in(file, one, many):
-                imported = so_far
-    except KeyboardInterrupt:
-        _say_imported(settings, queue, imported)
+    bar = ProgressBar("importing")
+
+    def say_interrupted() -> None:
+        bar.clear()
+        _say_imported(settings, queue, bar.done)
         click.echo("interrupted; what was under way may be published too", err=True)
-        raise
-    _say_imported(settings, queue, imported)
+
+    with said_when_interrupted(say_interrupted), bar, opened(settings) as access:
+        one, many = partial(publish_line, access, queue), partial(_begin_batch, access, queue)
+        for so_far in put_in(file, one, many):
+            bar.tell(so_far)
+    _say_imported(settings, queue, bar.done)
 
 
 def _say_imported(settings: Settings, queue: QueueName, imported: int) -> None:
@@ -92,12 +113,12 @@ def _say_imported(settings: Settings, queue: QueueName, imported: int) -> None:
     display.say(settings.as_json, document, f"imported {imported} messages")
 
 
-def _copy(access: Access, queue: QueueName, limit: int | None, output: BinaryIO) -> None:
+def _copy(
+    access: Access, queue: QueueName, wanted: int, output: BinaryIO, tell: Callable[[int], None]
+) -> None:
     """Copy the ready messages. Raises CommandFailed if not all of them could be copied."""
     from mq.lines.transfer import exported
 
-    ready = access.describe_queue(queue).ready
-    wanted = ready if limit is None else min(limit, ready)
     written, damaged = 0, []
     for message in access.peek(queue, wanted) if wanted else ():
         line = _line_of(message)
@@ -106,6 +127,7 @@ def _copy(access: Access, queue: QueueName, limit: int | None, output: BinaryIO)
         else:
             output.write(exported(line))
             written += 1
+            tell(written)
     if damaged:
         raise CommandFailed(
             ExitCode.UNAVAILABLE,
@@ -137,23 +159,10 @@ def _line_of(message: ShownMessage) -> Line:
     return Line(body, MessageId(message.message_id), content_type, None, message.properties)
 
 
-def _remove(access: Access, queue: QueueName, message: ShownMessage) -> bool:
-    lease = None if message.lease is None else int(message.lease, 16)
+def publish_line(access: Access, queue: QueueName, line: Line) -> MessageId:
+    """Publish one line, and return its id. Raises MQError."""
     try:
-        access.remove(queue, MessageId(message.message_id), lease)
-    except (LeaseMismatch, MessageNotFound):
-        return False
-    except CommandFailed as error:
-        if error.exit_code not in (ExitCode.REFUSED, ExitCode.NOT_FOUND):
-            raise
-        return False
-    return True
-
-
-def _publish(access: Access, queue: QueueName, line: Line) -> None:
-    """Publish one line. Raises MQError."""
-    try:
-        access.publish(
+        return access.publish(
             queue,
             io.BytesIO(line.body),
             line.content_type,
@@ -169,10 +178,10 @@ def _publish(access: Access, queue: QueueName, line: Line) -> None:
 def _begin_batch(access: Access, queue: QueueName, lines: Sequence[Line]) -> Callable[[], bool]:
     """Send a batch off. The function that this returns waits for its end, and raises CommandFailed
     if it is unknown whether the lines are published."""
-    return partial(_is_published, access.begin_batch(queue, lines))
+    return partial(is_published, access.begin_batch(queue, lines))
 
 
-def _is_published(end: Callable[[], object]) -> bool:
+def is_published(end: Callable[[], object]) -> bool:
     """Wait for the end of a batch. Returns False if it was refused: nothing of it is published
     then."""
     try:

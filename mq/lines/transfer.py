@@ -47,8 +47,14 @@ class Moved(NamedTuple):
     kept: int
 
 
-def take_out(take: Callable[[], TakenOut | None], output: BinaryIO, limit: int | None) -> Moved:
-    """Write a line for each message that `take` returns, and remove the message after that."""
+def take_out(
+    take: Callable[[], TakenOut | None],
+    output: BinaryIO,
+    limit: int | None,
+    tell: Callable[[int], object] = lambda written: None,
+) -> Moved:
+    """Write a line for each message that `take` returns, and remove the message after that. `tell`
+    is told how many were written so far."""
     written = kept = 0
     files = Files()
     while limit is None or written < limit:
@@ -57,6 +63,7 @@ def take_out(take: Callable[[], TakenOut | None], output: BinaryIO, limit: int |
         flush(output, files)
         kept += sum(not taken.remove() for taken in batch)
         written += len(batch)
+        tell(written)
         if len(batch) < left and sum(len(taken.line.body) for taken in batch) < _BATCH_BYTES:
             break
     return Moved(written, kept)
@@ -103,9 +110,10 @@ def put_in(
     lines: BufferedIOBase,
     publish: Callable[[Line], object],
     begin: Callable[[Sequence[Line]], Callable[[], bool]],
+    parse: Callable[[bytes], Line] = lambda text: parse_line(text, _PASSED_OVER),
 ) -> Iterator[int]:
-    """Publish each line. Yields the number of messages published so far, after each step. Lines of
-    white space alone are passed over.
+    """Publish each line, as `parse` reads it. Yields the number of messages published so far, after
+    each step. Lines of white space alone are passed over.
 
     Lines that can be read at once are published together: `begin` sends them off, and meanwhile the
     next lines are parsed. The function that `begin` returned then tells whether they were
@@ -117,7 +125,7 @@ def put_in(
     _widen(lines)
     for some in _read_at_once(lines):
         under_way: Iterator[int] = iter(())
-        for batch in _batches(some):
+        for batch in _batches(some, parse):
             for step in under_way:
                 published += step
                 yield published
@@ -159,16 +167,18 @@ def _naming(what: str, published: int) -> Iterator[None]:
     try:
         yield
     except MQError as error:
-        error.args = (f"{what}: {error}; {published} messages before it were imported",)
+        error.args = (f"{what}: {error}; {published} messages before it were published",)
         raise
 
 
-def _batches(some: Iterable[tuple[int, bytes]]) -> Iterator[list[Numbered]]:
+def _batches(
+    some: Iterable[tuple[int, bytes]], parse: Callable[[bytes], Line]
+) -> Iterator[list[Numbered]]:
     """Yield batches of lines, in order. A large line is a batch by itself, and so is one that is
     wrong."""
     batch: list[Numbered] = []
     for number, text in some:
-        line = _parse(text)
+        line = _parse(text, parse)
         is_alone = isinstance(line, MQError) or len(line.body) > SMALL_BODY_BYTES
         if batch and (is_alone or len(batch) == MAX_BATCH_LINES):
             yield batch
@@ -181,11 +191,11 @@ def _batches(some: Iterable[tuple[int, bytes]]) -> Iterator[list[Numbered]]:
         yield batch
 
 
-def _parse(text: bytes) -> Line | MQError:
+def _parse(text: bytes, parse: Callable[[bytes], Line]) -> Line | MQError:
     if len(text) > MAX_LINE_BYTES:
         return InvalidRequest(f"it is longer than {MAX_LINE_BYTES} bytes")
     try:
-        return parse_line(text, _PASSED_OVER)
+        return parse(text)
     except MQError as error:
         return error
 

@@ -24,7 +24,19 @@ MQCTL = [
     ("peek", "jobs"),
     ("recv", "jobs"),
     ("recv", "jobs", "--json"),
+    ("recv", "jobs", "--ack", "-n2"),
+    ("cat", "jobs", "message-1"),
+    ("tail", "jobs"),
+    ("tail", "jobs", "-f"),
     ("send", "jobs", "body"),
+    ("send", "jobs", "body", "--lines"),
+    ("ack", "jobs", "message-1"),
+    ("create", "others"),
+    ("set", "jobs", "ttl=60"),
+    ("move", "jobs", "jobs.dead", "-n1"),
+    ("redrive", "jobs", "-n1"),
+    ("purge", "jobs", "--yes"),
+    ("import", "jobs", "/dev/null"),
     ("fsck",),
     ("--help",),
 ]
@@ -36,7 +48,10 @@ def root(tmp_path: Path) -> Path:
     """With a queue, more messages than a buffer holds, and something for fsck to find."""
     ctl = Ctl("--root", str(tmp_path / "mq"))
     ctl.ok("create", "jobs")
-    ctl.ok("import", "jobs", stdin=b'{"body": "%s"}\n' % (b"x" * 300) * 50)
+    lines = [b'{"id": "message-%d", "body": "%s"}\n' % (at, b"x" * 300) for at in range(50)]
+    ctl.ok("import", "jobs", stdin=b"".join(lines))
+    ctl.ok("create", "jobs.dead")
+    ctl.ok("send", "jobs.dead", "--lines", stdin=b"one\ntwo\n")
     (tmp_path / "mq" / "queues" / "a foreign name").mkdir()
     return tmp_path / "mq"
 
@@ -88,6 +103,11 @@ def test_mqctl_says_that_stdout_is_full_and_a_closed_pipe_ends_it_quietly(
         "(exit 74: stdout cannot be written)\n"
     )
     assert (closed[0], without_receipt(closed[1])) == (128 + signal.SIGPIPE, "")
+
+
+def test_a_queue_is_deleted_though_nobody_is_told(root: Path) -> None:
+    assert run_into(full_disk(), "mq.ctl", "--root", root, "rm", "jobs", "--yes")[0] == 74
+    assert run_into(closed_pipe(), "mq.ctl", "--root", root, "rm", "jobs.dead", "--yes")[0] == 141
 
 
 @pytest.mark.parametrize("words", VSQS, ids=" ".join)

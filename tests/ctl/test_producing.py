@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import signal
+import subprocess
+import sys
 import time
 
 from mq.errors import ExitCode
-from tests.support.mqctl import Ctl, assert_refused
+from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.processes import Server
 
 
@@ -76,3 +80,57 @@ def test_several_messages_are_acknowledged_at_once(ctl: Ctl, queue: str) -> None
     assert_refused(
         ctl("ack", queue, *ids, "--lease", "0123456789abcdef"), ExitCode.USAGE, "one message"
     )
+
+
+# A message a line
+
+
+def test_each_line_is_a_message(ctl: Ctl, queue: str) -> None:
+    lines = b"one\n  two \n\n \t\nthr\xff\xc3\xa9\r\n{}"
+
+    done = ctl.ok("send", queue, "--lines", "--content-type", "text/x-line", stdin=lines)
+
+    messages = ctl.ok("peek", queue, "--json").lines()
+    assert [each["id"] for each in messages] == done.out.decode().split()
+    assert [each.get("body", each.get("body_base64")) for each in messages] == [
+        "one", "  two ", base64.b64encode(b"thr\xff\xc3\xa9\r").decode(), "{}",
+    ]  # fmt: skip
+    assert {each["content_type"] for each in messages} == {"text/x-line"}
+    assert done.err == "published 4 messages\n"
+
+
+def test_many_lines_are_sent_together_in_their_order(ctl: Ctl, queue: str) -> None:
+    bodies = [f"line {number}" for number in range(2500)]
+
+    done = ctl.ok("send", queue, "--lines", "--json", stdin="\n".join(bodies).encode())
+
+    ids = [each["id"] for each in done.lines()]
+    shown = ctl.ok("peek", queue, "-n", "3000", "--json").lines()
+    assert [(each["id"], each["body"]) for each in shown] == list(zip(ids, bodies, strict=True))
+
+
+def test_a_line_is_a_message_as_soon_as_it_is_there(by_http: Ctl, queue: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mq.ctl", "send", queue, "--lines", "--delay=0", *by_http.way],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=without_ours(),
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for body in (b"first\n", b"second\n"):
+        process.stdin.write(body)
+        process.stdin.flush()
+        message_id = process.stdout.readline().decode().strip()
+        assert by_http.ok("cat", queue, message_id).out == body.rstrip()
+
+    process.send_signal(signal.SIGINT)
+
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, b"")
+    assert err.strip() == b"published 2 messages"
+
+
+def test_lines_go_with_neither_ids_nor_a_batch(ctl: Ctl, queue: str) -> None:
+    for flags in (["--id", "1"], ["--batch"]):
+        done = ctl("send", queue, "--lines", *flags, stdin=b"a\n")
+        assert_refused(done, ExitCode.USAGE, "use import for both")
+    assert_refused(ctl("send", "absent", "--lines", stdin=b"a\nb\n"), ExitCode.NOT_FOUND, "line 1")

@@ -40,8 +40,13 @@ def test_export_copies_the_ready_messages_and_changes_nothing(ctl: Ctl, queue: s
     last = ctl.ok("send", queue, "last", "--content-type", "text/plain").out.decode().strip()
     assert ctl.ok("recv", queue).out == BODIES[0]
 
-    lines = ctl.ok("export", queue).lines()
+    delayed = ctl.ok("send", queue, "later", "--delay=600").out.decode().strip()
 
+    done = ctl.ok("export", queue)
+
+    lines = done.lines()
+    assert done.err == "exported 4 messages; left out 1 leased and 1 delayed ones\n"
+    assert delayed not in done.out.decode()
     assert lines == [
         {"id": ids[1], "body": BODIES[1].decode()},
         {"id": ids[2], "body_base64": "/wA="},
@@ -64,8 +69,8 @@ def test_a_copy_of_more_than_one_answer_holds_is_whole(ctl: Ctl, queue: str) -> 
 
 
 def test_export_of_an_empty_queue_is_empty(ctl: Ctl, queue: str) -> None:
-    assert ctl.ok("export", queue) == (0, b"", "")
-    assert ctl.ok("export", queue, "--remove") == (0, b"", "")
+    assert ctl.ok("export", queue) == (0, b"", "exported 0 messages\n")
+    assert ctl.ok("export", queue, "--remove") == (0, b"", "exported 0 messages\n")
     assert_refused(ctl("export", "absent"), ExitCode.NOT_FOUND, "absent")
 
 
@@ -124,7 +129,7 @@ def test_a_wrong_line_is_named_and_those_before_it_are_there(
 
     assert_refused(done, ExitCode.REFUSED, "line 2: ")
     assert why in done.err
-    assert "1 messages before it were imported" in done.err
+    assert "1 messages before it were published" in done.err
     assert count(by_root, queue) == (1, 0)
 
 
@@ -147,7 +152,7 @@ def test_a_line_that_is_refused_among_many_ends_it_there(
     done = ctl("import", queue, stdin=b"\n".join([*good[:4], refused, *good[4:]]))
 
     assert_refused(done, ExitCode.REFUSED, "line 5: ")
-    assert "4 messages before it were imported" in done.err
+    assert "4 messages before it were published" in done.err
     bodies = [line["body"] for line in ctl.ok("export", queue).lines()]
     assert bodies == ["one", "0", "1", "2", "3"]
 

@@ -31,7 +31,7 @@ def test_a_batch_and_an_import_say_the_same_of_a_bad_line(line: bytes) -> None:
 
     assert BAD_LINES[line] in str(batch.value)
     assert str(batch.value).startswith("line 3: ")
-    assert str(put.value) == f"{batch.value}; 1 messages before it were imported"
+    assert str(put.value) == f"{batch.value}; 1 messages before it were published"
     assert imported == [Line(b"good")]
 
 

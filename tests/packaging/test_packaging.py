@@ -149,8 +149,25 @@ def test_wheel_holds_the_packages_their_types_and_the_licence(archives: tuple[Pa
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
     assert f"mq_server-{__version__}.dist-info/licenses/LICENSE" in names
     assert {name.partition("/")[0] for name in names} == {
-        *PACKAGES, f"mq_server-{__version__}.dist-info",
+        *PACKAGES, f"mq_server-{__version__}.data", f"mq_server-{__version__}.dist-info",
     }  # fmt: skip
+
+
+def test_wheel_installs_man_pages_and_completion_of_every_command(
+    archives: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """As they are made from the tree."""
+    run(sys.executable, REPOSITORY / "manuals.py", tmp_path)
+    made = {str(path.relative_to(tmp_path)): path.read_bytes()
+            for path in tmp_path.rglob("*") if path.is_file()}  # fmt: skip
+    beginning = f"mq_server-{__version__}.data/data/"
+
+    with zipfile.ZipFile(archives[0]) as wheel:
+        held = {name.removeprefix(beginning): wheel.read(name)
+                for name in wheel.namelist() if name.startswith(beginning)}  # fmt: skip
+
+    assert held == made
+    assert {Path(name).stem for name in made if "/man1/" in name} == set(PROJECT["scripts"])
 
 
 def test_wheel_fits_every_python_that_is_supported_if_it_is_compiled(

@@ -1,0 +1,27 @@
+"""What a shell loads to complete the words of a command: a script that asks the command itself."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+SHELLS = ("bash", "zsh", "fish")
+_REGISTRATION = "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then"
+
+
+def completion_script(command: click.Command, shell: str) -> str:
+    """Return the script for one of SHELLS, as a file where that shell looks for it."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    name = str(command.name)
+    variable = f"_{name}_COMPLETE".replace("-", "_").upper()
+    completion = kind(command, {}, name, variable)
+    # `source` would first ask the bash of this machine for its version.
+    variables = completion.source_vars()
+    script = completion.source_template % variables
+    if shell != "zsh":
+        return script
+    # zsh runs the file as a function. Click's last lines complete nothing the second time.
+    function, found, _ = script.partition(_REGISTRATION)
+    assert found
+    return f'{function}{variables["complete_func"]} "$@"\n'

@@ -1,0 +1,48 @@
+"""What a shell offers at the tab key in the place of a queue's name."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from mq.ctl.settings import Settings, credentials, settings_of
+from mq.errors import MQError
+from mq.lifecycle import Folder
+from mq.names import is_queue_name
+
+_PATIENCE_SECONDS = 2.0
+"""A person waits at the prompt."""
+
+
+def queue_names(context: click.Context) -> list[str]:
+    """Return the queues of the way in that the words before choose. There are none where nothing
+    answers: there is no place for an error at a prompt."""
+    logging.getLogger("mq.client").disabled = True
+    try:
+        settings = settings_of(context)
+        found = _over_http(settings) if settings.root is None else _in_folders(settings.root)
+    except (MQError, OSError, ValueError, LookupError, TypeError, click.UsageError):
+        return []
+    return sorted(found)
+
+
+def _in_folders(root: Path) -> list[str]:
+    return [name for name in os.listdir(root / Folder.QUEUES) if is_queue_name(name)]
+
+
+def _over_http(settings: Settings) -> list[str]:
+    """Ask the admin listener, which alone knows all queues."""
+    from mq.client.retries import ask
+    from mq.client.wire import Request
+    from mq.ctl.connect import admin_url, open_session
+
+    shown = credentials(settings)
+    url = admin_url(settings.url.rstrip("/"), settings.admin, shown.cacert)
+    with closing(open_session(url, shown, timeout_seconds=_PATIENCE_SECONDS)) as session:
+        answer = session.run(ask(session.context, Request("GET", "/queues")))
+    return [str(each["queue"]) for each in json.loads(answer.body)]

@@ -1,0 +1,101 @@
+"""How far a command is: a bar on a terminal, for whatever takes longer than a second."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, TextIO
+
+SILENT_SECONDS = 1.0
+"""What is over by then shows nothing."""
+
+_BETWEEN_SECONDS = 0.1
+_BAR_WIDTH = 24
+_CLEAR = "\r\x1b[K"
+
+
+class ProgressBar:
+    """A line on stderr that is renewed in place and gone at the end; nothing where stderr is not a
+    terminal. `total` is None where nobody knows it."""
+
+    def __init__(
+        self,
+        label: str,
+        total: int | None = None,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.done = 0
+        self.total = total
+        self._label = label
+        self._stream = sys.stderr if stream is None else stream
+        self._clock = clock
+        self._began_at = clock()
+        self._next_at = self._began_at + SILENT_SECONDS
+        self.is_wanted = self._stream.isatty()
+        self._is_shown = False
+
+    def tell(self, done: int) -> None:
+        """Show that this many are done, now or a little later."""
+        self.done = done
+        now = self._clock()
+        if self.is_wanted and now >= self._next_at:
+            self._next_at = now + _BETWEEN_SECONDS
+            self._is_shown = True
+            text = progress_text(self._label, done, self.total, now - self._began_at)
+            width = shutil.get_terminal_size().columns
+            self._stream.write(f"{_CLEAR}{text[: width - 1]}")
+            self._stream.flush()
+
+    def clear(self) -> None:
+        """Make room for another line; the bar comes back when there is more to tell."""
+        if self._is_shown:
+            self._is_shown = False
+            self._stream.write(_CLEAR)
+            self._stream.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.clear()
+
+
+@contextmanager
+def said_when_interrupted(say: Callable[[], object]) -> Iterator[None]:
+    """Say how much was done, if Ctrl-C ends it before its end."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say()
+        raise
+
+
+def progress_text(label: str, done: int, total: int | None, seconds: float) -> str:
+    """Return a line such as `moving [######          ]  25%, 1,234 of 4,936, 411/s, 9 s left`."""
+    rate = done / seconds if seconds > 0 else 0.0
+    told = [f"{label} {done:,}"]
+    if total:
+        part = min(done / total, 1.0)
+        bar = "#" * int(part * _BAR_WIDTH)
+        told = [f"{label} [{bar.ljust(_BAR_WIDTH)}] {part:4.0%}", f"{done:,} of {total:,}"]
+    told.append(f"{rate:,.0f}/s")
+    if total and rate and done < total:
+        told.append(f"{duration_text((total - done) / rate)} left")
+    return ", ".join(told)
+
+
+def duration_text(seconds: float) -> str:
+    """Return a time such as `9 s`, `12 min` or `3.5 h`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

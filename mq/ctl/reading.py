@@ -1,0 +1,112 @@
+"""`mqctl cat` and `mqctl tail`: the bodies of messages, which stay where they are."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+
+import click
+
+from mq.command.stdout import require_reader
+from mq.config import MAX_FETCH_MESSAGES, SECOND_NS
+from mq.ctl import display
+from mq.ctl.access import Access, ShownMessage
+from mq.ctl.arguments import IdParam, QueueParam
+from mq.ctl.settings import everywhere, opened, settings_of
+from mq.errors import CommandFailed, ExitCode
+from mq.names import MessageId, QueueName, id_of_time
+
+_LOOK_SECONDS = 0.25
+"""Between two looks at a queue, where no event tells of what comes."""
+
+_raw = click.option(
+    "--raw", is_flag=True, help="Write control characters of a body to a terminal too."
+)
+
+
+@click.command()
+@click.argument("queue", type=QueueParam())
+@click.argument("ids", metavar="ID...", type=IdParam(), nargs=-1, required=True)
+@_raw
+@everywhere
+@click.pass_context
+def cat(context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], raw: bool) -> None:
+    """Write the bodies of messages to stdout, whatever their state, and change nothing.
+
+    Nothing is between them. With --json write a document for each.
+    """
+    settings = settings_of(context)
+    put = display.write_document if settings.as_json else display.write_content
+    with opened(settings) as access, display.output_to(None, raw) as write:
+        for message_id in ids:
+            message = access.peek_at(queue, message_id)
+            put(message, write)
+            if message.is_damaged:
+                raise CommandFailed(
+                    ExitCode.UNAVAILABLE,
+                    f"message {message_id} fails its seal: its body is not what was published; "
+                    "`mqctl fsck --repair` sets it aside",
+                )
+
+
+@click.command()
+@click.argument("queue", type=QueueParam())
+@click.option("-f", "--follow", is_flag=True, help="Then write what is published, as it comes, "
+              "until Ctrl-C.")  # fmt: skip
+@click.option("-n", "--max", "limit", type=click.IntRange(0, MAX_FETCH_MESSAGES), default=10,
+              show_default=True, help="How many messages to begin with.")  # fmt: skip
+@click.option("-l", "--long", "is_long", is_flag=True,
+              help="Write a line for each message, as peek does.")  # fmt: skip
+@_raw
+@everywhere
+@click.pass_context
+def tail(
+    context: click.Context, *, queue: QueueName, follow: bool, limit: int, is_long: bool, raw: bool
+) -> None:
+    """Write the bodies of the newest ready messages, oldest first, and change nothing.
+
+    A body that does not end with a line break gets one.
+    """
+    settings = settings_of(context)
+    put = display.write_line if is_long else display.write_as_line
+    if settings.as_json:
+        put = display.write_document
+    with opened(settings) as access, display.output_to(None, raw) as write:
+        found = newest(access, queue, max(limit, 1))
+        last = found[-1].message_id if found else id_of_time(0)
+        for message in found[len(found) - limit if limit < len(found) else 0 :]:
+            put(message, write)
+        while follow:
+            sys.stdout.flush()
+            access.wait(_LOOK_SECONDS)
+            require_reader()
+            for message in access.peek_behind(queue, MessageId(last), MAX_FETCH_MESSAGES):
+                put(message, write)
+                last = message.message_id
+    if not found:
+        context.exit(ExitCode.EMPTY)
+
+
+def newest(access: Access, queue: QueueName, limit: int) -> list[ShownMessage]:
+    """Return the newest ready messages, oldest first. It looks back further and further, so that a
+    long queue is not read from its beginning."""
+    seconds, since_ns = 1, 1
+    while since_ns:
+        since_ns = max(time.time_ns() - seconds * SECOND_NS, 0) if seconds < 10**9 else 0
+        found = _since(access, queue, since_ns, limit)
+        if len(found) == limit:
+            break
+        seconds *= 10
+    return found
+
+
+def _since(access: Access, queue: QueueName, since_ns: int, limit: int) -> list[ShownMessage]:
+    found: deque[ShownMessage] = deque()
+    last = id_of_time(since_ns)
+    while some := access.peek_behind(queue, last, MAX_FETCH_MESSAGES):
+        last = MessageId(some[-1].message_id)
+        found.extend(some)
+        while len(found) > limit:
+            found.popleft().body.close()
+    return list(found)

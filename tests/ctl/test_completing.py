@@ -1,0 +1,136 @@
+"""The tab key in bash, zsh and fish, with the scripts that a wheel installs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.mqctl import Ctl, without_ours
+from tests.support.processes import Server
+from tests.support.sources import REPOSITORY
+from tests.support.terminal import TmuxScreen
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prefix with `bin/mqctl` and the folder `share` of a wheel."""
+    prefix = tmp_path_factory.mktemp("prefix")
+    subprocess.run([sys.executable, REPOSITORY / "manuals.py", prefix], check=True)
+    program = prefix / "bin" / "mqctl"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m mq.ctl "$@"\n')
+    program.chmod(0o755)
+    return prefix
+
+
+@pytest.fixture
+def environment(installed: Path, tmp_path: Path) -> dict[str, str]:
+    """With some queues in a root of its own."""
+    ctl = Ctl("--root", str(tmp_path / "mq"))
+    for queue in ("orders", "orders.dead", "parcels"):
+        ctl.ok("create", queue)
+    return without_ours() | {
+        "PATH": f"{installed / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(REPOSITORY),
+        "MQCTL_ROOT": str(tmp_path / "mq"),
+        "HOME": str(tmp_path),
+    }
+
+
+def run(environment: Mapping[str, str], *command: str | Path) -> list[str]:
+    if shutil.which(str(command[0])) is None:
+        pytest.skip(f"{command[0]} is missing: install the package {command[0]}")
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment,
+                          timeout=60)  # fmt: skip
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+LINES = {
+    "mqctl pur": ["purge"],
+    "mqctl info or": ["orders", "orders.dead"],
+    "mqctl purge --re": ["--ready"],
+}
+
+
+def in_bash(installed: Path, environment: Mapping[str, str], line: str) -> list[str]:
+    script = installed / "share/bash-completion/completions/mqctl"
+    ask = (
+        f"source {script}; read -ra COMP_WORDS <<< '{line}'\n"
+        "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+        "$(complete -p mqctl | sed 's/.*-F \\([^ ]*\\).*/\\1/') mqctl\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    return run(environment, "bash", "--norc", "-c", ask)
+
+
+def in_fish(installed: Path, environment: Mapping[str, str], line: str) -> list[str]:
+    script = installed / "share/fish/vendor_completions.d/mqctl.fish"
+    found = run(environment, "fish", "--no-config", "-c", f"source {script}; complete -C '{line}'")
+    return [each.partition("\t")[0] for each in found]
+
+
+@pytest.mark.parametrize("complete", [in_bash, in_fish])
+@pytest.mark.parametrize("line", LINES)
+def test_a_shell_completes_commands_queues_and_flags(
+    installed: Path, environment: dict[str, str], line: str,
+    complete: Callable[[Path, Mapping[str, str], str], list[str]],
+) -> None:  # fmt: skip
+    assert complete(installed, environment, line) == LINES[line]
+
+
+@pytest.fixture
+def zsh(installed: Path, environment: dict[str, str], tmp_path: Path) -> Iterator[TmuxScreen]:
+    if shutil.which("zsh") is None:
+        pytest.skip("zsh is missing: install the package zsh")
+    (tmp_path / ".zshrc").write_text(
+        f"fpath=({installed / 'share/zsh/site-functions'} $fpath)\n"
+        "autoload -Uz compinit; compinit -u\nPS1='ready> '\n"
+    )
+    screen = TmuxScreen(tmp_path, ["zsh", "-d", "-i"], environment)
+    yield screen
+    screen.close()
+
+
+def test_zsh_completes_too(zsh: TmuxScreen) -> None:
+    zsh.wait_for("ready>")
+
+    zsh.type("mqctl pur", "Tab")
+    zsh.wait_for("mqctl purge")
+    zsh.type("par", "Tab")
+    zsh.wait_for("mqctl purge parcels")
+    zsh.type("--re", "Tab")
+    zsh.wait_for("mqctl purge parcels --ready")
+
+
+def ask_for_queues(way: dict[str, str], *words: str) -> list[str]:
+    asked = {"COMP_WORDS": " ".join(["mqctl", *words, "peek", ""]),
+             "COMP_CWORD": str(len(words) + 2), "_MQCTL_COMPLETE": "bash_complete"}  # fmt: skip
+    found = run(without_ours() | way | asked, sys.executable, "-m", "mq.ctl")
+    return [each.partition(",")[2] for each in found if each]
+
+
+def test_queues_come_from_the_way_in_that_the_line_names(
+    start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    server = start_server("--admin=127.0.0.1:0")
+    by_http = Ctl("--url", server.url)
+    by_http.ok("create", "parcels")
+
+    found = ask_for_queues({"MQ_ADMIN": f"127.0.0.1:{server.admin_port}"})
+
+    assert found == ["parcels"]
+    assert ask_for_queues({}, "--root", str(server.root)) == ["parcels"]
+
+
+def test_nothing_is_offered_and_nothing_said_where_nothing_answers(tmp_path: Path) -> None:
+    assert ask_for_queues({}, "--url", "http://127.0.0.1:9") == []
+    assert ask_for_queues({}, "--root", str(tmp_path / "absent")) == []
+    assert ask_for_queues({"MQCTL_TOKEN_FILE": "/absent"}, "--url", "http://127.0.0.1:9") == []
+    assert ask_for_queues({}, "--url", "http://127.0.0.1:9", "--root", str(tmp_path)) == []
