@@ -23,6 +23,14 @@ class QueueCounts(NamedTuple):
     oldest_age_seconds: float | None
 
 
+class Passed(NamedTuple):
+    """How many messages were published to a queue and how many left it, since some moment; as far
+    as anybody has counted."""
+
+    published: int
+    gone: int
+
+
 class Readable(Protocol):
     """A body that is to be read to its end and closed."""
 
@@ -56,6 +64,9 @@ class Access(Protocol):
     """A way to the queues. Every change is durable on return. Raises MQError."""
 
     def list_queues(self) -> list[QueueCounts]: ...
+
+    def passed(self) -> Mapping[str, Passed]:
+        """Return what is known of each queue; nothing where nobody counts. Changes nothing."""
 
     def describe_queue(self, queue: QueueName) -> QueueCounts: ...
 

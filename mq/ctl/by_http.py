@@ -16,7 +16,7 @@ from mq.client.messages import counts_in, unexpected
 from mq.client.retries import ask
 from mq.client.wire import Operation, Request, ServerAnswer, query
 from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
-from mq.ctl.access import QueueCounts, Readable, ShownMessage
+from mq.ctl.access import Passed, QueueCounts, Readable, ShownMessage
 from mq.ctl.answers import header_of, message_in, message_of
 from mq.ctl.connect import ClientCredentials, admin_url, failure_of, open_session
 from mq.lifecycle import PurgeScope, State
@@ -68,6 +68,18 @@ class HttpAccess:
                 return [QueueCounts(*counts_in(document)) for document in json.loads(answer.body)]
             except (ValueError, TypeError):
                 raise unexpected("lists no queues") from None
+
+    def passed(self) -> dict[str, Passed]:
+        url = admin_url(self._url, self._admin, self._credentials.cacert)
+        with closing(HttpAccess(url, self._credentials, flag="--admin")) as admin:
+            return admin._passed()
+
+    def _passed(self) -> dict[str, Passed]:
+        from mq.ctl.flow import passed_in
+
+        with self._failures():
+            answer = self._ask(Request("GET", "/metrics"))
+            return passed_in(answer.body.decode(errors="replace"))
 
     def describe_queue(self, queue: QueueName) -> QueueCounts:
         return QueueCounts(*self._run(operations.count(self._session.context, queue)))

@@ -20,8 +20,9 @@ from mq.config import (
     SMALL_BODY_BYTES,
     ServerConfig,
 )
-from mq.ctl.access import QueueCounts, Readable, ShownMessage
+from mq.ctl.access import Passed, QueueCounts, Readable, ShownMessage
 from mq.ctl.inspect import body_in, count_queue, count_queues, find_message, oldest_messages, shown
+from mq.ctl.removals import Removals
 from mq.ctl.runner import Runner
 from mq.errors import BodyTooLarge
 from mq.lifecycle import Actor, Folder, PurgeScope, State
@@ -77,6 +78,16 @@ class RootAccess:
     def list_queues(self) -> list[QueueCounts]:
         with _disk_errors():
             return count_queues(self._spool)
+
+    @cached_property
+    def _removals(self) -> Removals:
+        removals = Removals(self._spool)
+        self._opened.callback(removals.close)
+        return removals
+
+    def passed(self) -> dict[str, Passed]:
+        with _disk_errors():
+            return self._removals.count()
 
     def describe_queue(self, queue: QueueName) -> QueueCounts:
         with _disk_errors():

@@ -20,7 +20,8 @@ from mq.ctl.queue_settings import set_settings, settings_text
 from mq.ctl.reading import cat, tail
 from mq.ctl.receiving import recv
 from mq.ctl.sending import send
-from mq.ctl.settings import Settings, everywhere, opened, require_root, settings_of
+from mq.ctl.settings import Settings, admin_option, everywhere, opened, require_root, settings_of
+from mq.ctl.top import top
 from mq.ctl.transfer import export_queue, import_queue
 from mq.errors import CTL_EXIT_CODES, CommandFailed, ExitCode
 from mq.lifecycle import SHOWN_STATES, State
@@ -50,9 +51,7 @@ def mqctl(context: click.Context) -> None:
 
 
 @mqctl.command()
-@click.option("--admin", envvar="MQCTL_ADMIN", show_envvar=True, metavar="HOST:PORT",
-              help="The server's admin listener, which knows all queues; may be a URL.  "
-              "[default: MQ_ADMIN, or with --url port 8081 of its host]")  # fmt: skip
+@admin_option
 @everywhere
 @click.pass_context
 def ls(context: click.Context, admin: str | None) -> None:
@@ -198,6 +197,7 @@ mqctl.add_command(send)
 mqctl.add_command(recv)
 mqctl.add_command(cat)
 mqctl.add_command(tail)
+mqctl.add_command(top)
 mqctl.add_command(set_settings)
 mqctl.add_command(purge)
 mqctl.add_command(release)

@@ -42,7 +42,9 @@ def _over_http(settings: Settings) -> list[str]:
     from mq.ctl.connect import admin_url, open_session
 
     shown = credentials(settings)
-    url = admin_url(settings.url.rstrip("/"), settings.admin, shown.cacert)
+    url = admin_url(
+        settings.url.rstrip("/"), os.environ.get("MQCTL_ADMIN") or settings.admin, shown.cacert
+    )
     with closing(open_session(url, shown, timeout_seconds=_PATIENCE_SECONDS)) as session:
         answer = session.run(ask(session.context, Request("GET", "/queues")))
     return [str(each["queue"]) for each in json.loads(answer.body)]

@@ -39,10 +39,15 @@ def counts_table(queues: Sequence[QueueCounts]) -> str:
             for counts in queues
         ),
     ]
+    return "\n".join(aligned(rows))
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines whose columns are aligned, all but the first to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
+    return [
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
-    )
+    ]
 
 
 def age(seconds: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +15,7 @@ SILENT_SECONDS = 1.0
 
 _BETWEEN_SECONDS = 0.1
 _BAR_WIDTH = 24
+_USUAL_COLUMNS = 80
 _CLEAR = "\r\x1b[K"
 
 
@@ -47,9 +48,15 @@ class ProgressBar:
             self._next_at = now + _BETWEEN_SECONDS
             self._is_shown = True
             text = progress_text(self._label, done, self.total, now - self._began_at)
-            width = shutil.get_terminal_size().columns
+            width = self._columns()
             self._stream.write(f"{_CLEAR}{text[: width - 1]}")
             self._stream.flush()
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns
+        except OSError:
+            return _USUAL_COLUMNS
 
     def clear(self) -> None:
         """Make room for another line; the bar comes back when there is more to tell."""

@@ -38,6 +38,13 @@ _EXIT_CODES: dict[type[MQError], ExitCode] = {
 }
 
 
+admin_option = click.option(
+    "--admin", envvar="MQCTL_ADMIN", show_envvar=True, metavar="HOST:PORT",
+    help="The server's admin listener, which knows all queues; may be a URL.  "
+    "[default: MQ_ADMIN, or with --url port 8081 of its host]",
+)  # fmt: skip
+
+
 class Settings(NamedTuple):
     """The way in: the folders in `root`, or else the server at `url`, whose admin listener is at
     `admin`."""

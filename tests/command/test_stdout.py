@@ -27,6 +27,7 @@ MQCTL = [
     ("recv", "jobs", "--ack", "-n2"),
     ("cat", "jobs", "message-1"),
     ("tail", "jobs"),
+    ("top", "--interval=0.1"),
     ("tail", "jobs", "-f"),
     ("send", "jobs", "body"),
     ("send", "jobs", "body", "--lines"),

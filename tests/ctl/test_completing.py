@@ -31,7 +31,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def environment(installed: Path, tmp_path: Path) -> dict[str, str]:
-    """With some queues in a root of its own."""
+    """Return variables that lead to a root with some queues."""
     ctl = Ctl("--root", str(tmp_path / "mq"))
     for queue in ("orders", "orders.dead", "parcels"):
         ctl.ok("create", queue)

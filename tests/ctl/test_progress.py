@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 
 import pytest
 
@@ -49,7 +50,8 @@ def test_what_takes_longer_shows_a_line_that_is_gone_at_the_end() -> None:
 
 
 def test_a_narrow_terminal_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(FakeTerminal, "fileno", lambda terminal: 1)
+    monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((20, 5)))
     clock, terminal = SteppedClock(), FakeTerminal()
     clock.now = 5.0
 

@@ -118,7 +118,7 @@ def test_tail_of_nothing_says_so_by_its_exit_code(ctl: Ctl, queue: str) -> None:
 
 
 def test_tail_follows_what_comes(wire: Wire, queue: str, follow: Follow) -> None:
-    """Also when what it has shown is gone."""
+    """It goes on when what it has shown is gone."""
     wire.publish(queue, b"old")
     wire.publish(queue, b"newest")
     process = follow(queue, "-n1")

@@ -156,7 +156,7 @@ def test_wheel_holds_the_packages_their_types_and_the_licence(archives: tuple[Pa
 def test_wheel_installs_man_pages_and_completion_of_every_command(
     archives: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """As they are made from the tree."""
+    """They are what the tree makes."""
     run(sys.executable, REPOSITORY / "manuals.py", tmp_path)
     made = {str(path.relative_to(tmp_path)): path.read_bytes()
             for path in tmp_path.rglob("*") if path.is_file()}  # fmt: skip

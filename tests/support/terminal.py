@@ -30,7 +30,7 @@ class TmuxScreen:
         self._tmux("-f", "/dev/null", "new-session", "-d", *size, shlex.join(command))
 
     def type(self, *keys: str) -> None:
-        """As tmux names them: `Enter`, `Tab`, `C-c`, or text."""
+        """Type keys, which tmux names: `Enter`, `Tab`, `C-c`; or text."""
         self._tmux("send-keys", "--", *keys)
 
     def resize(self, columns: int, rows: int) -> None:

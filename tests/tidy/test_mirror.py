@@ -105,6 +105,7 @@ ELSEWHERE = {
     "vsqs/test_protocol.py": "vsqs/names vsqs/queue vsqs/visibility",
     "vsqs/test_sharing.py": "vsqs/shared",
     "vsqs/test_waiting.py": "vsqs/bell vsqs/index vsqs/listing",
+    "ctl/test_top.py": "mq/ctl/live_screen mq/ctl/removals",
     "ctl/test_transfer.py": "mq/ctl/removing vsqs/transfer",
 }
 """Modules without a test of their name, by the file or folder that tests them. Better is a test of
