@@ -105,21 +105,14 @@ def _send_lines(
     """Publish those that can be read at once together, and print their ids then."""
     from mq.lines.transfer import put_in
 
-    bar = ProgressBar("publishing")
+    bar, sent = ProgressBar("publishing"), list[MessageId]()
 
     def publish(line: Line) -> None:
-        _say_ids(settings, queue, [publish_line(access, queue, line)])
+        sent.append(publish_line(access, queue, line))
 
     def begin(lines: Sequence[Line]) -> Callable[[], bool]:
-        ids: list[MessageId] = []
         end = access.begin_batch(queue, lines)
-
-        def say() -> bool:
-            published = is_published(lambda: ids.extend(end()))
-            _say_ids(settings, queue, ids)
-            return published
-
-        return say
+        return lambda: is_published(lambda: sent.extend(end()))
 
     def say_published() -> None:
         bar.clear()
@@ -130,8 +123,10 @@ def _send_lines(
 
     with said_when_interrupted(say_published), bar:
         for so_far in put_in(cast(BufferedIOBase, source), publish, begin, parse):
-            sys.stdout.flush()
             bar.done = so_far
+            _say_ids(settings, queue, sent)
+            sent.clear()
+            sys.stdout.flush()
             if not sys.stdout.isatty():
                 bar.tell(so_far)
     say_published()
