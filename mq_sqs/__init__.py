@@ -5,7 +5,7 @@ through `mq.store`.
     what a call is      `calls`, `model`, `faults`; `protocol` reads and writes it
     who asks            `signatures`, `canonical`, `signing_keys`
     SQS's own           `addresses`, `handles`, `message_attributes`, `properties`,
-                        `queue_attributes`, `tags`
+                        `queue_attributes`, `tags`, `move_tasks`, `task_notes`
 
 `operations` has what each call does. What messages go through belongs in `mq.store`.
 """

@@ -20,6 +20,7 @@ from mq.store.store import Store
 from mq.web.tokens import KnownToken
 from mq_sqs.addresses import Decoration
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
+from mq_sqs.move_tasks import MoveTasks
 from mq_sqs.protocol import Values
 from mq_sqs.queue_attributes import number_of
 
@@ -71,6 +72,7 @@ class Operations:
         self.store = store
         self.decoration = decoration
         self.visibility_seconds = visibility_seconds
+        self.move_tasks = MoveTasks(store)
         self._known: dict[QueueName, tuple[float, QueueSettings]] = {}
         self._turns: WeakValueDictionary[QueueName, asyncio.Lock] = WeakValueDictionary()
 

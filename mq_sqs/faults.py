@@ -48,6 +48,7 @@ INVALID_MESSAGE_CONTENTS = _plain("InvalidMessageContents")
 INVALID_ADDRESS = _plain("InvalidAddress", 404)
 INVALID_SECURITY = _plain("InvalidSecurity", 403)
 RECEIPT_HANDLE_IS_INVALID = _plain("ReceiptHandleIsInvalid", 404)
+RESOURCE_NOT_FOUND = _plain("ResourceNotFoundException", 404)
 
 
 # Errors that every service of Amazon has

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from time import perf_counter
 from typing import NamedTuple
 
@@ -78,6 +79,18 @@ class Gateway:
         self._durations = durations or Durations()
         self._doors = doors or Doors(())
         self._dialects = (JsonDialect(), QueryDialect())
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Go on with what an earlier gateway left undone, beside the block."""
+        tasks = self._operations.move_tasks
+        going_on = asyncio.create_task(tasks.adopt_all())
+        try:
+            yield
+        finally:
+            going_on.cancel()
+            await asyncio.gather(going_on, return_exceptions=True)
+            await tasks.stop()
 
     async def handle(self, http: web.BaseRequest) -> Response:
         started = perf_counter()

@@ -33,7 +33,8 @@ def front_maker(config: ServerConfig, decoration: Decoration) -> FrontMaker:
             durations=front.durations,
             doors=front.doors,
         )
-        yield HttpServer(gateway.handle, front.limits)
+        async with gateway.working():
+            yield HttpServer(gateway.handle, front.limits)
 
     return make
 

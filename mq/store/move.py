@@ -34,7 +34,7 @@ from mq.store.patience import with_message
 
 log = structlog.get_logger(__name__)
 
-_MOVES_AT_ONCE = 32
+MOVES_AT_ONCE = 32
 """How many messages are moved before other requests have their turn."""
 
 
@@ -84,15 +84,15 @@ def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMe
         is_dry = False
         while not is_dry and moved < limit and len(passed.all) < MAX_MOVES:
             try:
-                yield from _prepare(work, moving)
-                some, is_dry = _move_some(work, moving, min(_MOVES_AT_ONCE, limit - moved), passed)
+                yield from prepare_move(work, moving)
+                some, is_dry = _move_some(work, moving, min(MOVES_AT_ONCE, limit - moved), passed)
             except (MQError, OSError):
                 if not moved:
                     raise
                 break
-            yield _unsynced(moving, Folder.QUEUES) if some else Pause(0.0)
+            yield unsynced_move(moving, Folder.QUEUES) if some else Pause(0.0)
             moved += some
-            _count(work, moving, some)
+            count_moved(work, moving, some)
     finally:
         for message_id in passed.all:
             work.ready.restore(moving.source, message_id)
@@ -110,8 +110,8 @@ def move_by_id(
     """
     check_move(work, moving)
     outcomes: list[MQError | None] = []
-    for start in range(0, len(ids), _MOVES_AT_ONCE):
-        some = ids[start : start + _MOVES_AT_ONCE]
+    for start in range(0, len(ids), MOVES_AT_ONCE):
+        some = ids[start : start + MOVES_AT_ONCE]
         ended: list[Any] = yield Together([_move_one(work, moving, each, guard) for each in some])
         for outcome in ended:
             if isinstance(outcome, BaseException) and not isinstance(outcome, MQError):
@@ -127,7 +127,7 @@ class _Passed(NamedTuple):
     taken: list[MessageId]
 
 
-def _prepare(work: Workspace, moving: Moving) -> Operation[None]:
+def prepare_move(work: Workspace, moving: Moving) -> Operation[None]:
     """Prepare a move: on return both queues are held, the source's index is loaded, and the target
     has room. Raises QueueNotFound, StoreUnavailable."""
     for _ in range(MAX_LISTINGS):
@@ -167,7 +167,7 @@ def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> t
             if message_id is None:
                 # If it was listed again meanwhile, it is another index.
                 return moved, work.ready.get(moving.source) is ready
-            outcome = _move_or_report(work, moving, message_id)
+            outcome = try_move(work, moving, message_id)
             moved += outcome is None
             if outcome is Lost.BUSY or isinstance(outcome, MQError):
                 passed.all.append(message_id)
@@ -183,9 +183,7 @@ def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> t
     return moved, False
 
 
-def _move_or_report(
-    work: Workspace, moving: Moving, message_id: MessageId
-) -> MQError | Lost | None:
+def try_move(work: Workspace, moving: Moving, message_id: MessageId) -> MQError | Lost | None:
     """Move a message. Returns None if it was moved, or else what is wrong with it, which keeps no
     other message from its queue."""
     name = queue_path(moving.source, message_id)
@@ -230,8 +228,8 @@ def _move_one(
     ready = work.ready.get(moving.source)
     if ready is not None:
         ready.discard(message_id)
-    yield _unsynced(moving, place.folder)
-    _count(work, moving, 1)
+    yield unsynced_move(moving, place.folder)
+    count_moved(work, moving, 1)
 
 
 def _move(work: Workspace, moving: Moving, place: Place, held: Held) -> Lost | None:
@@ -282,12 +280,13 @@ def _id_taken(moving: Moving, message_id: MessageId) -> IdTaken:
     )
 
 
-def _unsynced(moving: Moving, folder: Folder) -> Unsynced:
+def unsynced_move(moving: Moving, folder: Folder) -> Unsynced:
+    """Return what a move out of `folder` leaves to sync."""
     source = f"{folder}/{moving.source}" if folder is Folder.QUEUES else str(folder)
     return Unsynced((), (source, f"{Folder.QUEUES}/{moving.target}"))
 
 
-def _count(work: Workspace, moving: Moving, number: int) -> None:
+def count_moved(work: Workspace, moving: Moving, number: int) -> None:
     counted = work.counts.of(moving.source)
     counted.moved += number
     if moving.reason is not None:

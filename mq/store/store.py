@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from typing import TypeVar
 
 from mq.commit.committer import Committer
-from mq.commit.operation import Done, Submitted
+from mq.commit.operation import Done, Operation, Submitted
 from mq.config import MAX_BATCHES_AT_ONCE, MAX_MOVES, SECOND_NS
 from mq.errors import MQError
 from mq.lifecycle import Folder, PurgeScope, State
@@ -58,6 +58,10 @@ class Store:
         await self._publisher.close()
         await self._fetches.close()
         await self._looking.close()
+
+    async def run(self, make: Callable[[Workspace], Operation[T]]) -> T:
+        """Run an operation that a gateway makes. Raises what that raises, and StoreUnavailable."""
+        return await self._committer.run(make(self._work))
 
     @property
     def max_body_bytes(self) -> int:

@@ -10,7 +10,7 @@ from mq.names import QueueName
 from mq.web.tokens import Scope
 from mq_sqs.addresses import queue_of_name, queue_of_url, queue_to_make
 from mq_sqs.calls import Operations, Result, SqsCall
-from mq_sqs.operations import queues, receipts, receiving, sending
+from mq_sqs.operations import move_tasks, queues, receipts, receiving, sending
 from mq_sqs.protocol import Values
 
 
@@ -39,6 +39,9 @@ def _administers(run: Callable[[Operations, SqsCall, Any], Awaitable[Result]]) -
 
 
 HANDLERS: Mapping[str, Handler] = {
+    "CancelMessageMoveTask": Handler(
+        move_tasks.cancel_message_move_task, Scope.WRITE, move_tasks.source_of_task
+    ),
     "ChangeMessageVisibility": _writes(receipts.change_message_visibility),
     "ChangeMessageVisibilityBatch": _writes(receipts.change_message_visibility_batch),
     "CreateQueue": Handler(
@@ -52,6 +55,9 @@ HANDLERS: Mapping[str, Handler] = {
         queues.get_queue_url, Scope.READ, lambda values: queue_of_name(values["QueueName"])
     ),
     "ListDeadLetterSourceQueues": _reads(queues.list_dead_letter_source_queues),
+    "ListMessageMoveTasks": Handler(
+        move_tasks.list_message_move_tasks, Scope.READ, move_tasks.source_of
+    ),
     "ListQueueTags": _reads(queues.list_queue_tags),
     "ListQueues": Handler(queues.list_queues, Scope.READ, lambda values: None),
     "PurgeQueue": _administers(queues.purge_queue),
@@ -59,6 +65,9 @@ HANDLERS: Mapping[str, Handler] = {
     "SendMessage": _writes(sending.send_message),
     "SendMessageBatch": _writes(sending.send_message_batch),
     "SetQueueAttributes": _administers(queues.set_queue_attributes),
+    "StartMessageMoveTask": Handler(
+        move_tasks.start_message_move_task, Scope.WRITE, move_tasks.source_of
+    ),
     "TagQueue": _administers(queues.tag_queue),
     "UntagQueue": _administers(queues.untag_queue),
 }

@@ -97,15 +97,21 @@ async def list_dead_letter_source_queues(
     operations: Operations, call: SqsCall, queue: QueueName
 ) -> Result:
     await operations.settings_of(queue)
+    names = [name for name in await dead_letter_sources(operations, queue) if _may_see(call, name)]
+    return _page(operations, call, names, "queueUrls")
+
+
+async def dead_letter_sources(operations: Operations, queue: QueueName) -> list[QueueName]:
+    """Return the queues whose dead letters go to `queue`."""
     names = []
     for name in await operations.store.list_queues():
         try:
             found = dead_letters_of(name, await operations.settings_of(name))
         except QueueNotFound:
             continue
-        if found is not None and found.queue == queue and _may_see(call, name):
+        if found is not None and found.queue == queue:
             names.append(name)
-    return _page(operations, call, names, "queueUrls")
+    return names
 
 
 # Attributes and tags

@@ -12,6 +12,7 @@ from typing import Any
 from mq.names import QueueName
 from mq.store.lease import Received
 from mq.web.presence import unless_client_leaves
+from mq_sqs.addresses import Decoration
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import INVALID_ATTRIBUTE_NAME, SQSError
 from mq_sqs.handles import make_handle
@@ -46,7 +47,7 @@ async def receive_message(operations: Operations, call: SqsCall, queue: QueueNam
     bodies = await _read_bodies(operations, received)
     names = values.get("MessageAttributeNames", ())
     messages = [
-        _message(each, body, asked, names, operations.decoration.account)
+        _message(each, body, asked, names, operations.decoration)
         for each, body in zip(received, bodies, strict=True)
     ]
     return {"Messages": messages} if messages else {}
@@ -86,7 +87,7 @@ def _message(
     body: bytes,
     asked: frozenset[str],
     names: Sequence[str],
-    account: str,
+    decoration: Decoration,
 ) -> dict[str, Any]:
     text = _text_of(body)
     found: dict[str, Any] = {
@@ -102,7 +103,9 @@ def _message(
         found["MD5OfMessageAttributes"] = md5_of(chosen)
     if asked:
         values = {name: tell(received) for name, tell in _SYSTEM.items()}
-        values = {**values, "SenderId": account, **system}
+        values = {**values, "SenderId": decoration.account, **system}
+        if received.burial is not None:
+            values["DeadLetterQueueSourceArn"] = decoration.arn_of(received.burial.queue)
         shown = {name: value for name, value in values.items() if "All" in asked or name in asked}
         if shown:
             found["Attributes"] = shown

@@ -11,14 +11,10 @@ _PERMISSIONS = (
     "mq-sqs has no permissions of its own: give each client a token with --token-file, and change "
     "that file."
 )
-_MOVE_TASKS = "mq-sqs has no move tasks yet: use mqctl redrive."
 
 REFUSED: Mapping[str, str] = {
     "AddPermission": _PERMISSIONS,
     "RemovePermission": _PERMISSIONS,
-    "StartMessageMoveTask": _MOVE_TASKS,
-    "ListMessageMoveTasks": _MOVE_TASKS,
-    "CancelMessageMoveTask": _MOVE_TASKS,
 }
 """The sentence for each of these operations."""
 

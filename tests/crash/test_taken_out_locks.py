@@ -78,7 +78,7 @@ NEEDED = {
     at(filling.Batch.write, "lock_byte"): "publish an own id in a batch",
     at(batch.seal_batch, "lock_shared"): "seal while deleting",
     at(by_id.hold_by_id, "lock"): "prolong late",
-    at(move._move_or_report, "lock"): "move while receiving",
+    at(move.try_move, "lock"): "move while receiving",
     at(own_id._publish, "lock_byte"): "publish an own id twice",
     at(own_id._publish, "lock_shared"): "delete while publishing an own id",
     at(publish.publish, "lock"): "sweep while publishing",

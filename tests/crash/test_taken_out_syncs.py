@@ -101,7 +101,7 @@ NOT_RUN_HERE = {
     name_of(fsck): "repairs by hand, and is run again",
     name_of(probe.probe): "what it writes is nobody's",
     name_of(filling.Batch._known): "as `own_id._adopt` does",
-    name_of(move._unsynced): "says what `move_ready` and `_move_one` yield",
+    name_of(move.unsynced_move): "says what moves yield",
     name_of(transfer.flush): "writes a file of a person's",
     name_of(settings.change_settings): "settings of a queue: tests/store/test_settings.py",
     name_of(settings_file): "settings of a queue: tests/spool/test_settings_file.py",

@@ -19,7 +19,6 @@ SEND = {"MessageBody": "a"}
 TWICE = [{"Id": "a", "MessageBody": "a"}] * 2
 ELEVEN = [{"Id": str(at), "MessageBody": "a"} for at in range(11)]
 HUGE = [{"Id": str(at), "MessageBody": "a" * 600_000} for at in range(2)]
-MOVE = {"SourceArn": "arn:aws:sqs:us-east-1:000000000000:q"}
 
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("CreateQueue", {"QueueName": "a b"}, "InvalidParameterValue", "InvalidParameterValue"),

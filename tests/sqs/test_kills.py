@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.support.gateways import client_of, make_url
-from tests.support.processes import Server
+from tests.support.gateways import client_of, make_url, name_of
+from tests.support.processes import Server, wait_until
+from tests.support.wire import Wire
 
 ONCE = Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30)
 
@@ -106,3 +108,38 @@ def test_a_queue_that_a_killed_gateway_left_half_made_can_be_made_again(
     found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["DelaySeconds"])
     assert found["Attributes"] == {"DelaySeconds": "5"}
     assert sqs.list_queue_tags(QueueUrl=url)["Tags"] == {"team": "a"}
+
+
+def test_a_move_task_goes_on_after_a_kill(
+    start_gateway: Callable[..., Server], start_server: Callable[..., Server]
+) -> None:
+    """Each message is in one of its two queues at any time, and in the right one in the end."""
+    server = start_gateway()
+    sqs = client_of(server)
+    dead = make_url(sqs)
+    arn = "arn:aws:sqs:us-east-1:000000000000:" + name_of(dead)
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1})
+    url = make_url(sqs, RedrivePolicy=policy)
+    over_http, source, target = Wire(start_server().port), name_of(url), name_of(dead)
+    sent = {over_http.publish(source, b"a") for _ in range(60)}
+    moved = over_http.request("POST", f"/{target}/messages?from={source}&reason=max-receives")
+    assert moved.json() == {"moved": 60}
+    over_http.close()
+    sqs.start_message_move_task(SourceArn=arn, MaxNumberOfMessagesPerSecond=40)
+
+    folder = server.root / "queues"
+    wait_until(lambda: any((folder / name_of(url)).iterdir()))
+    server.kill()
+    there = {path.name for path in (folder / name_of(url)).iterdir()}
+    there |= {path.name for path in (folder / name_of(dead)).iterdir()}
+    assert sent <= there
+
+    again = client_of(start_gateway(root=server.root))
+
+    def is_over() -> bool:
+        [task] = again.list_message_move_tasks(SourceArn=arn)["Results"]
+        return bool(task["Status"] == "COMPLETED")
+
+    wait_until(is_over, 30)
+    assert all_of(again, url).keys() == sent
+    assert all_of(again, dead) == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import zlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -26,6 +26,7 @@ from mq.store.by_id import Guard
 from mq.store.lease import Received
 from mq.store.move import Moving
 from mq.store.publish import Draft, Entry, Published
+from mq.store.redrive import redrive
 from mq.store.store import Store
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS
 from tests.crash.enumeration.known import GivenLease, LedgerMessage
@@ -257,15 +258,24 @@ class PlayedClients:
         no = partial(Ledger.is_not_moved, is_certain=is_certain)
         say(partial(no, message_id=message_id, target=target))
 
-    async def move_ready(self, queue: str, target: str, limit: int) -> None:
+    async def move_ready(self, queue: str, target: str, limit: int, reason: str = "") -> None:
         """The oldest; nobody else moves or receives any meanwhile."""
-        say, moving = self.scene.say, Moving(QueueName(queue), QueueName(target))
+        moving = Moving(QueueName(queue), QueueName(target), reason or None)
+        await self._move_oldest(queue, target, self.store.move(moving, limit))
+
+    async def redrive(self, queue: str, home: str, limit: int) -> None:
+        """As `move_ready`, for messages that all died in `home`."""
+        redriving = self.store.run(lambda w: redrive(w, QueueName(queue), limit, frozenset()))
+        await self._move_oldest(queue, home, redriving)
+
+    async def _move_oldest(self, queue: str, target: str, moving: Awaitable[object]) -> None:
+        say = self.scene.say
         asked = [str(m.message_id) for m in self.scene.ledger.of_queue(queue) if m.message_id]
         for each in asked:
             say(partial(Ledger.asks_move, message_id=each, target=target))
         is_certain = True
         try:
-            await self.store.move(moving, limit)
+            await moving
         except MQError as error:
             is_certain = not isinstance(error, StoreUnavailable)
         there = os.listdir(self.scene.root / "queues" / target)

@@ -15,6 +15,14 @@ def move_ready(scene: Scene, chance: Chance) -> None:
     clients.run(clients.move_ready("a.b", "a", chance.randint(1, 2)))
 
 
+def redrive(scene: Scene, chance: Chance) -> None:
+    """Dead letters, back to where they died; some are received just then."""
+    clients = stock(scene, chance, ready=chance.randint(2, 4), leased=chance.randrange(2))
+    clients.run(clients.move_ready("a", "a.b", chance.randint(2, 4), "spoiled"))
+    clients.run(clients.receive("a.b", lease_seconds(chance)), clients.publish("a"))
+    clients.run(clients.redrive("a.b", "a", chance.randint(1, 3)))
+
+
 def move_by_id(scene: Scene, chance: Chance) -> None:
     """In any state, some under a lease, one of which is over; once beside another request, whose
     sync would be theirs too, and once alone."""

@@ -1,0 +1,85 @@
+"""Redrive: ready dead letters go back, each to the queue that it died in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence, Set
+from typing import NamedTuple
+
+from mq.commit.operation import Operation, Pause
+from mq.errors import IdTaken
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName
+from mq.store.context import Workspace
+from mq.store.move import (
+    MOVES_AT_ONCE,
+    Moving,
+    check_move,
+    count_moved,
+    prepare_move,
+    try_move,
+    unsynced_move,
+)
+from mq.store.peek import peek
+
+
+class Redriven(NamedTuple):
+    """`moved` are where they died. Those in `stayed` are not: others hold them, or `taken` has
+    them too, because their queues have other messages of these ids. Those in `lost` do not say
+    where they died."""
+
+    moved: list[MessageId]
+    stayed: list[MessageId]
+    taken: list[MessageId]
+    lost: list[MessageId]
+
+
+def redrive(
+    work: Workspace, source: QueueName, limit: int, passed: Set[MessageId]
+) -> Operation[Redriven]:
+    """Move the oldest ready messages of a queue, up to `limit` and none of `passed`, each back to
+    the queue it died in.
+
+    Durable on return; a crash leaves each message in one of its two queues. Raises QueueNotFound,
+    also for a queue that messages died in, and StoreUnavailable; what was moved before stays moved.
+    """
+    found = yield from peek(work, source, limit + len(passed))
+    homes: dict[QueueName, list[MessageId]] = defaultdict(list)
+    redriven = Redriven([], [], [], [])
+    for each in found:
+        each.close(work.files)
+        if each.message_id in passed:
+            continue
+        if each.burial is None:
+            redriven.lost.append(each.message_id)
+        else:
+            homes[each.burial.queue].append(each.message_id)
+    for home, ids in homes.items():
+        for start in range(0, len(ids), MOVES_AT_ONCE):
+            some = ids[start : start + MOVES_AT_ONCE]
+            yield from _move_home(work, Moving(source, home), some, redriven)
+    return redriven
+
+
+def _move_home(
+    work: Workspace, moving: Moving, ids: Sequence[MessageId], redriven: Redriven
+) -> Operation[None]:
+    """Move those that are still ready, under one barrier."""
+    check_move(work, moving)
+    yield from prepare_move(work, moving)
+    moved = []
+    for message_id in ids:
+        outcome = try_move(work, moving, message_id)
+        if outcome is None:
+            moved.append(message_id)
+            continue
+        redriven.stayed.append(message_id)
+        if isinstance(outcome, IdTaken):
+            redriven.taken.append(message_id)
+    ready = work.ready.get(moving.source)
+    for message_id in moved:
+        if ready is not None:
+            ready.discard(message_id)
+    yield unsynced_move(moving, Folder.QUEUES) if moved else Pause(0.0)
+    count_moved(work, moving, len(moved))
+    redriven.moved.extend(moved)

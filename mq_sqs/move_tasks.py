@@ -1,0 +1,289 @@
+"""Move tasks: dead letters go back to their queues, or to another one, at a rate.
+
+What a task is, and how far it has come, is a note in the settings of its source queue. It is
+written before `StartMessageMoveTask` is answered, about once a second while messages are
+moved, and at the end. A byte of the root's file `format` is the lock of a source queue, and the
+process that moves its messages holds it. A crash leaves a task that is RUNNING and a lock that
+nobody holds: the next gateway that starts goes on with it, or one that is asked about that queue.
+Each message is moved by one rename, so that it is in one of the two queues whatever happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+
+from mq.commit.operation import Operation
+from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
+from mq.names import MessageId, QueueName
+from mq.spool.moves import FORMAT_FILE
+from mq.spool.queue_settings import QueueSettings
+from mq.store.context import Workspace
+from mq.store.move import Moving
+from mq.store.redrive import redrive
+from mq.store.store import Store
+from mq_sqs.task_notes import (
+    TASK_CANCELLED,
+    MoveTask,
+    TaskStatus,
+    active_task,
+    is_active,
+    tasks_of,
+)
+
+log = structlog.get_logger(__name__)
+
+MAX_TASKS = 10
+"""How many tasks of a queue are kept, the one that runs included."""
+
+CHUNK_MESSAGES = 100
+"""The most that are moved before the task looks whether it was cancelled."""
+
+MAX_PASSED = 1000
+"""A task ends once it met more messages that it could not move."""
+
+SAVE_SECONDS = 1.0
+RETRY_SECONDS = 1.0
+
+_LOCK_TRIES = 200
+_LOCK_PAUSE_SECONDS = 0.01
+_LOCK_BYTES = 7
+"""As far out as the locks of ids lie."""
+
+
+Unlock = Callable[[], None]
+"""Gives the lock of a queue back, whatever has become of the store."""
+
+
+class MoveTasks:
+    """The tasks that this process works on."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._running: dict[QueueName, asyncio.Task[None]] = {}
+
+    async def start(
+        self, source: QueueName, target: QueueName | None, rate: int | None
+    ) -> MoveTask | None:
+        """Begin a task, durably. Returns None if the queue has an active one. Raises QueueNotFound,
+        InvalidRequest, StoreUnavailable."""
+        lock = await self._lock_unless_active(source)
+        if lock is None:
+            return None
+        try:
+            known = tasks_of(await self._store.read_settings(source))
+            if any(map(is_active, known)):
+                return None
+            total = (await self._store.describe_queue(source)).ready
+            task = MoveTask(
+                str(uuid.uuid4()), TaskStatus.RUNNING, time.time_ns() // 1_000_000, 0, total,
+                target, rate,
+            )  # fmt: skip
+            old = {each.name: "" for each in known[MAX_TASKS - 1 :]}
+            await self._store.change_settings(source, {**old, **task.note(), TASK_CANCELLED: ""})
+            self._begin(source, task, lock)
+            lock = None
+            return task
+        finally:
+            if lock is not None:
+                lock()
+
+    async def cancel(self, source: QueueName, task: MoveTask) -> None:
+        """Ask for the end of a task, durably. The process that moves the messages looks at that
+        before each chunk of them. Raises QueueNotFound, StoreUnavailable."""
+        await self._store.change_settings(source, {TASK_CANCELLED: task.task_id})
+        await self.adopt(source)
+
+    async def adopt(self, source: QueueName) -> None:
+        """Go on with a task that nobody works on. Raises QueueNotFound, StoreUnavailable."""
+        if source in self._running or active_task(await self._store.read_settings(source)) is None:
+            return
+        lock = await self._lock(source)
+        if lock is None:
+            return
+        try:
+            task = active_task(await self._store.read_settings(source))
+            if task is not None and source not in self._running:
+                log.info("move task goes on", queue=source, task=task.task_id, moved=task.moved)
+                self._begin(source, replace(task, status=TaskStatus.RUNNING), lock)
+                lock = None
+        finally:
+            if lock is not None:
+                lock()
+
+    async def adopt_all(self) -> None:
+        """Go on with all tasks that nobody works on. Never raises."""
+        try:
+            for queue in await self._store.list_queues():
+                with suppress(QueueNotFound):
+                    await self.adopt(queue)
+        except StoreUnavailable as error:
+            log.warning("move tasks wait until they are asked for", why=str(error))
+
+    def is_working_on(self, source: QueueName) -> bool:
+        """Return whether this process moves messages of that queue."""
+        return source in self._running
+
+    async def stop(self) -> None:
+        """Leave the tasks to the next gateway."""
+        running = list(self._running.values())
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _begin(self, source: QueueName, task: MoveTask, lock: Unlock) -> None:
+        def end(_: object) -> None:
+            self._running.pop(source, None)
+            lock()
+
+        work = asyncio.create_task(self._work_on(source, task))
+        self._running[source] = work
+        # Not at the end of the work itself: what is cancelled before it begins has none.
+        work.add_done_callback(end)
+
+    async def _work_on(self, source: QueueName, task: MoveTask) -> None:
+        """Move messages to the end of the task. Never raises."""
+        run = _Run(self._store, source, task)
+        try:
+            while True:
+                try:
+                    await run.to_the_end()
+                    return
+                except StoreUnavailable as error:
+                    log.warning("move task waits", queue=source, why=str(error))
+                    await asyncio.sleep(RETRY_SECONDS)
+        except QueueNotFound:
+            pass  # the queue was deleted, and its tasks with it
+        except Exception:
+            log.exception("move task ended early", queue=source)
+
+    async def _lock_unless_active(self, source: QueueName) -> Unlock | None:
+        """Take the queue's lock as `_lock` does, once a task that has just ended gives it back.
+        Returns None if there is an active task. Raises StoreUnavailable."""
+        for _ in range(_LOCK_TRIES):
+            lock = await self._lock(source)
+            if lock is not None or active_task(await self._store.read_settings(source)) is not None:
+                return lock
+            await asyncio.sleep(_LOCK_PAUSE_SECONDS)
+        raise StoreUnavailable(f"queue {source}: another process holds its move tasks")
+
+    async def _lock(self, source: QueueName) -> Unlock | None:
+        """Take the queue's lock. Returns None if another process, or a task of this one, has it."""
+        return await self._store.run(lambda work: _take_lock(work, source))
+
+
+class _Chunk(NamedTuple):
+    """How many messages were moved; whether there are no more to move, or why the task fails."""
+
+    moved: int = 0
+    is_last: bool = False
+    reason: str | None = None
+
+
+class _Run:
+    """A task on its way. What it has moved counts from where this process began."""
+
+    def __init__(self, store: Store, source: QueueName, task: MoveTask) -> None:
+        self._store = store
+        self._source = source
+        self._task = task
+        self._passed: set[MessageId] = set()
+        self._taken: set[MessageId] = set()
+        self._started = self._saved = time.monotonic()
+        self._before = task.moved
+
+    async def to_the_end(self) -> None:
+        """Move messages until the task is over. Raises QueueNotFound if the source is gone,
+        StoreUnavailable."""
+        while True:
+            task = self._task
+            settings = await self._settings()
+            if settings.notes.get(TASK_CANCELLED) == task.task_id:
+                return await self._end(TaskStatus.CANCELLED)
+            limit = min(task.total - task.moved, CHUNK_MESSAGES, max(1, (task.rate or 1000) // 10))
+            chunk = await self._move(limit) if limit > 0 else _Chunk(is_last=True)
+            self._task = replace(task, moved=task.moved + chunk.moved)
+            if chunk.reason is not None:
+                return await self._end(TaskStatus.FAILED, chunk.reason)
+            if chunk.is_last:
+                return await self._end(TaskStatus.COMPLETED)
+            if time.monotonic() > self._saved + SAVE_SECONDS:
+                await self._save()
+            if task.rate is not None:
+                due = self._started + (self._task.moved - self._before) / task.rate
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    async def _move(self, limit: int) -> _Chunk:
+        """Move up to `limit` messages. Raises what `to_the_end` raises."""
+        target, source = self._task.target, self._source
+        try:
+            if target is None:
+                return await self._move_home(limit)
+            moved, taken = await self._store.move(Moving(source, target), limit)
+        except (QueueNotFound, InvalidRequest) as error:
+            await self._settings()
+            return _Chunk(reason=str(error))
+        if not moved:
+            self._taken |= set(taken)
+        return _Chunk(moved, not moved, None if moved else self._why_some_stay())
+
+    async def _move_home(self, limit: int) -> _Chunk:
+        """Move up to `limit` messages, each to the queue that it died in."""
+        passed = frozenset(self._passed)
+        found = await self._store.run(lambda work: redrive(work, self._source, limit, passed))
+        self._passed.update(found.stayed)
+        self._taken.update(found.taken)
+        if found.lost:
+            return _Chunk(len(found.moved), reason="CouldNotDetermineMessageSource")
+        is_last = not (found.moved or found.stayed) or len(self._passed) > MAX_PASSED
+        return _Chunk(len(found.moved), is_last, self._why_some_stay() if is_last else None)
+
+    def _why_some_stay(self) -> str | None:
+        if not self._taken:
+            return None
+        first, number = min(self._taken), len(self._taken)
+        return f"{number} messages stay: their queue has another message of that id, as {first}"
+
+    async def _end(self, status: TaskStatus, reason: str | None = None) -> None:
+        self._task = replace(self._task, status=status, reason=reason and reason[:1000])
+        await self._save(**{TASK_CANCELLED: ""})
+        log.info(
+            "move task ended", queue=self._source, task=self._task.task_id, status=str(status),
+            moved=self._task.moved, reason=reason or "",
+        )  # fmt: skip
+
+    async def _settings(self) -> QueueSettings:
+        """Read the settings of the source. Raises QueueNotFound, also if another queue of that name
+        has been made meanwhile, and StoreUnavailable."""
+        settings = await self._store.read_settings(self._source)
+        if self._task.name not in settings.notes:
+            raise QueueNotFound(f"queue {self._source} was deleted, and its tasks with it")
+        return settings
+
+    async def _save(self, **more: str) -> None:
+        await self._settings()
+        self._saved = time.monotonic()
+        with suppress(InvalidRequest):  # the settings are full: what was moved is moved
+            await self._store.change_settings(self._source, {**self._task.note(), **more})
+
+
+def _take_lock(work: Workspace, source: QueueName) -> Operation[Unlock | None]:
+    digest = hashlib.blake2b(f"{source}/tasks".encode(), digest_size=_LOCK_BYTES).digest()
+    fd = work.files.open_to_lock(f"{work.spool.root}/{FORMAT_FILE}")
+    is_taken = False
+    try:
+        is_taken = work.files.lock_byte(fd, int.from_bytes(digest))
+    finally:
+        if not is_taken:
+            work.files.close(fd)
+    return partial(work.files.close, fd) if is_taken else None
+    yield

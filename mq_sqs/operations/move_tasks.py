@@ -1,0 +1,160 @@
+"""Move tasks: start, list and cancel them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from binascii import Error as Base64Error
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from mq.errors import QueueNotFound
+from mq.names import QueueName, dead_letter_queue, is_queue_name
+from mq.web.tokens import Scope
+from mq_sqs.addresses import queue_of_arn
+from mq_sqs.calls import Operations, Result, SqsCall
+from mq_sqs.faults import (
+    INVALID_PARAMETER_VALUE,
+    RESOURCE_NOT_FOUND,
+    UNSUPPORTED_OPERATION,
+    SQSError,
+)
+from mq_sqs.move_tasks import MAX_TASKS
+from mq_sqs.operations.queues import dead_letter_sources
+from mq_sqs.protocol import Values
+from mq_sqs.task_notes import MoveTask, TaskStatus, tasks_of
+
+MAX_RATE = 500
+
+
+class TaskHandle(NamedTuple):
+    """What a handle of a task says."""
+
+    source: QueueName
+    task_id: str
+
+    def pack(self) -> str:
+        text = json.dumps({"taskId": self.task_id, "source": self.source})
+        return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def read_task_handle(handle: str) -> TaskHandle:
+    """Read the handle of a task. Raises SQSError for what is not one of a gateway."""
+    try:
+        said = json.loads(base64.b64decode(handle.encode("ascii"), b"-_", validate=True))
+        found = TaskHandle(QueueName(said["source"]), said["taskId"])
+    except (Base64Error, ValueError, TypeError, KeyError, RecursionError):
+        found = TaskHandle(QueueName(""), "")
+    if not is_queue_name(found.source) or found.pack() != handle:
+        raise SQSError(INVALID_PARAMETER_VALUE, "Value for parameter TaskHandle is invalid.")
+    return found
+
+
+def source_of(values: Values) -> QueueName:
+    """Return the source queue that an operation names. Raises SQSError."""
+    return _queue_of(values["SourceArn"], "SourceArn")
+
+
+def source_of_task(values: Values) -> QueueName:
+    """Return the source queue of the task whose handle is given. Raises SQSError."""
+    return read_task_handle(values["TaskHandle"]).source
+
+
+async def start_message_move_task(
+    operations: Operations, call: SqsCall, source: QueueName
+) -> Result:
+    rate = call.number("MaxNumberOfMessagesPerSecond", 1, MAX_RATE)
+    arn = call.values.get("DestinationArn")
+    target = None if arn is None else _queue_of(arn, "DestinationArn")
+    if call.token is not None:
+        # Where messages died only they say: it may be any queue.
+        call.token.require(Scope.WRITE, target)
+    await _require(operations, source, "SourceArn")
+    if target == source:
+        raise _invalid("DestinationArn", "it is the queue of SourceArn")
+    if target is not None:
+        await _require(operations, target, "DestinationArn")
+    is_named_dead = dead_letter_queue(source) is None
+    if not is_named_dead and not await dead_letter_sources(operations, source):
+        raise SQSError(
+            INVALID_PARAMETER_VALUE, "Source queue must be configured as a Dead Letter Queue."
+        )
+    task = await operations.move_tasks.start(source, target, rate)
+    if task is None:
+        raise SQSError(
+            UNSUPPORTED_OPERATION,
+            "There is already a task running. Only one active task is allowed for a source queue "
+            "arn at a given time.",
+        )
+    return {"TaskHandle": TaskHandle(source, task.task_id).pack()}
+
+
+async def list_message_move_tasks(
+    operations: Operations, call: SqsCall, source: QueueName
+) -> Result:
+    limit = call.number("MaxResults", 1, MAX_TASKS) or 1
+    await _require(operations, source, "SourceArn")
+    with suppress(QueueNotFound):
+        await operations.move_tasks.adopt(source)
+    tasks = tasks_of(await operations.store.read_settings(source))[:limit]
+    return {"Results": [_result(operations, source, each) for each in tasks]} if tasks else {}
+
+
+async def cancel_message_move_task(
+    operations: Operations, call: SqsCall, source: QueueName
+) -> Result:
+    task_id = read_task_handle(call.values["TaskHandle"]).task_id
+    try:
+        tasks = tasks_of(await operations.store.read_settings(source))
+    except QueueNotFound:
+        tasks = []
+    task = next((each for each in tasks if each.task_id == task_id), None)
+    if task is None:
+        raise SQSError(RESOURCE_NOT_FOUND, "Task does not exist.")
+    if task.status is not TaskStatus.RUNNING:
+        raise SQSError(UNSUPPORTED_OPERATION, "Only active tasks can be cancelled.")
+    await operations.move_tasks.cancel(source, task)
+    return {"ApproximateNumberOfMessagesMoved": task.moved}
+
+
+def _queue_of(arn: str, member: str) -> QueueName:
+    queue = queue_of_arn(arn)
+    if queue is None:
+        raise _invalid(member, "give an ARN: arn:aws:sqs:REGION:ACCOUNT:QUEUE")
+    return queue
+
+
+async def _require(operations: Operations, queue: QueueName, member: str) -> None:
+    try:
+        await operations.settings_of(queue)
+    except QueueNotFound:
+        raise SQSError(
+            RESOURCE_NOT_FOUND,
+            f"The resource that you specified for the {member} parameter doesn't exist.",
+        ) from None
+
+
+def _result(operations: Operations, source: QueueName, task: MoveTask) -> dict[str, Any]:
+    arn_of = operations.decoration.arn_of
+    found: dict[str, Any] = {
+        "Status": str(task.status),
+        "SourceArn": arn_of(source),
+        "ApproximateNumberOfMessagesMoved": task.moved,
+        "ApproximateNumberOfMessagesToMove": task.total,
+        "StartedTimestamp": task.started,
+    }
+    if task.status is TaskStatus.RUNNING:
+        found["TaskHandle"] = TaskHandle(source, task.task_id).pack()
+    if task.target is not None:
+        found["DestinationArn"] = arn_of(task.target)
+    if task.rate is not None:
+        found["MaxNumberOfMessagesPerSecond"] = task.rate
+    if task.reason is not None:
+        found["FailureReason"] = task.reason
+    return found
+
+
+def _invalid(member: str, why: str) -> SQSError:
+    return SQSError(
+        INVALID_PARAMETER_VALUE, f"Value for parameter {member} is invalid. Reason: {why}."
+    )

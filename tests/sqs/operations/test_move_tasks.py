@@ -1,0 +1,137 @@
+"""Move tasks as boto3 sees them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.support.gateways import ask_both, make_url, name_of
+from tests.support.processes import Server, wait_until
+
+ARN = "arn:aws:sqs:us-east-1:000000000000:"
+
+
+def make_dead(sqs: Any) -> tuple[str, str]:
+    """The URLs of a queue and of the one for its dead letters."""
+    dead = make_url(sqs)
+    policy = {"deadLetterTargetArn": ARN + name_of(dead), "maxReceiveCount": 1}
+    return make_url(sqs, RedrivePolicy=json.dumps(policy)), dead
+
+
+def bury(sqs: Any, url: str, dead: str, *bodies: str) -> None:
+    """Messages that were received once too often."""
+    for body in bodies:
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+    for _ in bodies:
+        assert sqs.receive_message(QueueUrl=url, VisibilityTimeout=0)["Messages"]
+    wait_until(lambda: ready_in(sqs, dead) == len(bodies))
+
+
+def ready_in(sqs: Any, url: str) -> int:
+    name = "ApproximateNumberOfMessages"
+    return int(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name])
+
+
+def tasks_of(sqs: Any, url: str, most: int = 10) -> list[dict[str, Any]]:
+    told = sqs.list_message_move_tasks(SourceArn=ARN + name_of(url), MaxResults=most)
+    return list(told.get("Results", []))
+
+
+def refused(call: Any, **values: object) -> str:
+    with pytest.raises(ClientError) as caught:
+        call(**values)
+    return str(caught.value.response["Error"]["Code"])
+
+
+def test_dead_letters_are_redriven_and_say_where_they_died(gateway: Server, sqs: Any) -> None:
+    url, dead = make_dead(sqs)
+    bury(sqs, url, dead, "a", "b")
+    [received] = sqs.receive_message(
+        QueueUrl=dead, VisibilityTimeout=0, MessageSystemAttributeNames=["All"]
+    )["Messages"]
+
+    handle = sqs.start_message_move_task(SourceArn=ARN + name_of(dead))["TaskHandle"]
+    wait_until(lambda: tasks_of(sqs, dead)[0]["Status"] == "COMPLETED")
+
+    assert received["Attributes"]["DeadLetterQueueSourceArn"] == ARN + name_of(url)
+    assert handle
+    [task] = tasks_of(sqs, dead, 1)
+    assert task.pop("StartedTimestamp") > 1_700_000_000_000
+    assert task == {
+        "Status": "COMPLETED",
+        "SourceArn": ARN + name_of(dead),
+        "ApproximateNumberOfMessagesMoved": 2,
+        "ApproximateNumberOfMessagesToMove": 2,
+    }
+    found = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"])
+    assert [each["Body"] for each in found["Messages"]] == ["a", "b"]
+    assert "DeadLetterQueueSourceArn" not in found["Messages"][0]["Attributes"]
+    assert refused(sqs.cancel_message_move_task, TaskHandle=handle) == (
+        "AWS.SimpleQueueService.UnsupportedOperation"
+    )
+
+
+def test_a_task_with_a_rate_is_listed_and_can_be_cancelled(gateway: Server, sqs: Any) -> None:
+    url, dead = make_dead(sqs)
+    other = make_url(sqs)
+    bury(sqs, url, dead, "a", "b", "c", "d")
+    arns = {"SourceArn": ARN + name_of(dead), "DestinationArn": ARN + name_of(other)}
+
+    handle = sqs.start_message_move_task(**arns, MaxNumberOfMessagesPerSecond=1)["TaskHandle"]
+    [task] = tasks_of(sqs, dead)
+    again = refused(sqs.start_message_move_task, SourceArn=arns["SourceArn"])
+    sqs.cancel_message_move_task(TaskHandle=handle)
+    wait_until(lambda: tasks_of(sqs, dead)[0]["Status"] == "CANCELLED")
+
+    assert (task["Status"], task["TaskHandle"]) == ("RUNNING", handle)
+    assert (task["DestinationArn"], task["MaxNumberOfMessagesPerSecond"]) == (
+        arns["DestinationArn"], 1,
+    )  # fmt: skip
+    assert again == "AWS.SimpleQueueService.UnsupportedOperation"
+    assert ready_in(sqs, dead) + ready_in(sqs, other) == 4
+    assert ready_in(sqs, dead) >= 1
+
+
+def test_dead_letters_of_the_servers_own_flag_are_redriven_too(gateway: Server, sqs: Any) -> None:
+    """A queue `X.dead` is one for dead letters without a policy that says so."""
+    url = make_url(sqs)
+    (gateway.root / "queues" / f"{name_of(url)}.dead").mkdir()
+
+    sqs.start_message_move_task(SourceArn=f"{ARN}{name_of(url)}.dead")
+
+    wait_until(lambda: tasks_of(sqs, f"{url}.dead")[0]["Status"] == "COMPLETED")
+
+
+def test_what_cannot_be_moved_is_refused(gateway: Server, sqs: Any) -> None:
+    url, dead = make_dead(sqs)
+    gone = {"SourceArn": ARN + "gone"}
+    start = "StartMessageMoveTask"
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        (start, gone, "ResourceNotFoundException"),
+        (start, {"SourceArn": ARN + name_of(dead), "DestinationArn": ARN + "gone"},
+         "ResourceNotFoundException"),
+        (start, {"SourceArn": ARN + name_of(dead), "DestinationArn": ARN + name_of(dead)},
+         "InvalidParameterValue"),
+        (start, {"SourceArn": ARN + name_of(url)}, "InvalidParameterValue"),
+        (start, {"SourceArn": url}, "InvalidParameterValue"),
+        (start, {"SourceArn": ARN + name_of(dead), "MaxNumberOfMessagesPerSecond": 501},
+         "InvalidParameterValue"),
+        (start, {"SourceArn": ARN + name_of(dead), "MaxNumberOfMessagesPerSecond": 0},
+         "InvalidParameterValue"),
+        (start, {}, "MissingParameter"),
+        ("ListMessageMoveTasks", gone, "ResourceNotFoundException"),
+        ("ListMessageMoveTasks", {"SourceArn": ARN + name_of(dead), "MaxResults": 11},
+         "InvalidParameterValue"),
+        ("CancelMessageMoveTask", {"TaskHandle": "x"}, "InvalidParameterValue"),
+        ("CancelMessageMoveTask",
+         {"TaskHandle": "eyJ0YXNrSWQiOiAiYSIsICJzb3VyY2UiOiAiZ29uZSJ9"},
+         "ResourceNotFoundException"),
+    ]  # fmt: skip
+    for operation, values, code in cases:
+        for told in ask_both(gateway, operation, values):
+            assert told.code == code, (operation, values, told)
+            assert 400 <= told.status < 500
+    assert tasks_of(sqs, dead) == []
