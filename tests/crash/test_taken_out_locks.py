@@ -44,6 +44,7 @@ from mq.store import (
 )
 from mq.web import downloads
 from mq_mover import mover
+from mq_sqs import move_tasks
 from pyspark_mq import by_url
 from tests.crash.enumeration.duels import DUELS, LAST_STEP
 from tests.crash.enumeration.interference import Interference, WithoutLock
@@ -119,6 +120,7 @@ NOT_RUN_HERE = {
     name_of(settings_file): "settings of a queue: tests/spool/test_settings_file.py",
     name_of(expiry): "messages that expire: tests/store/test_expiry.py",
     name_of(visibility): "leases of SQS receipts: tests/sqs/operations/test_receipts.py",
+    name_of(move_tasks): "move tasks of SQS: tests/sqs/test_move_tasks.py",
     name_of(staging): "Spark's sink: tests/spark",
     name_of(transactions): "Spark's sink: tests/spark",
     name_of(jobs): "Spark's sink: tests/spark",
