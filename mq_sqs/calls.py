@@ -92,6 +92,14 @@ class Operations:
         self._known[queue] = (monotonic() + SETTINGS_LOOK_SECONDS, settings)
         return settings
 
+    def known_number_of(self, queue: QueueName, name: str) -> int | None:
+        """Return an attribute of a queue that is a number; None while its settings must be read
+        first."""
+        found = self._known.get(queue)
+        if found is None or monotonic() >= found[0]:
+            return None
+        return number_of(found[1], name, self.visibility_seconds)
+
     async def number_of(self, queue: QueueName, name: str) -> int:
         """Return an attribute of a queue that is a number. Raises what `settings_of` raises."""
         return number_of(await self.settings_of(queue), name, self.visibility_seconds)

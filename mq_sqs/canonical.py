@@ -33,6 +33,9 @@ def canonical_texts(head: RequestHead, signed: Sequence[str], body_hash: str) ->
     start = f"{head.method}\n{canonical_path(head.path)}\n"
     headers = "".join(f"{name}:{_value_of(head.headers, name)}\n" for name in signed)
     end = f"\n{headers}\n{';'.join(signed)}\n{body_hash}"
+    if not head.query:
+        yield f"{start}{end}".encode("utf-8", "surrogateescape")
+        return
     as_it_is = _query_as_it_is(head.query)
     yield f"{start}{as_it_is}{end}".encode("utf-8", "surrogateescape")
     encoded = _query_encoded_again(head.query)
@@ -61,8 +64,6 @@ def _value_of(headers: CIMultiDictProxy[str], name: str) -> str:
 
 
 def _query_as_it_is(query: str) -> str:
-    if not query:
-        return ""
     pairs = (each.partition("=")[::2] for each in query.split("&"))
     return _join(pair for pair in pairs if pair[0] != SIGNATURE_FIELD)
 

@@ -24,6 +24,7 @@ from mq.web.browsers import Doors
 from mq.web.downloads import send_now
 from mq.web.durations import OTHER, Durations
 from mq.web.presence import has_client_closed, takes_answer
+from mq.web.shortcut import ShortConnection
 from mq.web.tokens import KnownToken
 from mq_sqs.addresses import Decoration
 from mq_sqs.calls import Operations, SqsCall
@@ -41,6 +42,7 @@ from mq_sqs.operations.refusing import REFUSED, refuse
 from mq_sqs.protocol import Dialect, SqsRequest
 from mq_sqs.protocol.json import JsonDialect
 from mq_sqs.protocol.query import QueryDialect
+from mq_sqs.quick import QuickSending
 from mq_sqs.signatures import Signatures
 
 log = structlog.get_logger(__name__)
@@ -79,6 +81,7 @@ class Gateway:
         self._durations = durations or Durations()
         self._doors = doors or Doors(())
         self._dialects = (JsonDialect(), QueryDialect())
+        self.quick = QuickSending(self._operations, self._signatures, self._durations, self._doors)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -100,6 +103,7 @@ class Gateway:
         operation = OTHER
         async with AsyncExitStack() as exits:
             try:
+                _raise_what_was_handed_over(http)
                 asked, token = await self._read(http, exits)
                 found = dialect.operation_of(asked)
                 if found not in HANDLERS and found not in REFUSED:
@@ -171,6 +175,15 @@ class Gateway:
         except BaseException:
             await asyncio.gather(*map(self._store.release, call.received))
             raise
+
+
+def _raise_what_was_handed_over(http: web.BaseRequest) -> None:
+    """The quick way came to an error, which is worded here. Raises that."""
+    connection = http.protocol
+    assert isinstance(connection, ShortConnection)
+    error = connection.take_over(BaseException)
+    if error is not None:
+        raise error
 
 
 def _refuse(request: _Arrival, error: SQSError) -> Answer | web.Response:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from mq_sqs.faults import INVALID_MESSAGE_CONTENTS, INVALID_PARAMETER_VALUE, SQSError
@@ -26,17 +27,20 @@ _TYPE = re.compile(r"(String|Number|Binary)(?:\..+)?")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _MAX_TYPE_CHARACTERS = 256
 _MAX_NUMBER_DIGITS = 38
+_KNOWN_WORDS = 1024
+"""Names and types of attributes that are not looked at again: programs have few."""
+
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that SQS takes in no text, because XML 1.0 cannot contain them."""
 
 
 def is_text(text: str) -> bool:
-    return _FORBIDDEN.search(text) is None
+    return (text.isascii() and text.isprintable()) or _FORBIDDEN.search(text) is None
 
 
 def check_text(text: str, what: str) -> None:
     """Raise SQSError for a character that SQS does not take."""
-    found = _FORBIDDEN.search(text)
+    found = None if is_text(text) else _FORBIDDEN.search(text)
     if found is not None:
         raise SQSError(
             INVALID_MESSAGE_CONTENTS,
@@ -54,10 +58,22 @@ def check_attributes(attributes: Attributes) -> None:
             f"[{MAX_ATTRIBUTES}].",
         )
     for name, value in attributes.items():
-        if not _NAME.fullmatch(name) or name.lower().startswith(_RESERVED):
+        if not _is_name(name):
             raise _wrong(name, "its name has letters, digits, '_', '-' and '.', up to 256; it does "
                          "not begin with AWS. or Amazon.")  # fmt: skip
         _check_value(name, value)
+
+
+@lru_cache(_KNOWN_WORDS)
+def _is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and not name.lower().startswith(_RESERVED)
+
+
+@lru_cache(_KNOWN_WORDS)
+def _base_of(kind: str) -> str | None:
+    """Return String, Number or Binary; None for what is not a type."""
+    match = _TYPE.fullmatch(kind)
+    return None if match is None or len(kind) > _MAX_TYPE_CHARACTERS or ":" in kind else match[1]
 
 
 def check_system_attributes(attributes: Attributes) -> None:
@@ -79,13 +95,14 @@ def size_of(attributes: Attributes) -> int:
 
 
 def md5_of(attributes: Attributes) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
+    parts: list[bytes] = []
     for name in sorted(attributes):
         value = attributes[name]
-        data = _data_of(value)
-        digest.update(_with_length(name.encode()) + _with_length(value["DataType"].encode()))
-        digest.update((b"\2" if "BinaryValue" in value else b"\1") + _with_length(data))
-    return digest.hexdigest()
+        kind, data = value["DataType"].encode(), _data_of(value)
+        mark = b"\2" if "BinaryValue" in value else b"\1"
+        named = name.encode()
+        parts += (_length_of(named), named, _length_of(kind), kind, mark, _length_of(data), data)
+    return hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
 
 
 def select(attributes: Attributes, asked: Iterable[str]) -> Attributes:
@@ -105,19 +122,19 @@ def _check_value(name: str, value: Mapping[str, Any]) -> None:
     kind = value["DataType"]
     if "StringListValues" in value or "BinaryListValues" in value:
         raise _wrong(name, "lists of values are not supported by SQS")
-    match = _TYPE.fullmatch(kind)
-    if match is None or len(kind) > _MAX_TYPE_CHARACTERS or ":" in kind:
+    base = _base_of(kind)
+    if base is None:
         raise _wrong(name, "its type must be String, Number or Binary, with a label behind a dot "
                      "if you like")  # fmt: skip
     check_text(kind, f"the type of message attribute {name!r}")
-    member = "BinaryValue" if match[1] == "Binary" else "StringValue"
+    member = "BinaryValue" if base == "Binary" else "StringValue"
     if member not in value or len(value) != 2:
         raise _wrong(name, f"with the type {kind[:40]!r} give {member}, and nothing else")
     if not value[member]:
         raise _wrong(name, "its value must not be empty")
-    if match[1] != "Binary":
+    if base != "Binary":
         check_text(value[member], f"message attribute {name!r}")
-    if match[1] == "Number" and not _is_number(value[member]):
+    if base == "Number" and not _is_number(value[member]):
         raise _wrong(name, "its value must be a number of up to 38 digits")
 
 
@@ -137,5 +154,5 @@ def _data_of(value: Mapping[str, Any]) -> bytes:
     return data
 
 
-def _with_length(data: bytes) -> bytes:
-    return len(data).to_bytes(4) + data
+def _length_of(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big")

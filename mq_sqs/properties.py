@@ -40,7 +40,10 @@ def from_properties(properties: Properties) -> tuple[Read, dict[str, str]]:
 def _write(attributes: Attributes) -> str:
     pairs = {name: [value["DataType"], _text_of(value)] for name, value in attributes.items()}
     # JSON escapes everything that is not printable ASCII, except this one.
-    return json.dumps(pairs, separators=(",", ":")).replace("\x7f", "\\u007f")
+    return _ENCODER.encode(pairs).replace("\x7f", "\\u007f")
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def _text_of(value: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ def front_maker(config: ServerConfig, decoration: Decoration) -> FrontMaker:
             doors=front.doors,
         )
         async with gateway.working():
-            yield HttpServer(gateway.handle, front.limits)
+            yield HttpServer(gateway.handle, front.limits, gateway.quick)
 
     return make
 

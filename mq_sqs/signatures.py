@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDictProxy, istr
 
 from mq.web.tokens import KnownToken
 from mq_sqs.canonical import SIGNATURE_FIELD, RequestHead, canonical_texts
@@ -36,6 +37,10 @@ MAX_CLOCK_DIFFERENCE_SECONDS = 900
 MAX_PRESIGNED_SECONDS = 604_800
 
 _SERVICE = "sqs"
+_X_AMZ_DATE = istr("X-Amz-Date")
+_KNOWN_TEXTS = 64
+"""Times and lists of headers that are not read again: those of many requests are the same."""
+
 _DATE = "%Y%m%dT%H%M%SZ"
 _DATE_FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _SECONDS = re.compile(r"[0-9]{1,6}")
@@ -57,6 +62,13 @@ class _Credential(NamedTuple):
     day: str
     region: str
     service: str
+
+
+class _Moment(NamedTuple):
+    """The time of a signature: in seconds since 1970, and as the text to sign has it."""
+
+    seconds: float
+    text: str
 
 
 class Signature(NamedTuple):
@@ -123,7 +135,7 @@ class Signatures:
         signed = _read_signed(parts["SignedHeaders"], head.headers)
         key = self._key_of(credential.name)
         self._check_time(date, parts.get("Expires"))
-        return Signature(head, key, credential, date.strftime(_DATE), signed, parts["Signature"])
+        return Signature(head, key, credential, date.text, signed, parts["Signature"])
 
     def _key_of(self, name: str) -> SigningKey:
         key = self._keys.find(name)
@@ -139,25 +151,24 @@ class Signatures:
             )
         return key
 
-    def _check_time(self, date: datetime, expires: str | None) -> None:
+    def _check_time(self, date: _Moment, expires: str | None) -> None:
         """Raise SQSError unless now is near enough to `date`, or within the time for which a
         presigned request is valid."""
-        age_seconds = self._clock() - date.timestamp()
+        now_seconds = self._clock()
+        age_seconds = now_seconds - date.seconds
         most = MAX_CLOCK_DIFFERENCE_SECONDS
         if expires is not None:
             if not _SECONDS.fullmatch(expires) or not 1 <= int(expires) <= MAX_PRESIGNED_SECONDS:
                 raise _incomplete(f"X-Amz-Expires must be 1 to {MAX_PRESIGNED_SECONDS} seconds")
             most = int(expires)
-        now = datetime.fromtimestamp(self._clock(), UTC).strftime(_DATE)
+        if -MAX_CLOCK_DIFFERENCE_SECONDS <= age_seconds <= most:
+            return
+        now = datetime.fromtimestamp(now_seconds, UTC).strftime(_DATE)
         if age_seconds > most:
-            raise SQSError(
-                REQUEST_EXPIRED,
-                f"Signature expired: {date:{_DATE}} is more than {most} seconds before {now}.",
-            )
-        if age_seconds < -MAX_CLOCK_DIFFERENCE_SECONDS:
-            raise SQSError(
-                REQUEST_EXPIRED, f"Signature not yet current: {date:{_DATE}} is later than {now}."
-            )
+            detail = f"Signature expired: {date.text} is more than {most} seconds before {now}."
+        else:
+            detail = f"Signature not yet current: {date.text} is later than {now}."
+        raise SQSError(REQUEST_EXPIRED, detail)
 
 
 def _parts_of_header(value: str) -> dict[str, str]:
@@ -194,9 +205,9 @@ def _parts_of_query(query: str) -> dict[str, str]:
     return parts
 
 
-def _date_of(headers: CIMultiDictProxy[str]) -> datetime:
+def _date_of(headers: CIMultiDictProxy[str]) -> _Moment:
     """Return the time in `X-Amz-Date`, or else in `Date`."""
-    date = headers.get("X-Amz-Date")
+    date = headers.get(_X_AMZ_DATE)
     if date is not None:
         return _read_date(date)
     dates = headers.getall("Date", [])
@@ -205,19 +216,22 @@ def _date_of(headers: CIMultiDictProxy[str]) -> datetime:
         found = parsedate_to_datetime(text)
     except (ValueError, TypeError):
         raise _incomplete("give the time of the signature as the header X-Amz-Date") from None
-    return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
+    found = found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
+    return _Moment(found.timestamp(), found.strftime(_DATE))
 
 
-def _read_date(text: str) -> datetime:
+@lru_cache(_KNOWN_TEXTS)
+def _read_date(text: str) -> _Moment:
     try:
         if not _DATE_FORM.fullmatch(text):
             raise ValueError
-        return datetime.strptime(text, _DATE).replace(tzinfo=UTC)
+        found = datetime.strptime(text, _DATE).replace(tzinfo=UTC)
+        return _Moment(found.timestamp(), text)
     except ValueError:
         raise _incomplete("X-Amz-Date must be like 20261122T133000Z") from None
 
 
-def _read_credential(text: str, date: datetime) -> _Credential:
+def _read_credential(text: str, date: _Moment) -> _Credential:
     parts = text.split("/")
     if len(parts) != 5 or parts[4] != "aws4_request":
         raise _incomplete("Credential must be KEY/DAY/REGION/sqs/aws4_request")
@@ -226,7 +240,7 @@ def _read_credential(text: str, date: datetime) -> _Credential:
         raise SQSError(
             SIGNATURE_DOES_NOT_MATCH, "Credential should be scoped to correct service: 'sqs'."
         )
-    if credential.day != date.strftime("%Y%m%d"):
+    if credential.day != date.text.partition("T")[0]:
         raise SQSError(
             SIGNATURE_DOES_NOT_MATCH, "the day in Credential is not that of the signature's time."
         )
@@ -236,18 +250,27 @@ def _read_credential(text: str, date: datetime) -> _Credential:
 def _read_signed(text: str, headers: CIMultiDictProxy[str]) -> tuple[str, ...]:
     """Return the names of the signed headers. Those that say what is asked must be among them, each
     of which may be given only once."""
-    signed = tuple(text.split(";"))
-    if len(set(signed)) != len(signed) or text != text.lower():
-        raise _incomplete("SignedHeaders must be names in lower case, each given once")
+    signed = _split_signed(text)
     for name in signed:
         if name not in headers:
             raise _incomplete(f"the signed header {name[:80]!r} is missing")
-    asking = {"host", *(each for each in map(str.lower, headers) if each.startswith("x-amz-"))}
-    for name in sorted(asking):
+    names = [name.lower() for name, _ in headers.items()]
+    asking = [name for name in names if name.startswith("x-amz-") or name == "host"]
+    for name in asking:
         if name not in signed:
             raise SQSError(SIGNATURE_DOES_NOT_MATCH, f"the header {name[:80]!r} must be signed.")
-        if len(headers.getall(name)) > 1:
-            raise _incomplete(f"the header {name[:80]!r} is given twice")
+    if len(set(asking)) != len(asking):
+        raise _incomplete("a header that must be signed is given twice")
+    return signed
+
+
+@lru_cache(_KNOWN_TEXTS)
+def _split_signed(text: str) -> tuple[str, ...]:
+    signed = tuple(text.split(";"))
+    if len(set(signed)) != len(signed) or text != text.lower():
+        raise _incomplete("SignedHeaders must be names in lower case, each given once")
+    if "host" not in signed:
+        raise SQSError(SIGNATURE_DOES_NOT_MATCH, "the header 'host' must be signed.")
     return signed
 
 

@@ -77,7 +77,7 @@ class QuickWay:
     ) -> bool:
         """Begin to answer a request, if this way is for it."""
         found = _PATH.fullmatch(message.path)
-        if found is None or not _is_plain(connection, message, payload):
+        if found is None or not is_plain(connection, message, payload):
             return False
         try:
             request = _Request(self, connection, message, payload, parse_queue_name(found[1]))
@@ -125,7 +125,7 @@ class QuickWay:
         if _OWN_ID in request.headers or request.payload.total_bytes > longest:
             return None
         content_type, properties = read_content_type(request), read_properties(request)
-        body = _peek(request.payload)
+        body = whole_body(request.payload)
         draft = Draft(len(body), zlib.crc32(body), content_type, body)
         if properties:
             draft.trailer = pack_trailer(properties)
@@ -205,7 +205,7 @@ class _Request:
         self._connection.hand_over(self.message, self.payload, outcome)
 
 
-def _is_plain(connection: ShortConnection, message: RawRequestMessage, body: StreamReader) -> bool:
+def is_plain(connection: ShortConnection, message: RawRequestMessage, body: StreamReader) -> bool:
     """Return whether nothing about the connection or the framing is unusual, and all of the request
     is here. A client that has not read the last answer goes the usual way."""
     line = connection.line
@@ -220,7 +220,7 @@ def _is_plain(connection: ShortConnection, message: RawRequestMessage, body: Str
     )
 
 
-def _peek(body: StreamReader) -> bytes:
+def whole_body(body: StreamReader) -> bytes:
     """Return all of a body, which stays there for the usual way."""
     if body is EMPTY_PAYLOAD:
         return b""

@@ -62,8 +62,8 @@ class Outgoing(NamedTuple):
 
 async def send_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     limit = await operations.number_of(queue, "MaximumMessageSize")
-    message = _check(call.values, limit)
-    return _sent(message, await _publish(operations, queue, message, message.draft()))
+    message = check_message(call.values, limit)
+    return sent(message, await _publish(operations, queue, message, message.draft()))
 
 
 async def send_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
@@ -76,7 +76,7 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
     failed: dict[str, SQSError] = {}
     for entry in entries:
         try:
-            message = _check(entry, limit)
+            message = check_message(entry, limit)
             good[entry["Id"]] = (message, message.draft())
         except SQSError as error:
             failed[entry["Id"]] = error
@@ -84,7 +84,7 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
             failed[entry["Id"]] = translate(error)
     published = await _publish_all(operations, queue, list(good.values()))
     successful = (
-        {"Id": entry_id, **_sent(message, each)}
+        {"Id": entry_id, **sent(message, each)}
         for (entry_id, (message, _)), each in zip(good.items(), published, strict=True)
     )
     return answer_batch(successful, failed)
@@ -117,7 +117,7 @@ async def _publish_all(
     return await operations.store.publish_batch(queue, entries)
 
 
-def _check(values: Values, limit: int) -> Outgoing:
+def check_message(values: Values, limit: int) -> Outgoing:
     """Check a message. Raises SQSError."""
     text = values["MessageBody"]
     if not text:
@@ -192,7 +192,7 @@ def _rough_size(attributes: Mapping[str, Mapping[str, Any]]) -> int:
     return size_of(whole)
 
 
-def _sent(message: Outgoing, published: Published) -> dict[str, str]:
+def sent(message: Outgoing, published: Published) -> dict[str, str]:
     result = {
         "MessageId": str(published.message_id),
         "MD5OfMessageBody": hashlib.md5(message.body, usedforsecurity=False).hexdigest(),

@@ -8,8 +8,9 @@ from __future__ import annotations
 import base64
 import json
 from binascii import Error as Base64Error
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 from multidict import CIMultiDictProxy
 
@@ -20,6 +21,8 @@ from mq_sqs.protocol import SqsRequest, Values, is_encodable
 
 _TARGET = "AmazonSQS."
 _TYPE = "application/x-amz-json-1.0"
+
+_Kind = TypeVar("_Kind", bool, int, list[Any], dict[str, Any])
 
 
 class JsonDialect:
@@ -45,11 +48,14 @@ class JsonDialect:
         except (ValueError, RecursionError) as error:
             text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise SQSError(SERIALIZATION, f"the body is not JSON: {text[:200]}") from None
-        checked: Values = _read(OPERATIONS[operation].takes, document, "")
+        try:
+            checked: Values = _READERS[operation](document)
+        except _Unusual:
+            checked = _read(OPERATIONS[operation].takes, document, "")
         return checked
 
     def answer(self, operation: str, result: Mapping[str, Any], request_id: str) -> Answer:
-        return _answer(200, request_id, json.dumps(result, default=_blob).encode())
+        return _answer(200, request_id, _ENCODER.encode(result).encode())
 
     def refuse(self, error: SQSError, request_id: str) -> Answer:
         name, code, status, is_senders = error.fault
@@ -71,6 +77,75 @@ def _answer(
 def _blob(value: object) -> str:
     assert isinstance(value, bytes)
     return base64.b64encode(value).decode()
+
+
+class _Unusual(Exception):
+    """Not plainly what the model says: `_read` says what it is, or what is wrong with it."""
+
+
+_Reader = Callable[[Any], Any]
+
+
+def _reader_of(shape: Shape) -> _Reader:
+    """Return what reads most requests. It takes a fifth of the time of `_read`, which also knows
+    the place of each value."""
+    if isinstance(shape, Scalar):
+        return _SCALAR_READERS[shape]
+    if isinstance(shape, Structure):
+        return _structure_reader(shape)
+    if isinstance(shape, ListOf):
+        read_item = _reader_of(shape.item)
+        return lambda value: [read_item(each) for each in _plain(list, value)]
+    read_value = _reader_of(shape.value)
+    return lambda value: {
+        _read_text(name): read_value(each) for name, each in _plain(dict, value).items()
+    }
+
+
+def _structure_reader(shape: Structure) -> _Reader:
+    readers = {name: _reader_of(each) for name, each in shape.members.items()}
+    required = shape.required
+
+    def read(value: Any) -> Values:
+        try:
+            found = {name: readers[name](each) for name, each in _plain(dict, value).items()}
+        except KeyError:
+            raise _Unusual from None
+        if not required <= found.keys():
+            raise _Unusual
+        return found
+
+    return read
+
+
+def _plain(kind: type[_Kind], value: Any) -> _Kind:
+    if type(value) is not kind:
+        raise _Unusual
+    return value
+
+
+def _read_text(value: Any) -> str:
+    if type(value) is not str or not is_encodable(value):
+        raise _Unusual
+    return value
+
+
+def _read_blob(value: Any) -> bytes:
+    try:
+        return base64.b64decode(_read_text(value), validate=True)
+    except ValueError:
+        raise _Unusual from None
+
+
+_SCALAR_READERS: Mapping[Scalar, _Reader] = {
+    Scalar.TEXT: _read_text,
+    Scalar.WHOLE: partial(_plain, int),
+    Scalar.TRUTH: partial(_plain, bool),
+    Scalar.BLOB: _read_blob,
+}
+_READERS: Mapping[str, _Reader] = {
+    name: _structure_reader(operation.takes) for name, operation in OPERATIONS.items()
+}
 
 
 def _read(shape: Shape, value: Any, place: str) -> Any:
@@ -102,6 +177,9 @@ def _read_structure(shape: Structure, value: dict[str, Any], place: str) -> Valu
             found[name] = _read(shape.members[name], each, below)
     complete(shape, found, place)
     return found
+
+
+_ENCODER = json.JSONEncoder(default=_blob)
 
 
 def _read_scalar(shape: Scalar, value: Any, place: str) -> Any:
