@@ -1,4 +1,4 @@
-# One image with all of MQ: mq, mq-mover, mq-reaper, mqctl.
+# One image with all of MQ: mq, mq-mover, mq-reaper, mq-sqs, mqctl.
 #
 #     docker build -t mq .
 #     docker run -p 127.0.0.1:8080:8080 -v mq:/var/lib/mq mq
@@ -49,12 +49,13 @@ ENV PATH=/opt/mq/bin:$PATH \
     MQ_ROOT=/var/lib/mq \
     MQ_ADDRESS=0.0.0.0 \
     MQ_INSECURE=1 \
-    MQ_ADMIN=127.0.0.1:8081
+    MQ_ADMIN=127.0.0.1:8081 \
+    MQ_SQS_ADDRESS=0.0.0.0
 # The user is given by number, so that Kubernetes can tell that it is not root; Java needs the name.
 RUN echo 'mq:x:10001:10001::/var/lib/mq:/usr/sbin/nologin' >> /etc/passwd
 USER 10001:10001
 VOLUME /var/lib/mq
-EXPOSE 8080
+EXPOSE 8080 9324
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-m", "mq.daemon.healthy"]

@@ -63,7 +63,7 @@ def test_image_holds_what_runs_and_nothing_that_builds(docker: Docker) -> None:
     assert image["Config"]["StopSignal"] == "SIGTERM"
     assert image["Config"]["Healthcheck"]["Test"][0] == "CMD"
     assert image["Config"]["Labels"]["org.opencontainers.image.title"] == "MQ"
-    assert {"mq", "mq-mover", "mq-reaper", "mqctl"} <= set(listing.split())
+    assert {"mq", "mq-mover", "mq-reaper", "mq-sqs", "mqctl"} <= set(listing.split())
     assert not {"pip", "wheels", "src", "gcc"} & set(listing.split())
     folders = docker("run", "--rm", "--network=none", "mq", "stat", "--format=%u %a", "/var/lib",
                      "/var/lib/mq")  # fmt: skip

@@ -29,6 +29,8 @@ MOST_EXPOSURE = 1.5
 
 DOCUMENT = (REPOSITORY / "docs" / "operations.md").read_text()
 INSTALL = DOCUMENT.partition("<!-- systemd -->\n```sh\n")[2].partition("```")[0]
+ENABLE_GATEWAY = "systemctl enable --now mq-sqs.service"
+assert ENABLE_GATEWAY in DOCUMENT
 FROM_WHEELS = {
     "install --require-hashes -r requirements-build.lock":
         "install --quiet --no-index --find-links /wheels --require-hashes",
@@ -113,6 +115,7 @@ def machine(
             assert words in install
             install = install.replace(words, others)
         machine.run("sh", "-ec", f"cd /clone\n{install}")
+        machine.run("sh", "-ec", ENABLE_GATEWAY)
         yield machine
     finally:
         machine.stop()
@@ -191,6 +194,22 @@ def test_mover_and_reaper_work_under_their_limits(machine: Machine) -> None:
     assert "traceback" not in machine.run("journalctl", "--no-pager", check=False).lower()
 
 
+def test_the_gateway_for_sqs_comes_back_and_shares_the_queues(machine: Machine) -> None:
+    wait_until(lambda: _is_active(machine, "mq-sqs.service"), 60)
+    machine.curl("-X", "PUT", f"{URL}/shared")
+    gateway = "http://127.0.0.1:9324"
+    sent = f"{gateway}/0/shared?Action=SendMessage&MessageBody=by%20SQS"
+    assert machine.curl(sent).endswith("200")
+
+    machine.run("systemctl", "kill", "--signal=KILL", "mq-sqs.service")
+
+    assert machine.curl(f"{URL}/shared/messages") == "by SQS 200"
+    wait_until(lambda: machine.show("mq-sqs.service", "NRestarts") != "0", 30)
+    wait_until(lambda: _is_active(machine, "mq-sqs.service"), 30)
+    assert machine.curl(f"{gateway}/?Action=ListQueues").endswith("200")
+    assert machine.curl("http://127.0.0.1:9325/readyz") == "ready\n 200"
+
+
 def test_watchdog_restarts_a_server_that_is_stopped(machine: Machine) -> None:
     wait_until(lambda: _is_active(machine, "mq.service"), 30)
     stopped = _main_pid(machine)
@@ -237,7 +256,8 @@ def test_reload_keeps_the_process(machine: Machine) -> None:
 
 def test_stop_is_clean(machine: Machine) -> None:
     started = time.monotonic()
-    machine.run("systemctl", "stop", "mq.socket", "mq.service", "mq-mover", "mq-reaper")
+    machine.run("systemctl", "stop", "mq.socket", "mq.service", "mq-mover", "mq-reaper",
+                "mq-sqs")  # fmt: skip
 
     assert time.monotonic() - started < 30  # the limit after which systemd kills
-    assert [machine.show(unit, "Result") for unit in SERVICES] == ["success"] * 3
+    assert [machine.show(unit, "Result") for unit in SERVICES] == ["success"] * len(SERVICES)
