@@ -39,6 +39,15 @@ _REMOVED_FROM_DELAY = Unsynced((), (_REMOVE, _DELAY))
 _ALREADY_REMOVED = Unsynced((), (_REMOVE,))
 
 
+def removal(
+    work: Workspace, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None
+) -> Operation[None]:
+    """Return the operation that removes a message; with `leases`, only under one of them."""
+    if leases is None:
+        return remove(work, queue, message_id)
+    return remove_leased(work, queue, message_id, leases)
+
+
 def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[None]:
     """Remove a message wherever it is, even if it is removed already.
 

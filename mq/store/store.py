@@ -33,7 +33,7 @@ from mq.store.publisher import Publisher
 from mq.store.purge import purge
 from mq.store.queues import QueueInfo
 from mq.store.receive import Ask
-from mq.store.remove import remove, remove_leased, remove_many
+from mq.store.remove import removal, remove_many
 from mq.store.settings import NO_CHANGES
 
 T = TypeVar("T")
@@ -254,21 +254,15 @@ class Store:
 
         Raises QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable.
         """
-        if leases is None:
-            await self._committer.run(remove(self._work, queue, message_id))
-        else:
-            await self._committer.run(remove_leased(self._work, queue, message_id, leases))
+        await self._committer.run(removal(self._work, queue, message_id, leases))
 
     def submit_remove(
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None, done: Done
     ) -> None:
         """Remove as `remove` does, for a caller that does not wait. `done` is called as by
         `submit_publish`, with None."""
-        if leases is None:
-            removal = remove(self._work, queue, message_id)
-        else:
-            removal = remove_leased(self._work, queue, message_id, leases)
-        self._committer.submit(Submitted(removal, done))
+        submitted = removal(self._work, queue, message_id, leases)
+        self._committer.submit(Submitted(submitted, done))
 
     async def remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int] | None = None
