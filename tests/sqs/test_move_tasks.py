@@ -228,7 +228,7 @@ def test_a_task_goes_on_wherever_a_crash_cut_it(tmp_path: Path) -> None:
 
 
 def runs_to_the_end(runner: asyncio.Runner, root: Path, calls: int) -> bool:
-    """One task, killed after so many changes. Returns whether it came to its end before."""
+    """Run one task, killed after `calls` changes. Returns whether it came to its end before."""
     mortal = MortalStore(root, runner, MortalFiles())
     mortal.run(mortal.store.create_queue(ORDERS))
     ids = mortal.run(fill(mortal.store, ORDERS, MAIL, ORDERS))

@@ -264,7 +264,7 @@ class PlayedClients:
         await self._move_oldest(queue, target, self.store.move(moving, limit))
 
     async def redrive(self, queue: str, home: str, limit: int) -> None:
-        """As `move_ready`, for messages that all died in `home`."""
+        """Redrive as `move_ready` moves, messages that all died in `home`."""
         redriving = self.store.run(lambda w: redrive(w, QueueName(queue), limit, frozenset()))
         await self._move_oldest(queue, home, redriving)
 
