@@ -43,22 +43,21 @@ HINDERED_SWEEP_SECONDS = 1.0
 RELIST_SECONDS = 30.0
 RELIST_WAITING_SECONDS = 1.0
 RELIST_PAUSE_FACTOR = 50
-"""How often a queue's index is compared with its folder, whatever inotify said; how often while a
-fetch waits without file system events; and the pause after a listing, as a multiple of its time."""
+DRAIN_SECONDS = 0.1
+"""How often an index is compared with its folder, whatever inotify said; how often while one waits
+without events; the pause after a listing, as a multiple of its time; how long events may wait."""
 
 MAX_OPEN_QUEUES = 128
 """A process keeps the folders of this many queues open; any other folder is opened for each use."""
 
-DRAIN_SECONDS = 0.1
-"""How long file system events may wait while fetches find enough in the index."""
+DEDUPLICATION_SECONDS = 300
+"""How long a FIFO queue knows what was sent, and how long the reaper keeps that at the least."""
 
 BUSY_WAIT_SECONDS = 0.05
-"""How long an operation on one message waits for another process's lock before it answers 503."""
-
 FOLDER_LOCK_SECONDS = 1.0
 PURGE_LOCK_SECONDS = 10.0
-"""How long a process that makes or deletes a queue waits for others that do; also how long a purge
-waits, and how long others wait for a purge."""
+"""How long an operation on one message waits for another process's lock before it answers 503;
+making or deleting a queue for others who do; a purge, and others for a purge."""
 
 RECOVERY_BACKOFF_SECONDS = (0.1, 2.0)
 """The first and the longest pause between two tries to reopen a store whose sync failed."""

@@ -84,6 +84,11 @@ class MessageNotFound(MQError):
     """The queue has no such message."""
 
 
+class QueueIsFifo(MQError):
+    """The queue is a FIFO queue, whose messages only the gateway for SQS sends and gives out.
+    Nothing was done."""
+
+
 class IdTaken(MQError):
     """A message was published under that id with another body. Nothing was stored."""
 

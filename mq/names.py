@@ -22,6 +22,9 @@ MessageId = NewType("MessageId", str)
 DEAD_SUFFIX = ".dead"
 """The dead letters of queue `orders` go to queue `orders.dead`."""
 
+FIFO_SUFFIX = ".fifo"
+"""How the name of a FIFO queue ends. A gateway gives its messages out, group by group."""
+
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,74}(?:\.dead)?")
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 _UUID = re.compile(
@@ -57,6 +60,11 @@ def parse_message_id(text: str) -> MessageId:
 def dead_letter_queue(queue: QueueName) -> QueueName | None:
     """Return the queue that takes the dead letters of `queue`, or None if it is one itself."""
     return None if queue.endswith(DEAD_SUFFIX) else QueueName(queue + DEAD_SUFFIX)
+
+
+def is_fifo(queue: str) -> bool:
+    """Whether its messages have groups, whose order only the gateway for SQS knows."""
+    return queue.endswith(FIFO_SUFFIX)
 
 
 def file_name(queue: QueueName, message_id: MessageId) -> str:

@@ -19,10 +19,11 @@ from itertools import islice
 import structlog
 
 from mq.command.logs import Once, report_left
-from mq.config import SECOND_NS, ReaperConfig
+from mq.config import DEDUPLICATION_SECONDS, SECOND_NS, ReaperConfig
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder, MoveRefused
 from mq.metrics.tally import ReaperCounts, own_counts
+from mq.names import is_fifo
 from mq.spool.files import Files
 from mq.spool.folders import DELETING_SUFFIX
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE
@@ -36,6 +37,7 @@ _SCAN_PAUSE_FACTOR = 20
 """If it took T to look at files that are kept, they are not looked at again within this many times
 T. Time spent on unlinking does not count: a reaper with much to do must not fall behind."""
 
+_FIFO_NS = DEDUPLICATION_SECONDS * SECOND_NS
 
 _FAULTS_OF_ONE_FILE = FAULTS_OF_ONE_MESSAGE | {
     errno.ENOTEMPTY,
@@ -69,7 +71,7 @@ class Reaper:
         self._keep_ns = int(config.keep_seconds * SECOND_NS)
         self._report = Once(report_left)
         self._pass = _Pass()
-        self._deadline_ns = 0
+        self._started_ns = self._deadline_ns = 0
         self.counts = own_counts(ReaperCounts)
         self._moves = Moves(files, Actor.REAPER)
         self._from = folder_of_root(config.source, Folder.REMOVE)
@@ -113,7 +115,8 @@ class Reaper:
         """Unlink everything that is due now, and return how many files that were. What cannot be
         unlinked stays and is reported once. Raises OSError if a sync or a listing fails."""
         self._pass = _Pass()
-        self._deadline_ns = time.time_ns() - self._keep_ns
+        self._started_ns = time.time_ns()
+        self._deadline_ns = self._started_ns - self._keep_ns
         folders: list[str] = []
         self._unlink_batches(self._folder, self._due(folders))
         for name in folders:
@@ -132,7 +135,7 @@ class Reaper:
                 folders.append(
                     name
                 )  # Each purge makes the folder younger. Its parts keep their age.
-            elif status.st_ctime_ns > self._deadline_ns:
+            elif status.st_ctime_ns > self._deadline_of(name):
                 self._pass.kept += 1
             elif not stat.S_ISDIR(status.st_mode):
                 yield name
@@ -140,6 +143,12 @@ class Reaper:
                 folders.append(name)
             elif not name.endswith(DELETING_SUFFIX):
                 self._report(name, "not the folder of a deleted queue")
+
+    def _deadline_of(self, name: str) -> int:
+        """A message of a FIFO queue stays for as long as the gateway may need its deduplication
+        id."""
+        is_kept = is_fifo(name.partition(":")[0])
+        return min(self._deadline_ns, self._started_ns - _FIFO_NS) if is_kept else self._deadline_ns
 
     def _reap_folder(self, parent: int, name: str, depth: int) -> None:
         """Empty and remove the folder of a deleted queue, of a batch that Spark has read, or of
@@ -175,7 +184,7 @@ class Reaper:
             if not stat.S_ISDIR(status.st_mode):
                 yield entry
             elif name.endswith(PURGED_SUFFIX) and (
-                entry.endswith(OPEN_SUFFIX) or status.st_ctime_ns > self._deadline_ns
+                entry.endswith(OPEN_SUFFIX) or status.st_ctime_ns > self._deadline_of(name)
             ):
                 self._pass.kept += 1
             elif depth and entry.removesuffix(OPEN_SUFFIX).isdigit():

@@ -7,5 +7,6 @@ through `mq.store`.
     SQS's own           `addresses`, `handles`, `message_attributes`, `properties`,
                         `queue_attributes`, `tags`, `move_tasks`, `task_notes`
 
-`operations` has what each call does. What messages go through belongs in `mq.store`.
+`operations` has what each call does, `fifo` which message of a FIFO queue may be received. What
+messages go through belongs in `mq.store`.
 """

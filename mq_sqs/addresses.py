@@ -13,13 +13,10 @@ from mq_sqs.faults import (
     INVALID_ADDRESS,
     INVALID_PARAMETER_VALUE,
     QUEUE_DOES_NOT_EXIST,
-    UNSUPPORTED_OPERATION,
     SQSError,
 )
 
-FIFO_SUFFIX = ".fifo"
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}|(?=.{6,80}$)[A-Za-z0-9_-]+\.fifo")
 _ARN = re.compile(r"arn:[a-z-]+:sqs:[a-z0-9-]*:[0-9]*:([^:]+)")
 
 
@@ -41,7 +38,6 @@ class Decoration:
 
 def queue_to_make(name: str) -> QueueName:
     """Return the name of a queue to be made. Raises SQSError."""
-    _refuse_fifo(name)
     if not _NAME.fullmatch(name):
         raise SQSError(
             INVALID_PARAMETER_VALUE,
@@ -57,7 +53,6 @@ def queue_to_make(name: str) -> QueueName:
 
 def queue_of_name(name: str) -> QueueName:
     """Return the name of a queue that may exist. Raises SQSError if no queue can have that name."""
-    _refuse_fifo(name)
     try:
         return parse_queue_name(name)
     except InvalidName:
@@ -87,12 +82,3 @@ def queue_of_arn(arn: str) -> QueueName | None:
         return parse_queue_name(match[1])
     except InvalidName:
         return None
-
-
-def _refuse_fifo(name: str) -> None:
-    if name.endswith(FIFO_SUFFIX):
-        raise SQSError(
-            UNSUPPORTED_OPERATION,
-            "FIFO queues are not supported by this version of mq-sqs; "
-            "use a name without .fifo for a standard queue.",
-        )

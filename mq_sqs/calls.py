@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from aiohttp import web
 
-from mq.names import QueueName
+from mq.names import QueueName, is_fifo
 from mq.spool.queue_settings import QueueSettings
 from mq.spool.settings_file import SETTINGS_LOOK_SECONDS
 from mq.store.lease import Received
@@ -20,6 +20,7 @@ from mq.store.store import Store
 from mq.web.tokens import KnownToken
 from mq_sqs.addresses import Decoration
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
+from mq_sqs.fifo.service import FifoService
 from mq_sqs.move_tasks import MoveTasks
 from mq_sqs.protocol import Values
 from mq_sqs.queue_attributes import number_of
@@ -70,11 +71,16 @@ class Operations:
 
     def __init__(self, store: Store, decoration: Decoration, visibility_seconds: float) -> None:
         self.store = store
+        self.fifo = FifoService(store)
         self.decoration = decoration
         self.visibility_seconds = visibility_seconds
         self.move_tasks = MoveTasks(store)
         self._known: dict[QueueName, tuple[float, QueueSettings]] = {}
         self._turns: WeakValueDictionary[QueueName, asyncio.Lock] = WeakValueDictionary()
+
+    def keeper_of(self, queue: QueueName) -> Store | FifoService:
+        """Who removes the queue's messages, and hides or shows them."""
+        return self.fifo if is_fifo(queue) else self.store
 
     def turn(self, queue: QueueName) -> asyncio.Lock:
         """Return the lock for changes of a queue's attributes, which happen one after the other."""
@@ -82,9 +88,9 @@ class Operations:
 
     async def settings_of(self, queue: QueueName) -> QueueSettings:
         """Return a queue's settings. Raises QueueNotFound, StoreUnavailable."""
-        found = self._known.get(queue)
-        if found is not None and monotonic() < found[0]:
-            return found[1]
+        known = self.known_settings_of(queue)
+        if known is not None:
+            return known
         self.forget(queue)
         settings = await self.store.read_settings(queue)
         if len(self._known) >= _MAX_KNOWN_QUEUES:
@@ -92,13 +98,10 @@ class Operations:
         self._known[queue] = (monotonic() + SETTINGS_LOOK_SECONDS, settings)
         return settings
 
-    def known_number_of(self, queue: QueueName, name: str) -> int | None:
-        """Return an attribute of a queue that is a number; None while its settings must be read
-        first."""
+    def known_settings_of(self, queue: QueueName) -> QueueSettings | None:
+        """Return a queue's settings, or None while they must be read first."""
         found = self._known.get(queue)
-        if found is None or monotonic() >= found[0]:
-            return None
-        return number_of(found[1], name, self.visibility_seconds)
+        return found[1] if found is not None and monotonic() < found[0] else None
 
     async def number_of(self, queue: QueueName, name: str) -> int:
         """Return an attribute of a queue that is a number. Raises what `settings_of` raises."""

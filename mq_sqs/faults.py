@@ -85,6 +85,7 @@ _FAULTS: Mapping[type[errors.MQError], SqsFault] = {
     errors.InvalidRequest: INVALID_PARAMETER_VALUE,
     errors.PropertiesTooLarge: INVALID_PARAMETER_VALUE,
     errors.PropertiesUnsupported: UNSUPPORTED_OPERATION,
+    errors.QueueIsFifo: UNSUPPORTED_OPERATION,
     errors.BodyTooLarge: REQUEST_TOO_LONG,
     errors.RequestTimeout: REQUEST_TIMEOUT,
     errors.BodyUnreadable: SERIALIZATION,

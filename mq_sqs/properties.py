@@ -19,6 +19,10 @@ from mq_sqs.message_attributes import Attributes
 ATTRIBUTES = "x-meta-sqs-attributes"
 SYSTEM = "x-meta-sqs-system"
 
+GROUP_ID = "MessageGroupId"
+DEDUPLICATION_ID = "MessageDeduplicationId"
+"""System attributes of messages that were sent to a FIFO queue."""
+
 Read = dict[str, dict[str, Any]]
 
 
@@ -32,9 +36,13 @@ def to_properties(attributes: Attributes, system: Attributes) -> Properties:
 def from_properties(properties: Properties) -> tuple[Read, dict[str, str]]:
     """Return the attributes, and the values of the system attributes. Properties that a producer
     over HTTP wrote in another form are left out."""
+    return _read(properties.get(ATTRIBUTES, "")), system_of(properties)
+
+
+def system_of(properties: Properties) -> dict[str, str]:
+    """Return the values of the system attributes."""
     system = _read(properties.get(SYSTEM, ""))
-    values = {name: each["StringValue"] for name, each in system.items() if "StringValue" in each}
-    return _read(properties.get(ATTRIBUTES, "")), values
+    return {name: each["StringValue"] for name, each in system.items() if "StringValue" in each}
 
 
 def _write(attributes: Attributes) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mq.names import QueueName
+from mq.names import QueueName, is_fifo
 from mq.spool.queue_settings import QueueSettings
 from mq_sqs.addresses import Decoration, queue_of_arn
 from mq_sqs.faults import (
@@ -20,6 +20,7 @@ from mq_sqs.faults import (
     INVALID_ATTRIBUTE_VALUE,
     SQSError,
 )
+from mq_sqs.fifo.attributes import FIFO_ATTRIBUTES, fifo_attributes_of, fifo_changes
 
 CREATED = "sqs.created"
 MODIFIED = "sqs.modified"
@@ -56,7 +57,6 @@ _NUMBERS: Mapping[str, _Number] = {
 NEW_QUEUE: Mapping[str, str] = {"ttl": str(_NUMBERS["MessageRetentionPeriod"].default)}
 """The settings of a queue that is made without attributes: Amazon keeps a message for four days."""
 
-_FIFO = "this version of mq-sqs has standard queues only"
 _KEYS = "mq-sqs does not encrypt; encrypt the file system of the root"
 
 _FIXED: Mapping[str, tuple[frozenset[str], str]] = {
@@ -64,10 +64,6 @@ _FIXED: Mapping[str, tuple[frozenset[str], str]] = {
     "KmsMasterKeyId": (frozenset({""}), _KEYS),
     "KmsDataKeyReusePeriodSeconds": (frozenset({"", "300"}), _KEYS),
     "SqsManagedSseEnabled": (frozenset({"", "false"}), _KEYS),
-    "FifoQueue": (frozenset({"", "false"}), _FIFO),
-    "ContentBasedDeduplication": (frozenset({"", "false"}), _FIFO),
-    "DeduplicationScope": (frozenset({""}), _FIFO),
-    "FifoThroughputLimit": (frozenset({""}), _FIFO),
 }
 """Attributes that always have the same value, the values that may be given for them, and why no
 others."""
@@ -81,7 +77,7 @@ COUNTS: Mapping[str, str] = {
     "ApproximateNumberOfMessagesDelayed": "delayed",
 }
 _READ_ONLY = frozenset({*COUNTS, "QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"})
-KNOWN = frozenset({*_NUMBERS, *_FIXED, _REDRIVE, _REDRIVE_ALLOW, *_READ_ONLY})
+KNOWN = frozenset({*_NUMBERS, *_FIXED, *FIFO_ATTRIBUTES, _REDRIVE, _REDRIVE_ALLOW, *_READ_ONLY})
 """The names of all attributes of the model, except `All`."""
 
 _DIGITS = re.compile("[0-9]{1,9}")
@@ -97,7 +93,7 @@ class DeadLetters(NamedTuple):
 # To settings
 
 
-def changes_of(attributes: Mapping[str, str]) -> dict[str, str]:
+def changes_of(queue: QueueName, attributes: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that the attributes ask for; an empty attribute is taken away. Raises
     SQSError."""
     changes: dict[str, str] = {}
@@ -106,6 +102,8 @@ def changes_of(attributes: Mapping[str, str]) -> dict[str, str]:
             changes |= _number_changes(name, text)
         elif name in _FIXED:
             _check_fixed(name, text)
+        elif name in FIFO_ATTRIBUTES:
+            changes |= fifo_changes(queue, name, text)
         elif name == _REDRIVE:
             policy = read_redrive_policy(text)
             changes["max-receives"] = "" if policy is None else str(policy.max_receives)
@@ -240,6 +238,8 @@ def attributes_of(
     found = {name: str(number_of(settings, name, visibility_seconds)) for name in _NUMBERS}
     found["QueueArn"] = decoration.arn_of(queue)
     found["SqsManagedSseEnabled"] = "false"
+    if is_fifo(queue):
+        found |= fifo_attributes_of(settings)
     for name, note in (("CreatedTimestamp", CREATED), ("LastModifiedTimestamp", MODIFIED)):
         if note in settings.notes:
             found[name] = settings.notes[note]
@@ -271,10 +271,13 @@ def find_conflict(
             is_same = read_redrive_policy(text) == dead_letters_of(queue, settings)
         elif name == _REDRIVE_ALLOW:
             is_same = _check_allow_policy(text) == settings.notes.get(_ALLOW, "")
+        elif name in FIFO_ATTRIBUTES and is_fifo(queue):
+            asked = fifo_changes(queue, name, text)
+            is_same = all(settings.notes.get(note, "") == asked[note] for note in asked)
         else:
             continue
         if not is_same and (
-            CREATED in said or not said.keys().isdisjoint(changes_of({name: text}))
+            CREATED in said or not said.keys().isdisjoint(changes_of(queue, {name: text}))
         ):
             return name
     return None

@@ -18,7 +18,7 @@ from multidict import CIMultiDictProxy, istr
 
 from mq.config import SMALL_BODY_BYTES
 from mq.errors import MQError
-from mq.names import QueueName
+from mq.names import QueueName, is_fifo
 from mq.store.lease import Received
 from mq.store.publish import Published
 from mq.web.browsers import Doors
@@ -30,7 +30,7 @@ from mq_sqs.addresses import queue_of_url
 from mq_sqs.calls import Operations
 from mq_sqs.canonical import RequestHead
 from mq_sqs.faults import SQSError
-from mq_sqs.operations.sending import Outgoing, check_message, sent
+from mq_sqs.operations.sending import Outgoing, check_message, rules_by, sent
 from mq_sqs.protocol import SqsRequest
 from mq_sqs.protocol.json import JsonDialect
 from mq_sqs.signatures import Signatures
@@ -112,8 +112,10 @@ class QuickSending:
         queue = queue_of_url(values["QueueUrl"])
         if token is not None:
             token.require(Scope.WRITE, queue)
-        limit = self._operations.known_number_of(queue, "MaximumMessageSize")
-        return None if limit is None else (queue, check_message(values, limit))
+        settings = self._operations.known_settings_of(queue)
+        if settings is None or is_fifo(queue):
+            return None
+        return queue, check_message(values, rules_by(self._operations, queue, settings))
 
     def answer(self, connection: ShortConnection, sending: _Sending, published: Published) -> None:
         request_id = str(uuid.uuid4())

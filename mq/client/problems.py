@@ -31,6 +31,7 @@ NO_TYPE = "about:blank"
 _BY_TYPE: dict[str, type[Refused]] = {
     f"{_PREFIX}queue-not-found": QueueNotFound,
     f"{_PREFIX}message-not-found": MessageNotFound,
+    f"{_PREFIX}fifo-queue": Refused,
 }
 _BY_STATUS: dict[int, type[Refused]] = {
     400: BadRequest,

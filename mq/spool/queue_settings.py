@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from mq.config import MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS
 from mq.errors import InvalidName, InvalidRequest
-from mq.names import QueueName, dead_letter_queue, parse_queue_name
+from mq.names import QueueName, dead_letter_queue, is_fifo, parse_queue_name
 
 Value = float | int | str | bool
 
@@ -60,7 +60,9 @@ class QueueSettings:
 
     def dead_letter_rule(self, queue: QueueName, max_receives: int) -> DeadLetterRule:
         """Return the rule that counts; `max_receives` is what the flags say. Nothing is moved out
-        of a `.dead` queue."""
+        of a `.dead` queue, nor out of a FIFO queue whose own settings do not say where to."""
+        if is_fifo(queue) and self.dead_letters is None:
+            return NO_DEAD_LETTERS
         limit = max_receives if self.max_receives is None else self.max_receives
         dead = dead_letter_queue(queue)
         return DeadLetterRule(limit, dead and (self.dead_letters or dead))
@@ -145,6 +147,11 @@ def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) 
     after = replace(before, notes=notes, **values)
     if after.dead_letters == queue:
         raise InvalidRequest(f"setting dead-letters={queue!r}: name another queue than this one")
+    if after.dead_letters is not None and is_fifo(after.dead_letters) != is_fifo(queue):
+        raise InvalidRequest(
+            f"setting dead-letters={after.dead_letters!r}: the dead letters of a FIFO queue go to "
+            "a FIFO queue, and no others do"
+        )
     if dead_letter_queue(queue) is None and (after.max_receives or after.dead_letters):
         raise InvalidRequest(
             f"queue {queue} holds dead letters, and nothing is moved out of it: it takes neither "

@@ -1,12 +1,13 @@
 """The queues of one root, between files and HTTP: what a request does to messages.
 
     a server's store        `store`; `context`: what its operations share; `maintenance`, `health`,
-                            `free_space`, `probe`
+                            `free_space`, `probe`, `background`
     publish                 `publish`, `publisher`, `own_id`, `batch`, `filling`, `bodies`
     receive                 `receive`, `taking`, `lease`, `fetches`, `waiting`, `watching`
     by id                   `by_id`, `visibility`, `release`, `remove`
-    look                    `peek`, `index`, `indexing`, `counts`, `survey`; `looking`: at leased
-                            and delayed messages, with `hidden_index` and `hidden_window`
+    look                    `peek`, `index`, `ready_queue`, `indexing`, `counts`, `survey`;
+                            `looking`: at leased and delayed messages, with `hidden_index` and
+                            `hidden_window`
     queues                  `queues`, `settings`, `rules`, `purge`, `move`, `redrive`,
                             `expiry`
     limits and locks        `answer_memory`, `patience`, `holding`

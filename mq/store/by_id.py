@@ -15,7 +15,7 @@ from mq.spool.message import Held, Lost, hold_in
 from mq.spool.opening import OpenedMessage
 from mq.spool.seal import NO_LEASE
 from mq.store import rules
-from mq.store.context import Workspace, no_message
+from mq.store.context import Workspace, no_message, refuse_fifo
 from mq.store.expiry import expire_held
 from mq.store.holding import once_unlocked
 from mq.store.lease import Place, Received, begin_lease, keep_lease, place_in, take_held
@@ -142,9 +142,10 @@ def hold_by_id(
     work: Workspace, queue: QueueName, message_id: MessageId, guard: Guard | None
 ) -> tuple[Place, Held] | None:
     """Return the message under its lock: ready, leased or delayed. Returns None if another process
-    holds the lock, or the message is on its way to its queue. Raises QueueNotFound,
+    holds the lock, or the message is on its way to its queue. Raises QueueNotFound, QueueIsFifo,
     MessageNotFound, LeaseMismatch, StoreUnavailable."""
     work.require_queue(queue)
+    refuse_fifo(work, queue)
     for folder in _ORDER:
         place = place_in(folder, queue, message_id)
         if folder is Folder.QUEUES:

@@ -11,16 +11,23 @@ from collections.abc import Callable
 
 from mq.command.logs import Once, report_left
 from mq.config import ServerConfig
-from mq.errors import MessageNotFound, QueueLocked, QueueNotFound, StoreUnavailable
+from mq.errors import (
+    MessageNotFound,
+    QueueIsFifo,
+    QueueLocked,
+    QueueNotFound,
+    StoreUnavailable,
+)
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, ServerIds
+from mq.names import MessageId, QueueName, ServerIds, is_fifo
 from mq.spool.folders import Spool
 from mq.spool.settings_file import KnownSettings
 from mq.spool.spark.finished import DoneBatches
 from mq.store.counts import OperationCounts
 from mq.store.free_space import Floor, default_floor_bytes
 from mq.store.hidden_index import HiddenIndex
-from mq.store.index import ReadyQueue, ReadyQueues
+from mq.store.index import ReadyQueues
+from mq.store.ready_queue import ReadyQueue
 
 
 class Workspace:
@@ -192,6 +199,17 @@ class Workspace:
         if length > self._room:
             raise self.floor.shortage_of(length)
         self._room -= length
+
+
+def refuse_fifo(work: Workspace, queue: QueueName) -> None:
+    """Refuse to send, receive or move messages of a FIFO queue, which needs the order within their
+    groups. Raises QueueIsFifo, or QueueNotFound if there is no such queue."""
+    if is_fifo(queue):
+        work.require_queue(queue)
+        raise QueueIsFifo(
+            f"queue {queue} is a FIFO queue: send and receive its messages through mq-sqs; here "
+            "you can count, look at and delete them"
+        )
 
 
 def no_queue(queue: QueueName) -> QueueNotFound:

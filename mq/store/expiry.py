@@ -22,8 +22,8 @@ from mq.spool.queue_settings import QueueSettings
 from mq.spool.seal import published_ns
 from mq.store.context import Workspace
 from mq.store.holding import hold
-from mq.store.index import ReadyQueue
 from mq.store.indexing import load_index
+from mq.store.ready_queue import ReadyQueue
 
 _AT_ONCE = 100
 """After this many, other operations have their turn."""

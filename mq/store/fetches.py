@@ -4,13 +4,13 @@ the answer any more."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import structlog
 
 from mq.commit.committer import Committer
-from mq.commit.operation import Done, Submitted
+from mq.commit.operation import Done, Operation, Submitted
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.spool.message import Lost
@@ -24,6 +24,9 @@ from mq.store.waiting import Waiter
 from mq.store.watching import Watching
 
 log = structlog.get_logger(__name__)
+
+Receive = Callable[[Workspace, QueueName, Ask], Operation[list[Received] | Lost]]
+"""As `mq.store.receive.receive_some`."""
 
 _BUSY_PAUSE_SECONDS = (0.01, 1.0)
 """The first and the longest pause of a long poll while others hold all messages."""
@@ -48,16 +51,19 @@ class Fetches:
         await self._watching.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def fetch(self, queue: QueueName, ask: Ask, wait_seconds: float) -> list[Received]:
-        """Take the oldest messages. Waits up to `wait_seconds` for the first one, in order of
-        arrival.
+    async def fetch(
+        self, queue: QueueName, ask: Ask, wait_seconds: float, receive: Receive = receive_some
+    ) -> list[Received]:
+        """Take the messages that `receive` chooses, as a rule the oldest. Waits up to
+        `wait_seconds` for the first one, in order of arrival.
 
         A request that waits comes before one that does not. If the caller is cancelled, the
         messages are released. Raises QueueNotFound, StoreUnavailable.
         """
         if wait_seconds > 0:
-            return await self._fetch_in_line(queue, ask, self._loop.time() + wait_seconds)
-        taken = await self._try(queue, ask, self.waiting.count(queue))
+            deadline = self._loop.time() + wait_seconds
+            return await self._fetch_in_line(queue, ask, deadline, receive)
+        taken = await self._try(queue, ask, self.waiting.count(queue), receive)
         if isinstance(taken, list) and taken:
             return taken
         self._wake_whom_it_was_left_for(queue)
@@ -91,11 +97,13 @@ class Fetches:
         if ready is not None and len(ready):
             self.waiting.wake(queue, 1)
 
-    async def _fetch_in_line(self, queue: QueueName, ask: Ask, deadline: float) -> list[Received]:
+    async def _fetch_in_line(
+        self, queue: QueueName, ask: Ask, deadline: float, receive: Receive
+    ) -> list[Received]:
         pause, longest = _BUSY_PAUSE_SECONDS
         with self.waiting.enter(queue) as waiter:
             while not self.waiting.is_stopped:
-                taken = await self._try_in_line(queue, ask, waiter)
+                taken = await self._try_in_line(queue, ask, waiter, receive)
                 if isinstance(taken, list) and taken:
                     return taken
                 until = deadline
@@ -107,23 +115,25 @@ class Fetches:
         return []
 
     async def _try_in_line(
-        self, queue: QueueName, ask: Ask, waiter: Waiter
+        self, queue: QueueName, ask: Ask, waiter: Waiter, receive: Receive
     ) -> list[Received] | Lost:
         try:
-            return await self._try(queue, ask, waiter.ahead())
+            return await self._try(queue, ask, waiter.ahead(), receive)
         except QueueNotFound:
             # The others find out by themselves, at once.
             waiter.has_turn = False
             self.waiting.wake_all(queue)
             raise
 
-    async def _try(self, queue: QueueName, ask: Ask, leave: int) -> list[Received] | Lost:
+    async def _try(
+        self, queue: QueueName, ask: Ask, leave: int, receive: Receive
+    ) -> list[Received] | Lost:
         """Try once. Returns no messages if there are none, and Lost.BUSY if others hold all of
         them."""
         if leave:
             ask = ask._replace(leave=leave)
         return await self._committer.run(
-            receive_some(self._work, queue, ask),
+            receive(self._work, queue, ask),
             lambda taken: self.give_back(taken if isinstance(taken, list) else ()),
         )
 

@@ -25,7 +25,7 @@ from mq.spool.burial import DEAD_ATTRIBUTE, change_burial
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
 from mq.spool.seal import NO_LEASE
 from mq.store.by_id import Guard, hold_by_id
-from mq.store.context import Workspace
+from mq.store.context import Workspace, refuse_fifo
 from mq.store.holding import once_unlocked
 from mq.store.indexing import MAX_LISTINGS, being_made_again, find_space, listing, relist
 from mq.store.lease import Place, place_in
@@ -57,7 +57,7 @@ class MovedMessages(NamedTuple):
 
 
 def check_move(work: Workspace, moving: Moving) -> None:
-    """Raise QueueNotFound, or InvalidRequest for a move that can never be made."""
+    """Raise QueueNotFound, or InvalidRequest or QueueIsFifo for a move that can never be made."""
     if moving.source == moving.target:
         raise InvalidRequest(f"messages of queue {moving.source} are in it already; name another")
     if moving.reason is not None and not work.spool.has_seals:
@@ -67,6 +67,8 @@ def check_move(work: Workspace, moving: Moving) -> None:
         )
     work.require_queue(moving.target)
     work.require_queue(moving.source)
+    for queue in (moving.source, moving.target):
+        refuse_fifo(work, queue)
 
 
 def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMessages]:

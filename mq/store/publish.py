@@ -19,7 +19,7 @@ from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.message import Sum
 from mq.spool.seal import NO_LEASE, Seal, round_up, sealing
 from mq.spool.trailer import NO_TRAILER
-from mq.store.context import Workspace, no_queue
+from mq.store.context import Workspace, no_queue, refuse_fifo
 from mq.store.holding import hold
 from mq.store.indexing import find_space
 from mq.store.patience import Patience, with_queue
@@ -88,8 +88,9 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
 
     On return it survives a power cut. A crash before the link leaves nothing; after it, a whole
     file in `new` that a sweep delivers, or one that fails its seal. A failed sync takes the name
-    back. Raises QueueNotFound, StoreUnavailable, PropertiesUnsupported.
+    back. Raises QueueNotFound, QueueIsFifo, StoreUnavailable, PropertiesUnsupported.
     """
+    refuse_fifo(work, queue)
     yield from hold(work, queue)
     work.require_room(draft.length + len(draft.trailer) if draft.body is not None else 0)
     if not work.has_space(queue):
@@ -101,7 +102,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
     try:
         message_id, published_ns = position = work.ids.next_position(draft.message_id)
         name = file_name(queue, message_id)
-        chain, visible_ns = _linking(work, queue, draft, name, published_ns)
+        chain, visible_ns = linking(work, queue, draft, name, published_ns)
         results = check((yield FileCalls(work.files, chain)))
         fd = draft.fd if draft.body is None else results[0]
         try:
@@ -115,7 +116,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
             raise
         work.counts.of(queue).published += 1
         is_late = not (
-            yield from _deliver_once_unlocked(work, queue, draft, fd, (position, visible_ns))
+            yield from deliver_once_unlocked(work, queue, draft, fd, (position, visible_ns))
         )
         return Published(message_id, visible_ns)
     finally:
@@ -125,7 +126,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
             work.request_sweep()
 
 
-def _linking(
+def linking(
     work: Workspace, queue: QueueName, draft: Draft, name: str, published_ns: int
 ) -> tuple[Chain, int | None]:
     """Return the calls that give a new message its name in `new`, and when a delayed one is due."""
@@ -150,8 +151,9 @@ def check_publish(
     work: Workspace, queue: QueueName, messages: int = 1, length: int = 0
 ) -> Operation[None]:
     """Raise what a publish of this many messages and bytes would raise now, before a body is read:
-    QueueNotFound, StoreUnavailable."""
+    QueueNotFound, QueueIsFifo, StoreUnavailable."""
     work.require_queue(queue)
+    refuse_fifo(work, queue)
     work.floor.require(length)
     if not work.has_space(queue, messages):
         yield from find_space(work, queue, messages)
@@ -164,18 +166,18 @@ def visible_from(work: Workspace, queue: QueueName, draft: Draft) -> int | None:
     return round_up(work.clock_ns() + hidden_ns, work.granularity_ns) if hidden_ns else None
 
 
-def _deliver_once_unlocked(
+def deliver_once_unlocked(
     work: Workspace,
     queue: QueueName,
     draft: Draft,
     fd: int,
     place: tuple[Position, int | None],
 ) -> Operation[bool]:
-    """Do what `_deliver` does, once no other process has the queue to itself."""
+    """Do what `deliver` does, once no other process has the queue to itself."""
     patience: Patience | None = None
     while True:
         with suppress(QueueLocked):
-            return (yield from _deliver(work, queue, draft, fd, place))
+            return (yield from deliver(work, queue, draft, fd, place))
         try:
             patience = patience or with_queue(queue)
             yield patience.pause()
@@ -186,7 +188,7 @@ def _deliver_once_unlocked(
             raise
 
 
-def _deliver(
+def deliver(
     work: Workspace,
     queue: QueueName,
     draft: Draft,

@@ -15,12 +15,12 @@ from mq.names import MessageId, QueueName
 from mq.spool.file_work import FileWork, do_together
 from mq.spool.message import Lost
 from mq.store.answer_memory import Share
-from mq.store.context import Workspace
+from mq.store.context import Workspace, refuse_fifo
 from mq.store.expiry import expire_some
 from mq.store.holding import hold
-from mq.store.index import ReadyQueue
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.lease import Received, find_damaged, set_aside_leased
+from mq.store.ready_queue import ReadyQueue
 from mq.store.release import put_back
 from mq.store.rules import visibility_ns
 from mq.store.taking import AnswerRoom, take_ready
@@ -71,8 +71,9 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
     On return the leases survive a power cut, and the bodies pass their seals. A crash before that
     leaves each message in its queue, or in `delay` until its stamp is due. After a lost race the
     next message is taken; a damaged one goes to `corrupt`, and the next is taken. Raises
-    QueueNotFound, StoreUnavailable.
+    QueueNotFound, QueueIsFifo, StoreUnavailable.
     """
+    refuse_fifo(work, queue)
     if work.config.peers:
         yield from _hold_back(work, queue)
     listings = late = 0

@@ -20,9 +20,10 @@ from mq.names import MessageId, QueueName
 from mq.spool.queue_settings import QueueSettings
 from mq.store import bodies, by_id, peek, queues, settings, visibility
 from mq.store.answer_memory import AnswerMemory, MayShare
+from mq.store.background import Background
 from mq.store.by_id import Guard
 from mq.store.context import Workspace
-from mq.store.fetches import Fetches
+from mq.store.fetches import Fetches, Receive
 from mq.store.health import Condition
 from mq.store.lease import Received
 from mq.store.looking import HiddenAsk, Looking
@@ -32,7 +33,7 @@ from mq.store.publish import Draft, Entry, Published, check_publish, publish
 from mq.store.publisher import Publisher
 from mq.store.purge import purge
 from mq.store.queues import QueueInfo
-from mq.store.receive import Ask
+from mq.store.receive import Ask, receive_some
 from mq.store.remove import removal, remove_many
 from mq.store.settings import NO_CHANGES
 
@@ -52,9 +53,11 @@ class Store:
         self._fetches = Fetches(work, committer)
         self._publisher = Publisher(work, committer)
         self._looking = Looking(work, committer, workers)
+        self.background = Background()
 
     async def close(self) -> None:
         """Wait for what runs in the background."""
+        await self.background.close()
         await self._publisher.close()
         await self._fetches.close()
         await self._looking.close()
@@ -75,13 +78,12 @@ class Store:
         return await self._committer.run(queues.create_queue(self._work, queue, changes))
 
     async def delete_queue(self, queue: QueueName) -> None:
-        """Delete a queue and all its messages, including leased and delayed ones. On return it
-        never comes back. Raises QueueNotFound, StoreUnavailable."""
+        """Delete a queue and all its messages. It never comes back. Raises QueueNotFound,
+        StoreUnavailable."""
         await self._committer.run(queues.delete_queue(self._work, queue))
 
     async def purge(self, queue: QueueName, scope: PurgeScope = PurgeScope.ALL) -> int:
-        """Remove all messages that the queue has now, or those that are ready, and return how many.
-        Raises QueueNotFound, StoreUnavailable."""
+        """Remove the messages of now, and tell how many. Raises QueueNotFound, StoreUnavailable."""
         return await self._committer.run(purge(self._work, queue, scope))
 
     async def describe_queue(self, queue: QueueName) -> QueueInfo:
@@ -97,22 +99,19 @@ class Store:
         return await self._in_worker(settings.settings_of, self._work.spool, queue)
 
     async def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
-        """Change some settings of a queue; see `mq.store.settings`. Raises InvalidRequest,
-        QueueNotFound, StoreUnavailable."""
+        """Change settings of a queue. Raises InvalidRequest, QueueNotFound, StoreUnavailable."""
         await self._committer.run(settings.change_settings(self._work, queue, changes))
 
     async def note_first_receives(self) -> None:
-        """Let every seal also say when its message was first received. From here on versions of MQ
-        that cannot read such a seal do not open the root. Without seals nothing changes. Raises
-        StoreUnavailable."""
+        """Let each seal also say when its message was first received. Versions that cannot read it
+        do not open the root any more. Nothing changes without seals. Raises StoreUnavailable."""
         if self._work.spool.has_seals:
             await self._in_worker(self._work.spool.use_long_seals)
 
     # Messages
 
     async def check_publish(self, queue: QueueName, length: int = 0) -> None:
-        """Raise QueueNotFound or StoreUnavailable if a publish of `length` bytes would, before its
-        body is read."""
+        """Raise what a publish of `length` bytes would raise, before its body is read."""
         await self._committer.run(check_publish(self._work, queue, 1, length))
 
     async def open_upload(self) -> bodies.Upload:
@@ -141,16 +140,14 @@ class Store:
         self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
     ) -> Received | None:
         """Take the oldest message for `visibility_seconds`; None means the queue's usual time.
-        Returns None if there is no message within `wait_seconds`. If the caller is cancelled, the
-        message is released. The caller closes what it receives. Raises QueueNotFound,
-        StoreUnavailable."""
+        Returns None if none comes within `wait_seconds`. If the caller is cancelled, the message is
+        released. The caller closes it. Raises QueueNotFound, StoreUnavailable."""
         taken = await self.receive_many(queue, 1, visibility_seconds, wait_seconds)
         return taken[0] if taken else None
 
     def submit_receive(self, queue: QueueName, done: Done) -> None:
-        """Receive as `receive` does with the usual visibility, for a caller that does not wait.
-        `done` is called as by `submit_publish`, with a message, which the caller closes or gives to
-        `give_back`, or with None."""
+        """Receive as `receive` does, for a caller that does not wait. `done` is called as by
+        `submit_publish`, with a message to close or to `give_back`, or with None."""
         self._fetches.submit(queue, done)
 
     async def receive_many(
@@ -160,11 +157,13 @@ class Store:
         visibility_seconds: float | None,
         wait_seconds: float = 0.0,
         share: MayShare = None,
+        *,
+        by: Receive = receive_some,
     ) -> list[Received]:
         """Receive as `receive` does, up to `limit` messages and MAX_FETCH_BYTES of bodies, or what
-        `share` has memory for, under one barrier. Waits only for the first message."""
+        `share` has memory for, under one barrier, chosen as `by` does. Waits only for the first."""
         ask = Ask(_ns(visibility_seconds), limit, share=share)
-        return await self._fetches.fetch(queue, ask, wait_seconds)
+        return await self._fetches.fetch(queue, ask, wait_seconds, by)
 
     async def take(
         self,
@@ -187,18 +186,14 @@ class Store:
     async def change_visibility(
         self, queue: QueueName, message_id: MessageId, lease: int, seconds: float
     ) -> bool:
-        """Hide a received message for `seconds` from now, or show it at once for 0; the lease goes
-        on. Returns False if it is not under that lease any more. Raises QueueNotFound,
-        StoreUnavailable."""
-        return await self._committer.run(
-            visibility.change_visibility(
-                self._work, queue, message_id, lease, int(seconds * SECOND_NS)
-            )
-        )
+        """Hide a received message for `seconds`, or show it at once for 0; the lease goes on.
+        False if it is over. Raises QueueNotFound, StoreUnavailable."""
+        ns = int(seconds * SECOND_NS)
+        changing = visibility.change_visibility(self._work, queue, message_id, lease, ns)
+        return await self._committer.run(changing)
 
     async def release(self, received: Received) -> None:
-        """Give a message back that its receiver never got. This never raises, because the lease
-        ends anyway."""
+        """Give a message back that its receiver never got. Never raises: its lease ends anyway."""
         await self._fetches.put_back(received)
 
     def give_back(self, received: Received) -> None:

@@ -44,6 +44,9 @@ PROBLEMS: Mapping[type[errors.MQError], ProblemType] = {
     errors.QueueNotFound: ProblemType(404, "queue-not-found", "There is no such queue"),
     errors.MessageNotFound: ProblemType(404, "message-not-found", "There is no such message"),
     errors.IdTaken: ProblemType(409, "id-taken", "That id was used for another message"),
+    errors.QueueIsFifo: ProblemType(
+        409, "fifo-queue", "The gateway for SQS alone sends and gives out its messages"
+    ),
     errors.LeaseMismatch: ProblemType(412, "lease-mismatch", "That lease is not the current one"),
     errors.BodyTooLarge: ProblemType(413, "body-too-large", "The body is over the limit"),
     errors.UnsupportedMediaType: ProblemType(

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from mq.errors import QueueNotFound
-from mq.names import QueueName
-from mq_sqs.addresses import FIFO_SUFFIX
+from mq.names import QueueName, is_fifo
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import (
     INVALID_ATTRIBUTE_NAME,
@@ -20,6 +19,7 @@ from mq_sqs.faults import (
     QUEUE_NAME_EXISTS,
     SQSError,
 )
+from mq_sqs.fifo.attributes import check_together, check_type
 from mq_sqs.queue_attributes import (
     COUNTS,
     CREATED,
@@ -43,14 +43,17 @@ async def create_queue(operations: Operations, call: SqsCall, queue: QueueName) 
     """Create a queue. A queue that has all of the attributes already is as good as a new one."""
     attributes, tags = call.values.get("Attributes", {}), call.values.get("tags", {})
     _check_tags(tags)
-    changes = changes_of(attributes) | tag_changes(tags)
+    check_type(queue, attributes)
+    changes = changes_of(queue, attributes) | tag_changes(tags)
     await _check_dead_letters(operations, queue, attributes)
     async with operations.turn(queue):
         try:
             settings = await operations.store.read_settings(queue)
         except QueueNotFound:
+            check_together(None, changes)
             changes = {**NEW_QUEUE, **changes}
         else:
+            check_together(settings, changes)
             other = find_conflict(queue, attributes, settings, operations.visibility_seconds)
             if other is not None:
                 raise SQSError(
@@ -79,6 +82,8 @@ async def delete_queue(operations: Operations, call: SqsCall, queue: QueueName) 
 async def purge_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     """Purge a queue. It is done when it is answered, so a client need not wait a minute before the
     next purge."""
+    if is_fifo(queue):
+        await operations.fifo.require(queue)
     await operations.store.purge(queue)
     return {}
 
@@ -88,7 +93,7 @@ async def list_queues(operations: Operations, call: SqsCall, queue: None) -> Res
     names = [
         name
         for name in await operations.store.list_queues()
-        if name.startswith(prefix) and not name.endswith(FIFO_SUFFIX) and _may_see(call, name)
+        if name.startswith(prefix) and _may_see(call, name)
     ]
     return _page(operations, call, names, "QueueUrls")
 
@@ -134,10 +139,12 @@ async def get_queue_attributes(operations: Operations, call: SqsCall, queue: Que
 
 async def set_queue_attributes(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     attributes = call.values["Attributes"]
-    changes = changes_of(attributes)
+    changes = changes_of(queue, attributes)
     await operations.settings_of(queue)
     await _check_dead_letters(operations, queue, attributes)
-    await _change(operations, queue, changes | _stamps(MODIFIED))
+    async with operations.turn(queue):
+        check_together(await operations.store.read_settings(queue), changes)
+        await _change(operations, queue, changes | _stamps(MODIFIED))
     return {}
 
 
@@ -179,6 +186,12 @@ async def _check_dead_letters(
         target = await operations.store.read_settings(policy.queue)
     except QueueNotFound:
         raise wrong_value("RedrivePolicy", "Dead letter target does not exist") from None
+    if is_fifo(policy.queue) != is_fifo(queue):
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            f"Value {attributes['RedrivePolicy'][:1000]} for parameter RedrivePolicy is invalid. "
+            "Reason: Dead-letter queue must be same type of queue as the source.",
+        )
     if policy.queue == queue:
         raise wrong_value("RedrivePolicy", "a queue cannot be its own dead letter target")
     if not may_redrive(operations.decoration.arn_of(queue), target):

@@ -21,7 +21,7 @@ async def delete_message(operations: Operations, call: SqsCall, queue: QueueName
     """Delete a message. An older handle removes nothing, which is a success too."""
     message_id, lease = read_handle(call.values["ReceiptHandle"])
     try:
-        await operations.store.remove(queue, message_id, frozenset({lease}))
+        await operations.keeper_of(queue).remove(queue, message_id, frozenset({lease}))
     except (LeaseMismatch, MessageNotFound):
         pass
     return {}
@@ -34,7 +34,7 @@ async def delete_message_batch(operations: Operations, call: SqsCall, queue: Que
     # Leases are random, so that of one message does not pass for another's.
     leases = frozenset(lease for _, lease in receipts.values())
     ids = [message_id for message_id, _ in receipts.values()]
-    outcomes = await operations.store.remove_many(queue, ids, leases)
+    outcomes = await operations.keeper_of(queue).remove_many(queue, ids, leases)
     for entry_id, outcome in zip(receipts, outcomes, strict=True):
         if outcome is not None and not isinstance(outcome, LeaseMismatch | MessageNotFound):
             failed[entry_id] = translate(outcome)
@@ -81,7 +81,7 @@ async def _change(
         raise missing("VisibilityTimeout")
     check_number("VisibilityTimeout", seconds, 0, _MAX_VISIBILITY_SECONDS)
     message_id, lease = receipt
-    if not await operations.store.change_visibility(queue, message_id, lease, seconds):
+    if not await operations.keeper_of(queue).change_visibility(queue, message_id, lease, seconds):
         raise SQSError(
             MESSAGE_NOT_INFLIGHT,
             f"Value {seconds} for parameter VisibilityTimeout is invalid. Reason: Message does not "

@@ -9,16 +9,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mq.names import QueueName
+from mq.names import QueueName, is_fifo
 from mq.store.lease import Received
 from mq.web.presence import unless_client_leaves
 from mq_sqs.addresses import Decoration
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import INVALID_ATTRIBUTE_NAME, SQSError
+from mq_sqs.fifo.parameters import SEQUENCE_NUMBER, check_attempt_id, sequence_number
 from mq_sqs.handles import make_handle
 from mq_sqs.message_attributes import TRACE_HEADER, is_text, md5_of, select
 from mq_sqs.operations.batches import MAX_ENTRIES
-from mq_sqs.properties import from_properties
+from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, from_properties
 from mq_sqs.queue_attributes import KNOWN
 
 _MAX_WAIT_SECONDS = 20
@@ -30,8 +31,7 @@ receive and that."""
 _MS_NS = 1_000_000
 
 _OTHERS = frozenset(
-    {"All", TRACE_HEADER, "SequenceNumber", "MessageDeduplicationId", "MessageGroupId",
-     "DeadLetterQueueSourceArn"}
+    {"All", TRACE_HEADER, SEQUENCE_NUMBER, DEDUPLICATION_ID, GROUP_ID, "DeadLetterQueueSourceArn"}
 )  # fmt: skip
 """Attributes that only some messages have, and those that no message has here."""
 
@@ -43,6 +43,7 @@ async def receive_message(operations: Operations, call: SqsCall, queue: QueueNam
     )
     for name in asked - _OTHERS - _SYSTEM.keys() - KNOWN:
         raise SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]!r}.")
+    check_attempt_id(values)
     received = await _receive(operations, call, queue)
     bodies = await _read_bodies(operations, received)
     names = values.get("MessageAttributeNames", ())
@@ -63,13 +64,14 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> S
     is_shown = (usual if visibility is None else visibility) == 0
     seconds = _UNTIL_SHOWN_SECONDS if is_shown else visibility
     share = call.exits.enter_context(operations.store.answer_memory.share())
-    fetch = operations.store.receive_many(queue, limit, seconds, float(wait), share)
+    keeper = operations.keeper_of(queue)
+    fetch = keeper.receive_many(queue, limit, seconds, float(wait), share)
     found = await unless_client_leaves(call.request, fetch) if wait else await fetch
     call.received.extend(found or ())
     if is_shown:
         await asyncio.gather(
             *(
-                operations.store.change_visibility(queue, each.message_id, each.lease, 0)
+                keeper.change_visibility(queue, each.message_id, each.lease, 0)
                 for each in call.received
             )
         )
@@ -106,6 +108,8 @@ def _message(
         values = {**values, "SenderId": decoration.account, **system}
         if received.burial is not None:
             values["DeadLetterQueueSourceArn"] = decoration.arn_of(received.burial.queue)
+        if is_fifo(received.queue):
+            values[SEQUENCE_NUMBER] = sequence_number(received.message_id)
         shown = {name: value for name, value in values.items() if "All" in asked or name in asked}
         if shown:
             found["Attributes"] = shown

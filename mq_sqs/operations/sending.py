@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,8 +10,9 @@ from typing import Any, NamedTuple
 
 from mq.config import SECOND_NS, SMALL_BODY_BYTES
 from mq.errors import PropertiesTooLarge
-from mq.names import QueueName
+from mq.names import QueueName, is_fifo
 from mq.properties import Properties
+from mq.spool.queue_settings import QueueSettings
 from mq.spool.trailer import pack_trailer
 from mq.store.publish import Draft, Entry, Published
 from mq_sqs.calls import Operations, Result, SqsCall, check_number
@@ -22,6 +22,16 @@ from mq_sqs.faults import (
     SQSError,
     translate,
 )
+from mq_sqs.fifo.parameters import (
+    SEQUENCE_NUMBER,
+    lane_attributes,
+    read_deduplication_id,
+    read_group,
+    refuse_deduplication_id,
+    refuse_delay,
+    sequence_number,
+)
+from mq_sqs.fifo.sending import OrderedDraft
 from mq_sqs.message_attributes import (
     Attributes,
     check_attributes,
@@ -31,13 +41,12 @@ from mq_sqs.message_attributes import (
     size_of,
 )
 from mq_sqs.operations.batches import answer_batch, check_entries
-from mq_sqs.properties import to_properties
+from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, to_properties
 from mq_sqs.protocol import Values
 from mq_sqs.protocol.json import missing
-from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES
+from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES, number_of
 
 _MAX_DELAY_SECONDS = 900
-_GROUP = re.compile("[!-~]{1,128}")
 
 
 class Outgoing(NamedTuple):
@@ -48,6 +57,7 @@ class Outgoing(NamedTuple):
     system: Attributes
     delay_ns: int | None
     properties: Properties
+    lane: Mapping[str, str]
 
     def draft(self) -> Draft:
         """Return the message as a draft. Raises PropertiesTooLarge."""
@@ -59,10 +69,25 @@ class Outgoing(NamedTuple):
             trailer=pack_trailer(self.properties),
         )
 
+    def in_order(self) -> OrderedDraft:
+        """Return the draft for a FIFO queue. Raises PropertiesTooLarge."""
+        return OrderedDraft(self.draft(), self.lane[GROUP_ID], self.lane[DEDUPLICATION_ID])
+
+
+class Rules(NamedTuple):
+    """What counts for messages to a queue. `limit` is the size of one, in bytes."""
+
+    is_fifo: bool
+    limit: int
+    settings: QueueSettings
+
 
 async def send_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    limit = await operations.number_of(queue, "MaximumMessageSize")
-    message = check_message(call.values, limit)
+    rules = await _rules_of(operations, queue)
+    message = check_message(call.values, rules)
+    if rules.is_fifo:
+        [published] = await operations.fifo.send(queue, [message.in_order()])
+        return sent(message, published)
     return sent(message, await _publish(operations, queue, message, message.draft()))
 
 
@@ -71,12 +96,12 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
     entries: Sequence[Values] = call.values["Entries"]
     check_entries(entries)
     _check_total(entries)
-    limit = await operations.number_of(queue, "MaximumMessageSize")
+    rules = await _rules_of(operations, queue)
     good: dict[str, tuple[Outgoing, Draft]] = {}
     failed: dict[str, SQSError] = {}
     for entry in entries:
         try:
-            message = check_message(entry, limit)
+            message = check_message(entry, rules)
             good[entry["Id"]] = (message, message.draft())
         except SQSError as error:
             failed[entry["Id"]] = error
@@ -111,54 +136,59 @@ async def _publish_all(
 ) -> list[Published]:
     if not messages:
         return []
+    if is_fifo(queue):
+        return await operations.fifo.send(queue, [each.in_order() for each, _ in messages])
     if len(messages) == 1:
         return [await _publish(operations, queue, *messages[0])]
     entries = [Entry(line, draft) for line, (_, draft) in enumerate(messages, start=1)]
     return await operations.store.publish_batch(queue, entries)
 
 
-def check_message(values: Values, limit: int) -> Outgoing:
+async def _rules_of(operations: Operations, queue: QueueName) -> Rules:
+    """Return what counts for a queue. Raises QueueNotFound, StoreUnavailable."""
+    return rules_by(operations, queue, await operations.settings_of(queue))
+
+
+def rules_by(operations: Operations, queue: QueueName, settings: QueueSettings) -> Rules:
+    """Return what counts for a queue with these settings."""
+    limit = number_of(settings, "MaximumMessageSize", operations.visibility_seconds)
+    return Rules(is_fifo(queue), limit, settings)
+
+
+def check_message(values: Values, rules: Rules) -> Outgoing:
     """Check a message. Raises SQSError."""
     text = values["MessageBody"]
     if not text:
         raise missing("MessageBody")
     check_text(text, "the message body")
-    if "MessageDeduplicationId" in values:
-        raise SQSError(
-            INVALID_PARAMETER_VALUE,
-            "The request includes the parameter MessageDeduplicationId, which is not valid for "
-            "this queue type: it is for FIFO queues.",
-        )
+    body = text.encode()
+    lane = _lane(values, rules, body)
     attributes = values.get("MessageAttributes", {})
     system = values.get("MessageSystemAttributes", {})
     check_attributes(attributes)
     check_system_attributes(system)
-    body = text.encode()
     size = len(body) + size_of(attributes)
-    if size > limit:
+    if size > rules.limit:
         raise SQSError(
             INVALID_PARAMETER_VALUE,
             "One or more parameters are invalid. Reason: Message must be shorter than "
-            f"{limit} bytes.",
+            f"{rules.limit} bytes.",
         )
-    kept = {**system, **_group(values)}
-    properties = to_properties(attributes, kept)
-    return Outgoing(body, attributes, system, _delay_ns(values), properties)
+    properties = to_properties(attributes, {**system, **lane_attributes(lane)})
+    delay_ns = None if rules.is_fifo else _delay_ns(values)
+    return Outgoing(body, attributes, system, delay_ns, properties, lane)
 
 
-def _group(values: Values) -> Attributes:
-    """Return the message group, which a standard queue only returns to receivers. Raises
-    SQSError."""
-    group = values.get("MessageGroupId")
-    if group is None:
-        return {}
-    if not _GROUP.fullmatch(group):
-        raise SQSError(
-            INVALID_PARAMETER_VALUE,
-            "MessageGroupId can only include alphanumeric and punctuation characters. "
-            "1 to 128 in length",
-        )
-    return {"MessageGroupId": {"DataType": "String", "StringValue": group}}
+def _lane(values: Values, rules: Rules, body: bytes) -> Mapping[str, str]:
+    """Return group and deduplication id, by their names as system attributes. Raises SQSError."""
+    group = read_group(values, rules.is_fifo)
+    lane = {} if group is None else {GROUP_ID: group}
+    if rules.is_fifo:
+        refuse_delay(values)
+        lane[DEDUPLICATION_ID] = read_deduplication_id(values, rules.settings, body)
+    else:
+        refuse_deduplication_id(values)
+    return lane
 
 
 def _delay_ns(values: Values) -> int | None:
@@ -197,6 +227,8 @@ def sent(message: Outgoing, published: Published) -> dict[str, str]:
         "MessageId": str(published.message_id),
         "MD5OfMessageBody": hashlib.md5(message.body, usedforsecurity=False).hexdigest(),
     }
+    if DEDUPLICATION_ID in message.lane:
+        result[SEQUENCE_NUMBER] = sequence_number(published.message_id)
     if message.attributes:
         result["MD5OfMessageAttributes"] = md5_of(message.attributes)
     if message.system:

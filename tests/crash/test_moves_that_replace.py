@@ -16,7 +16,7 @@ from mq.spool import fresh_folder, purged, purging, queues, root, root_format, s
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
 from mq.store import batch, expiry, filling, lease, own_id, probe, remove
 from mq_mover import mover
-from mq_sqs import move_tasks
+from mq_sqs import fifo, move_tasks
 from tests.crash.enumeration.interference import Occupied
 from tests.crash.enumeration.rows import ROWS
 from tests.crash.enumeration.sight import Run, Sight
@@ -66,6 +66,7 @@ NOT_RUN_HERE = {
     name_of(client): "asks a server",
     name_of(ctl): "asks a server or the store",
     name_of(web): "asks the store",
+    name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
     name_of(move_tasks): "asks the store",
     name_of(mover.Mover._move): "tests/mover/test_mover.py",
     name_of(pyspark_mq): "tests/spark",

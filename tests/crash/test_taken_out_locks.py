@@ -44,7 +44,7 @@ from mq.store import (
 )
 from mq.web import downloads
 from mq_mover import mover
-from mq_sqs import move_tasks
+from mq_sqs import fifo, move_tasks
 from pyspark_mq import by_url
 from tests.crash.enumeration.duels import DUELS, LAST_STEP
 from tests.crash.enumeration.interference import Interference, WithoutLock
@@ -102,7 +102,7 @@ REDUNDANT = {
     name_of(lease.set_aside_leased): "a body that fails its seal fails it for everybody",
     name_of(publish.try_to_hold): "the roll forward takes it too; the committer has it already, so "
     "that it does not wait for a purge",
-    name_of(publish._deliver): "what is published while its queue is purged may go with the rest; "
+    name_of(publish.deliver): "what is published while its queue is purged may go with the rest; "
     "with it what was answered after the purge stays",
     name_of(own_id._is_left_over): "the lock of the id keeps other publishers of it away; a "
     "sweep that comes in between moves the file on, and the descriptor stays the file's",
@@ -119,6 +119,7 @@ NOT_RUN_HERE = {
     name_of(probe.probe): "if a sweep discards the probe it fails, and is asked again",
     name_of(settings_file): "settings of a queue: tests/spool/test_settings_file.py",
     name_of(expiry): "messages that expire: tests/store/test_expiry.py",
+    name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
     name_of(visibility): "leases of SQS receipts: tests/sqs/operations/test_receipts.py",
     name_of(move_tasks): "move tasks of SQS: tests/sqs/test_move_tasks.py",
     name_of(staging): "Spark's sink: tests/spark",

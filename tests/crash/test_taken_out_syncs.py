@@ -29,6 +29,7 @@ from mq.store import (
     visibility,
 )
 from mq_reaper import reaper
+from mq_sqs import fifo
 from pyspark_mq import by_url, pipeline
 from tests.crash.enumeration.interference import WithoutSync
 from tests.crash.enumeration.rows import ROWS
@@ -106,6 +107,7 @@ NOT_RUN_HERE = {
     name_of(settings.change_settings): "settings of a queue: tests/store/test_settings.py",
     name_of(settings_file): "settings of a queue: tests/spool/test_settings_file.py",
     name_of(pipeline): "the lake, no root: tests/spark/pipeline",
+    name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
     name_of(visibility): "leases of SQS receipts: tests/sqs/operations/test_receipts.py",
     name_of(staging): "Spark's sink: tests/spark",
     name_of(transactions): "Spark's sink: tests/spark",

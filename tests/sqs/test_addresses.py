@@ -64,13 +64,17 @@ def test_a_queue_of_a_bad_name_is_not_made(name: str) -> None:
     assert refused.value.fault.name == "InvalidParameterValue"
 
 
-@pytest.mark.parametrize("read", [queue_to_make, queue_of_name, queue_of_url])
-def test_a_fifo_queue_is_refused_clearly(read: object) -> None:
-    assert callable(read)
-    with pytest.raises(SQSError, match="FIFO") as refused:
-        read("orders.fifo")
+@pytest.mark.parametrize("name", ["a.fifo", "a_-9.fifo", "x" * 70 + ".fifo"])
+def test_a_fifo_queue_has_a_name_like_others_before_its_end(name: str) -> None:
+    assert queue_to_make(name) == queue_of_name(name) == queue_of_url(f"http://h/0/{name}") == name
 
-    assert refused.value.fault.name == "UnsupportedOperation"
+
+@pytest.mark.parametrize("name", [".fifo", "a.b.fifo", "-a.fifo", "x" * 76 + ".fifo", "a.FIFO"])
+def test_a_fifo_queue_of_a_bad_name_is_not_made(name: str) -> None:
+    with pytest.raises(SQSError) as refused:
+        queue_to_make(name)
+
+    assert refused.value.fault.name == "InvalidParameterValue"
 
 
 def test_a_queue_of_mq_is_found_by_a_name_that_sqs_would_not_make() -> None:

@@ -22,8 +22,7 @@ HUGE = [{"Id": str(at), "MessageBody": "a" * 600_000} for at in range(2)]
 
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("CreateQueue", {"QueueName": "a b"}, "InvalidParameterValue", "InvalidParameterValue"),
-    ("CreateQueue", {"QueueName": "a.fifo"}, "UnsupportedOperation",
-     "AWS.SimpleQueueService.UnsupportedOperation"),
+    ("CreateQueue", {"QueueName": "a.fifo"}, "InvalidParameterValue", "InvalidParameterValue"),
     ("CreateQueue", {"QueueName": "a", "Attributes": {"Nonsense": "1"}}, "InvalidAttributeName",
      "InvalidAttributeName"),
     ("CreateQueue", {"QueueName": "a", "Attributes": {"DelaySeconds": "x"}},

@@ -26,7 +26,7 @@ POLICY = json.dumps({"deadLetterTargetArn": ARN + "dead", "maxReceiveCount": "3"
 
 
 def settings_with(**attributes: str) -> QueueSettings:
-    return change(ORDERS, NO_SETTINGS, changes_of(attributes))
+    return change(ORDERS, NO_SETTINGS, changes_of(ORDERS, attributes))
 
 
 def shown(settings: QueueSettings) -> dict[str, str]:
@@ -59,7 +59,7 @@ def test_a_visibility_timeout_of_zero_is_kept_and_ends() -> None:
 
     assert number_of(zero, "VisibilityTimeout", 30) == 0
     assert zero.visibility_seconds is None
-    after = change(ORDERS, zero, changes_of({"VisibilityTimeout": "7"}))
+    after = change(ORDERS, zero, changes_of(ORDERS, {"VisibilityTimeout": "7"}))
     assert after.document() == {"visibility": 7}
 
 
@@ -91,9 +91,7 @@ def test_a_note_that_a_person_spoilt_counts_as_none(text: str) -> None:
         ("MessageRetentionPeriod", "1209601"), ("ReceiveMessageWaitTimeSeconds", "21"),
         ("DelaySeconds", "\u0661"), ("DelaySeconds", "9" * 5000), ("Policy", "{}"),
         ("KmsMasterKeyId", "alias/aws/sqs"), ("KmsDataKeyReusePeriodSeconds", "60"),
-        ("SqsManagedSseEnabled", "true"), ("FifoQueue", "true"),
-        ("ContentBasedDeduplication", "true"), ("DeduplicationScope", "queue"),
-        ("FifoThroughputLimit", "perQueue"),
+        ("SqsManagedSseEnabled", "true"), ("FifoQueue", "true"), ("FifoQueue", "x"),
         ("RedrivePolicy", "x"), ("RedrivePolicy", "[]"), ("RedrivePolicy", "[" * 100_000),
         ("RedrivePolicy", '{"maxReceiveCount": 3}'),
         ("RedrivePolicy", POLICY.replace("3", "0")), ("RedrivePolicy", POLICY.replace("3", "1001")),
@@ -109,7 +107,7 @@ def test_a_note_that_a_person_spoilt_counts_as_none(text: str) -> None:
 )  # fmt: skip
 def test_a_value_that_is_not_possible_is_refused(name: str, text: str) -> None:
     with pytest.raises(SQSError, match=f"parameter {name}. Reason: .") as refused:
-        changes_of({name: text})
+        changes_of(ORDERS, {name: text})
 
     assert refused.value.fault.name == "InvalidAttributeValue"
 
@@ -117,7 +115,7 @@ def test_a_value_that_is_not_possible_is_refused(name: str, text: str) -> None:
 @pytest.mark.parametrize("name", ["QueueArn", "CreatedTimestamp", "All", "Sqs", "visibility"])
 def test_an_attribute_that_cannot_be_set_is_refused(name: str) -> None:
     with pytest.raises(SQSError) as refused:
-        changes_of({name: "1"})
+        changes_of(ORDERS, {name: "1"})
 
     assert refused.value.fault.name == "InvalidAttributeName"
 
@@ -126,7 +124,7 @@ def test_what_says_only_what_is_so_is_taken() -> None:
     values = {"Policy": "", "KmsMasterKeyId": "", "SqsManagedSseEnabled": "false",
               "KmsDataKeyReusePeriodSeconds": "300", "FifoQueue": "false"}  # fmt: skip
 
-    assert changes_of(values) == {}
+    assert changes_of(ORDERS, values) == {}
 
 
 def test_an_empty_policy_takes_it_away() -> None:
@@ -136,7 +134,7 @@ def test_an_empty_policy_takes_it_away() -> None:
     empty = {"RedrivePolicy": "", "RedriveAllowPolicy": "{}"}
 
     assert dead_letters_of(ORDERS, settings) == DeadLetters(QueueName("dead"), 3)
-    assert change(ORDERS, settings, changes_of(empty)).document() == {}
+    assert change(ORDERS, settings, changes_of(ORDERS, empty)).document() == {}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from mq.spool.folders import Spool
 from mq.spool.listing import Listing
 from mq.spool.root import open_root
 from mq.store.context import Workspace
-from mq.store.index import ReadyQueue
+from mq.store.ready_queue import ReadyQueue
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, drain, eventually, publish, receive, store_on
 

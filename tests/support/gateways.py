@@ -42,8 +42,9 @@ def client_of(server: Server, **settings: Any) -> Any:
 
 
 def make_url(client: Any, **attributes: str) -> str:
-    """The URL of a new queue."""
-    made = client.create_queue(QueueName=f"q-{uuid.uuid4().hex[:12]}", Attributes=attributes)
+    """The URL of a new queue; a FIFO queue if the attributes say so."""
+    name = f"q-{uuid.uuid4().hex[:12]}" + (".fifo" if "FifoQueue" in attributes else "")
+    made = client.create_queue(QueueName=name, Attributes=attributes)
     return str(made["QueueUrl"])
 
 

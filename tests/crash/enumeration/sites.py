@@ -62,7 +62,7 @@ class Kind(Enum):
     LOCK = frozenset(
         {"lock", "lock_shared", "lock_byte", "locked_folder", "shared", "lock_alone"}
         | {"hold", "hold_in", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
-        | {"open_held", "open_and_read", "_linking"}
+        | {"open_held", "open_and_read", "linking"}
     )
     MOVE = frozenset(
         {
@@ -75,7 +75,7 @@ class Kind(Enum):
             "move_aside",
             "rename_within",
         }
-        | {"set_aside", "seal_set", "give_up_set", "_set_aside", "_linking", "_calls"}
+        | {"set_aside", "seal_set", "give_up_set", "_set_aside", "linking", "_calls"}
     )
 
 
@@ -114,7 +114,7 @@ PASSED_OVER = frozenset({
     name_of(holding.hold),
     name_of(indexing.find_space),
     name_of(lease._calls),
-    name_of(publish._linking),
+    name_of(publish.linking),
     name_of(own_id.lock_ids),
     name_of(context.Workspace.hold_queue),
 })  # fmt: skip

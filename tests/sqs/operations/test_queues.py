@@ -180,10 +180,21 @@ def test_a_queue_has_up_to_50_tags(sqs: Any, url: str) -> None:
         sqs.tag_queue(QueueUrl=url, Tags={"one-more": "v"})
 
 
-def test_a_fifo_queue_is_refused(sqs: Any) -> None:
-    for attributes in ({"FifoQueue": "true"}, {}):
-        with pytest.raises(sqs.exceptions.UnsupportedOperation, match="FIFO"):
-            sqs.create_queue(QueueName="orders.fifo", Attributes=attributes)
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("orders.fifo", {}),
+        ("orders.fifo", {"FifoQueue": "false"}),
+        ("orders", {"FifoQueue": "true"}),
+    ],
+)
+def test_name_and_attribute_say_alike_that_a_queue_is_fifo(
+    sqs: Any, name: str, attributes: dict[str, str]
+) -> None:
+    with pytest.raises(ClientError, match="fifo") as refused:
+        sqs.create_queue(QueueName=name, Attributes=attributes)
+
+    assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
 
 
 def test_mq_shows_and_keeps_what_the_gateway_notes(

@@ -1,0 +1,180 @@
+"""A FIFO queue in memory: it follows the index of the queue's folder, and knows of each message
+whether it may be received.
+
+Used by the committer alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable
+
+from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
+from mq.names import MessageId, QueueName, id_of_key
+from mq.spool.queue_settings import QueueSettings
+from mq.store.context import Workspace
+from mq.store.ready_queue import ReadyQueue
+from mq_sqs.fifo.deduplication import Deduplication, DeduplicationScope
+from mq_sqs.fifo.groups import Groups, Hiding
+from mq_sqs.fifo.loading import FoundMessage, HiddenMessage, Lane
+from mq_sqs.fifo.ownership import Ownership
+
+SCOPE_NOTE = "sqs.deduplication-scope"
+
+_OWN_GROUP = "\0"
+"""Begins the group of a message without one, which is alone in it."""
+
+
+class FifoQueue:
+    """`unread` are ready messages whose group is not read yet. Nothing is received before it is,
+    because one of them may come first. `taking` are messages whose file calls are just made."""
+
+    def __init__(
+        self,
+        ready: ReadyQueue,
+        scope: DeduplicationScope,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.ready = ready
+        self.scope = scope
+        self.groups = Groups()
+        self.deduplication = Deduplication()
+        self.unread: dict[str, str] = {}
+        self.taking: set[str] = set()
+        self.clock = clock
+        self._due: dict[str, int] = {}
+        self._dues: list[tuple[int, str]] = []
+
+    # As a follower of the index
+
+    def came(self, key: str) -> None:
+        message_id = id_of_key(key)
+        if message_id in self.groups:
+            self.groups.show(key)
+            self._due.pop(message_id, None)
+        else:
+            self.unread[message_id] = key
+
+    def went(self, message_id: str) -> None:
+        self.unread.pop(message_id, None)
+        if not self.groups.is_hidden(message_id):
+            self.groups.forget(message_id)
+
+    # What files say
+
+    def learn(self, found: FoundMessage, now_ns: int) -> None:
+        """An unread message was read."""
+        message_id = id_of_key(found.key)
+        if self.unread.pop(message_id, None) is not None:
+            self.groups.add(found.key, _group_in(found))
+        self.learn_sent(found, now_ns)
+
+    def learn_hidden(self, hidden: HiddenMessage, now_ns: int) -> None:
+        """A message was found in `delay`. It may have come to the queue since."""
+        message_id = id_of_key(hidden.found.key)
+        if message_id not in self.groups and message_id not in self.unread:
+            self.groups.hide(hidden.found.key, _group_in(hidden.found), hidden.hiding)
+            self.expect(message_id, hidden.due_ns)
+        self.learn_sent(hidden.found, now_ns)
+
+    def learn_sent(self, found: FoundMessage, now_ns: int) -> None:
+        """What a message says of its deduplication counts for five minutes from its publication. A
+        time that is yet to come counts as now: the clock was set back."""
+        group, deduplication_id = found.lane
+        left = DEDUPLICATION_SECONDS - max(now_ns - found.published_ns, 0) / SECOND_NS
+        if group is not None and deduplication_id is not None and left > 0:
+            digest = self.scope.digest(group, deduplication_id)
+            self.deduplication.accept(digest, MessageId(id_of_key(found.key)), self.clock() + left)
+
+    # What is done here
+
+    def place(self, key: str, group: str) -> None:
+        """A message is on its way: from here on nothing behind it is received."""
+        self.groups.hide(key, group, Hiding.COMING)
+
+    def expect(self, message_id: str, due_ns: int) -> None:
+        """A hidden message may be ready from then on, in ns since 1970; or gone."""
+        if self.groups.is_hidden(message_id):
+            self._due[message_id] = due_ns
+            heapq.heappush(self._dues, (due_ns, message_id))
+
+    def forget(self, message_id: str) -> None:
+        """A message is not in the queue any more."""
+        self.unread.pop(message_id, None)
+        self.groups.forget(message_id)
+        self._due.pop(message_id, None)
+
+    def accept(self, digest: bytes, message_id: MessageId) -> None:
+        """A message was sent just now."""
+        self.deduplication.accept(digest, message_id, self.clock() + DEDUPLICATION_SECONDS)
+
+    def is_overdue(self, now_ns: int) -> bool:
+        return bool(self._dues) and self._dues[0][0] <= now_ns
+
+    def pop_overdue(self, now_ns: int, limit: int) -> list[str]:
+        """Hidden messages whose time has come, and nobody has said where they are."""
+        found: list[str] = []
+        while len(found) < limit and self.is_overdue(now_ns):
+            due_ns, message_id = heapq.heappop(self._dues)
+            if self._due.get(message_id) == due_ns:
+                del self._due[message_id]
+                found.append(message_id)
+        return found
+
+    def expected(self) -> list[str]:
+        """The hidden messages that are in `delay`, for all that is known here."""
+        return list(self._due)
+
+
+class FifoQueues:
+    """Those of one process. `sending` are the digests of what is just being sent."""
+
+    def __init__(self) -> None:
+        self._queues: dict[QueueName, FifoQueue] = {}
+        self._ownership = Ownership()
+        self.sending: set[tuple[QueueName, bytes]] = set()
+
+    def require_ownership(self, work: Workspace) -> None:
+        """Take all FIFO queues. Raises StoreUnavailable if another process has them."""
+        if self._ownership.require(work):
+            self._queues.clear()
+
+    def close(self) -> None:
+        """Let another process have them."""
+        self._ownership.close()
+
+    def enter(self, queue: QueueName, state: FifoQueue) -> None:
+        self._queues[queue] = state
+
+    def find(self, work: Workspace, queue: QueueName) -> FifoQueue | None:
+        """Return a queue, or None if it must be read from its files: it never was, or the folder
+        or the scope of its deduplication is another one. Raises QueueNotFound."""
+        state = self._queues.get(queue)
+        if state is None:
+            return None
+        is_current = work.loaded_index(queue) is state.ready and state.ready.follower is state
+        if is_current and state.scope is scope_of(work.settings.of(queue)):
+            return state
+        self.drop(queue)
+        return None
+
+    def drop(self, queue: QueueName) -> None:
+        """Read it again: what is here may not be what there is."""
+        self._queues.pop(queue, None)
+
+    def names(self) -> list[QueueName]:
+        return list(self._queues)
+
+    def get(self, queue: QueueName) -> FifoQueue | None:
+        return self._queues.get(queue)
+
+
+def scope_of(settings: QueueSettings) -> DeduplicationScope:
+    is_group = settings.notes.get(SCOPE_NOTE) == DeduplicationScope.GROUP.value
+    return DeduplicationScope.GROUP if is_group else DeduplicationScope.QUEUE
+
+
+def _group_in(found: FoundMessage) -> str:
+    lane: Lane = found.lane
+    return _OWN_GROUP + id_of_key(found.key) if lane.group is None else lane.group

@@ -1,0 +1,43 @@
+"""One process has all FIFO queues of a root: a lock of one byte of the root's file `format`.
+
+The kernel lets it go with the process. Until then every other gateway refuses FIFO queues.
+"""
+
+from __future__ import annotations
+
+from mq.errors import StoreUnavailable
+from mq.spool.files import Files
+from mq.spool.moves import FORMAT_FILE
+from mq.store.context import Workspace
+
+_OFFSET = 1 << 62
+"""Beyond the bytes that are locks of ids (`mq.store.own_id`)."""
+
+
+class Ownership:
+    """Used by the committer alone."""
+
+    def __init__(self) -> None:
+        self._fd: int | None = None
+        self._files: Files | None = None
+
+    def require(self, work: Workspace) -> bool:
+        """True if it was taken just now. Raises StoreUnavailable if another process has it, and
+        OSError."""
+        if self._fd is not None:
+            return False
+        fd = work.files.open_to_lock(f"{work.spool.root}/{FORMAT_FILE}")
+        if work.files.lock_byte(fd, _OFFSET):
+            self._fd, self._files = fd, work.files
+            return True
+        work.files.close(fd)
+        raise StoreUnavailable(
+            "another mq-sqs has the FIFO queues of this root, and one process has all of them; "
+            "send this to that one, or try again once it has ended"
+        )
+
+    def close(self) -> None:
+        """Let another process have them, as the end of this one does."""
+        if self._fd is not None and self._files is not None:
+            self._files.close(self._fd)
+        self._fd = None

@@ -1,0 +1,100 @@
+"""What a message says of its group and deduplication, and what is answered of its place."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mq.names import is_server_id
+from mq.spool.queue_settings import QueueSettings
+from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
+from mq_sqs.fifo.attributes import is_content_based
+from mq_sqs.message_attributes import Attributes
+from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
+from mq_sqs.protocol import Values
+from mq_sqs.protocol.json import missing
+
+SEQUENCE_NUMBER = "SequenceNumber"
+
+_TOKEN = re.compile("[!-~]{1,128}")
+_FIRST_NUMBER = 10**19
+"""Sequence numbers have 20 digits."""
+
+
+def read_group(values: Values, is_fifo: bool) -> str | None:
+    """The group of a message: a FIFO queue needs one, a standard queue only gives it back. Raises
+    SQSError."""
+    group = _read_token(values, GROUP_ID)
+    if group is None and is_fifo:
+        raise missing(GROUP_ID)
+    return group
+
+
+def read_deduplication_id(values: Values, settings: QueueSettings, body: bytes) -> str:
+    """Return that of a message to a FIFO queue. Raises SQSError."""
+    given = _read_token(values, DEDUPLICATION_ID)
+    if given is not None:
+        return given
+    if not is_content_based(settings):
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            "The queue should either have ContentBasedDeduplication enabled or "
+            "MessageDeduplicationId provided explicitly",
+        )
+    return hashlib.sha256(body).hexdigest()
+
+
+def refuse_deduplication_id(values: Values) -> None:
+    """A standard queue has none. Raises SQSError."""
+    if DEDUPLICATION_ID in values:
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            f"The request includes the parameter {DEDUPLICATION_ID}, which is not valid for this "
+            "queue type: it is for FIFO queues.",
+        )
+
+
+def refuse_delay(values: Values) -> None:
+    """A FIFO queue delays all of its messages alike. Raises SQSError."""
+    if values.get("DelaySeconds"):
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            f"Value {values['DelaySeconds']} for parameter DelaySeconds is invalid. Reason: The "
+            "request include parameter that is not valid for this queue type.",
+        )
+
+
+def check_attempt_id(values: Values) -> None:
+    """The id of an attempt to receive is taken, and changes nothing: what was received is hidden
+    until its lease ends, or its receiver shows it. Raises SQSError."""
+    _read_token(values, "ReceiveRequestAttemptId")
+
+
+def lane_attributes(lane: Mapping[str, str]) -> Attributes:
+    """Return them as system attributes of a message."""
+    return {name: _text(value) for name, value in lane.items()}
+
+
+def sequence_number(message_id: str) -> str:
+    """20 digits that grow with each message of a queue: the time in its id, which the gateway lets
+    go on without a repetition. The same for the others, as far as their ids have one."""
+    if not is_server_id(message_id):
+        return str(_FIRST_NUMBER)
+    head = message_id[:8] + message_id[9:13] + message_id[15:18]
+    return str(_FIRST_NUMBER + int(head, 16))
+
+
+def _text(value: str) -> dict[str, Any]:
+    return {"DataType": "String", "StringValue": value}
+
+
+def _read_token(values: Values, name: str) -> str | None:
+    token: str | None = values.get(name)
+    if token is not None and not _TOKEN.fullmatch(token):
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            f"{name} can only include alphanumeric and punctuation characters. 1 to 128 in length",
+        )
+    return token

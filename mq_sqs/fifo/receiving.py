@@ -1,0 +1,211 @@
+"""Receive from a FIFO queue: of each group what comes next, unless it has a message in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import Operation, Pause
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, id_of_key
+from mq.spool.file_work import FileWork, do_together
+from mq.spool.message import Lost
+from mq.store.context import Workspace
+from mq.store.expiry import expire_some
+from mq.store.indexing import MAX_LISTINGS, listing
+from mq.store.lease import Received
+from mq.store.receive import Ask, check_bodies
+from mq.store.release import put_back
+from mq.store.rules import visibility_ns
+from mq.store.taking import AnswerRoom, take_ready
+from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
+from mq_sqs.fifo.using import look_again, use
+
+log = structlog.get_logger(__name__)
+
+_MAX_LATE = 10
+"""A receive ends empty after this many times that its leases were over too soon."""
+
+_PASSED = (None, Lost.BUSY)
+
+
+def receive_in_order(
+    work: Workspace, fifo: FifoQueues, queue: QueueName, ask: Ask
+) -> Operation[list[Received] | Lost]:
+    """Take messages of the groups whose next message is oldest, as many of each as there are.
+    Empty if no group has one to receive; Lost.BUSY if other processes hold those that are next.
+
+    On return the leases survive a power cut. A crash before that leaves each message in its queue,
+    or in `delay` until its stamp is due. Raises QueueNotFound, StoreUnavailable.
+    """
+    listings = late = 0
+    while late < _MAX_LATE:
+        state = yield from use(work, fifo, queue)
+        settings = work.settings.of(queue)
+        if settings.paused:
+            return []
+        if expire_some(work, queue, state.ready, settings):
+            yield Pause(0.0)
+            continue
+        state = yield from use(work, fifo, queue)
+        if state.groups.available <= ask.leave:
+            work.ready.drain()
+            if fifo.find(work, queue) is not state or state.unread:
+                continue
+        if state.groups.available <= ask.leave:
+            if listings == MAX_LISTINGS or not _may_have_missed(work, queue, state):
+                return []
+            listings += 1
+            yield listing(work, queue)
+            continue
+        taken, was_busy = yield from _take_some(work, queue, state, ask)
+        if not taken:
+            return Lost.BUSY if was_busy else []
+        good = yield from _commit(work, queue, state, taken)
+        if good:
+            return good
+        late += 1
+    return []
+
+
+def _may_have_missed(work: Workspace, queue: QueueName, state: FifoQueue) -> bool:
+    return not work.sees_all_events(queue) and work.may_have_changed(queue, state.ready)
+
+
+def _take_some(
+    work: Workspace, queue: QueueName, state: FifoQueue, ask: Ask
+) -> FileWork[tuple[list[Received], bool]]:
+    """Take the first messages that can be had, and tell whether others could not. Such a message
+    keeps its group waiting, and no other one."""
+    passed: list[str] = []
+    taken: list[Received] = []
+    hidden_ns = visibility_ns(work, queue) if ask.visibility_ns is None else ask.visibility_ns
+    room = None if ask.limit == 1 else AnswerRoom(taken, ask.share)
+    try:
+        while not taken and (keys := state.groups.take(ask.limit)):
+            for key in keys:
+                # If this ends by an error, `mq_sqs.fifo.in_flight` looks where the message is.
+                state.expect(id_of_key(key), work.clock_ns())
+                state.ready.discard(id_of_key(key))
+            ids = [MessageId(id_of_key(key)) for key in keys]
+            works = [take_ready(work, queue, each, hidden_ns, room) for each in ids]
+            if len(ids) == 1:
+                outcomes: Sequence[object] = [(yield from _take_one(state, ids[0], works[0]))]
+            else:
+                outcomes = do_together(works)
+            taken += _keep_in_order(
+                work, queue, state, list(zip(ids, outcomes, strict=True)), passed
+            )
+    finally:
+        if ask.share is not None:
+            ask.share.hold_bodies(sum(each.file_length for each in taken))
+        for message_id in passed:
+            work.ready.restore(queue, MessageId(message_id))
+    return taken, bool(passed)
+
+
+def _take_one(
+    state: FifoQueue, message_id: MessageId, taking: FileWork[Received | Lost | None]
+) -> FileWork[Received | Lost | None]:
+    """Its file calls go along with those of the round; others go on meanwhile."""
+    state.ready.begin_taking(message_id)
+    state.taking.add(message_id)
+    try:
+        return (yield from taking)
+    finally:
+        state.ready.end_taking(message_id)
+        state.taking.discard(message_id)
+
+
+def _keep_in_order(
+    work: Workspace,
+    queue: QueueName,
+    state: FifoQueue,
+    outcomes: Sequence[tuple[MessageId, object]],
+    passed: list[str],
+) -> list[Received]:
+    """Those that may be received: behind one that was not taken, no other one of its group.
+    Raises the first OSError if none was taken."""
+    taken: list[Received] = []
+    waiting: set[str | None] = set()
+    failure: Exception | None = None
+    for message_id, outcome in outcomes:
+        group = state.groups.group_of(message_id)
+        if isinstance(outcome, Received) and group not in waiting:
+            state.expect(message_id, outcome.visible_ns)
+            taken.append(outcome)
+            continue
+        waiting.add(group)
+        if isinstance(outcome, Received):
+            _give_back(work, outcome)
+        elif outcome in _PASSED:
+            passed.append(message_id)
+        elif outcome is Lost.FOREIGN:
+            state.forget(message_id)
+        else:
+            look_again(work, queue, state, message_id)
+        if isinstance(outcome, Exception):
+            failure = failure or outcome
+    if failure is not None and not taken:
+        raise failure
+    return taken
+
+
+def _commit(
+    work: Workspace, queue: QueueName, state: FifoQueue, taken: list[Received]
+) -> Operation[list[Received]]:
+    """Make the leases durable; returns those messages that are whole, none if a lease is over."""
+    try:
+        yield Unsynced((), (Folder.DELAY, f"{Folder.QUEUES}/{queue}"))
+    except BaseException:
+        _close(work, taken)
+        raise
+    now_ns = work.clock_ns()
+    if any(each.visible_ns <= now_ns for each in taken):
+        # By now the mover may have brought it back, and it comes first again.
+        _close(work, taken)
+        return []
+    work.counts.of(queue).received += len(taken)
+    good = yield from check_bodies(work, taken)
+    if len(good) == len(taken):
+        return good
+    return _without_those_behind(work, queue, state, taken, good)
+
+
+def _without_those_behind(
+    work: Workspace,
+    queue: QueueName,
+    state: FifoQueue,
+    taken: Sequence[Received],
+    good: Sequence[Received],
+) -> list[Received]:
+    """A message was damaged, or its lease is over. A damaged one is set aside, and the next takes
+    its place; one that comes again keeps those of its group behind it."""
+    left: list[Received] = []
+    waiting: set[str | None] = set()
+    for each in taken:
+        group = state.groups.group_of(each.message_id)
+        if not any(each is other for other in good):
+            look_again(work, queue, state, each.message_id)
+            if each.message_id in state.groups:
+                waiting.add(group)
+        elif group in waiting:
+            _give_back(work, each)
+        else:
+            left.append(each)
+    return left
+
+
+def _give_back(work: Workspace, received: Received) -> None:
+    received.close(work.files)
+    try:
+        put_back(work, received)
+    except OSError as error:
+        log.warning("release failed", error=str(error))
+
+
+def _close(work: Workspace, taken: Sequence[Received]) -> None:
+    for each in taken:
+        each.close(work.files)

@@ -1,0 +1,117 @@
+"""The FIFO queues of one gateway, for the event loop: what a store offers, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from time import monotonic
+
+import structlog
+
+from mq.config import SECOND_NS, SWEEP_SECONDS
+from mq.errors import MQError
+from mq.names import MessageId, QueueName
+from mq.store.answer_memory import MayShare
+from mq.store.lease import Received
+from mq.store.publish import Published
+from mq.store.store import Store
+from mq_sqs.fifo.fifo_queue import FifoQueues
+from mq_sqs.fifo.in_flight import look_for_overdue, look_for_removed
+from mq_sqs.fifo.receipts import (
+    change_visibility_in_order,
+    remove_in_order,
+    remove_many_in_order,
+)
+from mq_sqs.fifo.receiving import receive_in_order
+from mq_sqs.fifo.sending import OrderedDraft, send_in_order
+from mq_sqs.fifo.using import use
+
+log = structlog.get_logger(__name__)
+
+_LOOK_SECONDS = 0.25
+_PAUSE_FACTOR = 20
+"""After a look at all that is hidden which took T, there is none within this many times T."""
+
+
+class FifoService:
+    """Everything is durable on return. Every call raises QueueNotFound, and StoreUnavailable also
+    if another process has the FIFO queues of the root."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._queues = FifoQueues()
+        self._is_looking = False
+
+    def close(self) -> None:
+        """Let another process have the FIFO queues, once the store is closed."""
+        self._queues.close()
+
+    async def require(self, queue: QueueName) -> None:
+        """Have the queue read from its files."""
+        await self._store.run(lambda work: use(work, self._queues, queue))
+        self._begin_to_look()
+
+    async def send(self, queue: QueueName, messages: Sequence[OrderedDraft]) -> list[Published]:
+        """See `mq_sqs.fifo.sending`. Raises PropertiesUnsupported too."""
+        self._begin_to_look()
+        return await self._store.run(
+            lambda work: send_in_order(work, self._queues, queue, messages)
+        )
+
+    async def receive_many(
+        self,
+        queue: QueueName,
+        limit: int,
+        visibility_seconds: float | None,
+        wait_seconds: float,
+        share: MayShare,
+    ) -> list[Received]:
+        """Do what the store's does, in order."""
+        self._begin_to_look()
+        return await self._store.receive_many(
+            queue, limit, visibility_seconds, wait_seconds, share,
+            by=lambda work, name, ask: receive_in_order(work, self._queues, name, ask),
+        )  # fmt: skip
+
+    async def remove(self, queue: QueueName, message_id: MessageId, leases: frozenset[int]) -> None:
+        """Do what the store's does, in order."""
+        await self._store.run(
+            lambda work: remove_in_order(work, self._queues, queue, message_id, leases)
+        )
+
+    async def remove_many(
+        self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int]
+    ) -> list[MQError | None]:
+        """Do what the store's does, in order."""
+        return await self._store.run(
+            lambda work: remove_many_in_order(work, self._queues, queue, ids, leases)
+        )
+
+    async def change_visibility(
+        self, queue: QueueName, message_id: MessageId, lease: int, seconds: float
+    ) -> bool:
+        """Do what the store's does, in order."""
+        receipt, ns = (message_id, lease), int(seconds * SECOND_NS)
+        return await self._store.run(
+            lambda work: change_visibility_in_order(work, self._queues, queue, receipt, ns)
+        )
+
+    def _begin_to_look(self) -> None:
+        if not self._is_looking:
+            self._is_looking = True
+            self._store.background.begin(self._look_forever())
+
+    async def _look_forever(self) -> None:
+        next_look = 0.0
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                await self._store.run(partial(look_for_overdue, fifo=self._queues))
+                if monotonic() >= next_look:
+                    started = monotonic()
+                    await self._store.run(partial(look_for_removed, fifo=self._queues))
+                    took = monotonic() - started
+                    next_look = started + max(SWEEP_SECONDS, _PAUSE_FACTOR * took)
+            except MQError as error:
+                log.warning("looking for hidden messages failed", error=str(error))

@@ -1,0 +1,123 @@
+"""Have a FIFO queue in memory, read from its files if need be, before anything is done to it."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+
+from mq.commit.operation import InWorker, Operation, Shared
+from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, file_name, id_of_key, queue_path
+from mq.spool.listing import key_of
+from mq.spool.seal import due_ns
+from mq.store.context import Workspace
+from mq.store.holding import hold
+from mq.store.indexing import being_made_again, load_index
+from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues, scope_of
+from mq_sqs.fifo.loading import read_hidden, read_ready, read_sent
+
+_READ_AT_ONCE = 5000
+"""After this many messages other operations have their turn."""
+
+_TRIES = 100
+
+_AGAIN_NS = SECOND_NS // 4
+"""A message that is overdue and still hidden is looked for again after that."""
+
+
+def use(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[FifoQueue]:
+    """The queue in memory. On return it is held, and every message is known.
+
+    Raises QueueNotFound, and StoreUnavailable also if another process has the FIFO queues.
+    """
+    fifo.require_ownership(work)
+    for _ in range(_TRIES):
+        yield from hold(work, queue)
+        state = fifo.find(work, queue)
+        if state is None:
+            yield Shared(f"load {queue}", partial(_load, work, fifo, queue))
+        elif state.unread:
+            yield Shared(f"read {queue}", partial(_read_unread, work, queue, state))
+        else:
+            return state
+    raise being_made_again(queue)
+
+
+def look_again(work: Workspace, queue: QueueName, state: FifoQueue, message_id: str) -> None:
+    """Find out where a message is that is hidden for all that is known here.
+
+    In the order of its way: what is no longer at one place is at the next, or gone, because nobody
+    else receives. Raises OSError.
+    """
+    available = state.groups.available
+    now_ns, spool = work.clock_ns(), work.spool
+    if message_id in state.taking:
+        state.expect(message_id, now_ns + _AGAIN_NS)
+        return
+    own = MessageId(message_id)
+    name = file_name(queue, own)
+    if spool.exists(Folder.NEW, name):
+        state.expect(message_id, now_ns + _AGAIN_NS)
+    elif (status := spool.status(Folder.DELAY, name)) is not None:
+        state.expect(message_id, max(due_ns(status, 0), now_ns + _AGAIN_NS))
+    elif spool.exists(Folder.QUEUES, queue_path(queue, own)):
+        key = key_of(spool, queue, own)
+        if key is not None and not state.ready.restore(key):
+            state.came(key)
+    else:
+        state.ready.discard(message_id)
+        state.forget(message_id)
+    wake(work, queue, state, available)
+
+
+def wake(work: Workspace, queue: QueueName, state: FifoQueue, before: int) -> None:
+    """Tell those who wait that more groups than before have a message to receive."""
+    if state.groups.available > before:
+        work.ready.came(queue, state.groups.available - before)
+
+
+def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None]:
+    """Read a queue from its files. Its index is listed again, and followed from the beginning: it
+    tells what changes meanwhile."""
+    work.ready.forget(queue)
+    ready = yield from load_index(work, queue)
+    state = FifoQueue(ready, scope_of(work.settings.of(queue)))
+    ready.follow(state)
+    since_ns = work.clock_ns() - DEDUPLICATION_SECONDS * SECOND_NS
+    latest = ""
+    for hidden in (yield InWorker(read_hidden, work.spool, queue)):
+        state.learn_hidden(hidden, work.clock_ns())
+        latest = max(latest, hidden.found.key)
+    for sent in (yield InWorker(read_sent, work.spool, queue, since_ns)):
+        state.learn_sent(sent, work.clock_ns())
+        latest = max(latest, sent.key)
+    work.ready.drain()
+    latest = max(latest, max(state.unread.values(), default=""))
+    yield from _read_unread(work, queue, state)
+    # Another process may have published here, by a clock that was set back since.
+    work.ids.start_above(latest)
+    fifo.enter(queue, state)
+
+
+def _read_unread(work: Workspace, queue: QueueName, state: FifoQueue) -> Operation[None]:
+    available = state.groups.available
+    while state.unread:
+        keys = list(islice(state.unread.values(), _READ_AT_ONCE))
+        found = yield InWorker(read_ready, work.spool, queue, keys)
+        now_ns = work.clock_ns()
+        for key in keys:
+            if key in found:
+                state.learn(found[key], now_ns)
+            else:
+                _look_for_unread(work, queue, state, key)
+    wake(work, queue, state, available)
+
+
+def _look_for_unread(work: Workspace, queue: QueueName, state: FifoQueue, key: str) -> None:
+    """Look for a message that was not there when it was to be read."""
+    message_id = id_of_key(key)
+    place = queue_path(queue, MessageId(message_id))
+    if message_id in state.unread and not work.spool.exists(Folder.QUEUES, place):
+        state.ready.discard(message_id)
+        state.forget(message_id)

@@ -1,0 +1,107 @@
+"""What others do to messages that are in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, fifo_on, move_due
+from tests.support.messages import names_in
+
+
+async def until(line: FifoLine, body: str) -> None:
+    """It can be received, sooner or later."""
+    while bodies_of(await line.receive()) != [body]:
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway looks for what others have done as often as it can."""
+    for name, seconds in (("_LOOK_SECONDS", 0.01), ("SWEEP_SECONDS", 0.01)):
+        monkeypatch.setattr(f"mq_sqs.fifo.service.{name}", seconds)
+
+
+async def test_a_dead_letter_of_the_mover_makes_way_for_the_next(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await line.store.create_queue(DEAD_LINE)
+        await line.store.change_settings(LINE, {"max-receives": "1", "dead-letters": DEAD_LINE})
+        await line.send_all(("1", "a"), ("2", "a"))
+        [first] = await line.receive()
+        os.utime(root / "delay" / f"{LINE}:{first.message_id}", ns=(0, 0))
+        line.service._queues.get(LINE).expect(first.message_id, 0)  # type: ignore[union-attr]
+        waiting = asyncio.create_task(line.receive(wait=30))
+
+        move_due(root)
+
+        assert bodies_of(await waiting) == ["2"]
+        line.queue = DEAD_LINE
+        assert await line.bodies() == ["1"]
+
+
+async def test_a_dead_letter_that_was_shown_makes_way_for_the_next(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await line.store.create_queue(DEAD_LINE)
+        await line.store.change_settings(LINE, {"max-receives": "1", "dead-letters": DEAD_LINE})
+        await line.send_all(("1", "a"), ("2", "a"))
+        [first] = await line.receive()
+
+        assert await line.show(first)
+
+        assert await line.bodies() == ["2"]
+        assert names_in(root / "queues" / DEAD_LINE) == [first.message_id]
+
+
+async def test_dead_letters_keep_their_order_and_their_groups(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await line.store.create_queue(DEAD_LINE)
+        await line.store.change_settings(LINE, {"max-receives": "1", "dead-letters": DEAD_LINE})
+        await line.send_all(("1", "a"), ("2", "a"), ("3", "b"))
+        for each in reversed(await line.receive(10)):
+            await line.show(each)
+
+        line.queue = DEAD_LINE
+        assert bodies_of(await line.receive(1)) == ["1"]
+        assert bodies_of(await line.receive(10)) == ["3"]
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("how", ["removed", "moved by hand"])
+async def test_a_message_in_flight_that_somebody_takes_away_makes_way_for_the_next(
+    root: Path, how: str
+) -> None:
+    async with fifo_on(root) as line:
+        await line.send_all(("1", "a"), ("2", "a"))
+        [first] = await line.receive()
+        if how == "removed":
+            await line.store.remove(LINE, first.message_id)
+        else:
+            (root / "delay" / f"{LINE}:{first.message_id}").rename(root / "aside")
+
+        await until(line, "2")
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_lease_that_is_over_keeps_its_group_until_the_mover_comes(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await line.send_all(("1", "a"), ("2", "a"))
+        await line.receive(seconds=0.001)
+        await asyncio.sleep(0.1)
+        assert await line.bodies() == []
+
+        move_due(root)
+
+        await until(line, "1")
+
+
+async def test_a_purge_by_another_server_makes_way(root: Path) -> None:
+    async with fifo_on(root) as line, fifo_on(root) as other:
+        await line.send_all(("1", "a"), ("2", "a"), ("3", "b"))
+        await line.receive()
+        await other.store.purge(LINE)
+        await line.send("4", "b")
+
+        assert await line.bodies() == ["4"]

@@ -1,0 +1,61 @@
+"""One process has all FIFO queues of a root."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mq.errors import StoreUnavailable
+from tests.support.fifo import LINE, bodies_of, fifo_on
+from tests.support.stores import ORDERS, publish, receive
+
+
+async def test_a_second_gateway_refuses_fifo_queues_until_the_first_is_gone(root: Path) -> None:
+    async with fifo_on(root) as second:
+        async with fifo_on(root) as first:
+            await first.send_all(("1", "a"), ("2", "a"))
+            [taken] = await first.receive()
+
+            for attempt in (
+                lambda: second.send("3"),
+                second.receive,
+                lambda: second.receive(wait=30),
+                lambda: second.remove(taken),
+                lambda: second.show(taken),
+                lambda: second.service.remove_many(LINE, [taken.message_id], frozenset({1})),
+                lambda: second.service.require(LINE),
+            ):
+                with pytest.raises(StoreUnavailable, match="another mq-sqs has the FIFO queues"):
+                    await attempt()
+        await second.send("1")
+
+        assert await second.bodies() == []
+        await second.remove(taken)
+        assert await second.bodies() == ["2"]
+
+
+async def test_standard_queues_are_everybodys(root: Path) -> None:
+    async with fifo_on(root) as first, fifo_on(root) as second:
+        await first.send("1")
+        await first.store.create_queue(ORDERS)
+        await publish(second.store, b"a")
+
+        assert (await receive(first.store)).body == b"a"
+        assert (await second.store.describe_queue(LINE)).ready == 1
+
+
+async def test_what_the_first_did_meanwhile_the_second_knows(root: Path) -> None:
+    async with fifo_on(root) as first, fifo_on(root) as second:
+        await second.send("1")
+        second.service.close()
+        second.service._queues._ownership._fd = None
+        for body in ("2", "3"):
+            await first.send(body)
+        [taken] = await first.receive()
+        first.service.close()
+
+        assert (await second.send("3")).is_duplicate
+        assert await second.bodies() == []
+        await second.remove(taken)
+        assert bodies_of(await second.receive(10)) == ["2", "3"]

@@ -1,0 +1,115 @@
+"""FIFO queues of a gateway, without HTTP."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mq.config import MoverConfig, ServerConfig
+from mq.names import MessageId, QueueName
+from mq.spool.files import Files
+from mq.spool.trailer import pack_trailer
+from mq.store.lease import Received
+from mq.store.maintenance import open_store
+from mq.store.publish import Draft, Published
+from mq.store.store import Store
+from mq_mover.mover import Mover
+from mq_sqs.fifo.parameters import lane_attributes
+from mq_sqs.fifo.sending import OrderedDraft
+from mq_sqs.fifo.service import FifoService
+from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, to_properties
+from tests.support.stores import LONG_SECONDS
+
+LINE = QueueName("line.fifo")
+DEAD_LINE = QueueName("dead.fifo")
+
+
+class FifoLine:
+    """The FIFO queue `line.fifo` of one gateway."""
+
+    def __init__(self, store: Store, queue: QueueName = LINE) -> None:
+        self.store = store
+        self.queue = queue
+        self.service = FifoService(store)
+
+    async def send(self, body: str, group: str = "a", *, again: str | None = None) -> Published:
+        """With the body for its deduplication id, unless `again` names another one."""
+        [published] = await self.send_all((body, group), again=again)
+        return published
+
+    async def send_all(
+        self, *messages: tuple[str, str], again: str | None = None
+    ) -> list[Published]:
+        """Bodies and their groups, in one request."""
+        drafts = [in_order(body, group, again or body) for body, group in messages]
+        return await self.service.send(self.queue, drafts)
+
+    async def receive(
+        self, limit: int = 1, seconds: float = LONG_SECONDS, wait: float = 0.0
+    ) -> list[Received]:
+        return await self.service.receive_many(self.queue, limit, seconds, wait, None)
+
+    async def bodies(self, limit: int = 10) -> list[str]:
+        """Those that are received now."""
+        return bodies_of(await self.receive(limit))
+
+    async def remove(self, received: Received) -> None:
+        await self.service.remove(self.queue, received.message_id, frozenset({received.lease}))
+
+    async def show(self, received: Received) -> bool:
+        return await self.service.change_visibility(
+            self.queue, received.message_id, received.lease, 0
+        )
+
+    async def drain(self) -> list[str]:
+        """All that can be received, each removed before the next is."""
+        found: list[str] = []
+        while received := await self.receive(10):
+            found += bodies_of(received)
+            for each in received:
+                await self.remove(each)
+        return found
+
+
+@asynccontextmanager
+async def fifo_on(
+    root: Path, files: Files | None = None, *, notes: dict[str, str] | None = None, **settings: Any
+) -> AsyncIterator[FifoLine]:
+    """A gateway on `root`; at the end it lets go of the FIFO queues."""
+    line = None
+    try:
+        async with open_store(replace(ServerConfig(root=root), **settings), files) as store:
+            await store.create_queue(LINE, notes or {})
+            line = FifoLine(store)
+            yield line
+    finally:
+        if line is not None:
+            line.service.close()
+
+
+def in_order(body: str, group: str, deduplication_id: str) -> OrderedDraft:
+    data = body.encode()
+    lane = {GROUP_ID: group, DEDUPLICATION_ID: deduplication_id}
+    trailer = pack_trailer(to_properties({}, lane_attributes(lane)))
+    draft = Draft(len(data), zlib.crc32(data), body=data, trailer=trailer)
+    return OrderedDraft(draft, group, deduplication_id)
+
+
+def bodies_of(received: Sequence[Received]) -> list[str]:
+    return [(each.body or b"").decode() for each in received]
+
+
+def move_due(root: Path) -> None:
+    """What a mover does that runs just now."""
+    with closing(Mover(MoverConfig(root / "delay", root / "queues"), Files())) as mover:
+        mover.scan()
+
+
+def path_of(root: Path, message_id: MessageId) -> Path:
+    """Where a message is, in whatever folder."""
+    [path] = [each for each in root.rglob(f"*{message_id}") if each.is_file()]
+    return path
