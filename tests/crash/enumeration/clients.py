@@ -12,13 +12,7 @@ from functools import partial
 from typing import Any
 
 from mq.config import SMALL_BODY_BYTES
-from mq.errors import (
-    LeaseMismatch,
-    MessageNotFound,
-    MQError,
-    QueueNotFound,
-    StoreUnavailable,
-)
+from mq.errors import LeaseMismatch, MessageNotFound, MQError, QueueNotFound, StoreUnavailable
 from mq.lifecycle import PurgeScope
 from mq.names import MessageId, QueueName
 from mq.spool.trailer import pack_trailer
