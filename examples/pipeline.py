@@ -9,6 +9,7 @@ in FOLDER, by default a new one below /tmp, and stays there; the server ends wit
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import random
@@ -134,5 +135,8 @@ def said(text: str) -> None:
 
 
 if __name__ == "__main__":
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    main(count, Path(sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp(prefix="mq-pipeline-")))
+    parser = argparse.ArgumentParser(description="A pipeline from end to end, on its own server.")
+    parser.add_argument("messages", nargs="?", type=int, default=100_000, help="how many: 100,000")
+    parser.add_argument("folder", nargs="?", type=Path, help="stays; by default a new one")
+    given = parser.parse_args()
+    main(given.messages, given.folder or Path(tempfile.mkdtemp(prefix="mq-pipeline-")))
