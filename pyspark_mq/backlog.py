@@ -12,6 +12,7 @@ from mq.names import (
     MessageId,
     QueueName,
     id_of_key,
+    is_fifo,
     is_message_id,
     is_queue_name,
     order_key,
@@ -77,7 +78,8 @@ class Backlog:
         return [] if listing is None else listing.keys
 
     def _queues(self) -> list[QueueName]:
-        existing = [name for name in self._spool.names(Folder.QUEUES) if is_queue_name(name)]
+        names = self._spool.names(Folder.QUEUES)
+        existing = [name for name in names if is_queue_name(name) and not is_fifo(name)]
         return match_queues(self._patterns, existing)
 
     def _names(self, queue: QueueName) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mq.config import CLAIM_MESSAGES, CLIENT_RETRY_SECONDS
 from mq.errors import InvalidName
-from mq.names import DEAD_SUFFIX, QueueName, parse_queue_name
+from mq.names import DEAD_SUFFIX, QueueName, is_fifo, parse_queue_name
 from pyspark_mq.by_url.addresses import LEASE_SECONDS, Addresses
 
 IN, OUT = "in", "out"
@@ -39,6 +39,12 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _SIZE = re.compile(r"(\d{1,18})([kmg]?)b?", re.IGNORECASE)
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?\[\]!-]{1,80}")
 _MAX_PARTITIONS = 10_000
+
+
+FIFO_REFUSED = (
+    "{} is a FIFO queue: its messages are sent and received through mq-sqs, which knows their "
+    "groups; a batch read shows what is in it"
+)
 
 
 class BadOption(ValueError):
@@ -78,7 +84,7 @@ def parse_options(given: Mapping[str, str], allowed: frozenset[str]) -> Options:
     return Options(
         root=_parse_root(values) if addresses is None else _parse_staging(values, allowed),
         addresses=addresses,
-        queues=_parse_queues(values.get("queue", "")),
+        queues=_parse_queues(values.get("queue", ""), only_looks="states" in allowed),
         group=_parse_name("group", values.get("group", "default")),
         states=_parse_list("states", values.get("states", "ready"), STATES),
         num_partitions=_parse_count("numPartitions", values) or os.cpu_count() or 1,
@@ -176,7 +182,7 @@ def _parse_addresses(values: Mapping[str, str], allowed: frozenset[str]) -> Addr
 
 def _require_url_forms(values: Mapping[str, str], allowed: frozenset[str]) -> None:
     """Refuse what the six endpoints do not offer. Raises BadOption."""
-    queues = _parse_queues(values.get("queue", ""))
+    queues = _parse_queues(values.get("queue", ""), only_looks="states" in allowed)
     if allowed & READ_ALONE and (not queues or any(map(is_pattern, queues))):
         raise BadOption(
             "option queue: with url name each queue, with commas between; a server does not list "
@@ -197,7 +203,7 @@ def _parse_seconds(option: str, values: Mapping[str, str], default: float) -> fl
     return float(text)
 
 
-def _parse_queues(text: str) -> tuple[str, ...]:
+def _parse_queues(text: str, *, only_looks: bool) -> tuple[str, ...]:
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     for name in names:
         if is_pattern(name):
@@ -205,6 +211,8 @@ def _parse_queues(text: str) -> tuple[str, ...]:
                 raise BadOption(f"option queue: {name!r} is not a pattern of queue names")
             continue
         _parse_name("queue", name)
+        if is_fifo(name) and not only_looks:
+            raise BadOption(f"option queue: {FIFO_REFUSED.format(name)}")
     return names
 
 

@@ -12,10 +12,10 @@ from pyspark.sql.types import BinaryType, DataType, MapType, NumericType, String
 
 from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
 from mq.errors import InvalidRequest, PropertiesTooLarge
-from mq.names import QueueName, parse_message_id, parse_queue_name
+from mq.names import QueueName, is_fifo, parse_message_id, parse_queue_name
 from mq.properties import Properties, check_properties, require_http_size
 from mq.spool.spark.staging import StagedMessage
-from pyspark_mq.options import BadOption, is_pattern
+from pyspark_mq.options import FIFO_REFUSED, BadOption, is_pattern
 
 COLUMNS = {
     "value": (BinaryType, StringType),
@@ -77,6 +77,8 @@ def _draft(row: dict[str, Any], default: QueueName | None) -> StagedMessage:
     target = parse_queue_name(queue) if queue is not None else default
     if target is None:
         raise InvalidRequest("column queue: null, and the option queue is not set")
+    if is_fifo(target):
+        raise InvalidRequest(f"column queue: {FIFO_REFUSED.format(target)}")
     return StagedMessage(
         target,
         value.encode() if isinstance(value, str) else value,

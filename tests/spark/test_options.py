@@ -107,6 +107,15 @@ def test_a_pattern_matches_queues_but_dead_letters_only_when_asked_for(
     assert match_queues(patterns, existing) == matched
 
 
+@pytest.mark.parametrize("kind", [STREAM_READ, BATCH_WRITE, STREAM_WRITE])
+def test_fifo_queues_are_only_looked_at(kind: frozenset[str]) -> None:
+    given = {"root": "/srv/mq", "queue": "orders.fifo"}
+
+    assert parse_options(given, BATCH_READ).queues == ("orders.fifo",)
+    with pytest.raises(BadOption, match=r"option queue: orders\.fifo is a FIFO queue: .* mq-sqs"):
+        parse_options(given, kind)
+
+
 URL = {"url": "http://one:8080, http://two:8080", "queue": "orders", "staging": "/srv/staging"}
 
 

@@ -1,0 +1,28 @@
+"""Rows as messages, without Spark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from mq.errors import InvalidRequest
+from pyspark_mq.rows import drafts_of
+
+
+def rows_of(**columns: list[object]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def test_a_row_goes_to_the_queue_that_it_names_or_to_that_of_the_option() -> None:
+    rows = rows_of(value=["one", "two"], queue=["returns", None])
+
+    drafts = list(drafts_of(iter([rows]), ("orders",)))
+
+    assert [(each.queue, each.body) for each in drafts] == [("returns", b"one"), ("orders", b"two")]
+
+
+def test_a_row_for_a_fifo_queue_is_refused() -> None:
+    rows = rows_of(value=["one"], queue=["orders.fifo"])
+
+    with pytest.raises(InvalidRequest, match=r"column queue: orders\.fifo is a FIFO queue"):
+        list(drafts_of(iter([rows]), ()))
