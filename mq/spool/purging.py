@@ -116,7 +116,7 @@ class Purge:
                 self._report(f"{Folder.REMOVE}/{self._part.name}/{name}", f"{error.strerror}")
 
     def go_on(self) -> bool:
-        """Return one round; False once nothing is left. Raises what `begin` raises."""
+        """Do one round, and return False once nothing is left. Raises what `begin` raises."""
         deadline = time.monotonic() + ROUND_SECONDS
         while self._remove_listed() or self._remove_moved_on():
             if time.monotonic() >= deadline:
@@ -191,7 +191,7 @@ class Purge:
         return gone
 
     def _remove_aside(self, folder: Folder, name: str) -> bool:
-        """Return the part has a message of that name already."""
+        """Remove a message whose name the part has already. Returns whether it was there."""
         assert self._part is not None
         target = f"{self._part.name}/{name}"
         source = f"{self._queue}/{name}" if folder is Folder.QUEUES else name
