@@ -220,12 +220,15 @@ static void roll_set_forward(long set, long first, long count) {
     struct stat status;
     set_name(sealed, set, "");
     list_set(sealed);
+    int shared = must(openat(queue, ".", FOLDER), "openat queue");
+    must(flock(shared, LOCK_SH | LOCK_NB), "flock");
     for (long i = 0; i < count; i++) {
         snprintf(name, sizeof name, "%s/%s", sealed, flat(first + i));
         must(fstatat(new_, name, &status, AT_SYMLINK_NOFOLLOW), "fstatat");
         find_queue();
         must(renameat2(new_, name, queue, id_of(first + i), RENAME_NOREPLACE), "deliver");
     }
+    close(shared);
     list_set(sealed);
     must(unlinkat(new_, sealed, AT_REMOVEDIR), "unlinkat");
     close(fds[set % SET]);
@@ -242,8 +245,10 @@ static void publish_sets(long first, long count) {
     let_queue_go();
     /* One folder changed since: a sync of it is enough, as for the server. */
     sync_folder(new_);
+    hold_queue();
     for (long at = 0; at < count; at += SET)
         roll_set_forward(begin + at / SET, first + at, count - at < SET ? count - at : SET);
+    let_queue_go();
 }
 
 static void write_file(long first, long count) {

@@ -23,13 +23,22 @@ class ReaderGone(CommandFailed):
     """The reader of stdout has closed it, as `head` does. It is not an error and prints nothing."""
 
 
-class _Raw(io.FileIO):
-    """Raises CommandFailed for a failed write, which nothing takes for an error of a queue's
-    disk."""
+class _Buffer(io.BufferedWriter):
+    """Raises CommandFailed for a failed write, which nothing takes for an error of a queue's disk.
+
+    What it writes to is not Python: a signal between a write and the moment at which that is noted
+    here would make it write the same again.
+    """
 
     def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
+        except OSError as error:
+            raise _failed(error) from error
+
+    def flush(self) -> None:
+        try:
+            super().flush()
         except OSError as error:
             raise _failed(error) from error
 
@@ -44,10 +53,8 @@ def guard_stdout() -> None:
     else:
         before.flush()
         fd, encoding, errors = _STDOUT_FD, before.encoding, before.errors or "strict"
-    raw = _Raw(fd, "wb", closefd=False)
-    sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding, errors, line_buffering=raw.isatty()
-    )
+    raw = io.FileIO(fd, "wb", closefd=False)
+    sys.stdout = io.TextIOWrapper(_Buffer(raw), encoding, errors, line_buffering=raw.isatty())
 
 
 def require_reader() -> None:

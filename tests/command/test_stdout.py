@@ -203,3 +203,30 @@ def test_a_server_in_the_background_goes_on_after_an_interrupt(tmp_path: Path) -
     finally:
         server.kill()
         server.wait()
+
+
+COUNTING = """
+import sys
+from mq.command.stdout import guard_stdout
+guard_stdout()
+for number in range(10**9):
+    sys.stdout.buffer.write(b"%d\\n" % number)
+    sys.stdout.flush()
+"""
+
+
+def test_an_interrupt_writes_nothing_twice() -> None:
+    """It may come right after a write, before that is noted. Of these children every second one
+    wrote its last line again at its end."""
+    children = [
+        subprocess.Popen([sys.executable, "-c", COUNTING], stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL)
+        for _ in range(12)
+    ]  # fmt: skip
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"0\n"
+        child.send_signal(signal.SIGINT)
+    for child in children:
+        lines = child.communicate()[0].split()
+        assert lines == [b"%d" % number for number in range(1, len(lines) + 1)]
