@@ -110,6 +110,8 @@ class Fetches:
                 if taken is Lost.BUSY:
                     until = min(deadline, self._loop.time() + pause)
                     pause = min(2 * pause, longest)
+                if self.waiting.is_stopped:
+                    break  # That came during the try: whoever waits from here on is not woken.
                 if not await waiter.woken(until) and self._loop.time() >= deadline:
                     break
         return []

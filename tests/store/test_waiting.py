@@ -196,6 +196,19 @@ async def test_too_many_waiters_are_refused(root: Path, monkeypatch: pytest.Monk
         await asyncio.gather(*tasks)
 
 
+async def test_a_stop_ends_every_wait_at_whatever_step_it_is(root: Path) -> None:
+    """Also of a request that is just looking, and would wait next."""
+    async with store_on(root) as store:
+        for steps in range(30):
+            task = wait(store)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            store.stop_waiting()
+            async with asyncio.timeout(20):
+                assert await task is None
+            store._fetches.waiting.is_stopped = False
+
+
 async def test_nobody_waits_in_vain_at_a_store_that_fails(disk: Path) -> None:
     """Each is told 503, or served once the store works again."""
     files = WatchedFiles()
