@@ -6,7 +6,7 @@
 Measures ceilings (`ceilings.py`), requests, batches and many connections (`phases.py`) on each file
 system (`disks.py`), and the servers of `peers/` that are installed, on the first one with a disk.
 The parts take turns, round after round, and each figure is the median of its rounds. The generator
-(`load.py`) shares the machine with the servers. Leave the machine alone meanwhile.
+(`mq.ctl.bench`) shares the machine with the servers. Leave the machine alone meanwhile.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ import click
 import uvloop
 from ceilings import IDLE, compiled, file_calls, measure_idle, running_idle
 from disks import folders, kind_of
-from endpoints import Endpoints
 from peers import PEERS, Peer
-from phases import Rate, measure, measure_batches, measure_many
+from phases import measure, measure_batches, measure_many
 from report import report
 from results import Results, Stopwatch, write_json
 from servers import Target, listener_of, more_descriptors, running_mq
+
+from mq.ctl.bench.endpoints import Endpoints
+from mq.ctl.bench.phases import PhaseRate
 
 MEMORY = ("tmpfs", "ramfs")
 PARTS = ("ceilings", "requests", "batches", "many", "peers")
@@ -65,7 +67,7 @@ def measure_ceilings(plan: Plan, places: Mapping[str, Path], program: Path | Non
     for place, folder in places.items():
         calls = file_calls(program, folder, plan.messages, len(plan.body))
         for (kind, round_, phase), (rate, took) in calls.items():
-            unknown = Rate(rate, None, took, took, 0.0)
+            unknown = PhaseRate(rate, None, took, took, 0.0)
             found.add("files", kind, place, round_, {phase: unknown})
 
 

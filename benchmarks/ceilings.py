@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from endpoints import Endpoints
-from load import connect, play
-from phases import Rates, close, each, rate_of
+from phases import close
 from servers import LISTENING, Target, line_with, stop
+
+from mq.ctl.bench.endpoints import Endpoints
+from mq.ctl.bench.generator import connect, play
+from mq.ctl.bench.phases import Rates, each, rate_of
 
 HERE = Path(__file__).parent
 ROUNDS_OF = (64, 512)

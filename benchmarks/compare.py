@@ -20,10 +20,12 @@ import click
 import uvloop
 from bench import numbers
 from disks import folders
-from phases import Rate, Rates, measure, measure_batches
+from phases import measure, measure_batches
 from report import milliseconds, number, table
 from results import Results, Stopwatch, write_json
 from servers import Target, more_descriptors, running_mq
+
+from mq.ctl.bench.phases import PhaseRate, Rates
 
 NAMES = ("before", "after")
 
@@ -86,12 +88,12 @@ def comparison(found: Results) -> str:
 
 
 def ratios(
-    before: Sequence[Rate], after: Sequence[Rate], of: Callable[[Rate], float]
+    before: Sequence[PhaseRate], after: Sequence[PhaseRate], of: Callable[[PhaseRate], float]
 ) -> list[float]:
     return [of(second) / of(first) for first, second in zip(before, after, strict=True)]
 
 
-def middle(rounds: Sequence[Rate], name: str) -> float:
+def middle(rounds: Sequence[PhaseRate], name: str) -> float:
     return float(statistics.median(getattr(each, name) for each in rounds))
 
 

@@ -19,12 +19,13 @@ from pathlib import Path
 
 import click
 import uvloop
-from load import connect
-from phases import each, measure
+from phases import measure
 from servers import Target, serving
 
 from mq.commit.operation import Operation
 from mq.config import ServerConfig
+from mq.ctl.bench.generator import connect
+from mq.ctl.bench.phases import each
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.file_work import FileCalls, make_calls

@@ -23,10 +23,11 @@ from pathlib import Path
 
 import click
 import uvloop
-from load import connect, play
-from phases import cycles, each, receive_each
 from report import table
 from servers import Target, running_mq
+
+from mq.ctl.bench.generator import connect, play
+from mq.ctl.bench.phases import cycles, each, receive_each
 
 _SHOWN = 12
 """This many modules are named; the others are one line."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from phases import Rate
+from mq.ctl.bench.phases import PhaseRate
 
 BUSY = 0.9
 """Above this part of a processor the generator is what was measured."""
@@ -43,21 +43,21 @@ class Results:
     """Rounds as they come, in the order in which things are first seen."""
 
     def __init__(self) -> None:
-        self._rounds: dict[Key, list[Rate]] = {}
+        self._rounds: dict[Key, list[PhaseRate]] = {}
 
-    def add(self, part: str, server: str, place: str, width: int, rates: Mapping[str, Rate]
+    def add(self, part: str, server: str, place: str, width: int, rates: Mapping[str, PhaseRate]
             ) -> None:  # fmt: skip
         for phase, rate in rates.items():
             self._rounds.setdefault((part, server, place, width, phase), []).append(rate)
 
-    def rounds(self, key: Key) -> list[Rate]:
+    def rounds(self, key: Key) -> list[PhaseRate]:
         return self._rounds[key]
 
     def rows(self) -> list[Row]:
         return [median_row(key, rounds) for key, rounds in self._rounds.items()]
 
 
-def median_row(key: Key, rounds: Iterable[Rate]) -> Row:
+def median_row(key: Key, rounds: Iterable[PhaseRate]) -> Row:
     columns = list(zip(*rounds, strict=True))
     rate, cpu, p50, p99, busy = (middle(column) for column in columns)
     assert rate is not None

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from endpoints import Endpoints
-from load import Dialect
+from mq.ctl.bench.endpoints import Endpoints
+from mq.ctl.bench.generator import LoadDialect
 
 REPOSITORY = Path(__file__).parents[1]
 LISTENING = re.compile(r"listening url=http://127\.0\.0\.1:(\d+)")
@@ -32,7 +32,7 @@ class Target(NamedTuple):
 
     name: str
     addresses: Sequence[tuple[str, int]]
-    dialect: Dialect
+    dialect: LoadDialect
     pids: Sequence[int] = ()
 
     def cpu_seconds(self) -> float | None:

@@ -29,11 +29,13 @@ from typing import NamedTuple
 import click
 import uvloop
 from disks import folders
-from endpoints import Endpoints
-from load import Script, connect, play
-from phases import Rate, close, each, rate_of
+from phases import close
 from report import number, table
 from servers import LISTENING, Target, line_with, more_descriptors, stop
+
+from mq.ctl.bench.endpoints import Endpoints
+from mq.ctl.bench.generator import Script, connect, play
+from mq.ctl.bench.phases import PhaseRate, each, rate_of
 
 QUEUE = "bench"
 URL = f"http://mq/000000000000/{QUEUE}"
@@ -140,7 +142,9 @@ def running(folder: Path) -> Iterator[dict[str, Target]]:
         shutil.rmtree(fresh)
 
 
-async def measure(case: Case, target: Target, messages: int, connections: int) -> dict[str, Rate]:
+async def measure(
+    case: Case, target: Target, messages: int, connections: int
+) -> dict[str, PhaseRate]:
     """One round of a case; of what it received the removal too."""
     clients = await connect(ENDPOINTS, target.addresses, connections)
     found: list[bytes] = []
@@ -150,7 +154,7 @@ async def measure(case: Case, target: Target, messages: int, connections: int) -
         if case.found is not None:
             found.extend(case.found.findall(answer))
 
-    async def run(requests: list[bytes]) -> Rate:
+    async def run(requests: list[bytes]) -> PhaseRate:
         shared = iter(requests)
         scripts: list[Script] = [each(shared, take) for _ in clients]
         sample = await play(clients, scripts, target.cpu_seconds)
@@ -176,7 +180,7 @@ async def make_queue(target: Target) -> None:
         close([client])
 
 
-Found = dict[str, list[Rate]]
+Found = dict[str, list[PhaseRate]]
 
 
 def run_round(folder: Path, messages: int, connections: int, body: str, found: Found) -> None:

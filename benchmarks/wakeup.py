@@ -17,8 +17,9 @@ from pathlib import Path
 
 import click
 import uvloop
-from phases import percentile
 from servers import cpu_seconds, more_descriptors, running_mq
+
+from mq.ctl.bench.phases import percentile
 
 FETCH = b"GET /bench/messages?wait=60&visibility=3600 HTTP/1.1\r\nHost: mq\r\n\r\n"
 PUBLISH = b"POST /bench/messages HTTP/1.1\r\nHost: mq\r\nContent-Length: 4\r\n\r\nbody"

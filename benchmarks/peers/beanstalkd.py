@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from load import Script
 from servers import Target, free_port, running
+
+from mq.ctl.bench.generator import Script
 
 NAME = "beanstalkd"
 DURABILITY = "publish and remove synced (-b, -f 0); who has received a message is not kept"

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from load import Script
 from servers import Target, free_port, running
+
+from mq.ctl.bench.generator import Script
 
 NAME = "PostgreSQL"
 DURABILITY = "table with SKIP LOCKED; all three synced (synchronous_commit on)"

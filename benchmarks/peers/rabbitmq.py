@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from load import Script
 from servers import Target, free_port, running, stop
+
+from mq.ctl.bench.generator import Script
 
 NAME = "RabbitMQ"
 DURABILITY = "durable queue; publish synced before its confirm, remove without a sync of its own"

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from load import Script
 from servers import Target, free_port, running
+
+from mq.ctl.bench.generator import Script
 
 NAME = "Redis"
 DURABILITY = "stream with a group; all three synced (appendonly, appendfsync always)"

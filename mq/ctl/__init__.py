@@ -4,6 +4,7 @@
     with more to do         `sending`, `receiving`, `reading`, `executing`, `transfer`, `moving`,
                             `purging`, `leases`, `queue_settings`, `checking`, `releasing`, `top`
                             `removing`: what was written leaves its queue
+    how fast a server is    `benching`, with `bench`
     the two ways in         `access`: their common methods
       over HTTP             `by_http`, `connect`, `answers`
       on the folders        `by_root`, `runner`, `inspect`, `run_as_owner`

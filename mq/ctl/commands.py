@@ -12,6 +12,7 @@ from mq.command.flags import exit_codes_text
 from mq.ctl import display
 from mq.ctl.access import QueueCounts
 from mq.ctl.arguments import Commands, IdParam, LeaseParam, QueueParam
+from mq.ctl.benching import bench
 from mq.ctl.executing import execute
 from mq.ctl.leases import release, touch
 from mq.ctl.moving import move, redrive
@@ -205,6 +206,7 @@ mqctl.add_command(touch)
 mqctl.add_command(move)
 mqctl.add_command(redrive)
 mqctl.add_command(execute)
+mqctl.add_command(bench)
 
 
 mqctl.add_command(export_queue)

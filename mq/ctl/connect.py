@@ -39,10 +39,16 @@ def open_session(
 ) -> Session:
     """Open a session, which sends nothing yet. Without `retry_seconds` it sends each request only
     once: the person at the terminal sees the outcome. Raises CommandFailed."""
+    address, token = server_at(url, credentials)
+    return Session(address, token, timeout_seconds, retry_seconds)
+
+
+def server_at(url: str, credentials: ClientCredentials) -> tuple[ServerAddress, Token]:
+    """Return where a server is, and the token for it. Raises CommandFailed."""
     address = _address_of(url, credentials.cacert)
     token = _token_for(address, credentials)
     _show_warnings()
-    return Session(address, token, timeout_seconds, retry_seconds)
+    return address, token
 
 
 def _address_of(url: str, cacert: Path | None) -> ServerAddress:

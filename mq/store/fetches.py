@@ -111,7 +111,7 @@ class Fetches:
                     until = min(deadline, self._loop.time() + pause)
                     pause = min(2 * pause, longest)
                 if self.waiting.is_stopped:
-                    break  # That came during the try: whoever waits from here on is not woken.
+                    break  # That came during the try. Nothing would wake this request any more.
                 if not await waiter.woken(until) and self._loop.time() >= deadline:
                     break
         return []

@@ -197,7 +197,7 @@ async def test_too_many_waiters_are_refused(root: Path, monkeypatch: pytest.Monk
 
 
 async def test_a_stop_ends_every_wait_at_whatever_step_it_is(root: Path) -> None:
-    """Also of a request that is just looking, and would wait next."""
+    """A request that is just looking must not begin to wait after it."""
     async with store_on(root) as store:
         for steps in range(30):
             task = wait(store)

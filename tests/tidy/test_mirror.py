@@ -44,6 +44,7 @@ ELSEWHERE = {
     "ctl/test_ls.py": "mq/ctl/display",
     "ctl/test_producing.py": "mq/ctl/sending",
     "ctl/test_ways.py": "mq/ctl/arguments mq/ctl/settings",
+    "ctl/test_benching.py": "mq/ctl/bench",
     "daemon/test_listeners.py": "mq/daemon/sockets",
     "daemon/test_process.py": "mq/daemon/cli mq/daemon/shared_flags",
     "daemon/test_start.py": "mq/daemon/server",

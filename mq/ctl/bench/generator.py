@@ -2,12 +2,13 @@
 
 It knows no protocol. A script yields requests and is sent the answer to each; a dialect says where
 an answer ends. So that what is measured is the server and not this process, a request costs it one
-read, one write and little between; `Sample.busy` says how much of one processor it took.
+read, one write and little between; `PhaseSample.busy` says how much of one processor it took.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from array import array
 from collections.abc import Callable, Generator, Sequence
@@ -20,7 +21,7 @@ Script = Generator[bytes, bytes, None]
 """Yields a request, is sent the whole answer, and so on to its end."""
 
 
-class Dialect(Protocol):
+class LoadDialect(Protocol):
     """How to speak to a kind of server: pure functions from bytes to bytes."""
 
     def read(self, buffer: bytes) -> int:
@@ -43,7 +44,7 @@ class Dialect(Protocol):
         RuntimeError."""
 
 
-class Client(asyncio.Protocol):
+class LoadConnection(asyncio.Protocol):
     """One connection. `latencies` has the seconds from each request to its answer."""
 
     def __init__(self, read: Callable[[bytes], int]) -> None:
@@ -96,7 +97,7 @@ class Client(asyncio.Protocol):
         self._transport.close()
 
 
-class Sample(NamedTuple):
+class PhaseSample(NamedTuple):
     """What one phase took: seconds, the servers' processor seconds (None if nobody can tell), how
     much of one processor this process took, and the seconds of each request."""
 
@@ -106,23 +107,44 @@ class Sample(NamedTuple):
     latencies: Sequence[float]
 
 
-async def connect(dialect: Dialect, addresses: Sequence[tuple[str, int]], count: int
-                  ) -> list[Client]:  # fmt: skip
-    """Open connections, spread evenly over the addresses."""
-    loop = asyncio.get_running_loop()
+Address = tuple[str, int] | str
+"""Host and port, or the path of a unix socket."""
+
+
+async def connect(
+    dialect: LoadDialect,
+    addresses: Sequence[Address],
+    count: int,
+    tls: ssl.SSLContext | None = None,
+) -> list[LoadConnection]:
+    """Open connections, spread evenly over the addresses. Raises OSError."""
     clients = []
     for number in range(count):
-        host, port = addresses[number % len(addresses)]
-        _, client = await loop.create_connection(lambda: Client(dialect.read), host, port)
+        client = await _connect(dialect, addresses[number % len(addresses)], tls)
         await client.play(dialect.opening())
         client.latencies = array("d")
         clients.append(client)
     return clients
 
 
+async def _connect(
+    dialect: LoadDialect, address: Address, tls: ssl.SSLContext | None
+) -> LoadConnection:
+    loop = asyncio.get_running_loop()
+    if isinstance(address, str):
+        _, client = await loop.create_unix_connection(lambda: LoadConnection(dialect.read), address)
+    else:
+        _, client = await loop.create_connection(
+            lambda: LoadConnection(dialect.read), *address, ssl=tls
+        )
+    return client
+
+
 async def play(
-    clients: Sequence[Client], scripts: Sequence[Script], cpu_seconds: Callable[[], float | None]
-) -> Sample:
+    clients: Sequence[LoadConnection],
+    scripts: Sequence[Script],
+    cpu_seconds: Callable[[], float | None],
+) -> PhaseSample:
     """Let each client play its script, all at once. Raises what goes wrong in one."""
     cpu, own, started = cpu_seconds(), time.process_time(), time.perf_counter()
     parts = [client.play(script) for client, script in zip(clients, scripts, strict=True)]
@@ -139,4 +161,4 @@ async def play(
     for client in clients:
         latencies += client.latencies
         client.latencies = array("d")
-    return Sample(seconds, used, own / seconds, latencies)
+    return PhaseSample(seconds, used, own / seconds, latencies)

@@ -7,16 +7,18 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from load import Script
+from mq.ctl.bench.generator import Script
 
 _ID = re.compile(rb'"id": ?"([^"]+)"')
 
 
 class Endpoints(NamedTuple):
-    """How to speak to a server with these endpoints, at one queue."""
+    """How to speak to a server with these endpoints, at one queue. `prefix` precedes every path."""
 
     host: str = "mq"
     queue: str = "bench"
+    prefix: str = ""
+    token: str | None = None
 
     def read(self, buffer: bytes) -> int:
         head, separator, body = buffer.partition(b"\r\n\r\n")
@@ -80,7 +82,9 @@ class Endpoints(NamedTuple):
         return _ID.findall(answer)
 
     def _request(self, method: str, path: str, body: bytes = b"", kind: str = "") -> bytes:
-        headers = [f"{method} {path} HTTP/1.1", f"Host: {self.host}"]
+        headers = [f"{method} {self.prefix}{path} HTTP/1.1", f"Host: {self.host}"]
+        if self.token is not None:
+            headers.append(f"Authorization: Bearer {self.token}")
         if body or method == "POST":
             headers.append(f"Content-Length: {len(body)}")
         if kind:

@@ -1,0 +1,130 @@
+"""`mqctl bench`: how fast a server answers."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from mq.ctl.access import Access
+from mq.ctl.progress import ProgressBar
+from mq.ctl.settings import Settings, credentials, everywhere, opened, settings_of
+from mq.errors import CommandFailed, ExitCode, MQError
+from mq.names import QueueName
+
+if TYPE_CHECKING:
+    from mq.ctl.bench.phases import Rates
+
+_FIGURES = ("per_second", "p50_ms", "p99_ms")
+
+_BUSY = 0.8
+"""Above this part of one processor the figures say how fast mqctl is, and not the server."""
+
+
+@click.command()
+@click.option("-c", "--connections", type=click.IntRange(1, 1000), default=64, show_default=True,
+              help="How many of them send at a time.")  # fmt: skip
+@click.option("-n", "--messages", type=click.IntRange(1, 1_000_000), default=3000,
+              show_default=True, help="How many messages a phase has.")  # fmt: skip
+@click.option("-s", "--size", type=click.IntRange(1, 65536), default=256, show_default=True,
+              help="Bytes of a body.")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True,
+              help="How often all of it is measured; the medians are printed.")  # fmt: skip
+@everywhere
+@click.pass_context
+def bench(
+    context: click.Context, *, connections: int, messages: int, size: int, rounds: int
+) -> None:
+    """Measure how fast a server publishes, receives and removes messages.
+
+    The messages are in a queue of its own, which is deleted in the end. In the phase `cycle` each
+    connection publishes, receives and removes in turn. Other clients of the server are slower
+    meanwhile, and so are the figures.
+    """
+    settings = settings_of(context)
+    if settings.root is not None:
+        raise click.UsageError("bench measures a server: use --url")
+    with opened(settings) as access, _own_queue(access) as queue:
+        found = []
+        with ProgressBar("measuring", total=rounds) as bar:
+            for done in range(rounds):
+                bar.tell(done)
+                found.append(_measure(settings, queue, (connections, messages, size)))
+    _print(settings, found)
+
+
+@contextmanager
+def _own_queue(access: Access) -> Iterator[QueueName]:
+    """Make a queue, and delete it in the end with what is left in it."""
+    queue = QueueName(f"bench-{secrets.token_hex(4)}")
+    try:
+        access.create_queue(queue)
+        yield queue
+    finally:
+        with suppress(MQError):
+            access.delete_queue(queue)
+
+
+def _measure(settings: Settings, queue: QueueName, load: tuple[int, int, int]) -> Rates:
+    """Measure one round. `load` is the number of connections, of messages, and of bytes of a body.
+    Raises CommandFailed."""
+    import asyncio
+
+    from mq.ctl.bench.endpoints import Endpoints
+    from mq.ctl.bench.generator import connect
+    from mq.ctl.bench.phases import measure_requests
+    from mq.ctl.connect import server_at
+
+    address, token = server_at(settings.url, credentials(settings))
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    dialect = Endpoints(f"{host}:{address.port}", queue, address.prefix, token.show())
+    place = address.socket_path or (address.host, address.port)
+    connections, messages, size = load
+
+    async def measure() -> Rates:
+        clients = await connect(dialect, [place], connections, address.tls)
+        try:
+            return await measure_requests(clients, dialect, messages, b"x" * size)
+        finally:
+            for client in clients:
+                client.close()
+
+    try:
+        return asyncio.run(measure())
+    except TimeoutError:
+        raise CommandFailed(
+            ExitCode.TRY_AGAIN, "the server took too long; give fewer --messages"
+        ) from None
+    except (OSError, RuntimeError) as error:
+        line = str(error).partition("\r\n")[0] or type(error).__name__
+        raise CommandFailed(
+            ExitCode.UNAVAILABLE, f"{settings.url} did not do what was asked for: {line}"
+        ) from None
+
+
+def _print(settings: Settings, found: list[Rates]) -> None:
+    from mq.ctl import display
+    from mq.ctl.bench.phases import PHASES, median_of
+
+    rates = [(phase, median_of([rates[phase] for rates in found])) for phase in PHASES]
+    if settings.as_json:
+        for phase, rate in rates:
+            figures = {name: round(getattr(rate, name), 3) for name in _FIGURES}
+            click.echo(json.dumps({"phase": phase} | figures))
+    else:
+        rows = [("PHASE", "PER SECOND", "P50 MS", "P99 MS")]
+        rows += [
+            (phase, f"{rate.per_second:,.0f}", f"{rate.p50_ms:.2f}", f"{rate.p99_ms:.2f}")
+            for phase, rate in rates
+        ]
+        click.echo("\n".join(display.aligned(rows)))
+    busy = max(rate.busy for _, rate in rates)
+    if busy > _BUSY:
+        click.echo(
+            f"mqctl: it took {busy:.0%} of a processor to send this: the server may be faster",
+            err=True,
+        )
