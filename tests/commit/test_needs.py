@@ -17,22 +17,9 @@ from mq.commit.memory import MemoryCommitter
 from mq.commit.operation import InWorker, Operation, Pause, Shared, Together
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.spool.folders import Spool
-from tests.support.commits import Bench, open_bench
-from tests.support.faults import SuspiciousFiles, WatchedFiles
+from tests.support.commits import Bench
 
 Run = Callable[[Operation[Any]], Any]
-
-
-@pytest.fixture
-def files() -> WatchedFiles:
-    return SuspiciousFiles()
-
-
-@pytest.fixture
-async def bench(spool: Spool, files: WatchedFiles) -> AsyncIterator[Bench]:
-    async with open_bench(spool, files) as made:
-        yield made
 
 
 @pytest.fixture(params=["group", "memory", "blocking"])

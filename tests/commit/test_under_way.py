@@ -17,19 +17,7 @@ from mq.commit.operation import InWorker, Operation, Pause, Shared, Submitted, T
 from mq.errors import StoreUnavailable
 from mq.spool.folders import Spool
 from tests.support.commits import Bench, open_bench
-from tests.support.faults import SYNCS, SuspiciousFiles, WatchedFiles
-
-
-@pytest.fixture
-def files() -> WatchedFiles:
-    return SuspiciousFiles()
-
-
-@pytest.fixture
-async def bench(spool: Spool, files: WatchedFiles) -> AsyncIterator[Bench]:
-    async with open_bench(spool, files) as made:
-        yield made
-
+from tests.support.faults import SYNCS, WatchedFiles
 
 # A failed barrier
 

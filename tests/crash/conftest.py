@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
+from tests.crash.enumeration.sight import Sight
 from tests.support.figures import PrintFigures
 from tests.support.lone_root import make_root
 from tests.support.processes import Process
@@ -37,6 +38,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for head, lines in tables.items():
         for line in ("", head, *lines):
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="module")
+def sight(quick_folder: Path) -> Iterator[Sight]:
+    """What the rows of the enumeration come by."""
+    with Sight(quick_folder) as opened:
+        yield opened
 
 
 @pytest.fixture

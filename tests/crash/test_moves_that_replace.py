@@ -3,9 +3,7 @@ it cannot. As the code is, each such file is left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -73,12 +71,6 @@ NOT_RUN_HERE = {
     name_of(vsqs): "the queue without a server has its own tests",
 }
 """Functions that move and that no row comes by; a module or package means all of its functions."""
-
-
-@pytest.fixture(scope="module")
-def sight(quick_folder: Path) -> Iterator[Sight]:
-    with Sight(quick_folder) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

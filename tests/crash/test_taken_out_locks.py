@@ -3,9 +3,7 @@ the list below says why none is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -134,12 +132,6 @@ NOT_RUN_HERE = {
 }
 """Functions that lock, and where their locks are tested; a module or package means all of its
 functions."""
-
-
-@pytest.fixture(scope="module")
-def sight(quick_folder: Path) -> Iterator[Sight]:
-    with Sight(quick_folder) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("duel", DUELS.values(), ids=lambda duel: duel.name)

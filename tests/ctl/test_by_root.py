@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import errno
-import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -23,21 +22,7 @@ from mq.spool.message import Held, hold
 from mq.spool.queues import begin_deletion
 from tests.support.faults import MortalFiles, WatchedFiles
 from tests.support.messages import names_in, read_seal
-
-ORDERS = QueueName("orders")
-SMALL, LARGE = b"body", bytes(200_000)
-
-
-@pytest.fixture
-def access(spool: Spool, root: Path, files: WatchedFiles) -> Iterator[RootAccess]:
-    """A visitor on the root of `spool`, on both kinds of file system."""
-    opened = RootAccess(root, type(files)())
-    yield opened
-    opened.close()
-
-
-def send(access: RootAccess, body: bytes = SMALL) -> MessageId:
-    return access.publish(ORDERS, io.BytesIO(body), None)
+from tests.support.visitors import LARGE, ORDERS, SMALL, send
 
 
 def take(access: RootAccess) -> tuple[ShownMessage, bytes]:

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mq.ctl.by_root import RootAccess
 from mq.errors import QueueNotFound
-from mq.names import MessageId, QueueName
-from mq.spool.folders import Spool
-from tests.support.faults import PlainFiles, WatchedFiles
+from mq.names import QueueName
+from tests.support.faults import PlainFiles
 from tests.support.messages import foreign_id, seal_of, write_message
-
-ORDERS = QueueName("orders")
-SMALL, LARGE = b"body", bytes(200_000)
-
-
-@pytest.fixture
-def access(spool: Spool, root: Path, files: WatchedFiles) -> Iterator[RootAccess]:
-    opened = RootAccess(root, type(files)())
-    yield opened
-    opened.close()
-
-
-def send(access: RootAccess, body: bytes = SMALL) -> MessageId:
-    return access.publish(ORDERS, io.BytesIO(body), None)
+from tests.support.visitors import LARGE, ORDERS, SMALL, send
 
 
 def test_peek_shows_the_oldest_and_changes_nothing(access: RootAccess, root: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from mq.config import ReaperConfig
 from mq.lifecycle import PurgeScope
-from mq.names import QueueName
 from mq.spool import fresh_folder, purging
 from mq.spool.files import Files
 from mq.spool.folders import Spool
@@ -24,10 +23,8 @@ from mq.spool.settings_file import change_settings, settings_in, settings_lock
 from mq_reaper.reaper import Reaper
 from tests.support.faults import OldFiles, PlainFiles, WatchedFiles
 from tests.support.messages import names_in, write_message
+from tests.support.purges import MESSAGES, ORDERS, fill, purge
 from tests.support.users import NOBODY, needs_root
-
-ORDERS = QueueName("orders")
-MESSAGES = 4
 
 
 @pytest.fixture(autouse=True)
@@ -44,25 +41,6 @@ def spool(root: Path) -> Iterator[Spool]:
 @pytest.fixture
 def orders(spool: Spool) -> Path:
     return fill(spool.root)
-
-
-def fill(root: Path) -> Path:
-    folder = root / "queues" / ORDERS
-    folder.mkdir(exist_ok=True)
-    for number in range(MESSAGES):
-        write_message(folder / str(number))
-    return folder
-
-
-def purge(
-    spool: Spool, scope: PurgeScope = PurgeScope.ALL, reported: list[str] | None = None
-) -> int:
-    told = [] if reported is None else reported
-    with closing(Purge(spool, ORDERS, scope, lambda name, _: told.append(name))) as running:
-        running.begin()
-        while running.go_on():
-            pass
-    return running.removed
 
 
 def visit(root: Path) -> Spool:

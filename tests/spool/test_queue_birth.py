@@ -9,22 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from mq.lifecycle import Actor, PurgeScope
-from mq.names import MessageId, QueueName
+from mq.lifecycle import Actor
+from mq.names import MessageId
 from mq.spool import purging
 from mq.spool.files import Files
 from mq.spool.folders import Spool
-from mq.spool.purging import Purge
 from mq.spool.queue_birth import MADE_ATTRIBUTE, queue_made_ns
 from mq.spool.queues import begin_deletion, finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.spool.spark.claiming import Taken
 from mq.spool.spark.claims import Group
 from tests.support.faults import WatchedFiles
-from tests.support.messages import names_in, write_message
-
-ORDERS = QueueName("orders")
-MESSAGES = 4
+from tests.support.messages import names_in
+from tests.support.purges import MESSAGES, ORDERS, fill, purge
 
 
 @pytest.fixture(autouse=True)
@@ -41,22 +38,6 @@ def spool(root: Path) -> Iterator[Spool]:
 @pytest.fixture
 def orders(spool: Spool) -> Path:
     return fill(spool.root)
-
-
-def fill(root: Path) -> Path:
-    folder = root / "queues" / ORDERS
-    folder.mkdir(exist_ok=True)
-    for number in range(MESSAGES):
-        write_message(folder / str(number))
-    return folder
-
-
-def purge(spool: Spool) -> int:
-    with closing(Purge(spool, ORDERS, PurgeScope.ALL, lambda *_: None)) as running:
-        running.begin()
-        while running.go_on():
-            pass
-    return running.removed
 
 
 def test_a_queue_is_as_old_as_before(spool: Spool, orders: Path) -> None:

@@ -23,6 +23,7 @@ from mq.spool.listing import Listing
 from mq.spool.root import open_root
 from mq.store.context import Workspace
 from mq.store.ready_queue import ReadyQueue
+from tests.support.counted import counted_calls
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, drain, eventually, publish, receive, store_on
 
@@ -33,15 +34,7 @@ keys = st.builds(order_key, st.text("ab-", min_size=1, max_size=3), st.integers(
 @pytest.fixture
 def listings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the folder of each queue was listed."""
-    counted: Counter[str] = Counter()
-    names_in_queue = Spool.names_in_queue
-
-    def count(spool: Spool, queue: QueueName) -> list[str]:
-        counted[queue] += 1
-        return names_in_queue(spool, queue)
-
-    monkeypatch.setattr(Spool, "names_in_queue", count)
-    return counted
+    return counted_calls(monkeypatch, Spool, "names_in_queue")
 
 
 async def test_an_old_event_brings_no_message_back_that_is_being_taken(

@@ -24,6 +24,7 @@ from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.store import hidden_index, looking
 from mq.store.store import Store
+from tests.support.counted import counted_calls
 from tests.support.messages import foreign_id, stamp, write_message
 from tests.support.stores import (
     LONG_SECONDS,
@@ -41,15 +42,7 @@ LEASED, DELAYED = State.LEASED, State.DELAYED
 @pytest.fixture
 def listings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each folder was listed."""
-    counted: Counter[str] = Counter()
-    names = Spool.names
-
-    def count(spool: Spool, folder: Folder) -> list[str]:
-        counted[folder] += 1
-        return names(spool, folder)
-
-    monkeypatch.setattr(Spool, "names", count)
-    return counted
+    return counted_calls(monkeypatch, Spool, "names")
 
 
 async def delayed(store: Store, message_id: str | None = None) -> MessageId:
