@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
@@ -132,6 +133,7 @@ class FifoQueues:
 
     def __init__(self) -> None:
         self._queues: dict[QueueName, FifoQueue] = {}
+        self._drops: Counter[QueueName] = Counter()
         self._ownership = Ownership()
         self.sending: set[tuple[QueueName, bytes]] = set()
 
@@ -144,8 +146,15 @@ class FifoQueues:
         """Let another process have them."""
         self._ownership.close()
 
-    def enter(self, queue: QueueName, state: FifoQueue) -> None:
-        self._queues[queue] = state
+    def drops(self, queue: QueueName) -> int:
+        """Return how often the queue was dropped; for `enter`."""
+        return self._drops[queue]
+
+    def enter(self, queue: QueueName, state: FifoQueue, drops: int) -> None:
+        """Take a queue that was read, unless it was dropped since `drops` was asked for: then what
+        was read may have been taken back."""
+        if self._drops[queue] == drops:
+            self._queues[queue] = state
 
     def find(self, work: Workspace, queue: QueueName) -> FifoQueue | None:
         """Return a queue, or None if it must be read from its files: it never was, or the folder
@@ -160,7 +169,9 @@ class FifoQueues:
         return None
 
     def drop(self, queue: QueueName) -> None:
-        """Read it again: what is here may not be what there is."""
+        """Forget a queue, so that it is read from its files again: what is here may not be what
+        there is."""
+        self._drops[queue] += 1
         self._queues.pop(queue, None)
 
     def names(self) -> list[QueueName]:

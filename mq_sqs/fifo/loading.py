@@ -1,9 +1,11 @@
-"""What the files say of the messages of a FIFO queue. Blocking, for workers: about 20 µs each."""
+"""Read from the files what they say of the messages of a FIFO queue. Blocking, for workers: about
+20 µs each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from mq.lifecycle import Folder
 from mq.names import (
@@ -19,28 +21,32 @@ from mq.names import (
 )
 from mq.spool.burial import burial_of
 from mq.spool.folders import Spool
-from mq.spool.message import Opened, look_at
+from mq.spool.leftovers import Leftovers
+from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Opened, look_at
 from mq.spool.purged import PURGED_SUFFIX
-from mq.spool.seal import NO_LEASE, due_ns
+from mq.spool.seal import NO_LEASE, due_ns, unless_unreadable
 from mq.spool.trailer import read_properties
 from mq_sqs.fifo.groups import Hiding
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, system_of
 
+T = TypeVar("T")
+
 _NS_PER_MS = 1_000_000
 _TIME_CHARACTERS = 13
-"""So long is what a UUIDv7 has of milliseconds."""
+"""The length of the milliseconds in a UUIDv7, with the hyphen."""
 
 
 class Lane(NamedTuple):
-    """What a message says of its way: its group and deduplication id, None where it has none
-    because it was not sent to a FIFO queue."""
+    """The group and the deduplication id of a message, each None if it has none: it was not sent to
+    a FIFO queue."""
 
     group: str | None
     deduplication_id: str | None
 
 
 class FoundMessage(NamedTuple):
-    """A message's place in the order, its lane, and when it was published, in ns since 1970."""
+    """A message that was read: its place in the order, its lane, and when it was published, in ns
+    since 1970."""
 
     key: str
     lane: Lane
@@ -48,7 +54,7 @@ class FoundMessage(NamedTuple):
 
 
 class HiddenMessage(NamedTuple):
-    """One that is in `delay`: why, and until when, in ns since 1970."""
+    """A message that is not in its queue: why, and until when, in ns since 1970."""
 
     found: FoundMessage
     hiding: Hiding
@@ -56,61 +62,84 @@ class HiddenMessage(NamedTuple):
 
 
 def read_ready(spool: Spool, queue: QueueName, keys: Sequence[str]) -> dict[str, FoundMessage]:
-    """Those of the ready messages that are there, by their keys. One that cannot be read is there,
-    without a lane."""
+    """Return those of the ready messages that are there, by their keys. One that cannot be read is
+    there, without a lane. Raises OSError."""
     found: dict[str, FoundMessage] = {}
     for key in keys:
         message_id = MessageId(id_of_key(key))
-        try:
-            opened = look_at(spool, Folder.QUEUES, queue_path(queue, message_id))
-            if opened is not None:
-                with opened:
-                    found[key] = _read(spool, opened, message_id, key)
-        except OSError:
-            found[key] = FoundMessage(key, Lane(None, None), 0)
+        read = partial(_read, spool, message_id, key)
+        unreadable = FoundMessage(key, Lane(None, None), 0)
+        each = _look(spool, Folder.QUEUES, queue_path(queue, message_id), read, unreadable)
+        if each is not None:
+            found[key] = each
     return found
 
 
+def read_coming(
+    spool: Spool, queue: QueueName, report: Callable[[str, str], None]
+) -> list[HiddenMessage]:
+    """Deliver what a gateway that was killed has left in `new`, and return what is still there: it
+    is on its way, or the disk keeps it from its queue. Raises OSError."""
+    Leftovers(spool, queue, report).deliver()
+    return _read_hidden(spool, Folder.NEW, queue)
+
+
 def read_hidden(spool: Spool, queue: QueueName) -> list[HiddenMessage]:
-    """The queue's messages in `delay`. Raises OSError."""
+    """Return the queue's messages in `delay`. Raises OSError."""
+    return _read_hidden(spool, Folder.DELAY, queue)
+
+
+def _read_hidden(spool: Spool, folder: Folder, queue: QueueName) -> list[HiddenMessage]:
     prefix = f"{queue}:"
-    names = [name for name in spool.names(Folder.DELAY) if name.startswith(prefix)]
-    return [each for name in names if (each := _read_hidden(spool, name)) is not None]
+    names = [name for name in spool.names(folder) if name.startswith(prefix)]
+    return [each for name in names if (each := _read_one_hidden(spool, folder, name)) is not None]
 
 
-def _read_hidden(spool: Spool, name: str) -> HiddenMessage | None:
+def _read_one_hidden(spool: Spool, folder: Folder, name: str) -> HiddenMessage | None:
+    """Read a hidden message. Returns None also if it cannot be read; when it comes back it is read
+    again."""
     parsed = parse_file_name(name)
-    opened = None if parsed is None else look_at(spool, Folder.DELAY, name)
-    if parsed is None or opened is None:
+    if parsed is None:
         return None
-    with opened:
-        message_id = parsed[1]
+    message_id = parsed[1]
+
+    def read(opened: Opened) -> HiddenMessage:
         key = order_key(message_id, opened.published_ns(message_id))
-        hiding = Hiding.COMING if opened.lease == NO_LEASE else Hiding.LEASED
-        found = _read(spool, opened, message_id, key)
+        is_leased = folder is Folder.DELAY and opened.lease != NO_LEASE
+        hiding = Hiding.LEASED if is_leased else Hiding.COMING
+        found = _read(spool, message_id, key, opened)
         return HiddenMessage(found, hiding, due_ns(opened.status, 0))
+
+    return _look(spool, folder, name, read)
 
 
 def read_sent(spool: Spool, queue: QueueName, since_ns: int) -> list[FoundMessage]:
-    """What was sent to the queue since then and is not in it any more: removed, purged, or a dead
-    letter in another queue. Raises OSError."""
+    """Return what was sent to the queue since then and is not in it any more: removed, purged, or a
+    dead letter in another queue. Raises OSError."""
     sent = []
     for folder, holder, name, message_id in _elsewhere(spool, queue, _text_of(since_ns)):
-        opened = look_at(spool, folder, name)
-        if opened is None:
-            continue
-        with opened:
-            burial = burial_of(spool.files, opened.fd, holder)
-            if holder == queue or (burial is not None and burial.queue == queue):
-                key = order_key(message_id, opened.published_ns(message_id))
-                sent.append(_read(spool, opened, message_id, key))
+        found = _look(spool, folder, name, partial(_read_sent, spool, queue, holder, message_id))
+        if found is not None:
+            sent.append(found)
     return sent
+
+
+def _read_sent(
+    spool: Spool, queue: QueueName, holder: QueueName, message_id: MessageId, opened: Opened
+) -> FoundMessage | None:
+    """Read a message that `holder` has or had. Returns None if it was not sent to the queue."""
+    burial = burial_of(spool.files, opened.fd, holder)
+    if holder != queue and (burial is None or burial.queue != queue):
+        return None
+    key = order_key(message_id, opened.published_ns(message_id))
+    return _read(spool, message_id, key, opened)
 
 
 def _elsewhere(
     spool: Spool, queue: QueueName, since: str
 ) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
-    """Where a message of the queue may be that is neither ready nor hidden there."""
+    """Yield where a message of the queue may be that is neither ready nor hidden there: folder,
+    queue, path in the folder, and id."""
     removed = spool.names(Folder.REMOVE)
     yield from _young(Folder.REMOVE, removed, since)
     for folder in removed:
@@ -157,14 +186,41 @@ def _names(spool: Spool, folder: Folder, name: str) -> list[str]:
         return []
 
 
-def _read(spool: Spool, opened: Opened, message_id: MessageId, key: str) -> FoundMessage:
+def _look(
+    spool: Spool,
+    folder: Folder,
+    name: str,
+    read: Callable[[Opened], T | None],
+    unreadable: T | None = None,
+) -> T | None:
+    """Return what `read` makes of a message, None if it is gone, and `unreadable` if it cannot be
+    read, as by a lasting EIO. Raises OSError for what concerns more than one message: without its
+    lane it would be received out of order."""
+
+    def look() -> tuple[T | None]:
+        opened = look_at(spool, folder, name)
+        if opened is None:
+            return (None,)
+        with opened:
+            return (read(opened),)
+
+    try:
+        looked = unless_unreadable(look)
+    except OSError as error:
+        if error.errno not in FAULTS_OF_ONE_MESSAGE:
+            raise
+        looked = None
+    return unreadable if looked is None else looked[0]
+
+
+def _read(spool: Spool, message_id: MessageId, key: str, opened: Opened) -> FoundMessage:
     system = system_of(read_properties(spool.files, opened.fd, opened.seal) or {})
     lane = Lane(system.get(GROUP_ID), system.get(DEDUPLICATION_ID))
     return FoundMessage(key, lane, opened.published_ns(message_id))
 
 
 def list_hidden(spool: Spool) -> set[str]:
-    """The names in `delay`. Raises OSError."""
+    """Return the names in `delay`. Raises OSError."""
     return set(spool.names(Folder.DELAY))
 
 

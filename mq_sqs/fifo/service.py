@@ -18,13 +18,14 @@ from mq.store.publish import Published
 from mq.store.store import Store
 from mq_sqs.fifo.fifo_queue import FifoQueues
 from mq_sqs.fifo.in_flight import look_for_overdue, look_for_removed
+from mq_sqs.fifo.publishing import OrderedDraft
 from mq_sqs.fifo.receipts import (
     change_visibility_in_order,
     remove_in_order,
     remove_many_in_order,
 )
 from mq_sqs.fifo.receiving import receive_in_order
-from mq_sqs.fifo.sending import OrderedDraft, send_in_order
+from mq_sqs.fifo.sending import send_in_order
 from mq_sqs.fifo.using import use
 
 log = structlog.get_logger(__name__)

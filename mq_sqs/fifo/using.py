@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import islice
 
+from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation, Shared
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
 from mq.lifecycle import Folder
@@ -15,7 +16,13 @@ from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.indexing import being_made_again, load_index
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues, scope_of
-from mq_sqs.fifo.loading import read_hidden, read_ready, read_sent
+from mq_sqs.fifo.loading import (
+    HiddenMessage,
+    read_coming,
+    read_hidden,
+    read_ready,
+    read_sent,
+)
 
 _READ_AT_ONCE = 5000
 """After this many messages other operations have their turn."""
@@ -78,26 +85,28 @@ def wake(work: Workspace, queue: QueueName, state: FifoQueue, before: int) -> No
 
 
 def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None]:
-    """Read a queue from its files. Its index is listed again, and followed from the beginning: it
-    tells what changes meanwhile."""
+    """Read a queue from its files, in the order of a message's way: one that moves on meanwhile is
+    found further on. Its index is listed again, and followed from then on."""
+    drops, since_ns = fifo.drops(queue), work.clock_ns() - DEDUPLICATION_SECONDS * SECOND_NS
+    hidden: list[HiddenMessage] = yield InWorker(read_coming, work.spool, queue, work.report)
+    hidden += yield InWorker(read_hidden, work.spool, queue)
     work.ready.forget(queue)
     ready = yield from load_index(work, queue)
     state = FifoQueue(ready, scope_of(work.settings.of(queue)))
     ready.follow(state)
-    since_ns = work.clock_ns() - DEDUPLICATION_SECONDS * SECOND_NS
-    latest = ""
-    for hidden in (yield InWorker(read_hidden, work.spool, queue)):
-        state.learn_hidden(hidden, work.clock_ns())
-        latest = max(latest, hidden.found.key)
+    for each in hidden:
+        state.learn_hidden(each, work.clock_ns())
+    work.ready.drain()
+    latest = max([each.found.key for each in hidden] + list(state.unread.values()), default="")
+    yield from _read_unread(work, queue, state)
     for sent in (yield InWorker(read_sent, work.spool, queue, since_ns)):
         state.learn_sent(sent, work.clock_ns())
         latest = max(latest, sent.key)
-    work.ready.drain()
-    latest = max(latest, max(state.unread.values(), default=""))
-    yield from _read_unread(work, queue, state)
+    # What a killed gateway has sent may not be durable, and from here on it counts as sent.
+    yield Unsynced((), (), has_closed_files=True)
     # Another process may have published here, by a clock that was set back since.
     work.ids.start_above(latest)
-    fifo.enter(queue, state)
+    fifo.enter(queue, state, drops)
 
 
 def _read_unread(work: Workspace, queue: QueueName, state: FifoQueue) -> Operation[None]:

@@ -31,7 +31,7 @@ from mq_sqs.fifo.parameters import (
     refuse_delay,
     sequence_number,
 )
-from mq_sqs.fifo.sending import OrderedDraft
+from mq_sqs.fifo.publishing import OrderedDraft
 from mq_sqs.message_attributes import (
     Attributes,
     check_attributes,

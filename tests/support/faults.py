@@ -22,8 +22,9 @@ SYNCS = frozenset({"sync", "sync_file_system"})
 WATCHED = (
     CHANGES
     | SYNCS
-    | {"open_message", "open_unnamed", "open_folder", "read", "replace_fd", "lock", "close"}
-)
+    | {"open_message", "open_to_look", "open_unnamed", "open_folder", "read", "replace_fd", "lock",
+       "close"}
+)  # fmt: skip
 
 
 class WatchedFiles(Files):

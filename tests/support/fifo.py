@@ -19,7 +19,7 @@ from mq.store.publish import Draft, Published
 from mq.store.store import Store
 from mq_mover.mover import Mover
 from mq_sqs.fifo.parameters import lane_attributes
-from mq_sqs.fifo.sending import OrderedDraft
+from mq_sqs.fifo.publishing import OrderedDraft
 from mq_sqs.fifo.service import FifoService
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, to_properties
 from tests.support.stores import LONG_SECONDS

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from mq.config import ReaperConfig
-from mq.names import queue_path
+from mq.errors import StoreUnavailable
+from mq.names import MessageId, queue_path
 from mq.spool.files import Files
 from mq_reaper.reaper import Reaper
+from tests.support.faults import WatchedFiles
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, fifo_on, move_due
 from tests.support.messages import names_in
 
@@ -164,3 +170,101 @@ async def test_a_file_that_cannot_be_read_is_alone_in_its_group(root: Path) -> N
     async with fifo_on(root) as line:
         assert bodies_of(await line.receive(10)) == ["2"]
         assert names_in(root / "corrupt") == [f"{LINE}:{one.message_id}"]
+
+
+# What a gateway that was killed has left in `new`: another takes over, and its sweep comes later
+
+
+def take_back_to_new(root: Path, message_id: MessageId) -> Path:
+    """Undo the delivery of a message, as if its gateway had been killed before it."""
+    left = root / "new" / f"{LINE}:{message_id}"
+    (root / "queues" / queue_path(LINE, message_id)).rename(left)
+    return left
+
+
+async def test_a_message_that_was_not_delivered_comes_before_later_ones(root: Path) -> None:
+    async with fifo_on(root) as killed, fifo_on(root) as line:
+        first = await killed.send("1")
+        killed.service.close()
+        take_back_to_new(root, first.message_id)
+
+        await line.send("2")
+
+        assert await line.drain() == ["1", "2"]
+
+
+async def test_a_message_that_was_not_delivered_is_not_sent_again(root: Path) -> None:
+    """It is durable by then: the answer says so, and its gateway may have been killed before."""
+    files = WatchedFiles()
+    async with fifo_on(root) as killed, fifo_on(root, files) as line:
+        first = await killed.send("1")
+        killed.service.close()
+        take_back_to_new(root, first.message_id)
+        before = files.calls["sync_file_system"]
+
+        again = await line.send("1")
+
+        assert (again.message_id, again.is_duplicate) == (first.message_id, True)
+        assert files.calls["sync_file_system"] > before
+        assert await line.drain() == ["1"]
+
+
+async def test_a_message_that_cannot_be_delivered_yet_keeps_those_behind_it(root: Path) -> None:
+    """Its gateway is just dying, or the disk fails."""
+    async with fifo_on(root) as killed, fifo_on(root) as line:
+        first = await killed.send("1")
+        killed.service.close()
+        fd = os.open(take_back_to_new(root, first.message_id), os.O_RDONLY)
+        line.store._work.files.lock(fd)
+        await line.send("2")
+
+        assert await line.bodies() == []
+        assert (await line.send("1")).is_duplicate
+        os.close(fd)
+        found: list[str] = []
+        while len(found) < 2:  # until a sweep has delivered it
+            found += await line.drain()
+            await asyncio.sleep(0.01)
+        assert found == ["1", "2"]
+
+
+async def test_what_is_removed_while_the_queue_is_read_is_not_sent_again(root: Path) -> None:
+    async with fifo_on(root) as line:
+        first, _ = await line.send_all(("1", "a"), ("2", "b"))
+    removed = root / "remove" / f"{LINE}:{first.message_id}"
+    files = WatchedFiles()
+    async with fifo_on(root, files) as line:
+
+        def remove(_: int, name: str) -> None:
+            if name == first.message_id:
+                del files.before["open_to_look"]
+                (root / "queues" / queue_path(LINE, first.message_id)).rename(removed)
+
+        files.before["open_to_look"] = remove
+        await line.receive()
+        assert removed.exists()
+
+        assert (await line.send("1")).message_id == first.message_id
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ESTALE, errno.EIO])
+@pytest.mark.parametrize("state", ["ready", "leased", "removed"])
+async def test_a_message_that_cannot_be_read_just_now_is_not_taken_for_one_without_a_group(
+    root: Path, state: str, code: int
+) -> None:
+    async with fifo_on(root) as line:
+        first, _ = await line.send_all(("1", "a"), ("2", "a"))
+        if state != "ready":
+            [taken] = await line.receive()
+        if state == "removed":
+            await line.remove(taken)
+    files = WatchedFiles()
+    async with fifo_on(root, files) as line:
+        files.fail("open_to_look", code=code)
+        try:
+            found = await line.bodies()
+        except StoreUnavailable:
+            found = await line.bodies()
+
+        assert found == {"ready": ["1", "2"], "leased": [], "removed": ["2"]}[state]
+        assert (await line.send("1")).message_id == first.message_id
