@@ -11,7 +11,6 @@ Each message is moved by one rename, so that it is in one of the two queues what
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 import uuid
 from collections.abc import Callable
@@ -25,7 +24,7 @@ import structlog
 from mq.commit.operation import Operation
 from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
-from mq.spool.moves import FORMAT_FILE
+from mq.spool.locks import lock_names
 from mq.spool.queue_settings import QueueSettings
 from mq.store.context import Workspace
 from mq.store.move import Moving
@@ -56,9 +55,6 @@ RETRY_SECONDS = 1.0
 
 _LOCK_TRIES = 200
 _LOCK_PAUSE_SECONDS = 0.01
-_LOCK_BYTES = 7
-"""As far out as the locks of ids lie."""
-
 
 Unlock = Callable[[], None]
 """Gives the lock of a queue back, whatever has become of the store."""
@@ -277,13 +273,6 @@ class _Run:
 
 
 def _take_lock(work: Workspace, source: QueueName) -> Operation[Unlock | None]:
-    digest = hashlib.blake2b(f"{source}/tasks".encode(), digest_size=_LOCK_BYTES).digest()
-    fd = work.files.open_to_lock(f"{work.spool.root}/{FORMAT_FILE}")
-    is_taken = False
-    try:
-        is_taken = work.files.lock_byte(fd, int.from_bytes(digest))
-    finally:
-        if not is_taken:
-            work.files.close(fd)
-    return partial(work.files.close, fd) if is_taken else None
+    fd = lock_names(work.spool, [f"{source}/tasks"])
+    return None if fd is None else partial(work.files.close, fd)
     yield

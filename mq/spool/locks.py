@@ -1,14 +1,16 @@
-"""Check that locks work on a root, as far as one machine can tell.
+"""The lock of a name, and a check that locks work on a root, as far as one machine can tell.
 
 Everything that several processes do to one root rests on three kinds of locks: `flock` of a file,
 which a process takes before it touches a message; `flock` of a folder, for queues and sets; and the
-lock of one byte, for producers' own ids.
+lock of one byte of the file `format`, for names that lead to no file: producers' own ids, changes
+of settings, and whatever else a gateway locks.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -19,7 +21,35 @@ from mq.spool.folders import Spool
 from mq.spool.moves import FORMAT_FILE
 
 _OFFSET_BYTES = 7
-"""A byte as far behind the file's end as the locks of ids are."""
+"""This many bytes of a hash number the byte that is locked: no number is beyond the range of
+off_t."""
+
+
+def lock_names(spool: Spool, names: Iterable[str]) -> int | None:
+    """Lock names against all other processes. Returns the descriptor that holds the locks until it
+    is closed, or None if another one holds one of them; then none is held. Raises OSError.
+
+    Two names may share a byte, once in 7 * 10**16 pairs: then one of them waits for the other.
+    """
+    fd = spool.files.open_to_lock(_format_of(spool))
+    # They are locked in order, so that of two processes which want the same ones the first gets all
+    # of them.
+    offsets = sorted({_offset_of(name) for name in names})
+    are_locked = False
+    try:
+        are_locked = all(spool.files.lock_byte(fd, offset) for offset in offsets)
+    finally:
+        if not are_locked:
+            spool.files.close(fd)
+    return fd if are_locked else None
+
+
+def _offset_of(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=_OFFSET_BYTES).digest())
+
+
+def _format_of(spool: Spool) -> str:
+    return f"{spool.root}/{FORMAT_FILE}"
 
 
 class _Kind(NamedTuple):
@@ -49,8 +79,8 @@ def require_locks(spool: Spool) -> None:
 
 
 def _kinds(spool: Spool) -> Iterator[_Kind]:
-    files, path = spool.files, f"{spool.root}/{FORMAT_FILE}"
-    offset = int.from_bytes(os.urandom(_OFFSET_BYTES))
+    files, path = spool.files, _format_of(spool)
+    offset = _offset_of(os.urandom(_OFFSET_BYTES).hex())
 
     def lock_byte(fd: int) -> bool:
         return files.lock_byte(fd, offset)

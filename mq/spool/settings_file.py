@@ -15,7 +15,6 @@ same time none is lost. A person who edits it asks nobody.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 import time
@@ -30,7 +29,7 @@ from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import Spool
-from mq.spool.moves import FORMAT_FILE
+from mq.spool.locks import lock_names
 from mq.spool.open_queues import OpenQueue, OpenQueues
 from mq.spool.queue_settings import NO_SETTINGS, QueueSettings, change, parse_settings
 
@@ -43,8 +42,6 @@ MAX_SETTINGS_BYTES = 64 * KIB
 """The largest size of the file."""
 
 _LOCK_PAUSE_SECONDS = 0.002
-_LOCK_BYTES = 7
-"""A byte as far behind the file's end as the locks of ids are."""
 
 _SAME_TICK_NS = 20_000_000
 """A file that changes twice within this time may keep its mtime (kernels before 6.13)."""
@@ -126,21 +123,17 @@ def change_settings(spool: Spool, queue: QueueName, changes: Mapping[str, str]) 
 def settings_lock(spool: Spool, queue: QueueName) -> Iterator[None]:
     """Keep other processes from changing the settings. Raises BlockingIOError after
     FOLDER_LOCK_SECONDS."""
-    files = spool.files
-    digest = hashlib.blake2b(f"{queue}/{SETTINGS_FILE}".encode(), digest_size=_LOCK_BYTES)
-    offset = int.from_bytes(digest.digest())
     deadline = time.monotonic() + FOLDER_LOCK_SECONDS
-    fd = files.open_to_lock(f"{spool.root}/{FORMAT_FILE}")
+    while (fd := lock_names(spool, [f"{queue}/{SETTINGS_FILE}"])) is None:
+        if time.monotonic() >= deadline:
+            raise BlockingIOError(
+                errno.EWOULDBLOCK, "another process is changing its settings", queue
+            )
+        time.sleep(_LOCK_PAUSE_SECONDS)
     try:
-        while not files.lock_byte(fd, offset):
-            if time.monotonic() >= deadline:
-                raise BlockingIOError(
-                    errno.EWOULDBLOCK, "another process is changing its settings", queue
-                )
-            time.sleep(_LOCK_PAUSE_SECONDS)
         yield
     finally:
-        files.close(fd)
+        spool.files.close(fd)
 
 
 def _replace(spool: Spool, opened: OpenQueue, settings: QueueSettings) -> None:

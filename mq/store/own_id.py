@@ -10,7 +10,6 @@ died.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -22,8 +21,8 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, dead_letter_queue, file_name
 from mq.spool.finder import Finder
 from mq.spool.folders import Spool
+from mq.spool.locks import lock_names
 from mq.spool.message import Held, Lost, Sum, fails_its_seal, seal_at, seal_of
-from mq.spool.moves import FORMAT_FILE
 from mq.spool.queue_birth import queue_made_ns
 from mq.spool.sets import hold_set
 from mq.spool.spark.claims import ARCHIVE
@@ -39,10 +38,6 @@ _OUTLIVES_ITS_QUEUE = (f"{Folder.SPARK}/", f"{Folder.REMOVE}/")
 _IS_OVER = (f"{Folder.REMOVE}/", f"{Folder.SPARK}/{ARCHIVE}/")
 
 _ON_THE_WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY)
-
-_LOCK_BYTES = 7
-"""This many bytes of a hash number the bytes that are locked: no number is beyond the range of
-off_t."""
 
 
 def publish_own(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published]:
@@ -84,19 +79,8 @@ def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publi
 
 
 def lock_ids(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> int | None:
-    """Lock ids against every other publisher. Returns the descriptor that holds the locks until it
-    is closed, or None if another process holds one of them; then none is held."""
-    fd = spool.files.open_to_lock(f"{spool.root}/{FORMAT_FILE}")
-    # They are locked in order, so that of two processes which want the same ones the first gets all
-    # of them.
-    offsets = sorted({_offset(queue, message_id) for message_id in ids})
-    are_locked = False
-    try:
-        are_locked = all(spool.files.lock_byte(fd, offset) for offset in offsets)
-    finally:
-        if not are_locked:
-            spool.files.close(fd)
-    return fd if are_locked else None
+    """Lock ids against every other publisher, as `lock_names` does."""
+    return lock_names(spool, (file_name(queue, each) for each in ids))
 
 
 def finder_for(work: Workspace, queue: QueueName) -> Finder:
@@ -264,8 +248,3 @@ def _is_left_over(spool: Spool, name: str, fd: int) -> bool:
         return held is Lost.GONE
     spool.files.close(held)
     return True
-
-
-def _offset(queue: QueueName, message_id: MessageId) -> int:
-    digest = hashlib.blake2b(file_name(queue, message_id).encode(), digest_size=_LOCK_BYTES)
-    return int.from_bytes(digest.digest())

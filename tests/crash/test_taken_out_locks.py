@@ -125,7 +125,7 @@ NOT_RUN_HERE = {
     name_of(jobs): "Spark's sink: tests/spark",
     name_of(claiming): "Spark's claims: tests/spark",
     name_of(claims): "Spark's claims: tests/spark",
-    name_of(locks): "whether locks work at all: tests/spool/test_locks.py",
+    name_of(locks): "names, and whether locks work at all: tests/spool/test_locks.py",
     name_of(fsck): "tests/fsck/test_races.py",
     name_of(by_url): "Spark over HTTP: tests/spark/by_url",
     name_of(vsqs): "the queue without a server has its own tests",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -15,6 +16,7 @@ import pytest
 from mq.ctl.by_root import RootAccess
 from mq.errors import ExitCode, StartRefused
 from mq.spool.files import Files
+from mq.spool.locks import lock_names
 from mq.spool.moves import FORMAT_FILE
 from mq.spool.root import open_root
 from tests.support.faults import FarFiles
@@ -128,6 +130,38 @@ def test_a_root_that_other_machines_can_reach_says_that_locks_are_to_be_tried(
     told = [warning for warning in file_system.warnings if "docs/operations.md" in warning]
     assert len(told) == is_told
     assert all(f"locks on {kind} " in warning for warning in told)
+
+
+def test_of_two_who_lock_names_one_gets_all_and_the_other_none(root: Path) -> None:
+    files = Files()
+    with closing(open_root(root, 0o700, files)[0]) as spool:
+        first = lock_names(spool, ["a", "b", "a"])
+        assert first is not None
+        before = len(os.listdir("/proc/self/fd"))
+
+        assert lock_names(spool, ["c", "b"]) is None
+        assert len(os.listdir("/proc/self/fd")) == before
+        second = lock_names(spool, ["c"])
+        assert second is not None
+        files.close(first)
+        third = lock_names(spool, ["b", "a"])
+        assert third is not None
+
+        for fd in (second, third):
+            files.close(fd)
+
+
+def test_the_byte_of_a_name_is_the_same_in_every_version(root: Path) -> None:
+    """An older server on the same root locks that one."""
+    files = Files()
+    with closing(open_root(root, 0o700, files)[0]) as spool:
+        fd = files.open_to_lock(str(root / FORMAT_FILE))
+        digest = hashlib.blake2b(b"orders:a", digest_size=7).digest()
+        assert files.lock_byte(fd, int.from_bytes(digest))
+
+        assert lock_names(spool, ["orders:a"]) is None
+
+        files.close(fd)
 
 
 OPERATIONS = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()

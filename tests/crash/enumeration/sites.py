@@ -18,6 +18,7 @@ from mq.spool import (
     file_work,
     files,
     folders,
+    locks,
     message,
     moves,
     open_queues,
@@ -62,7 +63,7 @@ class Kind(Enum):
     LOCK = frozenset(
         {"lock", "lock_shared", "lock_byte", "locked_folder", "shared", "lock_alone"}
         | {"hold", "hold_in", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
-        | {"open_held", "open_and_read", "linking"}
+        | {"lock_names", "open_held", "open_and_read", "linking"}
     )
     MOVE = frozenset(
         {
@@ -90,6 +91,7 @@ PASSED_OVER = frozenset({
     name_of(folders.Spool.rename_within),
     name_of(file_work.do_together),
     name_of(file_work.make_calls),
+    name_of(locks.lock_names),
     name_of(message._lock_and_check),
     name_of(message.hold),
     name_of(message.hold_in),
