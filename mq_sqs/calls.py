@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from random import getrandbits
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from aiohttp import web
 
+from mq.commit.operation import Done
 from mq.names import QueueName, is_fifo
 from mq.spool.queue_settings import QueueSettings
 from mq.spool.settings_file import SETTINGS_LOOK_SECONDS
@@ -28,6 +30,22 @@ from mq_sqs.queue_attributes import number_of
 _MAX_KNOWN_QUEUES = 10_000
 
 Result = Mapping[str, Any]
+
+
+class Begun(NamedTuple):
+    """An operation for a caller that does not wait. `submit` begins it and is called once. `tell`
+    takes what it came to, which may be an exception, and returns the result for the client, or None
+    for what the client is told as an error."""
+
+    submit: Callable[[Done], None]
+    tell: Callable[[object], Result | None]
+
+
+def make_request_id() -> str:
+    """Return a new UUID of version 4, in a fifth of the time of `uuid`. Nobody need be unable to
+    guess it."""
+    digits = f"{getrandbits(128):032x}"
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ Every error leaves in the form that the protocol has for errors.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import perf_counter
@@ -27,7 +26,7 @@ from mq.web.presence import has_client_closed, takes_answer
 from mq.web.shortcut import ShortConnection
 from mq.web.tokens import KnownToken
 from mq_sqs.addresses import Decoration
-from mq_sqs.calls import Operations, SqsCall
+from mq_sqs.calls import Operations, SqsCall, make_request_id
 from mq_sqs.canonical import RequestHead
 from mq_sqs.faults import (
     INTERNAL_ERROR,
@@ -42,7 +41,7 @@ from mq_sqs.operations.refusing import REFUSED, refuse
 from mq_sqs.protocol import Dialect, SqsRequest
 from mq_sqs.protocol.json import JsonDialect
 from mq_sqs.protocol.query import QueryDialect
-from mq_sqs.quick import QuickSending
+from mq_sqs.quick import QuickCalls
 from mq_sqs.signatures import Signatures
 
 log = structlog.get_logger(__name__)
@@ -81,7 +80,7 @@ class Gateway:
         self._durations = durations or Durations()
         self._doors = doors or Doors(())
         self._dialects = (JsonDialect(), QueryDialect())
-        self.quick = QuickSending(self._operations, self._signatures, self._durations, self._doors)
+        self.quick = QuickCalls(self._operations, self._signatures, self._durations, self._doors)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -99,7 +98,7 @@ class Gateway:
         started = perf_counter()
         json, query = self._dialects
         dialect: Dialect = json if json.is_for(http.headers) else query
-        request = _Arrival(http, dialect, str(uuid.uuid4()))
+        request = _Arrival(http, dialect, make_request_id())
         operation = OTHER
         async with AsyncExitStack() as exits:
             try:

@@ -1,4 +1,5 @@
-"""The quick way of the gateway: SendMessage in JSON, answered without a task for each request.
+"""The quick way of the gateway: the requests that clients send most, in JSON, answered without a
+task for each.
 
 As in `mq.web.quick`, which says more: a parsed request whose body is here goes to the committer at
 once and is answered from its callback. Anything unusual about it, and anything but a success, goes
@@ -8,7 +9,7 @@ the usual way (`mq_sqs.gateway`), which finds the error again, or is handed it, 
 from __future__ import annotations
 
 import asyncio
-import uuid
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import NamedTuple
 
@@ -16,28 +17,37 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDictProxy, istr
 
+from mq.commit.operation import Done
 from mq.config import SMALL_BODY_BYTES
 from mq.errors import MQError
 from mq.names import QueueName, is_fifo
 from mq.store.lease import Received
-from mq.store.publish import Published
 from mq.web.browsers import Doors
 from mq.web.durations import Durations
 from mq.web.quick import is_plain, whole_body
 from mq.web.shortcut import ShortConnection
 from mq.web.tokens import Scope
 from mq_sqs.addresses import queue_of_url
-from mq_sqs.calls import Operations
+from mq_sqs.calls import Begun, Operations, make_request_id
 from mq_sqs.canonical import RequestHead
 from mq_sqs.faults import SQSError
-from mq_sqs.operations.sending import Outgoing, check_message, rules_by, sent
-from mq_sqs.protocol import SqsRequest
-from mq_sqs.protocol.json import JsonDialect
+from mq_sqs.operations.receipts import begin_delete, begin_delete_batch
+from mq_sqs.operations.sending import begin_send
+from mq_sqs.protocol import SqsRequest, Values
+from mq_sqs.protocol.json import TARGET, JsonDialect
 from mq_sqs.signatures import Signatures
 
-_OPERATION = "SendMessage"
 _TARGET = istr("X-Amz-Target")
-_SEND = f"AmazonSQS.{_OPERATION}"
+
+_BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values], Begun | None]] = {
+    "DeleteMessage": begin_delete,
+    "DeleteMessageBatch": begin_delete_batch,
+    "SendMessage": begin_send,
+}
+"""What begins these operations in a queue that is not FIFO. Each of them needs the scope `write`.
+None is for the usual way, as is SQSError or MQError; then nothing was done."""
+
+_OPERATIONS = {f"{TARGET}{operation}": operation for operation in _BEGINNINGS}
 
 
 class _KnownHead(NamedTuple):
@@ -47,8 +57,16 @@ class _KnownHead(NamedTuple):
     transport: asyncio.Transport | None
 
 
-class QuickSending:
-    """For the connections of one gateway. Without `signatures` everybody may send."""
+class _Asked(NamedTuple):
+    """What a request asks for, and when it came."""
+
+    operation: str
+    begun: Begun
+    started: float
+
+
+class QuickCalls:
+    """For the connections of one gateway. Without `signatures` everybody may do everything."""
 
     def __init__(
         self,
@@ -67,9 +85,11 @@ class QuickSending:
         self, connection: ShortConnection, message: RawRequestMessage, payload: StreamReader
     ) -> bool:
         """Begin to answer a request, if this way is for it."""
+        started = perf_counter()
         headers = message.headers
+        operation = _OPERATIONS.get(headers.get(_TARGET, ""))
         if (
-            headers.get(_TARGET) != _SEND
+            operation is None
             or message.method != "POST"
             or payload.total_bytes > SMALL_BODY_BYTES
             or not is_plain(connection, message, payload)
@@ -77,28 +97,24 @@ class QuickSending:
             return False
         try:
             self._doors.check(_KnownHead(headers, connection.line))
-            found = self._read(message, payload)
-            if found is None:
-                return False
-            queue, outgoing = found
-            draft = outgoing.draft()
+            begun = self._begin(operation, message, payload)
         except (MQError, SQSError):
             return False
-        if draft.length + len(draft.trailer) > SMALL_BODY_BYTES:
+        if begun is None:
             return False
-        request = _Sending(self, connection, message, payload, outgoing)
+        end = self._ender(connection, message, payload, _Asked(operation, begun, started))
         connection.begin_quick()
-        self._operations.store.submit_publish(queue, draft, request.published)
+        begun.submit(end)
         return True
 
     def drop(self, received: Received) -> None:
         """Do nothing: no message is received this way."""
 
-    def _read(
-        self, message: RawRequestMessage, payload: StreamReader
-    ) -> tuple[QueueName, Outgoing] | None:
-        """Return what is sent, and where; None if the usual way must find something out first.
-        Raises MQError, SQSError."""
+    def _begin(
+        self, operation: str, message: RawRequestMessage, payload: StreamReader
+    ) -> Begun | None:
+        """Return what is asked for, or None if the usual way must find something out first. Raises
+        MQError, SQSError."""
         path, _, query = message.path.partition("?")
         if not path.startswith("/") or not message.path.isascii():
             return None
@@ -108,46 +124,35 @@ class QuickSending:
             head = RequestHead(message.method, path, query, message.headers)
             token = self._signatures.read(head).verify(body)
         asked = SqsRequest(message.method, path, query, message.headers, body)
-        values = self._dialect.read(_OPERATION, asked)
+        values = self._dialect.read(operation, asked)
         queue = queue_of_url(values["QueueUrl"])
         if token is not None:
             token.require(Scope.WRITE, queue)
-        settings = self._operations.known_settings_of(queue)
-        if settings is None or is_fifo(queue):
+        if is_fifo(queue):
             return None
-        return queue, check_message(values, rules_by(self._operations, queue, settings))
+        return _BEGINNINGS[operation](self._operations, queue, values)
 
-    def answer(self, connection: ShortConnection, sending: _Sending, published: Published) -> None:
-        request_id = str(uuid.uuid4())
-        result = sent(sending.outgoing, published)
-        answer = self._dialect.answer(_OPERATION, result, request_id)
-        connection.end_quick(answer)
-        seconds = perf_counter() - sending.started
-        self._durations.add(_OPERATION, self._dialect.name, answer.status, seconds)
-
-
-class _Sending:
-    """One request on its way."""
-
-    __slots__ = ("_connection", "_message", "_payload", "_way", "outgoing", "started")
-
-    def __init__(
+    def _ender(
         self,
-        way: QuickSending,
         connection: ShortConnection,
         message: RawRequestMessage,
         payload: StreamReader,
-        outgoing: Outgoing,
-    ) -> None:
-        self._way = way
-        self._connection = connection
-        self._message = message
-        self._payload = payload
-        self.outgoing = outgoing
-        self.started = perf_counter()
+        asked: _Asked,
+    ) -> Done:
+        def end(result: object, error: BaseException | None) -> None:
+            answer = None
+            try:
+                told = asked.begun.tell(result if error is None else error)
+                if told is not None:
+                    answer = self._dialect.answer(asked.operation, told, make_request_id())
+                    connection.end_quick(answer)
+            except Exception as defect:
+                connection.hand_over(message, payload, defect)
+                return
+            if answer is None:
+                connection.hand_over(message, payload, error)
+                return
+            seconds = perf_counter() - asked.started
+            self._durations.add(asked.operation, self._dialect.name, answer.status, seconds)
 
-    def published(self, result: object, error: BaseException | None) -> None:
-        if isinstance(result, Published):
-            self._way.answer(self._connection, self, result)
-        else:
-            self._connection.hand_over(self._message, self._payload, error)
+        return end

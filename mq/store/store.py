@@ -266,6 +266,13 @@ class Store:
         those that are removed. Raises QueueNotFound, StoreUnavailable."""
         return await self._committer.run(remove_many(self._work, queue, ids, leases))
 
+    def submit_remove_many(
+        self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int] | None, done: Done
+    ) -> None:
+        """Remove as `remove_many` does, for a caller that does not wait. `done` is called as by
+        `submit_publish`, with what `remove_many` returns or raises."""
+        self._committer.submit(Submitted(remove_many(self._work, queue, ids, leases), done))
+
     async def move(self, moving: Moving, limit: int) -> MovedMessages:
         """Move the oldest ready messages from one queue to another, up to `limit` and MAX_MOVES.
         Raises InvalidRequest, QueueNotFound, StoreUnavailable."""

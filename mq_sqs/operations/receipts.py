@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 
 from mq.errors import LeaseMismatch, MessageNotFound, MQError
 from mq.names import QueueName
-from mq_sqs.calls import Operations, Result, SqsCall, check_number
+from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
 from mq_sqs.faults import MESSAGE_NOT_INFLIGHT, SQSError, translate
 from mq_sqs.handles import LeasedMessage, read_handle
 from mq_sqs.operations.batches import answer_batch, check_entries
@@ -17,28 +19,63 @@ from mq_sqs.protocol.json import missing
 _MAX_VISIBILITY_SECONDS = 43_200
 
 
+_NOTHING_TO_DELETE = (LeaseMismatch, MessageNotFound)
+"""An older handle removes nothing, which is a success too."""
+
+
 async def delete_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    """Delete a message. An older handle removes nothing, which is a success too."""
     message_id, lease = read_handle(call.values["ReceiptHandle"])
-    try:
+    with suppress(*_NOTHING_TO_DELETE):
         await operations.keeper_of(queue).remove(queue, message_id, frozenset({lease}))
-    except (LeaseMismatch, MessageNotFound):
-        pass
     return {}
 
 
+def begin_delete(operations: Operations, queue: QueueName, values: Values) -> Begun:
+    """Begin DeleteMessage in a standard queue. Raises SQSError."""
+    message_id, lease = read_handle(values["ReceiptHandle"])
+    remove = operations.store.submit_remove
+
+    def tell(outcome: object) -> Result | None:
+        return {} if outcome is None or isinstance(outcome, _NOTHING_TO_DELETE) else None
+
+    return Begun(partial(remove, queue, message_id, frozenset({lease})), tell)
+
+
 async def delete_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    entries: Sequence[Values] = call.values["Entries"]
-    check_entries(entries)
-    receipts, failed = _read_handles(entries)
-    # Leases are random, so that of one message does not pass for another's.
-    leases = frozenset(lease for _, lease in receipts.values())
-    ids = [message_id for message_id, _ in receipts.values()]
-    outcomes = await operations.keeper_of(queue).remove_many(queue, ids, leases)
-    for entry_id, outcome in zip(receipts, outcomes, strict=True):
-        if outcome is not None and not isinstance(outcome, LeaseMismatch | MessageNotFound):
-            failed[entry_id] = translate(outcome)
-    return answer_batch(({"Id": each} for each in receipts if each not in failed), failed)
+    deletions = _Deletions(call.values)
+    remove = operations.keeper_of(queue).remove_many
+    return deletions.answer(await remove(queue, deletions.ids, deletions.leases))
+
+
+def begin_delete_batch(operations: Operations, queue: QueueName, values: Values) -> Begun:
+    """Begin DeleteMessageBatch in a standard queue. Raises SQSError."""
+    deletions = _Deletions(values)
+    remove = operations.store.submit_remove_many
+
+    def tell(outcome: object) -> Result | None:
+        return deletions.answer(outcome) if isinstance(outcome, list) else None
+
+    return Begun(partial(remove, queue, deletions.ids, deletions.leases), tell)
+
+
+class _Deletions:
+    """The checked entries of a DeleteMessageBatch: the messages of the valid ones and their leases.
+    Raises SQSError."""
+
+    def __init__(self, values: Values) -> None:
+        entries: Sequence[Values] = values["Entries"]
+        check_entries(entries)
+        self._receipts, self._failed = _read_handles(entries)
+        self.ids = [message_id for message_id, _ in self._receipts.values()]
+        # Leases are random, so that of one message does not pass for another's.
+        self.leases = frozenset(lease for _, lease in self._receipts.values())
+
+    def answer(self, outcomes: Sequence[MQError | None]) -> Result:
+        failed = self._failed
+        for entry_id, outcome in zip(self._receipts, outcomes, strict=True):
+            if outcome is not None and not isinstance(outcome, _NOTHING_TO_DELETE):
+                failed[entry_id] = translate(outcome)
+        return answer_batch(({"Id": each} for each in self._receipts if each not in failed), failed)
 
 
 async def change_message_visibility(

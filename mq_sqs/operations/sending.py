@@ -6,6 +6,7 @@ import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from mq.config import SECOND_NS, SMALL_BODY_BYTES
@@ -15,7 +16,7 @@ from mq.properties import Properties
 from mq.spool.queue_settings import QueueSettings
 from mq.spool.trailer import pack_trailer
 from mq.store.publish import Draft, Entry, Published
-from mq_sqs.calls import Operations, Result, SqsCall, check_number
+from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
 from mq_sqs.faults import (
     BATCH_REQUEST_TOO_LONG,
     INVALID_PARAMETER_VALUE,
@@ -84,11 +85,29 @@ class Rules(NamedTuple):
 
 async def send_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     rules = await _rules_of(operations, queue)
-    message = check_message(call.values, rules)
+    message = _check_message(call.values, rules)
     if rules.is_fifo:
         [published] = await operations.fifo.send(queue, [message.in_order()])
-        return sent(message, published)
-    return sent(message, await _publish(operations, queue, message, message.draft()))
+        return _sent(message, published)
+    return _sent(message, await _publish(operations, queue, message, message.draft()))
+
+
+def begin_send(operations: Operations, queue: QueueName, values: Values) -> Begun | None:
+    """Begin SendMessage to a standard queue. Returns None for a message that is not for the
+    committer alone, and while the queue's settings must be read first. Raises SQSError,
+    PropertiesTooLarge."""
+    settings = operations.known_settings_of(queue)
+    if settings is None:
+        return None
+    message = _check_message(values, _rules_by(operations, queue, settings))
+    draft = message.draft()
+    if draft.length + len(draft.trailer) > SMALL_BODY_BYTES:
+        return None
+
+    def tell(outcome: object) -> Result | None:
+        return _sent(message, outcome) if isinstance(outcome, Published) else None
+
+    return Begun(partial(operations.store.submit_publish, queue, draft), tell)
 
 
 async def send_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
@@ -101,7 +120,7 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
     failed: dict[str, SQSError] = {}
     for entry in entries:
         try:
-            message = check_message(entry, rules)
+            message = _check_message(entry, rules)
             good[entry["Id"]] = (message, message.draft())
         except SQSError as error:
             failed[entry["Id"]] = error
@@ -109,7 +128,7 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
             failed[entry["Id"]] = translate(error)
     published = await _publish_all(operations, queue, list(good.values()))
     successful = (
-        {"Id": entry_id, **sent(message, each)}
+        {"Id": entry_id, **_sent(message, each)}
         for (entry_id, (message, _)), each in zip(good.items(), published, strict=True)
     )
     return answer_batch(successful, failed)
@@ -146,16 +165,16 @@ async def _publish_all(
 
 async def _rules_of(operations: Operations, queue: QueueName) -> Rules:
     """Return what counts for a queue. Raises QueueNotFound, StoreUnavailable."""
-    return rules_by(operations, queue, await operations.settings_of(queue))
+    return _rules_by(operations, queue, await operations.settings_of(queue))
 
 
-def rules_by(operations: Operations, queue: QueueName, settings: QueueSettings) -> Rules:
+def _rules_by(operations: Operations, queue: QueueName, settings: QueueSettings) -> Rules:
     """Return what counts for a queue with these settings."""
     limit = number_of(settings, "MaximumMessageSize", operations.visibility_seconds)
     return Rules(is_fifo(queue), limit, settings)
 
 
-def check_message(values: Values, rules: Rules) -> Outgoing:
+def _check_message(values: Values, rules: Rules) -> Outgoing:
     """Check a message. Raises SQSError."""
     text = values["MessageBody"]
     if not text:
@@ -222,7 +241,7 @@ def _rough_size(attributes: Mapping[str, Mapping[str, Any]]) -> int:
     return size_of(whole)
 
 
-def sent(message: Outgoing, published: Published) -> dict[str, str]:
+def _sent(message: Outgoing, published: Published) -> dict[str, str]:
     result = {
         "MessageId": str(published.message_id),
         "MD5OfMessageBody": hashlib.md5(message.body, usedforsecurity=False).hexdigest(),

@@ -19,7 +19,8 @@ from mq_sqs.faults import INVALID_ACTION, MISSING_PARAMETER, SERIALIZATION, SQSE
 from mq_sqs.model import OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure
 from mq_sqs.protocol import SqsRequest, Values, is_encodable
 
-_TARGET = "AmazonSQS."
+TARGET = "AmazonSQS."
+"""What the header `X-Amz-Target` begins with; the operation follows."""
 _TYPE = "application/x-amz-json-1.0"
 
 _Kind = TypeVar("_Kind", bool, int, list[Any], dict[str, Any])
@@ -36,9 +37,9 @@ class JsonDialect:
     def operation_of(self, asked: SqsRequest) -> str:
         target = asked.headers.get("X-Amz-Target", "")
         service, dot, operation = target.rpartition(".")
-        if f"{service}{dot}" != _TARGET:
+        if f"{service}{dot}" != TARGET:
             raise SQSError(
-                INVALID_ACTION, f"header X-Amz-Target {target[:80]!r}: give {_TARGET}OPERATION"
+                INVALID_ACTION, f"header X-Amz-Target {target[:80]!r}: give {TARGET}OPERATION"
             )
         return operation
 

@@ -1,4 +1,4 @@
-"""SendMessage without a task for each request: what clients see is the same."""
+"""SendMessage and deletions without a task for each request: what clients see is the same."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.support.gateways import UUID, ask_json, client_of, make_url, name_of
 from tests.support.processes import Server
 from tests.support.wire import Wire
 
 
-def request_of(values: dict[str, Any], *more: bytes) -> bytes:
+def request_of(values: dict[str, Any], *more: bytes, operation: bytes = b"SendMessage") -> bytes:
     body = json.dumps(values).encode()
-    head = [b"POST / HTTP/1.1", b"Host: localhost", b"X-Amz-Target: AmazonSQS.SendMessage",
+    head = [b"POST / HTTP/1.1", b"Host: localhost", b"X-Amz-Target: AmazonSQS." + operation,
             b"Content-Length: %d" % len(body), *more, b"", body]  # fmt: skip
     return b"\r\n".join(head[:-1]) + b"\r\n" + body
 
@@ -84,3 +86,90 @@ def test_what_the_store_refuses_is_told_by_the_usual_way(
     assert (gone.status, gone.name) == (400, "QueueDoesNotExist")
     assert not (server.root / "queues" / name_of(url)).exists()
     assert "Traceback" not in server.log()
+
+
+CLOSE = b"Connection: close"
+"""A request that closes the connection is never answered the quick way."""
+
+
+def receive(sqs: Any, url: str, number: int, **values: Any) -> list[str]:
+    found: list[str] = []
+    while len(found) < number:
+        more = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, **values)["Messages"]
+        found += [each["ReceiptHandle"] for each in more]
+    return found
+
+
+def ask(gateway: Server, operation: bytes, values: dict[str, Any], *more: bytes) -> Any:
+    wire = Wire(gateway.port)
+    wire.send(request_of(values, *more, operation=operation))
+    answer = wire.answer("POST")
+    wire.close()
+    return answer.status, answer.json()
+
+
+@pytest.mark.parametrize("more", [(), (CLOSE,)], ids=["quick", "usual"])
+def test_a_deletion_removes_under_its_lease_alone(
+    gateway: Server, sqs: Any, more: tuple[bytes, ...]
+) -> None:
+    url = make_url(sqs)
+    for body in "ab":
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+    older = receive(sqs, url, 1, VisibilityTimeout=0)
+    first, second = receive(sqs, url, 2)
+
+    told = [
+        ask(gateway, b"DeleteMessage", {"QueueUrl": url, "ReceiptHandle": handle}, *more)
+        for handle in (*older, first, first, "nonsense")
+    ]
+
+    assert [status for status, _ in told] == [200] * 4 + [404]
+    assert [values for _, values in told[:4]] == [{}] * 4
+    assert told[4][1]["__type"] == "com.amazonaws.sqs#ReceiptHandleIsInvalid"
+    left = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert left["ApproximateNumberOfMessagesNotVisible"] == "1"
+    sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=second, VisibilityTimeout=9)
+
+
+@pytest.mark.parametrize("more", [(), (CLOSE,)], ids=["quick", "usual"])
+def test_a_batch_of_deletions_is_answered_alike(
+    gateway: Server, sqs: Any, more: tuple[bytes, ...]
+) -> None:
+    url = make_url(sqs)
+    for body in "abc":
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+    older = receive(sqs, url, 1, VisibilityTimeout=0)[0]
+    handles = receive(sqs, url, 3)
+    shown = [older, handles[0], "nonsense", handles[0], handles[1], handles[2]]
+    entries = [{"Id": str(at), "ReceiptHandle": handle} for at, handle in enumerate(shown)]
+    values = {"QueueUrl": url, "Entries": entries}
+
+    status, told = ask(gateway, b"DeleteMessageBatch", values, *more)
+
+    assert status == 200
+    assert [each["Id"] for each in told["Successful"]] == ["0", "1", "3", "4", "5"]
+    assert [(each["Id"], each["Code"]) for each in told["Failed"]] == [
+        ("2", "ReceiptHandleIsInvalid")
+    ]
+    left = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert {left[name] for name in left if "NumberOfMessages" in name} == {"0"}
+    for wrong in ([], entries * 2, [entries[0]] * 2, [{"Id": "a"}], [entries[0] | {"Id": "?"}]):
+        values["Entries"] = wrong
+        assert ask(gateway, b"DeleteMessageBatch", values, *more)[0] == 400
+    assert ask(gateway, b"DeleteMessageBatch", {**values, "QueueUrl": "gone"}, *more)[0] == 400
+
+
+def test_a_deletion_in_a_queue_that_is_gone_is_told_by_the_usual_way(
+    gateway: Server, sqs: Any
+) -> None:
+    url = make_url(sqs)
+    sqs.send_message(QueueUrl=url, MessageBody="a")
+    [handle] = receive(sqs, url, 1)
+    sqs.delete_queue(QueueUrl=url)
+
+    for operation, values in (
+        (b"DeleteMessage", {"ReceiptHandle": handle}),
+        (b"DeleteMessageBatch", {"Entries": [{"Id": "a", "ReceiptHandle": handle}]}),
+    ):
+        status, told = ask(gateway, operation, {"QueueUrl": url, **values})
+        assert (status, told["__type"]) == (400, "com.amazonaws.sqs#QueueDoesNotExist")
