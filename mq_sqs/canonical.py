@@ -7,6 +7,7 @@ encode it again. Whichever of the two a text is, it has one meaning: that of its
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
@@ -16,6 +17,7 @@ SIGNATURE_FIELD = "X-Amz-Signature"
 """The field of a presigned query that cannot be signed itself."""
 
 _UNRESERVED = "-_.~"
+_KNOWN_PATHS = 64
 
 
 class RequestHead(NamedTuple):
@@ -31,7 +33,7 @@ def canonical_texts(head: RequestHead, signed: Sequence[str], body_hash: str) ->
     """Yield the texts that a signer may have signed. `signed` are the names of headers, in lower
     case."""
     start = f"{head.method}\n{canonical_path(head.path)}\n"
-    headers = "".join(f"{name}:{_value_of(head.headers, name)}\n" for name in signed)
+    headers = "".join([f"{name}:{_value_of(head.headers, name)}\n" for name in signed])
     end = f"\n{headers}\n{';'.join(signed)}\n{body_hash}"
     if not head.query:
         yield f"{start}{end}".encode("utf-8", "surrogateescape")
@@ -43,6 +45,7 @@ def canonical_texts(head: RequestHead, signed: Sequence[str], body_hash: str) ->
         yield f"{start}{encoded}{end}".encode("utf-8", "surrogateescape")
 
 
+@lru_cache(_KNOWN_PATHS)
 def canonical_path(path: str) -> str:
     """Return the path without empty segments and dots, and encoded once more, as for every service
     but S3."""
@@ -60,7 +63,7 @@ def canonical_path(path: str) -> str:
 
 def _value_of(headers: CIMultiDictProxy[str], name: str) -> str:
     """Return the value of a header; if it is given several times, all of its values."""
-    return ",".join(" ".join(each.split()) for each in headers.getall(name, []))
+    return ",".join([" ".join(each.split()) for each in headers.getall(name, ())])
 
 
 def _query_as_it_is(query: str) -> str:

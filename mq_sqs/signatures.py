@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -37,14 +38,18 @@ MAX_CLOCK_DIFFERENCE_SECONDS = 900
 MAX_PRESIGNED_SECONDS = 604_800
 
 _SERVICE = "sqs"
-_X_AMZ_DATE = istr("X-Amz-Date")
+_AUTHORIZATION = istr("Authorization")
+_X_AMZ_DATE, _CONTENT_HASH = istr("X-Amz-Date"), istr("X-Amz-Content-SHA256")
 _KNOWN_TEXTS = 64
-"""Times and lists of headers that are not read again: those of many requests are the same."""
+"""Times, claims and lists of headers that are not read again: those of many requests are the
+same."""
 
 _DATE = "%Y%m%dT%H%M%SZ"
 _DATE_FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _SECONDS = re.compile(r"[0-9]{1,6}")
-_PARTS = frozenset({"Credential", "SignedHeaders", "Signature"})
+_SIGNATURE = "Signature="
+_CLAIMED = frozenset({"Credential", "SignedHeaders"})
+_NONE: Mapping[str, str] = MappingProxyType({})
 _QUERY_PARTS = {
     "X-Amz-Algorithm": "Algorithm",
     "X-Amz-Credential": "Credential",
@@ -64,11 +69,21 @@ class _Credential(NamedTuple):
     service: str
 
 
+class _Claim(NamedTuple):
+    """All that a signature says except for its time and itself. The names of the signed headers are
+    in lower case; `scope` is a part of the text to sign."""
+
+    credential: _Credential
+    signed: tuple[str, ...]
+    scope: str
+
+
 class _Moment(NamedTuple):
     """The time of a signature: in seconds since 1970, and as the text to sign has it."""
 
     seconds: float
     text: str
+    day: str
 
 
 class Signature(NamedTuple):
@@ -76,29 +91,28 @@ class Signature(NamedTuple):
 
     head: RequestHead
     key: SigningKey
-    credential: _Credential
+    claim: _Claim
     date: str
-    signed: tuple[str, ...]
     text: str
 
     def verify(self, body: bytes) -> KnownToken:
         """Return the token that the request is signed with. Raises SQSError."""
         body_hash = hashlib.sha256(body).hexdigest()
-        said = self.head.headers.get("X-Amz-Content-SHA256", body_hash)
+        said = self.head.headers.get(_CONTENT_HASH, body_hash)
         if not hmac.compare_digest(said.encode("utf-8", "replace"), body_hash.encode()):
             raise SQSError(
                 SIGNATURE_DOES_NOT_MATCH,
                 "header X-Amz-Content-SHA256 is not the SHA-256 of the body; SQS takes no body "
                 "that is not signed.",
             )
-        _, day, region, service = self.credential
-        scope = f"{day}/{region}/{service}/aws4_request"
+        (_, day, region, service), signed, scope = self.claim
+        signature = self.text.encode("utf-8", "replace")
         is_right = False
-        for text in canonical_texts(self.head, self.signed, body_hash):
+        for text in canonical_texts(self.head, signed, body_hash):
             digest = hashlib.sha256(text).hexdigest()
             to_sign = f"{ALGORITHM}\n{self.date}\n{scope}\n{digest}".encode()
             ours = self.key.sign(to_sign, day, region, service)
-            is_right |= hmac.compare_digest(ours.encode(), self.text.encode("utf-8", "replace"))
+            is_right |= hmac.compare_digest(ours.encode(), signature)
         if not is_right:
             raise SQSError(
                 SIGNATURE_DOES_NOT_MATCH,
@@ -120,22 +134,26 @@ class Signatures:
         """Find out whose signature it is, and check that it is in time, before the body has come.
         Raises SQSError."""
         in_query = _parts_of_query(head.query)
-        values = head.headers.getall("Authorization", [])
+        values = head.headers.getall(_AUTHORIZATION, ())
         if len(values) + bool(in_query) > 1:
             raise _incomplete("give one signature, in the header Authorization or in the query")
         if values:
-            parts: Mapping[str, str] = _parts_of_header(values[0])
+            claim, text = _read_header(values[0])
             date = _date_of(head.headers)
         elif in_query:
-            parts = in_query
-            date = _read_date(parts["Date"])
+            claim, text = _claim_of(in_query), in_query["Signature"]
+            date = _read_date(in_query["Date"])
         else:
             raise SQSError(MISSING_AUTHENTICATION_TOKEN, "Request is missing Authentication Token")
-        credential = _read_credential(parts["Credential"], date)
-        signed = _read_signed(parts["SignedHeaders"], head.headers)
-        key = self._key_of(credential.name)
-        self._check_time(date, parts.get("Expires"))
-        return Signature(head, key, credential, date.text, signed, parts["Signature"])
+        if claim.credential.day != date.day:
+            raise SQSError(
+                SIGNATURE_DOES_NOT_MATCH,
+                "the day in Credential is not that of the signature's time.",
+            )
+        _check_signed(claim.signed, tuple([name for name, _ in head.headers.items()]))
+        key = self._key_of(claim.credential.name)
+        self._check_time(date, in_query.get("Expires"))
+        return Signature(head, key, claim, date.text, text)
 
     def _key_of(self, name: str) -> SigningKey:
         key = self._keys.find(name)
@@ -171,21 +189,42 @@ class Signatures:
         raise SQSError(REQUEST_EXPIRED, detail)
 
 
-def _parts_of_header(value: str) -> dict[str, str]:
+def _read_header(value: str) -> tuple[_Claim, str]:
+    """Return the claim in a header Authorization, and the signature."""
     algorithm, _, rest = value.strip().partition(" ")
     if algorithm != ALGORITHM:
         raise _incomplete(f"header Authorization: only {ALGORITHM} is known")
-    pairs = [each.strip().partition("=")[::2] for each in rest.split(",")]
-    parts = dict(pairs)
-    if parts.keys() != _PARTS or len(pairs) != len(parts):
-        raise _incomplete("header Authorization must have Credential, SignedHeaders and Signature")
-    return parts
+    signatures: list[str] = []
+    others: list[str] = []
+    for each in rest.split(","):
+        part = each.strip()
+        (signatures if part.startswith(_SIGNATURE) else others).append(part)
+    if len(signatures) != 1:
+        raise _incomplete(_LACKING)
+    return _read_claim(*others), signatures[0].removeprefix(_SIGNATURE)
 
 
-def _parts_of_query(query: str) -> dict[str, str]:
+_LACKING = "header Authorization must have Credential, SignedHeaders and Signature"
+
+
+@lru_cache(_KNOWN_TEXTS)
+def _read_claim(*texts: str) -> _Claim:
+    parts = dict(each.partition("=")[::2] for each in texts)
+    if parts.keys() != _CLAIMED or len(texts) != len(parts):
+        raise _incomplete(_LACKING)
+    return _claim_of(parts)
+
+
+def _claim_of(parts: Mapping[str, str]) -> _Claim:
+    credential = _read_credential(parts["Credential"])
+    scope = f"{credential.day}/{credential.region}/{credential.service}/aws4_request"
+    return _Claim(credential, _split_signed(parts["SignedHeaders"]), scope)
+
+
+def _parts_of_query(query: str) -> Mapping[str, str]:
     """Return the parts of a signature in a query, and none if the query is not signed."""
     if "X-Amz-" not in query:
-        return {}
+        return _NONE
     parts: dict[str, str] = {}
     for each in query.split("&"):
         name, _, value = each.partition("=")
@@ -196,7 +235,7 @@ def _parts_of_query(query: str) -> dict[str, str]:
             raise _incomplete(f"parameter {name} is given twice")
         parts[part] = unquote(value)
     if not parts:
-        return {}
+        return _NONE
     missing = [name for name, part in _QUERY_PARTS.items() if part not in parts]
     if missing:
         raise _incomplete(f"the query must have {missing[0]}")
@@ -217,7 +256,7 @@ def _date_of(headers: CIMultiDictProxy[str]) -> _Moment:
     except (ValueError, TypeError):
         raise _incomplete("give the time of the signature as the header X-Amz-Date") from None
     found = found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
-    return _Moment(found.timestamp(), found.strftime(_DATE))
+    return _moment(found, found.strftime(_DATE))
 
 
 @lru_cache(_KNOWN_TEXTS)
@@ -226,12 +265,16 @@ def _read_date(text: str) -> _Moment:
         if not _DATE_FORM.fullmatch(text):
             raise ValueError
         found = datetime.strptime(text, _DATE).replace(tzinfo=UTC)
-        return _Moment(found.timestamp(), text)
+        return _moment(found, text)
     except ValueError:
         raise _incomplete("X-Amz-Date must be like 20261122T133000Z") from None
 
 
-def _read_credential(text: str, date: _Moment) -> _Credential:
+def _moment(found: datetime, text: str) -> _Moment:
+    return _Moment(found.timestamp(), text, text.partition("T")[0])
+
+
+def _read_credential(text: str) -> _Credential:
     parts = text.split("/")
     if len(parts) != 5 or parts[4] != "aws4_request":
         raise _incomplete("Credential must be KEY/DAY/REGION/sqs/aws4_request")
@@ -240,31 +283,9 @@ def _read_credential(text: str, date: _Moment) -> _Credential:
         raise SQSError(
             SIGNATURE_DOES_NOT_MATCH, "Credential should be scoped to correct service: 'sqs'."
         )
-    if credential.day != date.text.partition("T")[0]:
-        raise SQSError(
-            SIGNATURE_DOES_NOT_MATCH, "the day in Credential is not that of the signature's time."
-        )
     return credential
 
 
-def _read_signed(text: str, headers: CIMultiDictProxy[str]) -> tuple[str, ...]:
-    """Return the names of the signed headers. Those that say what is asked must be among them, each
-    of which may be given only once."""
-    signed = _split_signed(text)
-    for name in signed:
-        if name not in headers:
-            raise _incomplete(f"the signed header {name[:80]!r} is missing")
-    names = [name.lower() for name, _ in headers.items()]
-    asking = [name for name in names if name.startswith("x-amz-") or name == "host"]
-    for name in asking:
-        if name not in signed:
-            raise SQSError(SIGNATURE_DOES_NOT_MATCH, f"the header {name[:80]!r} must be signed.")
-    if len(set(asking)) != len(asking):
-        raise _incomplete("a header that must be signed is given twice")
-    return signed
-
-
-@lru_cache(_KNOWN_TEXTS)
 def _split_signed(text: str) -> tuple[str, ...]:
     signed = tuple(text.split(";"))
     if len(set(signed)) != len(signed) or text != text.lower():
@@ -272,6 +293,22 @@ def _split_signed(text: str) -> tuple[str, ...]:
     if "host" not in signed:
         raise SQSError(SIGNATURE_DOES_NOT_MATCH, "the header 'host' must be signed.")
     return signed
+
+
+@lru_cache(_KNOWN_TEXTS)
+def _check_signed(signed: tuple[str, ...], headers: tuple[str, ...]) -> None:
+    """Check the signed headers by the names of all that a request has. Those that say what is asked
+    must be among them, each of which may be given only once. Raises SQSError."""
+    names = [name.lower() for name in headers]
+    for name in signed:
+        if name not in names:
+            raise _incomplete(f"the signed header {name[:80]!r} is missing")
+    asking = [name for name in names if name.startswith("x-amz-") or name == "host"]
+    for name in asking:
+        if name not in signed:
+            raise SQSError(SIGNATURE_DOES_NOT_MATCH, f"the header {name[:80]!r} must be signed.")
+    if len(set(asking)) != len(asking):
+        raise _incomplete("a header that must be signed is given twice")
 
 
 def _incomplete(why: str) -> SQSError:

@@ -36,9 +36,10 @@ class SigningKey:
         """Return the signature of version 4 in hexadecimal."""
         return hmac.new(self._derive(day, region, service), text, hashlib.sha256).hexdigest()
 
-    def _derive(self, *scope: str) -> bytes:
+    def _derive(self, day: str, region: str, service: str) -> bytes:
         """Return the key for a day, a region and a service. It is kept for the next request."""
-        found = self._derived.get((scope[0], scope[1], scope[2]))
+        scope = (day, region, service)
+        found = self._derived.get(scope)
         if found is not None:
             return found
         assert self._secret is not None
@@ -47,7 +48,7 @@ class SigningKey:
             key = hmac.digest(key, each.encode(), "sha256")
         if len(self._derived) >= _MAX_DERIVED:
             self._derived.clear()
-        self._derived[scope[0], scope[1], scope[2]] = key
+        self._derived[scope] = key
         return key
 
 
