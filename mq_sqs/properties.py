@@ -46,12 +46,15 @@ def system_of(properties: Properties) -> dict[str, str]:
 
 
 def _write(attributes: Attributes) -> str:
-    pairs = {name: [value["DataType"], _text_of(value)] for name, value in attributes.items()}
+    pairs = [
+        f"{_quote(name)}:[{_quote(value['DataType'])},{_quote(_text_of(value))}]"
+        for name, value in attributes.items()
+    ]
     # JSON escapes everything that is not printable ASCII, except this one.
-    return _ENCODER.encode(pairs).replace("\x7f", "\\u007f")
+    return f"{{{','.join(pairs)}}}".replace("\x7f", "\\u007f")
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
+_quote = json.encoder.encode_basestring_ascii
 
 
 def _text_of(value: Mapping[str, Any]) -> str:

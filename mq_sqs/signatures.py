@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -25,7 +24,6 @@ from mq.web.tokens import KnownToken
 from mq_sqs.canonical import SIGNATURE_FIELD, RequestHead, canonical_texts
 from mq_sqs.faults import (
     INCOMPLETE_SIGNATURE,
-    INVALID_CLIENT_TOKEN_ID,
     MISSING_AUTHENTICATION_TOKEN,
     REQUEST_EXPIRED,
     SIGNATURE_DOES_NOT_MATCH,
@@ -38,7 +36,6 @@ MAX_CLOCK_DIFFERENCE_SECONDS = 900
 MAX_PRESIGNED_SECONDS = 604_800
 
 _SERVICE = "sqs"
-_AUTHORIZATION = istr("Authorization")
 _X_AMZ_DATE, _CONTENT_HASH = istr("X-Amz-Date"), istr("X-Amz-Content-SHA256")
 _KNOWN_TEXTS = 64
 """Times, claims and lists of headers that are not read again: those of many requests are the
@@ -49,7 +46,6 @@ _DATE_FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _SECONDS = re.compile(r"[0-9]{1,6}")
 _SIGNATURE = "Signature="
 _CLAIMED = frozenset({"Credential", "SignedHeaders"})
-_NONE: Mapping[str, str] = MappingProxyType({})
 _QUERY_PARTS = {
     "X-Amz-Algorithm": "Algorithm",
     "X-Amz-Credential": "Credential",
@@ -83,7 +79,6 @@ class _Moment(NamedTuple):
 
     seconds: float
     text: str
-    day: str
 
 
 class Signature(NamedTuple):
@@ -134,7 +129,7 @@ class Signatures:
         """Find out whose signature it is, and check that it is in time, before the body has come.
         Raises SQSError."""
         in_query = _parts_of_query(head.query)
-        values = head.headers.getall(_AUTHORIZATION, ())
+        values = head.headers.getall("Authorization", ())
         if len(values) + bool(in_query) > 1:
             raise _incomplete("give one signature, in the header Authorization or in the query")
         if values:
@@ -145,29 +140,16 @@ class Signatures:
             date = _read_date(in_query["Date"])
         else:
             raise SQSError(MISSING_AUTHENTICATION_TOKEN, "Request is missing Authentication Token")
-        if claim.credential.day != date.day:
+        if claim.credential.day != date.text.partition("T")[0]:
             raise SQSError(
                 SIGNATURE_DOES_NOT_MATCH,
                 "the day in Credential is not that of the signature's time.",
             )
+        # Not the keys: those that are given twice are there once.
         _check_signed(claim.signed, tuple([name for name, _ in head.headers.items()]))
-        key = self._key_of(claim.credential.name)
+        key = self._keys.require(claim.credential.name)
         self._check_time(date, in_query.get("Expires"))
         return Signature(head, key, claim, date.text, text)
-
-    def _key_of(self, name: str) -> SigningKey:
-        key = self._keys.find(name)
-        if key is None:
-            raise SQSError(
-                INVALID_CLIENT_TOKEN_ID, "The security token included in the request is invalid."
-            )
-        if not key.can_sign:
-            raise SQSError(
-                INVALID_CLIENT_TOKEN_ID,
-                f"The security token included in the request is invalid: of {name} the token file "
-                "has only the SHA-256, which cannot verify a signature.",
-            )
-        return key
 
     def _check_time(self, date: _Moment, expires: str | None) -> None:
         """Raise SQSError unless now is near enough to `date`, or within the time for which a
@@ -221,10 +203,10 @@ def _claim_of(parts: Mapping[str, str]) -> _Claim:
     return _Claim(credential, _split_signed(parts["SignedHeaders"]), scope)
 
 
-def _parts_of_query(query: str) -> Mapping[str, str]:
+def _parts_of_query(query: str) -> dict[str, str]:
     """Return the parts of a signature in a query, and none if the query is not signed."""
     if "X-Amz-" not in query:
-        return _NONE
+        return {}
     parts: dict[str, str] = {}
     for each in query.split("&"):
         name, _, value = each.partition("=")
@@ -235,7 +217,7 @@ def _parts_of_query(query: str) -> Mapping[str, str]:
             raise _incomplete(f"parameter {name} is given twice")
         parts[part] = unquote(value)
     if not parts:
-        return _NONE
+        return {}
     missing = [name for name, part in _QUERY_PARTS.items() if part not in parts]
     if missing:
         raise _incomplete(f"the query must have {missing[0]}")
@@ -256,7 +238,7 @@ def _date_of(headers: CIMultiDictProxy[str]) -> _Moment:
     except (ValueError, TypeError):
         raise _incomplete("give the time of the signature as the header X-Amz-Date") from None
     found = found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
-    return _moment(found, found.strftime(_DATE))
+    return _Moment(found.timestamp(), found.strftime(_DATE))
 
 
 @lru_cache(_KNOWN_TEXTS)
@@ -265,13 +247,9 @@ def _read_date(text: str) -> _Moment:
         if not _DATE_FORM.fullmatch(text):
             raise ValueError
         found = datetime.strptime(text, _DATE).replace(tzinfo=UTC)
-        return _moment(found, text)
+        return _Moment(found.timestamp(), text)
     except ValueError:
         raise _incomplete("X-Amz-Date must be like 20261122T133000Z") from None
-
-
-def _moment(found: datetime, text: str) -> _Moment:
-    return _Moment(found.timestamp(), text, text.partition("T")[0])
 
 
 def _read_credential(text: str) -> _Credential:

@@ -14,6 +14,7 @@ import structlog
 
 from mq.daemon.token_file import read_lines
 from mq.web.tokens import KnownToken
+from mq_sqs.faults import INVALID_CLIENT_TOKEN_ID, SQSError
 
 log = structlog.get_logger(__name__)
 
@@ -71,5 +72,17 @@ class SigningKeys:
                 )  # fmt: skip
         self._keys = {line.token.name: SigningKey(line.token, line.text) for line in lines}
 
-    def find(self, name: str) -> SigningKey | None:
-        return self._keys.get(name)
+    def require(self, name: str) -> SigningKey:
+        """Return the key of that name. Raises SQSError if it is not known, or cannot sign."""
+        key = self._keys.get(name)
+        if key is None:
+            raise SQSError(
+                INVALID_CLIENT_TOKEN_ID, "The security token included in the request is invalid."
+            )
+        if not key.can_sign:
+            raise SQSError(
+                INVALID_CLIENT_TOKEN_ID,
+                f"The security token included in the request is invalid: of {name} the token file "
+                "has only the SHA-256, which cannot verify a signature.",
+            )
+        return key

@@ -35,6 +35,13 @@ def test_properties_are_read_as_they_were_written(properties: dict[str, str], bo
     assert split(seal, data) == (body, properties)
 
 
+@given(st.dictionaries(names, texts, min_size=1))
+def test_a_trailer_is_the_shortest_json_with_its_names_in_order(properties: dict[str, str]) -> None:
+    text = json.dumps(properties, separators=(",", ":"), sort_keys=True)
+
+    assert pack_trailer(properties) == f"\n{text}\n".encode()
+
+
 def test_the_same_properties_have_the_same_bytes_in_any_order() -> None:
     assert pack_trailer(PROPERTIES) == pack_trailer(dict(reversed(PROPERTIES.items())))
     assert pack_trailer({}) == b""
