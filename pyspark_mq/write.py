@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from pyspark.sql.datasource import (
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.names import QueueName
+from mq.spool.calls import CHAINS_AT_ONCE
 from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
@@ -67,10 +69,11 @@ def _stage(
     name = f"{context.partitionId()}-{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}"
     attempt: Attempt | None = None
     try:
-        for draft in _with_queues(spool, options, drafts_of(batches, options.queues)):
+        drafts = _with_queues(spool, options, drafts_of(batches, options.queues))
+        while some := list(islice(drafts, CHAINS_AT_ONCE)):
             if attempt is None:
                 attempt = Attempt(spool, job, batch, name)
-            attempt.add(draft)
+            attempt.add_many(some)
         if attempt is None:
             return None
         attempt.seal()

@@ -81,6 +81,8 @@ class Spool:
             folder: files.open_folder(None, str(root / folder)) for folder in FIXED_FOLDERS
         }
         self._fixed_fds = dict(self._fds)
+        self._opened_at: dict[Folder, tuple[str, os.stat_result]] = {}
+        """The paths of the others, and what was there when they were opened."""
         self.queues = OpenQueues(files, self._fds[Folder.QUEUES])
         # The root may be a folder that others made for MQ, open to all; the folders that MQ made
         # are not.
@@ -91,6 +93,7 @@ class Spool:
     def close(self) -> None:
         self.queues.close()
         self._fixed_fds.clear()
+        self._opened_at.clear()
         while self._fds:
             self.files.close(self._fds.popitem()[1])
 
@@ -124,8 +127,7 @@ class Spool:
         fixed = self._fixed_fds.get(folder)
         if fixed is not None:
             return fixed
-        fd = self._fds.get(folder)
-        if fd is None or not self._is_there(folder, fd):
+        if not self._is_there(folder):
             path = str(self.root / folder)
             try:
                 mode = self._mode if folder is Folder.CORRUPT else self.mode
@@ -145,10 +147,13 @@ class Spool:
             self.files.replace_fd(fd, self._fds[folder])
         else:
             self._fds[folder] = fd
+        self._opened_at[folder] = (str(self.root / folder), os.fstat(self._fds[folder]))
 
-    def _is_there(self, folder: Folder, fd: int) -> bool:
+    def _is_there(self, folder: Folder) -> bool:
+        """Return whether a folder is open, and still is what its name leads to."""
+        known = self._opened_at.get(folder)
         try:
-            return os.path.samestat(os.fstat(fd), os.lstat(self.root / folder))
+            return known is not None and os.path.samestat(known[1], os.lstat(known[0]))
         except FileNotFoundError:
             return False
 

@@ -1,5 +1,5 @@
-"""Hold and read a message by one chain of file calls. `mq.spool.message` makes the same calls one
-after the other, and takes over whenever something is unusual."""
+"""Hold, read or move a message by one chain of file calls. `mq.spool.message` makes the same calls
+one after the other, and takes over whenever something is unusual."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from mq.lifecycle import Folder
 from mq.spool.burial import DEAD_ATTRIBUTE
-from mq.spool.calls import ATTRIBUTE, LOCK, OPEN_MESSAGE, READ, STATUS, STATUS_OF, Chain
+from mq.spool.calls import ATTRIBUTE, CLOSE, LOCK, OPEN_MESSAGE, READ, STATUS, STATUS_OF, Chain
 from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.folders import Spool
-from mq.spool.message import Held, Lost, content_type_of, hold_in
+from mq.spool.message import NO_FD, Held, Lost, content_type_of, hold_in
 from mq.spool.seal import SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal
 from mq.spool.status import INODE, Status
 from mq.spool.trailer import Content, split
@@ -54,6 +54,24 @@ def open_held(spool: Spool, folder: Folder, name: str) -> FileWork[Held | Lost]:
         return Lost.GONE
     results, code = yield FileCalls(spool.files, _holding(fd, bare))
     return _held(spool, folder, name, results, code)
+
+
+def move_held(
+    spool: Spool, source: Folder, held: Held, target: Folder, target_name: str
+) -> FileWork[bool]:
+    """Move a held message, and close it. Returns False if it is gone, or the queue that it was to
+    go to; it is open then. Raises FileExistsError, MoveRefused, and OSError."""
+    try:
+        move, _keepers = spool.move_call(source, held.name, target, target_name)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    results, code = yield FileCalls(spool.files, (move, (CLOSE, held.fd)))
+    if results:
+        held.fd = NO_FD
+        return True
+    if code != errno.ENOENT:
+        raise OSError(code, os.strerror(code), held.name, None, target_name)
+    return False
 
 
 def open_and_read(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from enum import Enum
 
 from mq.config import PURGE_LOCK_SECONDS
 from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.spool.calls import CHAINS_AT_ONCE
+from mq.spool.file_work import FileWork, do_together
 from mq.spool.folders import Spool
-from mq.spool.message import Lost, hold_in, set_aside
+from mq.spool.message import Lost, set_aside
+from mq.spool.opening import move_held, open_held
 from mq.spool.sets import members, seal_set
 
 
@@ -37,19 +41,57 @@ class Claim:
     def take(
         self, queue: QueueName, message_id: MessageId, part_for: Callable[[int], int | None]
     ) -> Taken:
-        """Take a ready message into the part that `part_for` returns for its length in bytes; if
-        that is None the message is declined. Raises ClaimError if this driver is fenced off."""
-        try:
-            with self._spool.queues.shared(queue, PURGE_LOCK_SECONDS):
-                return self._take(queue, message_id, part_for)
-        except (FileNotFoundError, NotADirectoryError, BlockingIOError):
-            return Taken.LOST
+        """Take one message, as `take_many` does."""
+        return self.take_many([(queue, message_id)], part_for)[0]
 
-    def _take(
-        self, queue: QueueName, message_id: MessageId, part_for: Callable[[int], int | None]
-    ) -> Taken:
+    def take_many(
+        self,
+        messages: Sequence[tuple[QueueName, MessageId]],
+        part_for: Callable[[int], int | None],
+    ) -> list[Taken]:
+        """Take ready messages, each into the part that `part_for` returns for its length in bytes;
+        if that is None the message is declined. Returns what became of each. Raises ClaimError if
+        this driver is fenced off, and OSError; some of the messages may be in the batch then."""
+        taken: list[Taken] = []
+        for at in range(0, len(messages), CHAINS_AT_ONCE):
+            taken += self._take_some(messages[at : at + CHAINS_AT_ONCE], part_for)
+        return taken
+
+    def _take_some(
+        self,
+        messages: Sequence[tuple[QueueName, MessageId]],
+        part_for: Callable[[int], int | None],
+    ) -> list[Taken]:
+        """Take this many messages in one go: all of them are open together."""
+        queues = self._spool.queues
+        shared: set[QueueName] = set()
+        with ExitStack() as stack:
+            for queue in dict.fromkeys(queue for queue, _ in messages):
+                with suppress(FileNotFoundError, NotADirectoryError, BlockingIOError):
+                    stack.enter_context(queues.shared(queue, PURGE_LOCK_SECONDS))
+                    shared.add(queue)
+            outcomes = do_together(
+                [self._taking(*each, part_for if each[0] in shared else None) for each in messages]
+            )
+        taken: list[Taken] = []
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+            taken.append(outcome)
+        return taken
+
+    def _taking(
+        self,
+        queue: QueueName,
+        message_id: MessageId,
+        part_for: Callable[[int], int | None] | None,
+    ) -> FileWork[Taken]:
+        """Take one message. `part_for` is None if its queue is gone or another process has it to
+        itself."""
+        if part_for is None:
+            return Taken.LOST
         name = queue_path(queue, message_id)
-        held = hold_in(self._spool, Folder.QUEUES, name)
+        held = yield from open_held(self._spool, Folder.QUEUES, name)
         if isinstance(held, Lost):
             return Taken.LOST
         with held:
@@ -60,7 +102,7 @@ class Claim:
             if part is None:
                 return Taken.DECLINED
             member = f"{self._path}/{part}/{file_name(queue, message_id)}"
-            if self._spool.move(Folder.QUEUES, name, Folder.SPARK, member):
+            if (yield from move_held(self._spool, Folder.QUEUES, held, Folder.SPARK, member)):
                 return Taken.YES
         if not self._spool.exists(Folder.SPARK, self._path):
             raise self._fenced()

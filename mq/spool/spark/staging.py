@@ -8,6 +8,7 @@ commits it.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mq.config import SECOND_NS
@@ -15,11 +16,12 @@ from mq.errors import ClaimError, InvalidRequest, QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, ServerIds, file_name
 from mq.properties import Properties
+from mq.spool.calls import CLOSE, OPEN_UNNAMED, WRITE, Chain, check, run
 from mq.spool.file_system import FileSystem, measure_file_system
 from mq.spool.folders import Spool
 from mq.spool.message import Lost
 from mq.spool.queues import has_queue
-from mq.spool.seal import round_up, seal_new
+from mq.spool.seal import round_up, sealing
 from mq.spool.sets import OPEN_SUFFIX, give_up_set, make_set, seal_set
 from mq.spool.trailer import pack_trailer, sealed
 
@@ -67,27 +69,49 @@ class Attempt:
         self._lock = lock
 
     def add(self, draft: StagedMessage) -> None:
-        """Write one message. Raises QueueNotFound, InvalidRequest for an id that this attempt has
-        used, PropertiesUnsupported, ClaimError if the batch was given up, and OSError."""
-        self._require_queue(draft.queue)
+        """Write one message, as `add_many` does."""
+        self.add_many([draft])
+
+    def add_many(self, drafts: Sequence[StagedMessage]) -> None:
+        """Write some messages, with their file calls made in one go. Raises QueueNotFound,
+        InvalidRequest for an id that this attempt has used, PropertiesUnsupported, ClaimError if
+        the batch was given up, and OSError."""
+        positions = []
+        chains = []
+        for draft in drafts:
+            self._require_queue(draft.queue)
+            positions.append(self._ids.next_position(draft.message_id))
+            chains.append(self._writing(draft, *positions[-1]))
+        outcomes = run(self._spool.files, chains)
+        for draft, (message_id, _), outcome in zip(drafts, positions, outcomes, strict=True):
+            try:
+                check(outcome)
+            except FileNotFoundError:
+                raise self._given_up() from None
+            except FileExistsError:
+                raise InvalidRequest(
+                    f"two rows for queue {draft.queue} have the id {message_id}; each needs its own"
+                ) from None
+
+    def _writing(self, draft: StagedMessage, message_id: MessageId, published_ns: int) -> Chain:
+        """Return the file calls that put a message into the set."""
         trailer = pack_trailer(draft.properties)
         if trailer:
             self._spool.use_long_seals()
-        message_id, published_ns = self._ids.next_position(draft.message_id)
-        files, spark = self._spool.files, self._spool.fd(Folder.SPARK)
-        fd = files.open_unnamed(spark, self._spool.file_mode)
-        try:
-            files.write(fd, draft.body + trailer)
-            self._mark(fd, draft, trailer, published_ns)
-            self._spool.link(fd, Folder.SPARK, f"{self._path}/{file_name(draft.queue, message_id)}")
-        except FileNotFoundError:
-            raise self._given_up() from None
-        except FileExistsError:
-            raise InvalidRequest(
-                f"two rows for queue {draft.queue} have the id {message_id}; each needs its own"
-            ) from None
-        finally:
-            files.close(fd)
+        seal, due_ns = None, None
+        if self._spool.has_seals:
+            seal = sealed(draft.body, trailer, published_ns)
+        if draft.delay_seconds > 0:
+            due_ns = time.time_ns() + int(draft.delay_seconds * SECOND_NS)
+            due_ns = round_up(due_ns, self._system.stamp_granularity_ns)
+        spool, name = self._spool, file_name(draft.queue, message_id)
+        return (
+            (OPEN_UNNAMED, spool.fd(Folder.SPARK), spool.file_mode),
+            (WRITE, ~0, draft.body + trailer),
+            *sealing(~0, seal, draft.content_type, due_ns),
+            spool.link_call(~0, Folder.SPARK, f"{self._path}/{name}"),
+            (CLOSE, ~0),
+        )
 
     def _given_up(self) -> ClaimError:
         return ClaimError(
@@ -104,15 +128,6 @@ class Attempt:
                 f"mqctl create {queue}"
             )
         self._queues.add(queue)
-
-    def _mark(self, fd: int, draft: StagedMessage, trailer: bytes, published_ns: int) -> None:
-        body, seal, due_ns = draft.body, None, None
-        if self._spool.has_seals:
-            seal = sealed(body, trailer, published_ns)
-        if draft.delay_seconds > 0:
-            due_ns = time.time_ns() + int(draft.delay_seconds * SECOND_NS)
-            due_ns = round_up(due_ns, self._system.stamp_granularity_ns)
-        seal_new(self._spool.files, fd, seal, draft.content_type, due_ns)
 
     def seal(self) -> None:
         """Make it a set that can win, all of it durable. Raises ClaimError, OSError."""

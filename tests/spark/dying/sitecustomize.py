@@ -32,6 +32,10 @@ def _delivers(_files: object, _fd: int, source: str, _target_fd: int, target: st
     return source.startswith("stage/") and source.rpartition(":")[2] == target
 
 
+def _stages(_files: object, _fd: int, _folder_fd: int, name: str) -> bool:
+    return name.startswith("stage/")
+
+
 LARGE_CLAIM = "in the middle of a large claim"
 """One that several processes share."""
 
@@ -46,11 +50,11 @@ SOURCE = {
     "after the removal": Step("mq.spool.spark.claims", "Group._put_away", "after"),
     "before commit": Step("pyspark_mq.stream_read", "StreamReader.commit", "before"),
     "after commit": Step("pyspark_mq.stream_read", "StreamReader.commit", "after"),
-    LARGE_CLAIM: Step("mq.spool.spark.claiming", "Claim.take", "after", 600),
+    LARGE_CLAIM: Step("mq.spool.spark.claiming", "Claim.take_many", "after", 3),
 }
 
 SINK = {
-    "while a task stages": Step("mq.spool.spark.staging", "Attempt.add", "after", 2),
+    "while a task stages": Step("mq.spool.files", "Files.link", "after", 2, _stages),
     "before an attempt is sealed": Step("mq.spool.spark.staging", "Attempt.seal", "before"),
     "after an attempt is sealed": Step("mq.spool.spark.staging", "Attempt.seal", "after"),
     "before the transaction": Step("pyspark_mq.write", "commit", "before"),
