@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 import pyspark_mq
 
 _SETTINGS = {
+    "spark.log.level": "ERROR",
     # A day of the lake is a day in UTC, wherever the job runs.
     "spark.sql.session.timeZone": "UTC",
     # A queue named 2026 stays a text.
@@ -19,7 +20,6 @@ _SETTINGS = {
 }
 _LOCAL = {
     "spark.master": "local[*]",
-    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -31,6 +31,9 @@ _LOCAL = {
 def open_session(command: str) -> Any:
     """Open the session. Settings of `spark-submit` win. Raises StartRefused without a Java."""
     pyspark_mq.prepare()
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Without a connection to the JVM of `spark-submit` its settings are not in a SparkConf.
+        SparkContext._ensure_initialized()
     given = SparkConf()
     settings = dict(_SETTINGS)
     if not given.contains("spark.master"):
