@@ -13,6 +13,7 @@ import json
 import math
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Collection, Mapping
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple, NoReturn
 
 from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
@@ -41,8 +42,17 @@ class Line(NamedTuple):
 def write_line(fields: Mapping[str, object], body: bytes) -> bytes:
     """Return one message as a line with its newline. Members of `fields` that are None are left
     out."""
-    document = _known(fields) | body_member(body)
-    return _ENCODER.encode(document).encode() + b"\n"
+    members = [_member(name, value) for name, value in fields.items() if value is not None]
+    members += [_member(name, value) for name, value in body_member(body).items()]
+    return f"{{{', '.join(members)}}}\n".encode()
+
+
+def _member(name: str, value: object) -> str:
+    """Return a member of an object as json writes it, in less than half of the time for the values
+    that are usual here. The name needs no escapes."""
+    if type(value) is str:
+        return f'"{name}": {encode_basestring(value)}'
+    return f'"{name}": {value if type(value) is int else _ENCODER.encode(value)}'
 
 
 def body_member(body: bytes | bytearray) -> dict[str, str]:

@@ -10,7 +10,17 @@ from typing import Any, NamedTuple
 
 from mq.lifecycle import Folder
 from mq.spool.burial import DEAD_ATTRIBUTE
-from mq.spool.calls import ATTRIBUTE, CLOSE, LOCK, OPEN_MESSAGE, READ, STATUS, STATUS_OF, Chain
+from mq.spool.calls import (
+    ATTRIBUTE,
+    CLOSE,
+    LOCK,
+    OPEN_MESSAGE,
+    READ,
+    STATUS,
+    STATUS_OF,
+    Chain,
+    Outcome,
+)
 from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.folders import Spool
 from mq.spool.message import NO_FD, Held, Lost, content_type_of, hold_in
@@ -81,13 +91,24 @@ def open_and_read(
     the content type. `read` is None if the body is larger, or could be read only at the second try.
     Raises OSError."""
     try:
-        fd, bare, _keeper = spool.at(folder, name)
+        fd, bare, _keeper = spool.reach(folder, name)
     except (FileNotFoundError, NotADirectoryError):
         return Lost.GONE
-    chain = (*_holding(fd, bare), (READ, ~0, _STATUS, limit))
-    if spool.has_seals:
-        chain += _READ_ATTRIBUTES
-    results, code = yield FileCalls(spool.files, chain)
+    outcome = yield FileCalls(spool.files, reading(spool, fd, bare, limit))
+    return opened_by(spool, folder, name, outcome)
+
+
+def reading(spool: Spool, folder_fd: int, name: str, limit: int) -> Chain:
+    """Return the calls of `open_and_read`. Their results are a descriptor, None, the fields of a
+    `Status` for the file and for what has its name, the seal, all of the file or None, and, where
+    there are seals, the attributes for type and burial."""
+    calls = (*_holding(folder_fd, name), (READ, ~0, _STATUS, limit))
+    return calls + _READ_ATTRIBUTES if spool.has_seals else calls
+
+
+def opened_by(spool: Spool, folder: Folder, name: str, outcome: Outcome) -> OpenedMessage | Lost:
+    """Return what `open_and_read` returns, from the outcome of its calls. Raises OSError."""
+    results, code = outcome
     held = _held(spool, folder, name, results, code)
     if isinstance(held, Lost):
         return held
@@ -109,11 +130,17 @@ _READ_ATTRIBUTES: Chain = ((ATTRIBUTE, ~0, TYPE_ATTRIBUTE), (ATTRIBUTE, ~0, DEAD
 def _holding(folder_fd: int, name: str) -> Chain:
     return (
         (OPEN_MESSAGE, folder_fd, name),
-        (LOCK, ~0),
-        (STATUS, ~0),
+        _LOCK_IT,
+        _ASK_STATUS,
         (STATUS_OF, folder_fd, name),
-        (ATTRIBUTE, ~0, SEAL_ATTRIBUTE),
+        _READ_SEAL,
     )
+
+
+# Those that do not depend on the message are made once.
+_LOCK_IT = (LOCK, ~0)
+_ASK_STATUS = (STATUS, ~0)
+_READ_SEAL = (ATTRIBUTE, ~0, SEAL_ATTRIBUTE)
 
 
 def _held(spool: Spool, folder: Folder, name: str, results: list[Any], code: int) -> Held | Lost:

@@ -32,6 +32,7 @@ MAX_RECEIVE_COUNT = (1 << 32) - 1
 _SEAL = struct.Struct(">QIQIQ")
 _LONG_SEAL = struct.Struct(">QIQIQIIQ")
 _NOT_LONG = (0, 0, 0)
+_RANDOM = struct.Struct("512Q")
 
 _MAX_TIME_NS = (1 << 64) - 1
 """The last time that a seal can hold, in the year 2554."""
@@ -68,7 +69,10 @@ class Seal(NamedTuple):
         return self.length + self.trailer_length
 
     def pack(self) -> bytes:
-        return _SEAL.pack(*self[:5]) if self[5:] == _NOT_LONG else _LONG_SEAL.pack(*self)
+        length, crc32, published_ns, count, lease, trailer_length, trailer_crc32, first_ns = self
+        if trailer_length or trailer_crc32 or first_ns:
+            return _LONG_SEAL.pack(*self)
+        return _SEAL.pack(length, crc32, published_ns, count, lease)
 
     @classmethod
     def unpack(cls, data: bytes | None) -> Seal | None:
@@ -101,8 +105,17 @@ def published_ns(seal: Seal | None, status: AnyStatus, message_id: str) -> int:
     return min(max(status.st_mtime_ns if time_ns is None else time_ns, 0), _MAX_TIME_NS)
 
 
-def new_lease() -> int:
-    return int.from_bytes(os.urandom(8)) or 1
+class Leases:
+    """Makes new leases. The system gives random bytes for many of them at once: a call for each
+    takes as long as all the rest of a lease."""
+
+    def __init__(self) -> None:
+        self._left: list[int] = []
+
+    def next(self) -> int:
+        if not self._left:
+            self._left += _RANDOM.unpack(os.urandom(_RANDOM.size))
+        return self._left.pop() or self.next()
 
 
 def seal_new(

@@ -27,7 +27,9 @@ _LAST_SECOND_NS = _LAST_NS // SECOND_NS * SECOND_NS
 
 AnyStatus = Status | os.stat_result
 
+MODE = Status._fields.index("st_mode")
 INODE = Status._fields.index("st_ino")
+OWNER = Status._fields.index("st_uid")
 SIZE = Status._fields.index("st_size")
 
 

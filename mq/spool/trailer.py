@@ -78,7 +78,7 @@ def split(seal: Seal | None, data: bytes) -> Content | None:
         if found is None:
             return None
         properties = found
-    if (len(body), zlib.crc32(body)) != (seal.length, seal.crc32):
+    if len(body) != seal.length or zlib.crc32(body) != seal.crc32:
         return None
     return Content(body, properties)
 

@@ -21,6 +21,7 @@ from mq.errors import (
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, ServerIds, is_fifo
 from mq.spool.folders import Spool
+from mq.spool.seal import Leases
 from mq.spool.settings_file import KnownSettings
 from mq.spool.spark.finished import DoneBatches
 from mq.store.counts import OperationCounts
@@ -58,6 +59,7 @@ class Workspace:
         self._is_network = is_network
         self.report = Once(report_left)
         self.counts = OperationCounts()
+        self.leases = Leases()
         self.request_sweep = request_sweep
         self.undelivered: Counter[QueueName] = Counter()
         self._folders: dict[QueueName, os.stat_result | None] = {}

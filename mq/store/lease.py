@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +16,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.burial import Burial, burial_in
-from mq.spool.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain, check
+from mq.spool.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain
 from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.files import Files
 from mq.spool.message import Held, Lost, hold, read_content, set_aside
@@ -26,7 +28,6 @@ from mq.spool.seal import (
     Seal,
     due_ns,
     measure,
-    new_lease,
     round_up,
 )
 from mq.spool.trailer import read_long
@@ -101,21 +102,26 @@ class Place(NamedTuple):
     name: str
 
 
+Advance = Callable[[Seal, int], Seal]
+"""Takes the seal of a message and a new lease, and returns the seal under its lease."""
+
+
 def place_in(folder: Folder, queue: QueueName, message_id: MessageId) -> Place:
     is_ready = folder is Folder.QUEUES
     name = queue_path(queue, message_id) if is_ready else file_name(queue, message_id)
     return Place(folder, queue, message_id, name)
 
 
-def begin_lease(seal: Seal) -> Seal:
-    """Return the seal with one more receive and a new lease."""
-    count = min(seal.receive_count + 1, MAX_RECEIVE_COUNT)
-    return Seal(seal.length, seal.crc32, seal.published_ns, count, new_lease(), *seal[5:])
+def begin_lease(seal: Seal, lease: int) -> Seal:
+    """Return the seal with one more receive and this new lease."""
+    length, crc32, published_ns, count, _, trailer_length, trailer_crc32, first_ns = seal
+    count = count + 1 if count < MAX_RECEIVE_COUNT else count
+    return Seal(length, crc32, published_ns, count, lease, trailer_length, trailer_crc32, first_ns)
 
 
-def keep_lease(seal: Seal) -> Seal:
+def keep_lease(seal: Seal, lease: int) -> Seal:
     """Return the seal for a receive that goes on; if there was none, one begins."""
-    return begin_lease(seal) if seal.lease == NO_LEASE else seal
+    return begin_lease(seal, lease) if seal.lease == NO_LEASE else seal
 
 
 def take_held(
@@ -123,7 +129,7 @@ def take_held(
     place: Place,
     opened: OpenedMessage,
     visibility_ns: int,
-    advance: Callable[[Seal], Seal],
+    advance: Advance,
 ) -> FileWork[Received | Lost]:
     """Give a held message the seal that `advance` returns and a new stamp, and move it to `delay`,
     unless it is there.
@@ -141,17 +147,14 @@ def take_held(
         calls, needed, _keepers = _calls(work, place, held, leasing)
         results, code = yield FileCalls(work.files, calls)
         is_open = len(results) <= needed
+        before = leasing.seal if results and leasing.is_sealed else None
+        if len(results) < needed:
+            return break_off(held, before, code)
         try:
-            check((results, code if len(results) < needed else 0))
-            is_gone = place.folder is _DELAY and not _is_there(work, place, held)
-        except FileNotFoundError:
-            is_gone = True
-        except OSError:
-            if results and leasing.is_sealed:
-                held.write_seal(leasing.seal)
-            raise
-        if is_gone:
-            return Lost.GONE
+            if place.folder is _DELAY and not _is_there(work, place, held):
+                return Lost.GONE
+        except OSError as error:
+            return break_off(held, before, error.errno or errno.EIO)
         if leasing.received.fd >= 0:
             work.files.unlock(held.fd)
             is_open = False
@@ -161,6 +164,17 @@ def take_held(
     finally:
         if is_open:
             held.close()
+
+
+def break_off(held: Held, before: Seal | None, code: int) -> Lost:
+    """Take back a lease of which a file call has failed: it writes the seal that was there
+    `before`, if that was replaced. Returns Lost.GONE if the message was moved away meanwhile, and
+    raises any other OSError."""
+    if code == errno.ENOENT:
+        return Lost.GONE
+    if before is not None:
+        held.write_seal(before)
+    raise OSError(code, os.strerror(code))
 
 
 class _Leasing(NamedTuple):
@@ -177,7 +191,7 @@ def _prepare(
     place: Place,
     opened: OpenedMessage,
     visibility_ns: int,
-    advance: Callable[[Seal], Seal],
+    advance: Advance,
 ) -> _Leasing | None:
     """Prepare a lease. Returns None if the message is damaged."""
     held, read = opened
@@ -195,10 +209,10 @@ def _prepare(
     seal = sealed or _adopt(work, held, body, place.message_id)
     was_delayed = place.folder is _DELAY
     visible_ns = round_up(work.clock_ns() + visibility_ns, work.granularity_ns)
-    fresh = advance(seal) if has_seals else seal._replace(lease=visible_ns)
+    fresh = advance(seal, work.leases.next()) if has_seals else seal._replace(lease=visible_ns)
     is_sealed = has_seals and fresh != sealed
     if is_sealed and (spool.has_long_seals or fresh.is_long):
-        fresh = _note_first_receive(work, fresh)
+        fresh = note_first_receive(work, fresh)
     received = Received(
         place.queue,
         place.message_id,
@@ -241,7 +255,7 @@ def _is_there(work: Workspace, place: Place, held: Held) -> bool:
     return work.spool.inode(place.folder, place.name) == held.status.st_ino
 
 
-def _note_first_receive(work: Workspace, seal: Seal) -> Seal:
+def note_first_receive(work: Workspace, seal: Seal) -> Seal:
     work.spool.use_long_seals()
     is_first = seal.receive_count == 1 and not seal.first_received_ns
     return seal._replace(first_received_ns=work.clock_ns()) if is_first else seal

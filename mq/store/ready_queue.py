@@ -79,16 +79,36 @@ class ReadyQueue:
 
     def pop(self, among: int = 1) -> MessageId | None:
         """Take out the oldest, or at random one of the `among` oldest."""
+        if among == 1:
+            oldest_ids = self.pop_some(1)
+            return oldest_ids[0] if oldest_ids else None
         oldest: list[str] = []
         while len(oldest) < among and self._drop_stale() is not None:
             oldest.append(heapq.heappop(self._heap))
         if not oldest:
             return None
-        chosen = id_of_key(oldest.pop(random.randrange(len(oldest)) if among > 1 else 0))
+        chosen = id_of_key(oldest.pop(random.randrange(len(oldest))))
         for key in oldest:
             heapq.heappush(self._heap, key)
         self.discard(chosen)
         return MessageId(chosen)
+
+    def pop_some(self, limit: int) -> list[MessageId]:
+        """Take out the oldest `limit`, or as many as there are."""
+        heap, keys, gone = self._heap, self._keys, self._gone_while_listing
+        popped: list[MessageId] = []
+        while heap and len(popped) < limit:
+            key = heapq.heappop(heap)
+            message_id = id_of_key(key)
+            if keys.get(message_id) != key:
+                continue  # It was discarded, and its place in the heap left for later.
+            del keys[message_id]
+            popped.append(MessageId(message_id))
+            if gone is not None:
+                gone.add(message_id)
+            if self.follower is not None:
+                self.follower.went(message_id)
+        return popped
 
     def begin_taking(self, message_id: str) -> None:
         """An operation has taken it out and is about to move it; others go on meanwhile. Until

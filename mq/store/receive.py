@@ -253,6 +253,8 @@ def _next(work: Workspace, ready: ReadyQueue, leave: int) -> MessageId | None:
 
 
 def _next_some(work: Workspace, ready: ReadyQueue, leave: int, limit: int) -> list[MessageId]:
+    if not work.config.peers and len(ready) > leave:
+        return ready.pop_some(min(limit, len(ready) - leave))
     ids: list[MessageId] = []
     while len(ids) < limit and (len(ready) > leave or not ids):
         message_id = _next(work, ready, leave)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Sequence
 
 from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, queue_path
-from mq.spool.file_work import FileWork
-from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Lost
-from mq.spool.opening import open_and_read
+from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.spool.burial import burial_in
+from mq.spool.calls import CLOSE, SET_ATTRIBUTE, STAMP, Outcome
+from mq.spool.file_work import FileCalls, FileWork
+from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, content_type_of
+from mq.spool.opening import opened_by, reading
+from mq.spool.seal import SEAL_ATTRIBUTE, Seal, round_up
+from mq.spool.status import INODE, MODE, OWNER, Status
+from mq.spool.trailer import split
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace
-from mq.store.lease import Place, Received, begin_lease, take_held
+from mq.store.lease import Place, Received, begin_lease, break_off, note_first_receive, take_held
 
-_QUEUES = Folder.QUEUES
+_QUEUES, _DELAY = Folder.QUEUES, Folder.DELAY
 
 
 class AnswerRoom:
@@ -53,20 +59,123 @@ def take_ready(
     something is wrong with this message alone, which is reported. A failure leaves the message as
     it was. Raises OSError."""
     name = queue_path(queue, message_id)
-    place = Place(_QUEUES, queue, message_id, name)
     try:
-        opened = yield from open_and_read(work.spool, _QUEUES, name, SMALL_BODY_BYTES)
-        if isinstance(opened, Lost):
-            if opened is Lost.FOREIGN:
-                work.report(f"{Folder.QUEUES}/{place.name}", opened.value)
-            return opened
-        if room is not None and not room.takes(opened.held.status.st_size):
-            opened.held.close()
-            return None
-        return (yield from take_held(work, place, opened, visibility_ns, begin_lease))
+        try:
+            fd, bare, _keeper = work.spool.reach(_QUEUES, name)
+        except (FileNotFoundError, NotADirectoryError):
+            return Lost.GONE
+        outcome = yield FileCalls(work.files, reading(work.spool, fd, bare, SMALL_BODY_BYTES))
+        usual = _begin_usual(work, queue, message_id, outcome, visibility_ns)
+        if usual is None:
+            place = Place(_QUEUES, queue, message_id, name)
+            return (yield from _take_unusual(work, place, outcome, visibility_ns, room))
+        return (yield from _take_usual(work, name, outcome, usual, room))
     except OSError as error:
         if error.errno not in FAULTS_OF_ONE_MESSAGE:
             work.ready.restore(queue, message_id)
             raise
-        work.report(f"{Folder.QUEUES}/{place.name}", str(error.strerror))
+        work.report(f"{_QUEUES}/{name}", str(error.strerror))
         return None
+
+
+def _take_unusual(
+    work: Workspace,
+    place: Place,
+    outcome: Outcome,
+    visibility_ns: int,
+    room: AnswerRoom | None,
+) -> FileWork[Received | Lost | None]:
+    opened = opened_by(work.spool, _QUEUES, place.name, outcome)
+    if isinstance(opened, Lost):
+        if opened is Lost.FOREIGN:
+            work.report(f"{_QUEUES}/{place.name}", opened.value)
+        return opened
+    if room is not None and not room.takes(opened.held.status.st_size):
+        opened.held.close()
+        return None
+    return (yield from take_held(work, place, opened, visibility_ns, begin_lease))
+
+
+def _begin_usual(
+    work: Workspace,
+    queue: QueueName,
+    message_id: MessageId,
+    outcome: Outcome,
+    visibility_ns: int,
+) -> tuple[Received, Seal] | None:
+    """Return a message as its lease will be, and its seal then; or None if anything is unusual:
+    `take_held` finds out what. For a small message that is whole and has a seal this comes to the
+    same in a third of the time. A test compares them."""
+    results, code = outcome
+    if code or len(results) != _USUAL_RESULTS:
+        return None
+    _, _, status, named, attribute, data, kind, burial = results
+    sealed = Seal.unpack(attribute)
+    if (
+        sealed is None
+        or data is None
+        or named[INODE] != status[INODE]
+        or not stat.S_ISREG(status[MODE])
+        or status[OWNER] not in work.files.owners
+    ):
+        return None
+    content = split(sealed, data)
+    if content is None:
+        return None
+    body, properties = content
+    fresh = begin_lease(sealed, work.leases.next())
+    if work.spool.has_long_seals or fresh.is_long:
+        fresh = note_first_receive(work, fresh)
+    received = Received(
+        queue,
+        message_id,
+        sealed.length,
+        sealed,
+        None if kind is None else content_type_of(kind),
+        fresh.lease,
+        fresh.receive_count,
+        sealed.published_ns,
+        round_up(work.clock_ns() + visibility_ns, work.granularity_ns),
+        body,
+        properties=properties,
+        first_received_ns=fresh.first_received_ns,
+        burial=None if burial is None else burial_in(burial, queue),
+    )
+    return received, fresh
+
+
+_USUAL_RESULTS = 8
+
+
+def _take_usual(
+    work: Workspace,
+    name: str,
+    outcome: Outcome,
+    usual: tuple[Received, Seal],
+    room: AnswerRoom | None,
+) -> FileWork[Received | Lost | None]:
+    """Make the lease that `_begin_usual` has returned."""
+    (received, fresh), (results, _) = usual, outcome
+    fd, is_open = results[0], True
+    try:
+        if room is not None and not room.takes(received.file_length):
+            return None
+        target = file_name(received.queue, received.message_id)
+        move, _keepers = work.spool.move_call(_QUEUES, name, _DELAY, target)
+        chain = (
+            (SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, fresh.pack()),
+            (STAMP, fd, received.visible_ns),
+            move,
+            (CLOSE, fd),
+        )
+        done, code = yield FileCalls(work.files, chain)
+        is_open = len(done) < len(chain)
+        if len(done) >= len(chain) - 1:
+            return received
+        held = Held(work.files, name, fd, Status._make(results[2]), received.sealed)
+        return break_off(held, received.sealed if done else None, code)
+    except FileNotFoundError:
+        return Lost.GONE  # The queue is gone.
+    finally:
+        if is_open:
+            work.files.close(fd)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Collection, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mq.config import SMALL_BODY_BYTES
 from mq.errors import InvalidBatch
-from mq.lines.ndjson import Line, parse_line, write_line
+from mq.lines.ndjson import Line, body_member, parse_line, write_line
 from mq.lines.transfer import READ_BYTES, exported, put_in
 from mq.names import MessageId
 from mq.web.batch_lines import parse_batch
 from tests.support.batches import BAD_LINES, GOOD
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
 def one_by_one(_: Sequence[Line]) -> Callable[[], bool]:
@@ -106,6 +111,21 @@ def test_a_line_over_several_reads_is_imported_whole() -> None:
 
     assert list(put_in(read, imported.append, one_by_one)) == [1, 2]
     assert [line.body for line in imported] == [body, b"next"]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["id", "lease", "receive_count", "content_type", "properties", "delay"]),
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS
+        | st.dictionaries(TEXTS, TEXTS, max_size=3),
+    ),
+    st.binary(max_size=40) | TEXTS.map(str.encode),
+)  # fmt: skip
+def test_a_line_is_what_json_writes(fields: dict[str, object], body: bytes) -> None:
+    given_fields = {name: value for name, value in fields.items() if value is not None}
+    document = json.dumps(given_fields | body_member(body), ensure_ascii=False)
+
+    assert write_line(fields, body) == document.encode() + b"\n"
 
 
 def test_an_empty_content_type_is_none() -> None:

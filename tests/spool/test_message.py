@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message import Held, Lost, fails_its_seal, hold, read_content, set_aside
-from mq.spool.seal import Seal, due_ns, is_due, new_lease, round_up
+from mq.spool.seal import Leases, Seal, due_ns, is_due, round_up
 from tests.support.faults import WatchedFiles
 from tests.support.messages import DAY_NS, SECOND_NS, names_in, seal_of, stamp, write_message
 
@@ -67,9 +67,11 @@ def test_what_is_no_seal_counts_as_none(data: bytes | None) -> None:
 
 
 def test_leases_are_never_zero_and_never_the_same() -> None:
-    leases = {new_lease() for _ in range(1000)}
+    given, others = Leases(), Leases()
 
-    assert len(leases) == 1000
+    leases = {given.next() for _ in range(1000)} | {others.next() for _ in range(1000)}
+
+    assert len(leases) == 2000
     assert 0 not in leases
     assert all(0 < lease < 2**64 for lease in leases)
 

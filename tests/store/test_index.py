@@ -90,6 +90,38 @@ def test_entry_that_came_back_with_another_time_stands_at_its_new_place() -> Non
     assert [ready.pop(), ready.pop(), ready.pop()] == ["second", "first", None]
 
 
+@pytest.mark.parametrize("limit", [0, 1, 3, 5, 9])
+def test_several_are_popped_in_the_order_in_which_each_would_be(limit: int) -> None:
+    alone, together = IndexFollower(), IndexFollower()
+    for told in (alone, together):
+        for number in (4, 1, 3, 0, 2, 5):
+            told.ready.add(order_key(str(number), number))
+        told.ready.discard("1")
+        told.ready.add(order_key("1", 9))
+        told.ready.discard("3")
+
+    one_by_one = [each for _ in range(limit) if (each := alone.ready.pop()) is not None]
+
+    assert together.ready.pop_some(limit) == one_by_one == ["0", "2", "4", "5", "1"][:limit]
+    assert together.gone == alone.gone
+    assert len(together.ready) == len(alone.ready) == max(0, 5 - limit)
+
+
+class IndexFollower:
+    """An index, and the messages that it says have gone."""
+
+    def __init__(self) -> None:
+        self.gone: list[str] = []
+        self.ready = ReadyQueue()
+        self.ready.follow(self)
+
+    def came(self, key: str) -> None:
+        pass
+
+    def went(self, message_id: str) -> None:
+        self.gone.append(message_id)
+
+
 def test_with_peers_the_pick_is_random_among_the_oldest_and_nothing_else() -> None:
     picked = set()
     for _ in range(200):

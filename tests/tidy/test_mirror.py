@@ -61,8 +61,7 @@ ELSEWHERE = {
     "http/receive/test_by_id.py": "mq/store/by_id",
     "http/receive/test_peek.py": "mq/web/peeking mq/store/peek",
     "http/receive/test_release.py": "mq/store/release",
-    "http/receive/test_receive.py": "mq/times mq/web/receiving mq/web/downloads mq/store/receive"
-    " mq/store/taking",
+    "http/receive/test_receive.py": "mq/times mq/web/receiving mq/web/downloads mq/store/receive",
     "http/remove": "mq/web/removing",
     "http/test_answer_memory.py": "mq/store/answer_memory",
     "http/test_gone_clients.py": "mq/web/presence",

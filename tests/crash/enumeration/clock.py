@@ -79,7 +79,7 @@ class _Chance:
         self._count = itertools.count()
 
     def __call__(self, length: int) -> bytes:
-        return hashlib.sha512(b"%d" % next(self._count)).digest()[:length]
+        return hashlib.shake_256(b"%d" % next(self._count)).digest(length)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class Kind(Enum):
     LOCK = frozenset(
         {"lock", "lock_shared", "lock_byte", "locked_folder", "shared", "lock_alone"}
         | {"hold", "hold_in", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
-        | {"lock_names", "open_held", "open_and_read", "linking"}
+        | {"lock_names", "open_held", "open_and_read", "reading", "linking"}
     )
     MOVE = frozenset(
         {
