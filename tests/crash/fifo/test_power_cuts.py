@@ -1,0 +1,39 @@
+"""Every state that a power cut can leave of FIFO queues, restarted: nothing answered is lost,
+nothing deleted comes back, and order, locks of groups, receipts and deduplication hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.crash.fifo.cuts import enumerate_play
+from tests.crash.fifo.plays import PLAYS
+from tests.support.figures import PrintFigures
+
+SHORT, LONG = 100, 1000
+MOST_SHOWN = 3
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_what_was_answered_of_a_fifo_queue_holds_after_a_cut_anywhere(
+    name: str, quick_folder: Path, print_figures: PrintFigures
+) -> None:
+    states, found = enumerate_play(quick_folder, name, SHORT)
+
+    print_figures("States of FIFO queues that were restarted", f"{states:>6} {name}")
+    assert not found, "\n".join(found[:MOST_SHOWN])
+    assert states >= SHORT
+
+
+@pytest.mark.crash_long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", PLAYS)
+def test_what_was_answered_of_a_fifo_queue_holds_after_a_cut_anywhere_in_long_runs(
+    name: str, quick_folder: Path, print_figures: PrintFigures
+) -> None:
+    states, found = enumerate_play(quick_folder, name, LONG)
+
+    print_figures("States of FIFO queues that were restarted", f"{states:>6} {name}")
+    assert not found, "\n".join(found[:MOST_SHOWN])
+    assert states >= LONG
