@@ -44,8 +44,8 @@ RELIST_SECONDS = 30.0
 RELIST_WAITING_SECONDS = 1.0
 RELIST_PAUSE_FACTOR = 50
 DRAIN_SECONDS = 0.1
-"""How often an index is compared with its folder, whatever inotify said; how often while one waits
-without events; the pause after a listing, as a multiple of its time; how long events may wait."""
+"""How often an index is compared with its folder, whatever inotify said, and how often where no
+events come; the pause after a listing, as a multiple of its time; how long events may wait."""
 
 MAX_OPEN_QUEUES = 128
 """A process keeps the folders of this many queues open; any other folder is opened for each use."""

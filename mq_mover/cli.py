@@ -21,7 +21,7 @@ from mq.command.flags import (
 )
 from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.config import Address, MoverConfig
-from mq.spool.files import Files
+from mq.spool.network_files import files_for
 from mq_mover.mover import Mover
 
 log = structlog.get_logger(__name__)
@@ -63,7 +63,7 @@ def mq_mover(
     config = MoverConfig(source.absolute(), destination.absolute(), delay, max_receives)
     exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))
-    with closing(Mover(config, Files())) as mover:
+    with closing(Mover(config, files_for(config.source))) as mover:
         if metrics is not None:
             from mq_mover.metrics import serve_metrics
 

@@ -24,6 +24,7 @@ from mq.spool.arrivals import Change, Watch
 from mq.spool.files import HIDDEN, Files
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold
 from mq.spool.moves import Moves, OpenFolder, folder_of_root
+from mq.spool.network_files import STALE_NS
 from mq.spool.open_queues import OpenQueues
 from mq.spool.redelivery import redeliver
 from mq.spool.seal import due_ns, is_due
@@ -55,6 +56,7 @@ class Mover:
         self._config = config
         self._files = files
         self._delay_ns = int(config.delay_seconds * SECOND_NS)
+        self._grace_ns = STALE_NS if files.is_of_network else 0
         self._source = _open(files, config.source)
         self._destination = _open(files, config.destination)
         self._queues = OpenQueues(files, self._destination)
@@ -200,7 +202,7 @@ class Mover:
             held = hold(self._files, self._source, name)
             if isinstance(held, Held):
                 with held:
-                    due = due_ns(held.status, self._delay_ns)
+                    due = due_ns(held.status, self._delay_ns) + self._grace_ns
                     again: int | None = due
                     if is_due(due, now_ns):
                         self.counts.lag_ns = max(0, now_ns - due)

@@ -21,7 +21,7 @@ from mq.command.flags import (
 )
 from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.config import Address, ReaperConfig
-from mq.spool.files import Files
+from mq.spool.network_files import files_for
 from mq_reaper.reaper import Reaper
 
 log = structlog.get_logger(__name__)
@@ -47,7 +47,7 @@ def mq_reaper(source: Path, keep: float, metrics: Address | None, log_format: st
     config = ReaperConfig(source.absolute(), keep)
     exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))
-    with closing(Reaper(config, Files())) as reaper:
+    with closing(Reaper(config, files_for(config.source))) as reaper:
         if metrics is not None:
             from mq_reaper.metrics import serve_metrics
 

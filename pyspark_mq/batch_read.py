@@ -21,9 +21,9 @@ from mq.names import (
     parse_file_name,
     queue_path,
 )
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import Opened, look_at
+from mq.spool.network_files import files_for
 from mq.spool.queues import has_queue
 from mq.spool.root import visit_root
 from mq.spool.seal import Seal, state_in
@@ -57,7 +57,7 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        spool = visit_root(self._options.root, Files(), Actor.SPARK)
+        spool = visit_root(self._options.root, files_for(self._options.root), Actor.SPARK)
         try:
             places = find_messages(spool, self._options)
         finally:
@@ -67,7 +67,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         places = partition.places if isinstance(partition, Places) else ()
-        spool = visit_root(self._options.root, Files(), Actor.SPARK)
+        spool = visit_root(self._options.root, files_for(self._options.root), Actor.SPARK)
         try:
             yield from to_batches(self._rows(spool, places))
         finally:
@@ -103,7 +103,7 @@ def existing_queues(spool: Spool, patterns: tuple[str, ...]) -> list[QueueName]:
     exist."""
     existing = [name for name in spool.names(Folder.QUEUES) if is_queue_name(name)]
     for name in patterns or ("*",):
-        if not is_pattern(name) and not has_queue(spool.fd(Folder.QUEUES), name):
+        if not is_pattern(name) and not has_queue(spool.files, spool.fd(Folder.QUEUES), name):
             raise QueueNotFound(
                 f"option queue: there is no queue {name} in {spool.root}; make it with PUT /{name} "
                 f"or mqctl create {name}"

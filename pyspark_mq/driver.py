@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.spool.files import Files
+from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim, Taken
 from mq.spool.spark.claims import NOBODY, Group
@@ -55,7 +56,7 @@ class Driver:
         self._options = options
         if options.addresses is not None:
             prepare_staging(options.root, options.addresses.urls)
-        self._spool = visit_root(options.root, files or Files(), Actor.SPARK)
+        self._spool = visit_root(options.root, files or files_for(options.root), Actor.SPARK)
         self._group = Group(self._spool, options.group, str(uuid.uuid4()))
         self._backlog = Backlog(self._spool, options.queues)
         self._intake: Intake | None = None

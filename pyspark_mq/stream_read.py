@@ -24,9 +24,9 @@ from pyspark.sql.streaming.datasource import (
 from mq.errors import ClaimError
 from mq.lifecycle import Actor, Folder
 from mq.names import parse_file_name
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import Opened, seal_of
+from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.spark.claims import NOBODY, Group, Owner
 from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, to_batches
@@ -98,7 +98,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._driver.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        spool = visit_root(self._options.root, Files(), Actor.SPARK)
+        spool = visit_root(self._options.root, files_for(self._options.root), Actor.SPARK)
         try:
             if isinstance(partition, Part):
                 self._require_own(spool, partition)

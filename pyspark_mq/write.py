@@ -28,6 +28,7 @@ from mq.names import QueueName
 from mq.spool.calls import CHAINS_AT_ONCE
 from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import Spool
+from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
@@ -53,7 +54,7 @@ class Staged(WriterCommitMessage):
 
 def stage(options: Options, job: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Staged:
     """Stage the rows of a task. It is durable on return."""
-    spool = visit_root(options.root, Files(), Actor.SPARK)
+    spool = visit_root(options.root, files_for(options.root), Actor.SPARK)
     try:
         if is_committed(spool, job, batch):
             return Staged(job, batch, None, was_committed=True)
@@ -112,7 +113,7 @@ def forward(options: Options) -> None:
     from pyspark_mq.by_url.forward import Forwarder
     from pyspark_mq.by_url.servers import ServerChoice
 
-    spool = visit_root(options.root, Files(), Actor.SPARK)
+    spool = visit_root(options.root, files_for(options.root), Actor.SPARK)
     try:
         # Where no server sweeps, this finishes what a dead driver has committed, and gives up what
         # it never will.
@@ -130,7 +131,7 @@ def forward(options: Options) -> None:
 def commit_staged(options: Options, job: str, batch: int, messages: list[Any]) -> int:
     """Commit what was staged. This runs in the driver. Returns the greatest batch of the job that
     counts then; if that is a later one, what was staged for this one does not count."""
-    spool = visit_root(options.root, Files(), Actor.SPARK)
+    spool = visit_root(options.root, files_for(options.root), Actor.SPARK)
     try:
         if any(each.was_committed for each in messages if each):
             _require_committed(spool, job, batch)
@@ -152,7 +153,7 @@ def _require_committed(spool: Spool, job: str, batch: int) -> None:
 def abort_staged(options: Options, job: str, batch: int, messages: list[Any]) -> None:
     """Give up what these tasks have staged, unless it was committed before that failed. What
     another driver's tasks have staged for the same batch is not touched."""
-    spool = visit_root(options.root, Files(), Actor.SPARK)
+    spool = visit_root(options.root, files_for(options.root), Actor.SPARK)
     try:
         give_up_attempts(spool, job, batch, _attempts(messages))
     finally:
@@ -175,7 +176,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def _is_behind(self) -> bool:
         """Return whether this version, or a later one, is committed."""
-        spool = visit_root(self._options.root, Files(), Actor.SPARK)
+        spool = visit_root(self._options.root, files_for(self._options.root), Actor.SPARK)
         try:
             return is_committed(spool, self._job, self._batch)
         finally:

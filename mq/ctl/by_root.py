@@ -31,6 +31,7 @@ from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.files import Files
 from mq.spool.folders import Spool
+from mq.spool.network_files import files_for
 from mq.spool.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.spool.trailer import pack_trailer
@@ -57,7 +58,7 @@ class RootAccess:
 
     def __init__(self, root: Path, files: Files | None = None) -> None:
         self._root = root
-        self._files = files or Files()
+        self._files = files or files_for(root)
         self._opened = ExitStack()
 
     def close(self) -> None:

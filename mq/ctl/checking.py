@@ -16,7 +16,7 @@ from mq.ctl.settings import Settings
 from mq.errors import CommandFailed, ExitCode
 from mq.fsck.check import Check, Treatment
 from mq.fsck.suspect import Finding
-from mq.spool.files import Files
+from mq.spool.network_files import files_for
 
 _CLEAR_LINE = "\r\x1b[K"
 _SHOW_EVERY = 500
@@ -37,7 +37,7 @@ def check_and_print(root: Path, treat: Treatment, settings: Settings) -> int:
             bar.update(done - bar.pos)
 
     with bar, _disk_errors(root):
-        for finding in Check(root, Files(), treat, progress).run():
+        for finding in Check(root, files_for(root), treat, progress).run():
             if is_shown:
                 click.echo(_CLEAR_LINE, nl=False, err=True)
             _print(finding, settings)

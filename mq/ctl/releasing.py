@@ -9,8 +9,8 @@ from typing import NamedTuple
 from mq.errors import CommandFailed, ExitCode, StoreUnavailable
 from mq.lifecycle import Actor, Folder
 from mq.names import parse_queue_name
-from mq.spool.files import Files
 from mq.spool.folders import Spool
+from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.spark.claims import Group
 
@@ -36,7 +36,7 @@ class Released(NamedTuple):
 def release_group(root: Path, name: str, force: bool) -> Released:
     """Give back the claims of a group. Raises InvalidName, CommandFailed, StoreUnavailable."""
     parse_queue_name(name)
-    spool = visit_root(root, Files(), Actor.SPARK)
+    spool = visit_root(root, files_for(root), Actor.SPARK)
     try:
         return _release(spool, name, force)
     except OSError as error:

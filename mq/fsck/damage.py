@@ -75,7 +75,7 @@ class Leftover:
         if isinstance(held, Lost):
             return None
         with held:
-            if not has_queue(self.spool.fd(Folder.QUEUES), self.queue):
+            if not has_queue(self.spool.files, self.spool.fd(Folder.QUEUES), self.queue):
                 return None
             if self._is_duplicate():
                 return None
@@ -108,7 +108,7 @@ class Orphan:
         return str(self.place)
 
     def look(self) -> str | None:
-        if has_queue(self.spool.fd(Folder.QUEUES), self.queue):
+        if has_queue(self.spool.files, self.spool.fd(Folder.QUEUES), self.queue):
             return None
         held = _hold(self.spool, self.place)
         if isinstance(held, Lost):
@@ -122,7 +122,7 @@ class Orphan:
         is looked for last."""
         if self.spool.exists(Folder.REMOVE, self.queue + DELETING_SUFFIX):
             return None
-        if has_queue(self.spool.fd(Folder.QUEUES), self.queue):
+        if has_queue(self.spool.files, self.spool.fd(Folder.QUEUES), self.queue):
             return None
         return f"there is no queue {self.queue}" if self.spool.exists(*self.place) else None
 

@@ -1,7 +1,8 @@
 """The files and folders of a root, as plain blocking functions that all processes share.
 
-    the disk            `files` changes it, with `libc`; `calls` and `file_work` make many calls at
-                        once, in native.c where that is built; `status`, `child_processes`
+    the disk            `files` changes it, with `libc` and `byte_locks`; `network_files` does where
+                        other hosts work too; `calls` and `file_work` make many calls at once, in
+                        native.c where that is built; `status`, `child_processes`
     a root              `root` makes and opens one; `root_format`, `file_system`, `locks` and
                         `trouble` say whether it can be used
     its folders         `folders` holds them open, `open_queues` those of the queues; `moves` asks

@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from mq.spool.files import LACKS_RENAME_FLAGS, LACKS_UNNAMED_FILES, Files
-from mq.spool.status import SIZE, status, status_of
+from mq.spool.status import SIZE, fields, status
 
 Call = tuple[Any, ...]
 Chain = tuple[Call, ...]
@@ -235,9 +235,9 @@ def _make_call(files: Files, chain: Chain, call: Call, results: list[Any]) -> An
         size = results[asked][SIZE]
         return files.read(fd, size) if size <= limit else None
     if kind in _ASKING:
-        return status(*arguments) if kind == STATUS else status_of(*arguments)
+        return status(*arguments) if kind == STATUS else fields(files.status_of(*arguments))
     if kind == ABSENT:
-        if os.access(arguments[1], os.F_OK, dir_fd=arguments[0]):
+        if files.exists(*arguments):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         return None
     result = getattr(files, _METHODS[kind])(*arguments)

@@ -11,11 +11,11 @@ import errno
 import fcntl
 import os
 import secrets
-import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from mq.spool.byte_locks import is_free, lock_byte
 from mq.spool.libc import c_name, is_folder_of_btrfs, load_libc
 
 _RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
@@ -23,9 +23,6 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _MESSAGE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 LACKS_RENAME_FLAGS = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 LACKS_UNNAMED_FILES = {errno.EISDIR, errno.EOPNOTSUPP, errno.ENOENT}
-
-_BYTE_LOCK = struct.Struct("hhqqi4x")
-"""struct flock: type, whence, start, length, process."""
 
 HIDDEN = "."
 """Begins the name of a probe, or of an upload without unnamed files; never that of a message."""
@@ -36,6 +33,8 @@ class Files:
 
     A file of a user other than `owners` is not taken for a message, nor followed as a link.
     """
+
+    is_of_network = False  # Whether other hosts may work on it: `mq.spool.network_files`.
 
     def __init__(self) -> None:
         self._libc, self.owners = load_libc(), {0, os.geteuid()}
@@ -51,6 +50,11 @@ class Files:
         Where RENAME_NOREPLACE is missing, this links and then unlinks. A crash between the two
         leaves both names of one file; the next move between them, or fsck, takes one away.
         """
+        self.rename_once(source_fd, source, target_fd, target)
+
+    def rename_once(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        """Move as `rename` does, and raise FileNotFoundError even if this call may have moved the
+        file: on a network file system the reply can be lost."""
         if self.renames_without_replacing:
             code = self._rename_errno(source_fd, source, target_fd, target, _RENAME_NOREPLACE)
             if not code:
@@ -58,7 +62,7 @@ class Files:
             if code not in LACKS_RENAME_FLAGS:
                 raise OSError(code, os.strerror(code), source, None, target)
             self.renames_without_replacing = False
-        self._link_and_unlink(source_fd, source, target_fd, target)
+        self._without_flags(source_fd, source, target_fd, target)
 
     def exchange(self, folder_fd: int, name: str, other_fd: int, other: str) -> None:
         """Let each name lead to what the other one led to, atomically."""
@@ -69,12 +73,13 @@ class Files:
         failed = self._libc.renameat2(fd, c_name(name), other_fd, c_name(other), flag)
         return ctypes.get_errno() if failed else 0
 
-    def _link_and_unlink(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+    def _without_flags(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         try:
             self._link_name(source_fd, source, target_fd, target)
         except FileExistsError:
             # Both may be names of one file: a move between them stopped half-way. Finish it.
-            if not _is_one_file(source_fd, source, target_fd, target):
+            names = self.status_of(source_fd, source), self.status_of(target_fd, target)
+            if not os.path.samestat(*names):
                 raise
         except PermissionError:
             # A folder cannot be linked. A plain rename of one replaces only an empty folder.
@@ -86,7 +91,7 @@ class Files:
         except FileNotFoundError:
             # This call took the name and its answer was lost, or another process moved the file.
             # The new name may be the only one, so it stays. A removal takes all names.
-            if os.stat(target, dir_fd=target_fd, follow_symlinks=False).st_nlink > 1:
+            if self.status_of(target_fd, target).st_nlink > 1:
                 raise
 
     def _link_name(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
@@ -172,6 +177,19 @@ class Files:
     def inode(self, fd: int) -> int:
         return os.fstat(fd).st_ino
 
+    def status_of(self, folder_fd: int, name: str) -> os.stat_result:
+        """Return the status of a name; links are not followed."""
+        return os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+
+    def exists(self, folder_fd: int | None, name: str) -> bool:
+        """Whether a name leads to anything, which for a link is its target. Raises nothing."""
+        return os.access(name, os.F_OK, dir_fd=folder_fd)
+
+    def look_up(self, folder_fd: int | None, name: str) -> None:
+        """Make the kernel ask the file system for a name: this seems to make a file, which a slash
+        behind the name rules out. Raises FileExistsError if it is there, else FileNotFoundError."""
+        os.mknod(f"{name}/", dir_fd=folder_fd)
+
     def open_folder(self, folder_fd: int | None, name: str) -> int:
         return os.open(name, _FOLDER, dir_fd=folder_fd)
 
@@ -233,11 +251,11 @@ class Files:
 
     def lock(self, fd: int) -> bool:
         """Take the file's lock if it is free. It ends when `fd` is closed."""
-        return _is_free(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return is_free(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def lock_shared(self, fd: int) -> bool:
         """Share the lock with others, unless one of them holds it exclusively."""
-        return _is_free(fcntl.flock, fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return is_free(fcntl.flock, fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def unlock(self, fd: int) -> None:
         """End the lock of a file that stays open."""
@@ -248,10 +266,8 @@ class Files:
         return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
 
     def lock_byte(self, fd: int, offset: int) -> bool:
-        """Take the lock of one byte of a file, which need not exist, if it is free. It ends when
-        `fd` is closed; other descriptors of this process respect it (F_OFD_SETLK, fcntl(2))."""
-        byte = _BYTE_LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
-        return _is_free(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, byte)
+        """Take the lock of one byte of a file if it is free (`mq.spool.byte_locks`)."""
+        return lock_byte(fd, offset)
 
     @contextmanager
     def locked_folder(self, folder_fd: int, name: str, wait_seconds: float = 0.0) -> Iterator[int]:
@@ -282,19 +298,3 @@ class Files:
         if self._libc.syncfs(fd):
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code), "syncfs")
-
-
-def _is_free(take_lock: Callable[..., object], *arguments: object) -> bool:
-    """Return whether a lock could be taken. EAGAIN, or EACCES of fcntl(2), means it is held."""
-    try:
-        take_lock(*arguments)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
-
-
-def _is_one_file(folder_fd: int, name: str, other_fd: int, other: str) -> bool:
-    return os.path.samestat(
-        os.stat(name, dir_fd=folder_fd, follow_symlinks=False),
-        os.stat(other, dir_fd=other_fd, follow_symlinks=False),
-    )

@@ -200,6 +200,13 @@ class Spool:
             return False
         return True
 
+    def move_once(self, source: Folder, name: str, target: Folder, target_name: str) -> None:
+        """Rename like `move`. A lost reply counts as a lost race (`Files.rename_once`). Raises
+        FileNotFoundError, FileExistsError, MoveRefused."""
+        self.moves.require(source, target)
+        here, there = self.reach(source, name), self.reach(target, target_name)
+        self.files.rename_once(here[0], here[1], there[0], there[1])
+
     def move_call(
         self, source: Folder, source_name: str, target: Folder, target_name: str
     ) -> MoveCall:
@@ -236,7 +243,7 @@ class Spool:
     def status(self, folder: Folder, name: str) -> os.stat_result | None:
         try:
             fd, bare, _keeper = self.reach(folder, name)
-            return os.stat(bare, dir_fd=fd, follow_symlinks=False)
+            return self.files.status_of(fd, bare)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -92,5 +92,6 @@ def list_queue(spool: Spool, queue: QueueName, is_known: Callable[[str], bool]) 
     found = (name for name in names if is_message_id(name) and not is_known(name))
     keys = sorted(key for name in found if (key := key_of(spool, queue, name)) is not None)
     is_old = status.st_mtime_ns < time.time_ns() - _SAME_TICK_NS
-    mtime_ns = status.st_mtime_ns if is_old else None
+    # On a network file system the time is another host's, and may have been cached here.
+    mtime_ns = status.st_mtime_ns if is_old and not spool.files.is_of_network else None
     return Listing(status.st_ino, mtime_ns, time.monotonic() - started, keys)

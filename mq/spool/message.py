@@ -246,7 +246,7 @@ def _lock_and_check(files: Files, folder_fd: int, name: str, fd: int) -> Held | 
     if not stat.S_ISREG(status.st_mode) or status.st_uid not in files.owners:
         return Lost.FOREIGN
     try:
-        named = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+        named = files.status_of(folder_fd, name)
     except FileNotFoundError:
         return Lost.GONE
     if named.st_ino != status.st_ino:

@@ -184,7 +184,7 @@ class OpenQueues:
         """Return the status of what has the queue's name now. Raises NotADirectoryError if it is
         not a folder of MQ."""
         try:
-            status = os.stat(queue, dir_fd=self.fd, follow_symlinks=False)
+            status = self._files.status_of(self.fd, queue)
             if not stat.S_ISDIR(status.st_mode) or status.st_uid not in self._files.owners:
                 raise _not_ours(queue)
         except (FileNotFoundError, NotADirectoryError):

@@ -43,12 +43,12 @@ def make_queue(files: Files, queues_fd: int, queue: QueueName) -> Made:
     `queues_fd` is open at `ROOT/queues`. This is not durable by itself: the caller syncs `queues`.
     It does not wait: it raises BlockingIOError while another process makes or deletes a queue.
     """
-    if has_queue(queues_fd, queue):
+    if has_queue(files, queues_fd, queue):
         return Made.EXISTED
     # Without the lock a queue could be made between another server's look for an unfinished
     # deletion and its next step, and lose messages to that deletion.
     with files.locked_folder(queues_fd, "."):
-        if has_queue(queues_fd, f"../{Folder.REMOVE}/{queue}{DELETING_SUFFIX}"):
+        if has_queue(files, queues_fd, f"../{Folder.REMOVE}/{queue}{DELETING_SUFFIX}"):
             return Made.BEING_DELETED
         try:
             files.make_folder(queues_fd, queue, os.fstat(queues_fd).st_mode & 0o777)
@@ -57,9 +57,9 @@ def make_queue(files: Files, queues_fd: int, queue: QueueName) -> Made:
     return Made.CREATED
 
 
-def has_queue(queues_fd: int, queue: str) -> bool:
+def has_queue(files: Files, queues_fd: int, queue: str) -> bool:
     try:
-        return stat.S_ISDIR(os.stat(queue, dir_fd=queues_fd, follow_symlinks=False).st_mode)
+        return stat.S_ISDIR(files.status_of(queues_fd, queue).st_mode)
     except FileNotFoundError:
         return False
 

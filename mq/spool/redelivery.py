@@ -35,7 +35,7 @@ def redeliver(
     assert parsed is not None
     queue, message_id = parsed
     dead = rule.queue if 0 < rule.max_receives <= held.receive_count else None
-    if dead is not None and has_queue(queues.fd, queue):
+    if dead is not None and has_queue(moves.files, queues.fd, queue):
         make_queue(moves.files, queues.fd, dead)
         bury(moves.files, held.fd, queue)
         queue = dead

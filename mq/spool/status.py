@@ -34,15 +34,11 @@ SIZE = Status._fields.index("st_size")
 
 
 def status(fd: int) -> Status:
-    return _fields(os.fstat(fd))
+    return fields(os.fstat(fd))
 
 
-def status_of(folder_fd: int, name: str) -> Status:
-    """Return the status of a name; links are not followed."""
-    return _fields(os.stat(name, dir_fd=folder_fd, follow_symlinks=False))
-
-
-def _fields(found: os.stat_result) -> Status:
+def fields(found: os.stat_result) -> Status:
+    """Return what os.stat found, with times within the limits of a seal."""
     return Status(
         found.st_mode,
         found.st_ino,

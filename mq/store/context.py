@@ -56,7 +56,7 @@ class Workspace:
         self.hidden = HiddenIndex(spool, sees_all_events=not is_network)
         self.done = DoneBatches(spool)
         self.settings = KnownSettings(spool.files, spool.queues, report_left)
-        self._is_network = is_network
+        self.hears_of_all = not is_network
         self.report = Once(report_left)
         self.counts = OperationCounts()
         self.leases = Leases()
@@ -143,7 +143,7 @@ class Workspace:
     def sees_all_events(self, queue: QueueName) -> bool:
         """Return whether the system reports every change to the queue's folder."""
         watch = self.ready.watch
-        return watch is not None and watch.has(queue) and not self._is_network
+        return watch is not None and watch.has(queue) and self.hears_of_all
 
     def forget_queue(self, queue: QueueName) -> None:
         """Note that the queue was made or deleted within this round."""

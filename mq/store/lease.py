@@ -144,23 +144,26 @@ def take_held(
         if leasing is None:
             _set_aside(work, place.folder, held)
             return Lost.GONE
-        calls, needed, _keepers = _calls(work, place, held, leasing)
-        results, code = yield FileCalls(work.files, calls)
-        is_open = len(results) <= needed
-        before = leasing.seal if results and leasing.is_sealed else None
-        if len(results) < needed:
-            return break_off(held, before, code)
-        try:
-            if place.folder is _DELAY and not _is_there(work, place, held):
-                return Lost.GONE
-        except OSError as error:
-            return break_off(held, before, error.errno or errno.EIO)
+        if work.files.is_of_network and place.folder is not _DELAY:
+            _move_first(work, place, held, leasing)
+        else:
+            calls, needed, _keepers = _calls(work, place, held, leasing)
+            results, code = yield FileCalls(work.files, calls)
+            is_open = len(results) <= needed
+            before = leasing.seal if results and leasing.is_sealed else None
+            if len(results) < needed:
+                return break_off(held, before, code)
+            try:
+                if place.folder is _DELAY and not _is_there(work, place, held):
+                    return Lost.GONE
+            except OSError as error:
+                return break_off(held, before, error.errno or errno.EIO)
         if leasing.received.fd >= 0:
             work.files.unlock(held.fd)
             is_open = False
         return leasing.received
     except FileNotFoundError:
-        return Lost.GONE  # The queue is gone.
+        return Lost.GONE  # The message is gone, or its queue.
     finally:
         if is_open:
             held.close()
@@ -249,6 +252,19 @@ def _calls(
     move, keepers = work.spool.move_call(_QUEUES, place.name, _DELAY, target)
     closing = ((CLOSE, fd),) if received.fd < 0 else ()
     return (*calls, move, *closing), len(calls) + 1, keepers
+
+
+def _move_first(work: Workspace, place: Place, held: Held, leasing: _Leasing) -> None:
+    """Begin a lease on a network file system. The move comes first and decides: this host may have
+    opened the message by a name that it has cached, while another host received it, and a lease
+    written then would end that of the other receiver. A crash after the move leaves a message that
+    is due at once. Raises FileNotFoundError if the message is gone."""
+    name = file_name(place.queue, place.message_id)
+    work.spool.move_once(place.folder, place.name, _DELAY, name)
+    if leasing.is_sealed:
+        held.write_seal(leasing.fresh)
+    work.files.stamp(held.fd, leasing.received.visible_ns)
+    work.files.sync(held.fd)  # What is written after the move is not made durable with it.
 
 
 def _is_there(work: Workspace, place: Place, held: Held) -> bool:

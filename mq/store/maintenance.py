@@ -16,13 +16,20 @@ from mq.commit.barrier import SyncBarrier
 from mq.commit.committer import Committer
 from mq.commit.group import GroupCommitter
 from mq.commit.memory import MemoryCommitter
-from mq.config import HINDERED_SWEEP_SECONDS, RELIST_SECONDS, SWEEP_SECONDS, ServerConfig
+from mq.config import (
+    HINDERED_SWEEP_SECONDS,
+    RELIST_SECONDS,
+    RELIST_WAITING_SECONDS,
+    SWEEP_SECONDS,
+    ServerConfig,
+)
 from mq.errors import ExitCode, QueueNotFound, StartRefused, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, ServerIds, is_message_id, is_queue_name, is_server_id
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import seal_at
+from mq.spool.network_files import files_for
 from mq.spool.root import open_root
 from mq.spool.settings_file import SETTINGS_FILE
 from mq.spool.sweep import Sweeper
@@ -43,7 +50,7 @@ async def open_store(config: ServerConfig, files: Files | None = None) -> AsyncI
 
     At the end everything pending is finished first. Raises StartRefused.
     """
-    spool, file_system = open_root(config.root, config.mode, files or Files())
+    spool, file_system = open_root(config.root, config.mode, files or files_for(config.root))
     spool.report_left = report_left
     for warning in file_system.warnings:
         log.warning("root", warning=warning)
@@ -190,7 +197,7 @@ async def _sweep_forever(
 async def _relist_forever(committer: Committer, work: Workspace) -> None:
     """Compare each index with its folder now and then, whatever the events said."""
     while True:
-        await asyncio.sleep(RELIST_SECONDS)
+        await asyncio.sleep(RELIST_SECONDS if work.hears_of_all else RELIST_WAITING_SECONDS)
         for queue in work.ready.names():
             try:
                 await committer.run(relist(work, queue))

@@ -107,7 +107,7 @@ def _begin_usual(
     `take_held` finds out what. For a small message that is whole and has a seal this comes to the
     same in a third of the time. A test compares them."""
     results, code = outcome
-    if code or len(results) != _USUAL_RESULTS:
+    if code or len(results) != _USUAL_RESULTS or work.files.is_of_network:
         return None
     _, _, status, named, attribute, data, kind, burial = results
     sealed = Seal.unpack(attribute)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mq.lifecycle import Actor
-from mq.spool.files import Files
+from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed
 from pyspark_mq.by_url.staging import prepare_staging
@@ -40,7 +40,7 @@ class QueuePlace:
         options = parse_options(given, BATCH_WRITE)
         if options.addresses is not None:
             prepare_staging(options.root, options.addresses.urls)
-        spool = visit_root(Path(options.root), Files(), Actor.SPARK)
+        spool = visit_root(Path(options.root), files_for(Path(options.root)), Actor.SPARK)
         try:
             return is_committed(spool, job, WRITE_VERSION)
         finally:

@@ -12,6 +12,7 @@ import pytest
 
 from mq.lifecycle import Folder
 from mq.names import QueueName
+from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.queues import (
     Made,
@@ -56,8 +57,8 @@ def test_queue_is_a_folder_and_nothing_else(spool: Spool) -> None:
     write_message(queues / "file")
     (queues / "link").symlink_to("orders")
 
-    assert has_queue(fd, "orders")
-    assert not any(has_queue(fd, name) for name in ("file", "link", "nowhere"))
+    assert has_queue(Files(), fd, "orders")
+    assert not any(has_queue(Files(), fd, name) for name in ("file", "link", "nowhere"))
 
 
 def test_deleted_queue_leaves_only_what_the_reaper_takes(spool: Spool) -> None:

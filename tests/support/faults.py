@@ -9,10 +9,13 @@ import os
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 from mq.spool.files import Files
+from mq.spool.network_files import NetworkFiles
 
 CHANGES = frozenset(
     {"create", "rename", "exchange", "replace", "link", "unlink", "make_folder", "remove_folder",
@@ -112,6 +115,37 @@ class FarFiles(Files):
 
     def lock(self, fd: int) -> bool:
         return stat.S_ISDIR(os.fstat(fd).st_mode) or super().lock(fd)
+
+
+class LossyFiles(NetworkFiles):
+    """What it does to a name is done, and the answer says that there was nothing to do it to. With
+    `is_plain` the file system has no rename flags and no unnamed files."""
+
+    def __init__(self, root: Path, is_plain: bool = False) -> None:
+        super().__init__(root)
+        self.renames_without_replacing = self.has_unnamed_files = not is_plain
+        self.loses = self.loses_later = True
+
+    @contextmanager
+    def losing(self) -> Iterator[None]:
+        """Lose the replies of one block, if `loses_later`."""
+        self.loses = self.loses_later
+        try:
+            yield
+        finally:
+            self.loses = False
+
+    def rename_once(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        super().rename_once(source_fd, source, target_fd, target)
+        self._lose(errno.ENOENT)
+
+    def unlink(self, folder_fd: int, name: str) -> None:
+        super().unlink(folder_fd, name)
+        self._lose(errno.ENOENT)
+
+    def _lose(self, code: int) -> None:
+        if self.loses:
+            raise OSError(code, os.strerror(code))
 
 
 class SuspiciousFiles(WatchedFiles):

@@ -85,6 +85,7 @@ ELSEWHERE = {
     "store/test_purge.py": "mq/store/holding",
     "spool/test_message.py": "mq/spool/seal",
     "spool/test_moves.py": "mq/spool/folders",
+    "spool/test_network_files.py": "mq/spool/byte_locks",
     "spool/test_root.py": "mq/spool/file_system",
     "spool/test_second_names.py": "mq/spool/libc",
     "sqs/operations": "mq_sqs/calls",

@@ -56,6 +56,7 @@ PAST_THE_TABLE = {
     "mq/spool/folders.py": "asks the table in the line above",
     "mq/spool/fresh_folder.py": "links the settings of a queue, which are no message",
     "mq/spool/moves.py": "asks the table in the line above",
+    "mq/spool/network_files.py": "is the door too, where other hosts work on the root",
     "mq/spool/root_format.py": "links the file `format`, which is no message",
     "pyspark_mq/by_url/staging.py": "links the file `servers`, which is no message",
     "pyspark_mq/pipeline/lake_folder.py": "renames files of a lake, which is no root",

@@ -122,7 +122,7 @@ class Attempt:
     def _require_queue(self, queue: QueueName) -> None:
         if queue in self._queues:
             return
-        if not has_queue(self._spool.fd(Folder.QUEUES), queue):
+        if not has_queue(self._spool.files, self._spool.fd(Folder.QUEUES), queue):
             raise QueueNotFound(
                 f"there is no queue {queue} in {self._spool.root}; make it with PUT /{queue} or "
                 f"mqctl create {queue}"

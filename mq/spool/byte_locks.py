@@ -1,0 +1,40 @@
+"""Locks of single bytes of a file, which need not exist (F_OFD_SETLK, fcntl(2)). Each belongs to a
+descriptor and ends when that is closed; other descriptors of the same process respect it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections.abc import Callable
+
+_LOCK = struct.Struct("hhqqi4x")
+"""struct flock: type, whence, start, length, process."""
+
+
+def lock_byte(fd: int, offset: int) -> bool:
+    """Take the lock if it is free."""
+    return is_free(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _lock(fcntl.F_WRLCK, offset))
+
+
+def share_byte(fd: int, offset: int) -> bool:
+    """Share the lock with others, unless one of them holds it exclusively."""
+    return is_free(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _lock(fcntl.F_RDLCK, offset))
+
+
+def unlock_bytes(fd: int) -> None:
+    """End the locks of all bytes."""
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _lock(fcntl.F_UNLCK, 0, 0))
+
+
+def is_free(take_lock: Callable[..., object], *arguments: object) -> bool:
+    """Return whether a lock could be taken. EAGAIN, or EACCES of fcntl(2), means it is held."""
+    try:
+        take_lock(*arguments)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _lock(kind: int, offset: int, length: int = 1) -> bytes:
+    return _LOCK.pack(kind, os.SEEK_SET, offset, length, 0)

@@ -1,0 +1,257 @@
+"""Files on a file system that other hosts work on too.
+
+Five things differ there from a local file system:
+
+- **Names and attributes are cached**, often for a second. What another host did meanwhile is
+  invisible to stat(2) and open(2). A look that decides something asks the file system itself.
+- **A reply can be lost.** The rename was made, and the answer says that there is no such name. Then
+  the file is where it was to go.
+- **Locks of folders stay on one host** (FUSE, NFS). Locks of bytes reach the others, so the lock of
+  a folder is that of a byte of the file `format`.
+- **syncfs(2) stops at this host.** What this process has changed is synced file by file.
+- **A lock ends some time after its file was closed**, so it is ended first.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from mq.spool.byte_locks import share_byte, unlock_bytes
+from mq.spool.file_system import file_system_kind, is_of_network
+from mq.spool.files import Files
+from mq.spool.moves import FORMAT_FILE
+
+STALE_NS = 2_000_000_000
+"""For how long this host may see a status that another host has changed, in ns."""
+
+_OFFSET_BYTES = 7
+_MOST_CHANGED_FOLDERS = 64
+
+
+def files_for(path: Path) -> Files:
+    """Return what changes the root at `path`, or the root around that folder. What does not exist
+    yet will be made on the file system of the nearest folder above."""
+    there = path
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not is_of_network(file_system_kind(there)):
+        return Files()
+    root = path.parent if (path.parent / FORMAT_FILE).is_file() else path
+    return NetworkFiles(root)
+
+
+class NetworkFiles(Files):
+    """Raises OSError as `Files` does. For any thread."""
+
+    is_of_network = True
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self._format = str(root / FORMAT_FILE)
+        self._mutex = threading.Lock()
+        self._folder_locks: dict[int, int] = {}
+        self._locked: set[int] = set()
+        self._written: set[int] = set()
+        self._changed: dict[int, int] = {}
+        self._failed: OSError | None = None
+
+    # Names
+
+    def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        """Move as `Files` does. If the file was at `source` and is at `target` now, it was moved:
+        by this call, or by another process that made the same move meanwhile."""
+        inode = self.status_of(source_fd, source).st_ino
+        try:
+            self.rename_once(source_fd, source, target_fd, target)
+        except (FileNotFoundError, FileExistsError):
+            is_there = self._inode_of(target_fd, target) == inode
+            if not is_there or self._inode_of(source_fd, source) is not None:
+                raise
+            self._note_change(source_fd, target_fd)
+
+    def rename_once(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        """Move as `rename` does, but a lost reply counts as a lost race.
+
+        Without RENAME_NOREPLACE this looks first whether `target` is taken, and then renames: one
+        step, which another host sees as a whole. A link and an unlink would be two, and the link
+        would go by a cached name, after the message had been removed by another host.
+        """
+        self._note_change(source_fd, target_fd)
+        super().rename_once(source_fd, source, target_fd, target)
+
+    def _without_flags(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        there = self._inode_of(target_fd, target)
+        if there is None:
+            return self.replace(source_fd, source, target_fd, target)
+        if there != self.status_of(source_fd, source).st_ino:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, target)
+        self.unlink(source_fd, source)  # Two names of one file: a move that stopped half-way.
+
+    def exists(self, folder_fd: int | None, name: str) -> bool:
+        with suppress(OSError):
+            self.look_up(folder_fd, name)
+        return super().exists(folder_fd, name)
+
+    def status_of(self, folder_fd: int, name: str) -> os.stat_result:
+        """Ask the file system itself, whatever this host has cached. mknod(2) of `name/` looks for
+        `name` (LOOKUP_EXCL) and then fails, with EEXIST or ENOENT: it never makes a file."""
+        with suppress(OSError):
+            self.look_up(folder_fd, name)
+        return super().status_of(folder_fd, name)
+
+    def _inode_of(self, folder_fd: int, name: str) -> int | None:
+        try:
+            return self.status_of(folder_fd, name).st_ino
+        except FileNotFoundError:
+            return None
+
+    def open_message(self, folder_fd: int, name: str) -> int:
+        try:
+            return super().open_message(folder_fd, name)
+        except FileNotFoundError:
+            self.status_of(folder_fd, name)
+            return super().open_message(folder_fd, name)
+
+    def open_unnamed(self, folder_fd: int, mode: int) -> int:
+        try:
+            return super().open_unnamed(folder_fd, mode)
+        except FileExistsError:  # The name was made, and the reply lost. A sweep finds that file.
+            return super().open_unnamed(folder_fd, mode)
+
+    def link(self, fd: int, folder_fd: int, name: str) -> None:
+        self._note_change(folder_fd)
+        try:
+            super().link(fd, folder_fd, name)
+        except FileExistsError:
+            if not os.path.samestat(os.fstat(fd), self.status_of(folder_fd, name)):
+                raise
+
+    def replace(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        self._note_change(source_fd, target_fd)
+        super().replace(source_fd, source, target_fd, target)
+
+    def unlink(self, folder_fd: int, name: str) -> None:
+        self._note_change(folder_fd)
+        super().unlink(folder_fd, name)
+
+    def make_folder(self, folder_fd: int | None, name: str, mode: int) -> None:
+        if folder_fd is not None:
+            self._note_change(folder_fd)
+        super().make_folder(folder_fd, name, mode)
+
+    def remove_folder(self, folder_fd: int, name: str) -> None:
+        self._note_change(folder_fd)
+        super().remove_folder(folder_fd, name)
+
+    # Locks
+
+    def lock(self, fd: int) -> bool:
+        return self._take(fd, super().lock, self.lock_byte)
+
+    def lock_shared(self, fd: int) -> bool:
+        return self._take(fd, super().lock_shared, share_byte)
+
+    def _take(
+        self,
+        fd: int,
+        lock_file: Callable[[int], bool],
+        lock_byte: Callable[[int, int], bool],
+    ) -> bool:
+        status = os.fstat(fd)
+        if not stat.S_ISDIR(status.st_mode):
+            is_taken = lock_file(fd)
+            if is_taken:
+                self._locked.add(fd)
+            return is_taken
+        held = self._folder_locks.get(fd)
+        try:
+            byte_fd = self.open_to_lock(self._format) if held is None else held
+        except FileNotFoundError:
+            return lock_file(fd)
+        is_taken = lock_byte(byte_fd, _offset_of(status.st_ino))
+        if is_taken:
+            self._folder_locks[fd] = byte_fd
+        elif held is None:
+            super().close(byte_fd)
+        return is_taken
+
+    def unlock(self, fd: int) -> None:
+        byte_fd = self._folder_locks.pop(fd, None)
+        if byte_fd is None:
+            self._locked.discard(fd)
+            super().unlock(fd)
+        else:
+            self._let_go_of_bytes(byte_fd)
+
+    def _let_go_of_bytes(self, byte_fd: int) -> None:
+        with suppress(OSError):  # The lock ends with the descriptor, only later.
+            unlock_bytes(byte_fd)
+        super().close(byte_fd)
+
+    def close(self, fd: int) -> None:
+        if fd in self._locked or fd in self._folder_locks:
+            with suppress(OSError):
+                self.unlock(fd)
+        if fd in self._written:
+            try:
+                self.sync(fd)
+            except OSError as error:
+                self._failed = error
+        super().close(fd)
+
+    # Stable media
+
+    def write(self, fd: int, data: bytes | bytearray | memoryview) -> None:
+        self._written.add(fd)
+        super().write(fd, data)
+
+    def sync(self, fd: int) -> None:
+        self._written.discard(fd)
+        super().sync(fd)
+
+    def sync_file_system(self, fd: int) -> None:
+        """Sync each folder in which this process has changed a name, each file that it has written
+        to, and `fd`. Raises also what the sync of a file that was closed meanwhile has raised."""
+        failed, self._failed = self._failed, None
+        with self._mutex:
+            changed, self._changed = self._changed, {}
+        for each in list(self._written):
+            failed = self._try_to_sync(each) or failed
+        for each in changed.values():
+            failed = self._try_to_sync(each) or failed
+            super().close(each)
+        if failed is not None:
+            raise failed
+        self.sync(fd)
+
+    def _try_to_sync(self, fd: int) -> OSError | None:
+        try:
+            self.sync(fd)
+        except OSError as error:
+            return error
+        return None
+
+    def _note_change(self, *folder_fds: int) -> None:
+        for fd in folder_fds:
+            inode = os.fstat(fd).st_ino
+            with self._mutex:
+                if inode in self._changed:
+                    continue
+                self._changed[inode] = os.dup(fd)
+                is_full = len(self._changed) > _MOST_CHANGED_FOLDERS
+                oldest = self._changed.pop(next(iter(self._changed))) if is_full else None
+            if oldest is not None:
+                self._failed = self._try_to_sync(oldest) or self._failed
+                super().close(oldest)
+
+
+def _offset_of(inode: int) -> int:
+    digest = hashlib.blake2b(f"folder/{inode}".encode(), digest_size=_OFFSET_BYTES)
+    return int.from_bytes(digest.digest())

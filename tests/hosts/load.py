@@ -1,0 +1,141 @@
+"""Producers and consumers on servers of several hosts, and what they were told.
+
+Judged are: lost (answered 201, never removed, not there at the end), back after 202, given twice
+within its timeout, and the order: of what a consumer is given, at most N older messages are
+waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tests.crash.load import LoadAnswer, LoadClient, ServerGone
+from tests.soak.history import SECOND_NS, Event, Given
+
+QUEUE = "orders"
+VISIBILITY_SECONDS = 30.0
+_ANSWER_SECONDS = 120.0
+_PAUSE_SECONDS = 0.05
+_NEVER = 1 << 63
+
+
+Work = Callable[[LoadClient, Iterator[int]], Awaitable[None]]
+
+
+@dataclass
+class HostLoad:
+    """`addresses` are those of the servers, each as (host, port)."""
+
+    addresses: Sequence[tuple[str, int]]
+    messages: int
+    history: list[Event] = field(default_factory=list)
+    statuses: Counter[str] = field(default_factory=Counter)
+    published: dict[str, str] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+
+    async def run(self, producers: int = 16, consumers: int = 16, seconds: float = 600.0) -> None:
+        """Publish all messages, and receive and remove until each is removed."""
+        left = iter(range(self.messages))
+        async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+            for number in range(producers):
+                group.create_task(self._with_client(number, self._produce, left))
+            for number in range(consumers):
+                group.create_task(self._with_client(number, self._consume, left))
+
+    async def _with_client(self, number: int, work: Work, left: Iterator[int]) -> None:
+        at = number % len(self.addresses)
+        while True:
+            try:
+                async with asyncio.timeout(5):
+                    reader, writer = await asyncio.open_connection(*self.addresses[at])
+            except (OSError, TimeoutError):
+                at = (at + 1) % len(self.addresses)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            client = LoadClient(reader, writer)
+            try:
+                await work(client, left)
+                return
+            except ServerGone:
+                at = (at + 1) % len(self.addresses)
+            finally:
+                client.close()
+
+    async def _ask(
+        self, client: LoadClient, event: Event, method: str, target: str, body: bytes = b"",
+        **headers: str,
+    ) -> LoadAnswer:  # fmt: skip
+        event.asked = time.monotonic_ns()
+        self.history.append(event)
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                answer = await client.request(method, target, body, **headers)
+        except (ServerGone, TimeoutError) as error:
+            event.ended = time.monotonic_ns()
+            self.statuses[f"{event.kind} -"] += 1
+            raise ServerGone from error
+        event.ended, event.status = time.monotonic_ns(), answer.status
+        self.statuses[f"{event.kind} {answer.status}"] += 1
+        return answer
+
+    async def _produce(self, client: LoadClient, left: Iterator[int]) -> None:
+        for _ in left:
+            while True:
+                token = uuid.uuid4().hex
+                event = Event("publish", 0, 0, token=token)
+                answer = await self._ask(
+                    client, event, "POST", f"/{QUEUE}/messages", token.encode()
+                )
+                if answer.status == 201:
+                    event.message_id = answer.message_id
+                    self.published[answer.message_id] = token
+                    break
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _consume(self, client: LoadClient, _: Iterator[int]) -> None:
+        while len(self.published) < self.messages or self.published.keys() - self.removed:
+            event = Event("receive", 0, 0, seconds=VISIBILITY_SECONDS)
+            target = f"/{QUEUE}/messages?visibility={VISIBILITY_SECONDS}&wait=1"
+            answer = await self._ask(client, event, "GET", target)
+            if answer.status != 200:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            given = Given(answer.message_id, answer.body.decode(), answer.headers["etag"])
+            event.given = [given]
+            await asyncio.sleep(random.uniform(0, 0.002))
+            event = Event("remove", 0, 0, message_id=given.message_id, lease=given.lease)
+            target = f"/{QUEUE}/messages/{given.message_id}"
+            answer = await self._ask(client, event, "DELETE", target, If_Match=given.lease)
+            if answer.status == 202:
+                self.removed.add(given.message_id)
+
+
+SEEN_NS = 3 * SECOND_NS
+"""A server knows of a message that was published on another host after this time."""
+
+
+def passed_over(history: Sequence[Event]) -> int:
+    """The most messages that any receive passed over: they were published before the one that it
+    gave out, their servers had known of them, and nobody was given them until it had ended."""
+    published = {each.message_id: each for each in history if each.kind == "publish"}
+    first: dict[str, Event] = {}
+    for event in sorted(history, key=lambda each: each.asked):
+        for given in event.given:
+            first.setdefault(given.message_id, event)
+    waiting: list[int] = []
+    untaken = sorted(published, key=lambda each: first[each].asked if each in first else _NEVER)
+    worst = 0
+    for message_id, event in sorted(first.items(), key=lambda each: -each[1].ended):
+        while untaken and (untaken[-1] not in first or first[untaken[-1]].asked > event.ended):
+            insort(waiting, published[untaken.pop()].ended)
+        if message_id in published:
+            known = min(published[message_id].asked, event.asked - SEEN_NS)
+            worst = max(worst, bisect_left(waiting, known))
+    return worst

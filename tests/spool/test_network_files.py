@@ -1,0 +1,214 @@
+"""Files of a root that other hosts work on too: caches, lost replies, locks of folders, syncs."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mq.spool.files import Files
+from mq.spool.network_files import NetworkFiles, files_for
+from tests.support.faults import LossyFiles
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[int]:
+    (tmp_path / "format").write_text("mq 1\n")
+    (tmp_path / "one").write_text("one")
+    fd = os.open(tmp_path, os.O_RDONLY)
+    yield fd
+    os.close(fd)
+
+
+def test_a_local_file_system_has_plain_files(tmp_path: Path) -> None:
+    assert type(files_for(tmp_path / "not" / "made")) is Files
+
+
+def test_looking_a_name_up_makes_no_file(tmp_path: Path, folder: int) -> None:
+    files = NetworkFiles(tmp_path)
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "folder").mkdir()
+
+    found = [files.exists(folder, name) for name in ("one", "none", "link", "folder")]
+
+    assert found == [True, False, False, True]
+    assert files.exists(None, str(tmp_path / "none/below")) is False
+    assert sorted(os.listdir(tmp_path)) == ["folder", "format", "link", "one"]
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_rename_whose_reply_was_lost_is_recognised(
+    tmp_path: Path, folder: int, is_plain: bool
+) -> None:
+    files = LossyFiles(tmp_path, is_plain)
+
+    files.rename(folder, "one", folder, "two")
+
+    assert sorted(os.listdir(tmp_path)) == ["format", "two"]
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_rename_replaces_nothing(tmp_path: Path, folder: int, is_plain: bool) -> None:
+    files = LossyFiles(tmp_path, is_plain)
+    (tmp_path / "two").write_text("two")
+
+    with pytest.raises(FileExistsError):
+        files.rename(folder, "one", folder, "two")
+    with pytest.raises(FileNotFoundError):
+        files.rename(folder, "none", folder, "two")
+
+    assert (tmp_path / "one").read_text() == "one"
+    assert (tmp_path / "two").read_text() == "two"
+
+
+def test_what_another_process_moved_elsewhere_is_a_lost_race(tmp_path: Path, folder: int) -> None:
+    """The name leads to another file by the time of the rename: this call has not moved that."""
+    files = LossyFiles(tmp_path)
+
+    class Elsewhere(NetworkFiles):
+        def rename_once(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+            os.rename(tmp_path / "one", tmp_path / "three")
+            raise FileNotFoundError(errno.ENOENT, source)
+
+    with pytest.raises(FileNotFoundError):
+        Elsewhere(tmp_path).rename(folder, "one", folder, "two")
+    with pytest.raises(FileNotFoundError):
+        files.rename(folder, "one", folder, "two")
+
+
+def test_two_names_of_one_file_become_one(tmp_path: Path, folder: int) -> None:
+    """A process of a version that links and unlinks stopped in between."""
+    files = LossyFiles(tmp_path, is_plain=True)
+    os.link(tmp_path / "one", tmp_path / "two")
+
+    files.rename(folder, "one", folder, "two")
+
+    assert sorted(os.listdir(tmp_path)) == ["format", "two"]
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_link_whose_reply_was_lost_is_recognised(
+    tmp_path: Path, folder: int, is_plain: bool
+) -> None:
+    files = LossyFiles(tmp_path, is_plain)
+    fd = files.open_unnamed(folder, 0o600)
+    files.link(fd, folder, "two")
+
+    if not is_plain:
+        files.link(fd, folder, "two")  # sent again, because no answer came
+    other = files.open_unnamed(folder, 0o600)
+    with pytest.raises(FileExistsError):
+        files.link(other, folder, "two")
+
+    files.loses = False
+    files.close(other)
+    files.close(fd)
+    assert sorted(os.listdir(tmp_path)) == ["format", "one", "two"]
+
+
+def test_a_name_that_is_cached_as_missing_is_opened(
+    tmp_path: Path, folder: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = NetworkFiles(tmp_path)
+    look_up = files.look_up
+
+    def look_up_late(folder_fd: int | None, name: str) -> None:
+        (tmp_path / name).write_text("two")  # What another host made is seen from here on.
+        look_up(folder_fd, name)
+
+    monkeypatch.setattr(files, "look_up", look_up_late)
+
+    with open(files.open_message(folder, "two")) as message:
+        assert message.read() == "two"
+
+
+def test_locks_of_a_folder_are_those_of_a_byte_that_reach_other_hosts(
+    tmp_path: Path, folder: int
+) -> None:
+    """Another host is a descriptor that does not know of this one's flock."""
+    here, there = NetworkFiles(tmp_path), NetworkFiles(tmp_path)
+    other = os.open(tmp_path, os.O_RDONLY)
+
+    assert here.lock_shared(folder)
+    assert there.lock_shared(other)
+    assert not here.lock(folder)
+    assert here.lock_shared(folder)  # refused above, and shared as before
+    there.unlock(other)
+    assert here.lock(folder)
+    assert not there.lock_shared(other)
+    assert Files().lock(other), "flock is not used"
+    again = os.open(tmp_path, os.O_RDONLY)
+    assert not here.lock(again), "another descriptor of this process respects it"
+    here.unlock(folder)
+    assert there.lock(other)
+    there.close(other)
+    assert here.lock(folder)
+    here.unlock(folder)
+    here.close(again)
+
+
+def test_without_the_format_file_a_folder_has_the_lock_of_its_host(
+    tmp_path: Path, folder: int
+) -> None:
+    (tmp_path / "format").unlink()
+    files = NetworkFiles(tmp_path)
+    other = os.open(tmp_path, os.O_RDONLY)
+
+    assert files.lock(folder)
+    assert not Files().lock(other)
+
+    files.unlock(folder)
+    assert Files().lock(other)
+    os.close(other)
+
+
+class SyncedFiles(NetworkFiles):
+    """Notes what was synced, by inode."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.synced: set[int] = set()
+        self.fails = False
+
+    def sync(self, fd: int) -> None:
+        if self.fails:
+            raise OSError(errno.EIO, "no")
+        super().sync(fd)
+        self.synced.add(os.fstat(fd).st_ino)
+
+
+def test_a_sync_of_everything_syncs_each_folder_and_file_that_was_changed(
+    tmp_path: Path, folder: int
+) -> None:
+    files = SyncedFiles(tmp_path)
+    for number in range(100):  # more than are remembered
+        (tmp_path / f"folder{number}").mkdir()
+        fd = files.open_folder(folder, f"folder{number}")
+        new = files.create(fd, "new", 0o600)
+        files.write(new, b"new")
+        files.close(new)
+        files.rename(fd, "new", fd, "old")
+        files.close(fd)
+    files.unlink(folder, "one")
+
+    files.sync_file_system(folder)
+
+    changed = {path.stat().st_ino for path in (tmp_path, *tmp_path.glob("folder*"))}
+    assert changed <= files.synced
+    assert {path.stat().st_ino for path in tmp_path.glob("folder*/old")} <= files.synced
+
+
+def test_a_failed_sync_of_a_closed_file_is_told_once(tmp_path: Path, folder: int) -> None:
+    files = SyncedFiles(tmp_path)
+    new = files.create(folder, "new", 0o600)
+    files.write(new, b"new")
+    files.fails = True
+    files.close(new)
+    files.fails = False
+
+    with pytest.raises(OSError, match="no"):
+        files.sync_file_system(folder)
+    files.sync_file_system(folder)

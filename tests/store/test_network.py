@@ -1,0 +1,225 @@
+"""A store on a file system that other hosts work on too: replies are lost, names are cached."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from mq.config import MoverConfig
+from mq.errors import IdTaken, LeaseMismatch, MessageNotFound
+from mq.names import MessageId
+from mq.spool.network_files import STALE_NS, NetworkFiles
+from mq_mover.mover import Mover
+from tests.support.faults import LossyFiles
+from tests.support.messages import SECOND_NS, names_in, stamp
+from tests.support.stores import (
+    ORDERS,
+    batch_of,
+    body_of,
+    draft_of,
+    drain,
+    publish,
+    publish_as,
+    receive,
+    store_on,
+)
+
+BODIES = [b"", b"small", os.urandom(70_000)]
+
+
+@pytest.fixture(params=["flags", "no flags", "replies are lost", "no flags, replies are lost"])
+def files(request: pytest.FixtureRequest, root: Path) -> LossyFiles:
+    made = LossyFiles(root, is_plain="no flags" in request.param)
+    made.loses = False
+    made.loses_later = "lost" in request.param
+    return made
+
+
+def _redeliver(root: Path, seconds_later: float = 10_000) -> None:
+    """A mover comes by when so much time has passed."""
+    later = time.time_ns() + int(seconds_later * SECOND_NS)
+    files = NetworkFiles(root)
+    with (
+        patch("mq_mover.mover.time.time_ns", lambda: later),
+        closing(Mover(MoverConfig(root / "delay", root / "queues"), files)) as mover,
+    ):
+        mover.scan()
+        mover.move_due()
+
+
+async def test_messages_are_published_received_and_removed(root: Path, files: LossyFiles) -> None:
+    async with store_on(root, files) as store:
+        with files.losing():
+            published = [await publish(store, body) for body in BODIES]
+        for message_id, body in zip(published, BODIES, strict=True):
+            received = await receive(store)
+            assert (received.message_id, await body_of(store, received)) == (message_id, body)
+            with files.losing():
+                await store.remove(ORDERS, message_id, frozenset({received.lease}))
+
+        assert await drain(store) == []
+    assert names_in(root / "remove") == [f"orders:{message_id}" for message_id in published]
+    assert os.listdir(root / "new") == names_in(root / "delay") == []
+
+
+async def test_received_message_whose_reply_was_lost_is_due_at_once(
+    root: Path, files: LossyFiles
+) -> None:
+    """Another host may have received it: the server cannot tell, and gives it to nobody."""
+    async with store_on(root, files) as store:
+        message_id = await publish(store, b"body")
+        if files.loses_later:
+            with files.losing():
+                assert await store.receive(ORDERS, 1000) is None
+            _redeliver(root, seconds_later=STALE_NS / SECOND_NS + 1)
+
+        assert (await receive(store)).message_id == message_id
+
+
+async def test_lease_that_ran_out_brings_the_message_back(root: Path, files: LossyFiles) -> None:
+    async with store_on(root, files) as store:
+        message_id = await publish(store, b"body")
+        first = await receive(store)
+
+        _redeliver(root)
+        second = await receive(store)
+
+        assert second.message_id == first.message_id == message_id
+        assert second.lease != first.lease
+        with pytest.raises(LeaseMismatch):
+            await store.remove(ORDERS, message_id, frozenset({first.lease}))
+        await store.remove(ORDERS, message_id, frozenset({second.lease}))
+
+
+async def test_mover_waits_until_no_other_host_can_have_prolonged_the_lease(root: Path) -> None:
+    async with store_on(root, NetworkFiles(root)) as store:
+        await publish(store, b"body")
+        await receive(store, seconds=1000)
+
+        _redeliver(root, 1000 + STALE_NS / SECOND_NS / 2)
+        assert names_in(root / "queues/orders") == []
+        _redeliver(root, 1000 + STALE_NS / SECOND_NS * 2)
+        assert len(names_in(root / "queues/orders")) == 1
+
+
+async def test_release_and_delay_move_the_message(root: Path, files: LossyFiles) -> None:
+    async with store_on(root, files) as store:
+        published = [await publish(store, body) for body in (b"1", b"2")]
+        received = await receive(store)
+        with files.losing():
+            await store.release(received)
+            delayed = await publish_as(store, b"later", delay_seconds=1000)
+
+        assert await drain(store) == published
+    assert f"orders:{delayed.message_id}" in names_in(root / "delay")
+
+
+async def test_own_ids_and_batches_are_published_once(root: Path, files: LossyFiles) -> None:
+    async with store_on(root, files) as store:
+        own = MessageId("own")
+        with files.losing():
+            assert not (await publish_as(store, b"body", message_id=own)).is_duplicate
+            assert (await publish_as(store, b"body", message_id=own)).is_duplicate
+            with pytest.raises(IdTaken):
+                await publish_as(store, b"ydob", message_id=own)
+            entries = batch_of(draft_of(b"body", own), *[draft_of(b"x")] * 5)
+            published = await store.publish_batch(ORDERS, entries)
+
+        assert [each.is_duplicate for each in published] == [True, *[False] * 5]
+    assert len(names_in(root / "queues" / "orders")) == 6
+    assert os.listdir(root / "new") == []
+
+
+async def test_queue_is_deleted_with_all_its_messages(root: Path, files: LossyFiles) -> None:
+    async with store_on(root, files) as store:
+        message_ids = [await publish(store, body) for body in (b"1", b"2")]
+        await receive(store)
+
+        with files.losing():
+            await store.delete_queue(ORDERS)
+        await store.create_queue(ORDERS)
+
+        assert await drain(store) == []
+        for message_id in message_ids:
+            with pytest.raises(MessageNotFound):
+                await store.remove(ORDERS, message_id)
+    assert names_in(root / "delay") == []
+
+
+class BeforeTheMove(NetworkFiles):
+    """Another host does something just before a move."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.happens: Callable[[], object] | None = None
+
+    def rename_once(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            happens()
+        super().rename_once(source_fd, source, target_fd, target)
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+async def test_message_that_another_host_received_keeps_its_lease_and_stamp(
+    root: Path, is_plain: bool
+) -> None:
+    """This host opened it by a name that it had cached."""
+    files = BeforeTheMove(root)
+    files.renames_without_replacing = not is_plain
+    async with store_on(root, files) as store:
+        message_id = await publish(store, b"body")
+        ready, leased = root / "queues/orders" / message_id, root / "delay" / f"orders:{message_id}"
+
+        def receive_elsewhere() -> None:
+            ready.rename(leased)
+            os.setxattr(leased, "user.mq.test", b"1")
+            stamp(leased, due_in_seconds=1000)
+
+        files.happens = receive_elsewhere
+        seal = os.getxattr(ready, "user.mq")
+
+        assert await store.receive(ORDERS, 1) is None
+
+        assert os.getxattr(leased, "user.mq") == seal
+        assert leased.stat().st_mtime_ns > time.time_ns() + 900 * SECOND_NS
+
+
+async def test_message_that_another_host_removed_does_not_come_back(root: Path) -> None:
+    files = BeforeTheMove(root)
+    files.renames_without_replacing = False
+    async with store_on(root, files) as store:
+        message_id = await publish(store, b"body")
+        ready, removed = root / "queues/orders" / message_id, root / f"remove/orders:{message_id}"
+        files.happens = lambda: ready.rename(removed)
+
+        assert await store.receive(ORDERS, 1) is None
+
+    assert names_in(root / "delay") == []
+    assert removed.stat().st_nlink == 1
+
+
+async def test_failed_seal_after_the_move_leaves_the_message_due(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = NetworkFiles(root)
+    async with store_on(root, files) as store:
+        message_id = await publish(store, b"body")
+
+        def fail(fd: int, name: str, value: bytes) -> None:
+            raise OSError(errno.EIO, "no")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(files, "set_attribute", fail)
+            with pytest.raises(Exception, match="no"):
+                await store.receive(ORDERS, 1000)
+        _redeliver(root, seconds_later=STALE_NS / SECOND_NS + 1)
+
+        assert (await receive(store)).message_id == message_id
