@@ -14,6 +14,7 @@ from mq.command.flags import FILE, HostPort, Mode, Seconds, Size, exit_codes_tex
 from mq.command.logs import configure_logs
 from mq.config import STANDALONE_KEEP_SECONDS, ServerConfig
 from mq.daemon.shared_flags import client_flags, store_flags
+from mq.errors import CommandFailed, ExitCode
 from mq.spool.calls import STATE
 
 _DEFAULTS = ServerConfig()
@@ -39,8 +40,12 @@ _DEFAULTS = ServerConfig()
 @flag("--sqs-port", "sqs_port", click.IntRange(0, 65535), None,
       "With --standalone: speak Amazon's SQS on this port too, as mq-sqs does.")  # fmt: skip
 @click.option("--standalone", is_flag=True, help="Run a mover and a reaper too.")
+@click.option("--check", is_flag=True,
+              help="Try out what the file system of --root can do, say it, and end.")  # fmt: skip
 @click.version_option(__version__, message=f"%(prog)s %(version)s (native part: {STATE})")
-def mq(keep_seconds: float, sqs_port: int | None, standalone: bool, **fields: Any) -> None:
+def mq(
+    keep_seconds: float, sqs_port: int | None, standalone: bool, check: bool, **fields: Any
+) -> None:
     """A durable message queue over plain HTTP.
 
     A queue is a folder, a message is a file. A flag overrides its environment variable.
@@ -52,8 +57,31 @@ def mq(keep_seconds: float, sqs_port: int | None, standalone: bool, **fields: An
     if source is ParameterSource.COMMANDLINE and not standalone:
         raise click.UsageError("--sqs-port goes with --standalone; or start mq-sqs beside mq")
     config = server_config(fields)
+    if check:
+        return check_abilities(config.root)
     configure_logs(config.log_format, "mq")
     serve(config, Supervision(keep_seconds, sqs_port) if standalone else None)
+
+
+def check_abilities(root: Path) -> None:
+    """Print what the root's file system can do. Raises CommandFailed if no server could start."""
+    from mq.spool.abilities import try_abilities
+
+    try:
+        abilities = try_abilities(root)
+    except OSError as error:
+        raise CommandFailed(
+            ExitCode.ROOT, f"root {root}: {error.strerror}: {error.filename}"
+        ) from None
+    for each in abilities:
+        mark = "yes" if each.is_there else "no"
+        click.echo(f"{each.name:<36}{mark:<5}{each.found}")
+    missing = [each.name for each in abilities if each.is_needed and not each.is_there]
+    if missing:
+        raise CommandFailed(
+            ExitCode.SYSTEM,
+            f"root {root}: this file system lacks: {', '.join(missing)}; choose another one",
+        )
 
 
 def server_config(fields: Mapping[str, Any]) -> ServerConfig:

@@ -4,7 +4,7 @@
                         other hosts work too; `calls` and `file_work` make many calls at once, in
                         native.c where that is built; `status`, `child_processes`
     a root              `root` makes and opens one; `root_format`, `file_system`, `locks` and
-                        `trouble` say whether it can be used
+                        `trouble` say whether it can be used; `abilities` tries the file system
     its folders         `folders` holds them open, `open_queues` those of the queues; `moves` asks
                         the table before each move; `arrivals` watches them
     a message           `message`: its lock; `opening`: the same as a chain of calls; `seal`,

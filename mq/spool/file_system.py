@@ -46,7 +46,7 @@ def measure_file_system(spool: Spool) -> FileSystem:
     fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
     try:
         spool.has_seals = _can_seal(files, fd)
-        granularity_ns = _stamp_granularity_ns(files, fd)
+        granularity_ns = stamp_granularity_ns(files, fd)
     finally:
         files.close(fd)
     warnings = []
@@ -56,7 +56,7 @@ def measure_file_system(spool: Spool) -> FileSystem:
         )
     if kind in _IN_MEMORY:
         warnings.append(f"{kind} keeps nothing over a power cut: syncs are skipped")
-    elif kind not in _ORDERED or not _has_journal(spool.root, kind):
+    elif not keeps_order(spool.root, kind):
         who = f"this {kind} has no journal, and" if kind in _ORDERED else kind
         warnings.append(
             f"{who} is not known to keep renames in order over a power cut "
@@ -82,7 +82,7 @@ def _can_seal(files: Files, fd: int) -> bool:
     return True
 
 
-def _stamp_granularity_ns(files: Files, fd: int) -> int:
+def stamp_granularity_ns(files: Files, fd: int) -> int:
     """Return the resolution of the file system's times in ns. It cuts times off, and what is lost
     tells the resolution."""
     second = 1_700_000_001
@@ -95,6 +95,12 @@ def _stamp_granularity_ns(files: Files, fd: int) -> int:
 def file_system_kind(path: Path) -> str:
     """Return the type of the file system that holds `path`, from /proc/self/mountinfo (proc(5))."""
     return _mount_of(path)[0]
+
+
+def keeps_order(path: Path, kind: str) -> bool:
+    """Whether a file system of that type, which holds `path`, is known to keep changes of names in
+    their order over a power cut."""
+    return kind in _ORDERED and _has_journal(path, kind)
 
 
 def is_of_network(kind: str) -> bool:

@@ -10,9 +10,11 @@ import pytest
 import vsqs
 from mq import fsck, kombu
 from mq.spool import (
+    abilities,
     fresh_folder,
     leftovers,
     locks,
+    network_files,
     purged,
     purging,
     queues,
@@ -126,6 +128,8 @@ NOT_RUN_HERE = {
     name_of(claiming): "Spark's claims: tests/spark",
     name_of(claims): "Spark's claims: tests/spark",
     name_of(locks): "names, and whether locks work at all: tests/spool/test_locks.py",
+    name_of(network_files): "takes the locks of others: tests/spool/test_network_files.py",
+    name_of(abilities): "whether locks work at all: tests/spool/test_abilities.py",
     name_of(fsck): "tests/fsck/test_races.py",
     name_of(by_url): "Spark over HTTP: tests/spark/by_url",
     name_of(vsqs): "the queue without a server has its own tests",

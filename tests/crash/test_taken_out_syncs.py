@@ -10,12 +10,13 @@ import vsqs
 from mq import ctl, fsck
 from mq.commit import blocking, group
 from mq.lines import transfer
-from mq.spool import root_format, settings_file
+from mq.spool import abilities, network_files, root_format, settings_file
 from mq.spool.spark import claiming, claims, staging, transactions
 from mq.store import (
     bodies,
     by_id,
     filling,
+    lease,
     move,
     probe,
     publish,
@@ -91,6 +92,9 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
 """Why nothing breaks without it, and what else must be taken out so that something does."""
 
 NOT_RUN_HERE = {
+    name_of(abilities): "makes nothing durable that anybody needs",
+    name_of(network_files): "makes the syncs of others: tests/spool/test_network_files.py",
+    name_of(lease._move_first): "on network file systems: tests/store/test_network.py",
     name_of(group.GroupCommitter._pass_barrier): "calls the barrier, whose syncs are taken out",
     name_of(blocking): "runs the same operations over the same barrier",
     name_of(group.GroupCommitter._reopen): "finds out whether the disk works; promises nothing",

@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from mq.config import ServerConfig
+from mq.daemon.cli import check_abilities, mq
 from mq.daemon.server import serve
-from mq.errors import ExitCode, StartRefused
+from mq.errors import CommandFailed, ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS
+from mq.spool.files import Files
 from tests.support.processes import Server
 from tests.support.refusals import refusal_of, start
 from tests.support.users import BECOME_NOBODY, NOBODY, needs_root
@@ -226,3 +229,30 @@ def test_mover_and_reaper_refuse_a_folder_that_is_not_there(tmp_path: Path, modu
 
     assert refusal.exit_code == ExitCode.ROOT
     assert f"folder {missing}: No such file or directory; make it, or start mq" in refusal.line
+
+
+def test_check_says_what_the_file_system_can_do(tmp_path: Path) -> None:
+    said = CliRunner().invoke(mq, ["--check", f"--root={tmp_path / 'root'}"])
+
+    assert said.exit_code == 0
+    assert "lock of a folder                    yes  works\n" in said.output
+    assert os.listdir(tmp_path) == []
+
+
+def test_check_names_what_a_server_cannot_do_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Files, "lock_byte", lambda self, fd, offset: True)
+
+    with pytest.raises(CommandFailed, match="lacks: lock of a byte; choose") as refused:
+        check_abilities(tmp_path)
+
+    assert refused.value.exit_code == ExitCode.SYSTEM
+
+
+@needs_root
+def test_check_needs_a_folder_that_it_can_write_to() -> None:
+    with pytest.raises(CommandFailed, match="root /proc/none: ") as refused:
+        check_abilities(Path("/proc/none"))
+
+    assert refused.value.exit_code == ExitCode.ROOT
