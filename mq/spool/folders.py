@@ -200,13 +200,6 @@ class Spool:
             return False
         return True
 
-    def move_once(self, source: Folder, name: str, target: Folder, target_name: str) -> None:
-        """Rename like `move`. A lost reply counts as a lost race (`Files.rename_once`). Raises
-        FileNotFoundError, FileExistsError, MoveRefused."""
-        self.moves.require(source, target)
-        here, there = self.reach(source, name), self.reach(target, target_name)
-        self.files.rename_once(here[0], here[1], there[0], there[1])
-
     def move_call(
         self, source: Folder, source_name: str, target: Folder, target_name: str
     ) -> MoveCall:

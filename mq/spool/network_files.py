@@ -23,10 +23,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from mq.lifecycle import Folder
 from mq.spool.byte_locks import share_byte, unlock_bytes
 from mq.spool.file_system import file_system_kind, is_of_network
 from mq.spool.files import Files
+from mq.spool.folders import Spool
+from mq.spool.message import Held
 from mq.spool.moves import FORMAT_FILE
+from mq.spool.seal import Seal
 
 STALE_NS = 2_000_000_000
 """For how long this host may see a status that another host has changed, in ns."""
@@ -250,6 +254,21 @@ class NetworkFiles(Files):
             if oldest is not None:
                 self._failed = self._try_to_sync(oldest) or self._failed
                 super().close(oldest)
+
+
+def lease_by_move(
+    spool: Spool, held: Held, target: str, seal: Seal | None, visible_ns: int
+) -> None:
+    """Begin a lease on a ready message. The move comes first and decides: this host may have opened
+    the message by a name that it has cached, while another host received it, and a lease written
+    then would end that of the other receiver. A crash after the move leaves a message that is due
+    at once. Raises FileNotFoundError if the message is gone, and OSError."""
+    move, _keepers = spool.move_call(Folder.QUEUES, held.name, Folder.DELAY, target)
+    spool.files.rename_once(*move[1:])
+    if seal is not None:
+        held.write_seal(seal)
+    spool.files.stamp(held.fd, visible_ns)
+    spool.files.sync(held.fd)  # What is written after the move is not made durable with it.
 
 
 def _offset_of(inode: int) -> int:

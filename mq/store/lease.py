@@ -20,6 +20,7 @@ from mq.spool.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain
 from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.files import Files
 from mq.spool.message import Held, Lost, hold, read_content, set_aside
+from mq.spool.network_files import lease_by_move
 from mq.spool.opening import OpenedMessage, Read
 from mq.spool.seal import (
     MAX_RECEIVE_COUNT,
@@ -145,7 +146,9 @@ def take_held(
             _set_aside(work, place.folder, held)
             return Lost.GONE
         if work.files.is_of_network and place.folder is not _DELAY:
-            _move_first(work, place, held, leasing)
+            target = file_name(place.queue, place.message_id)
+            seal, due = leasing.fresh if leasing.is_sealed else None, leasing.received.visible_ns
+            lease_by_move(work.spool, held, target, seal, due)
         else:
             calls, needed, _keepers = _calls(work, place, held, leasing)
             results, code = yield FileCalls(work.files, calls)
@@ -252,19 +255,6 @@ def _calls(
     move, keepers = work.spool.move_call(_QUEUES, place.name, _DELAY, target)
     closing = ((CLOSE, fd),) if received.fd < 0 else ()
     return (*calls, move, *closing), len(calls) + 1, keepers
-
-
-def _move_first(work: Workspace, place: Place, held: Held, leasing: _Leasing) -> None:
-    """Begin a lease on a network file system. The move comes first and decides: this host may have
-    opened the message by a name that it has cached, while another host received it, and a lease
-    written then would end that of the other receiver. A crash after the move leaves a message that
-    is due at once. Raises FileNotFoundError if the message is gone."""
-    name = file_name(place.queue, place.message_id)
-    work.spool.move_once(place.folder, place.name, _DELAY, name)
-    if leasing.is_sealed:
-        held.write_seal(leasing.fresh)
-    work.files.stamp(held.fd, leasing.received.visible_ns)
-    work.files.sync(held.fd)  # What is written after the move is not made durable with it.
 
 
 def _is_there(work: Workspace, place: Place, held: Held) -> bool:
