@@ -256,13 +256,12 @@ class NetworkFiles(Files):
                 super().close(oldest)
 
 
-def lease_by_move(
-    spool: Spool, held: Held, target: str, seal: Seal | None, visible_ns: int
-) -> None:
+def lease_by_move(spool: Spool, held: Held, seal: Seal | None, visible_ns: int) -> None:
     """Begin a lease on a ready message. The move comes first and decides: this host may have opened
     the message by a name that it has cached, while another host received it, and a lease written
     then would end that of the other receiver. A crash after the move leaves a message that is due
     at once. Raises FileNotFoundError if the message is gone, and OSError."""
+    target = held.name.replace("/", ":", 1)
     move, _keepers = spool.move_call(Folder.QUEUES, held.name, Folder.DELAY, target)
     spool.files.rename_once(*move[1:])
     if seal is not None:

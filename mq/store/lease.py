@@ -146,9 +146,8 @@ def take_held(
             _set_aside(work, place.folder, held)
             return Lost.GONE
         if work.files.is_of_network and place.folder is not _DELAY:
-            target = file_name(place.queue, place.message_id)
-            seal, due = leasing.fresh if leasing.is_sealed else None, leasing.received.visible_ns
-            lease_by_move(work.spool, held, target, seal, due)
+            seal = leasing.fresh if leasing.is_sealed else None
+            lease_by_move(work.spool, held, seal, leasing.received.visible_ns)
         else:
             calls, needed, _keepers = _calls(work, place, held, leasing)
             results, code = yield FileCalls(work.files, calls)
@@ -157,7 +156,8 @@ def take_held(
             if len(results) < needed:
                 return break_off(held, before, code)
             try:
-                if place.folder is _DELAY and not _is_there(work, place, held):
+                inode = held.status.st_ino
+                if place.folder is _DELAY and work.spool.inode(_DELAY, place.name) != inode:
                     return Lost.GONE
             except OSError as error:
                 return break_off(held, before, error.errno or errno.EIO)
@@ -255,10 +255,6 @@ def _calls(
     move, keepers = work.spool.move_call(_QUEUES, place.name, _DELAY, target)
     closing = ((CLOSE, fd),) if received.fd < 0 else ()
     return (*calls, move, *closing), len(calls) + 1, keepers
-
-
-def _is_there(work: Workspace, place: Place, held: Held) -> bool:
-    return work.spool.inode(place.folder, place.name) == held.status.st_ino
 
 
 def note_first_receive(work: Workspace, seal: Seal) -> Seal:

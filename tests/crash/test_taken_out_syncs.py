@@ -92,7 +92,7 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
 
 NOT_RUN_HERE = {
     name_of(abilities): "makes nothing durable that anybody needs",
-    name_of(network_files): "syncs for others: tests/spool/test_network_files.py, tests/store/test_network.py",
+    name_of(network_files): "syncs for others: tests/store/test_network.py",
     name_of(group.GroupCommitter._pass_barrier): "calls the barrier, whose syncs are taken out",
     name_of(blocking): "runs the same operations over the same barrier",
     name_of(group.GroupCommitter._reopen): "finds out whether the disk works; promises nothing",
