@@ -166,7 +166,7 @@ def take_held(
             is_open = False
         return leasing.received
     except FileNotFoundError:
-        return Lost.GONE  # The message is gone, or its queue.
+        return Lost.GONE
     finally:
         if is_open:
             held.close()
@@ -193,11 +193,7 @@ class _Leasing(NamedTuple):
 
 
 def _prepare(
-    work: Workspace,
-    place: Place,
-    opened: OpenedMessage,
-    visibility_ns: int,
-    advance: Advance,
+    work: Workspace, place: Place, opened: OpenedMessage, visibility_ns: int, advance: Advance
 ) -> _Leasing | None:
     """Prepare a lease. Returns None if the message is damaged."""
     held, read = opened
