@@ -115,9 +115,14 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
                 _let_go(work, draft, fd)
             raise
         work.counts.of(queue).published += 1
-        is_late = not (
-            yield from deliver_once_unlocked(work, queue, draft, fd, (position, visible_ns))
-        )
+        place, is_delivered = (position, visible_ns), None
+        try:
+            is_delivered = yield from deliver(work, queue, draft, fd, place)
+        except QueueLocked:
+            pass  # It is not, as a rule, and then this is the shorter way.
+        if is_delivered is None:
+            is_delivered = yield from deliver_once_unlocked(work, queue, draft, fd, place)
+        is_late = not is_delivered
         return Published(message_id, visible_ns)
     finally:
         work.undelivered[queue] -= 1
@@ -205,8 +210,10 @@ def deliver(
     is_open = True
     try:
         if target is _QUEUES:
-            with suppress(QueueNotFound):  # The move finds that out for itself.
+            try:
                 work.hold_queue(queue)
+            except QueueNotFound:
+                pass  # The move finds that out for itself.
         move, _keepers = work.spool.move_call(_NEW, name, target, target_name)
         closing: Chain = () if draft.body is None else ((CLOSE, fd),)
         results, code = yield FileCalls(work.files, (move, *closing))

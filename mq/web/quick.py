@@ -38,7 +38,6 @@ from mq.web.publishing import answer_published
 from mq.web.receiving import headers_of
 from mq.web.shortcut import ShortConnection
 from mq.web.tokens import Scope, Tokens
-from mq.web.unread import has_closed
 
 _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%,]+))?")
 _MESSAGES, _MESSAGE = "/{queue}/messages", "/{queue}/messages/{id}"
@@ -179,7 +178,7 @@ class _Request:
             if line is None or line.is_closing():
                 self._way.drop(result)
                 self._connection.end_quick(None)
-            elif result.body is None or has_closed(line):
+            elif result.body is None or self._connection.has_closed(line):
                 self._hand_over(result)
             else:
                 self._answer_with(result, result.body)

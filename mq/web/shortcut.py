@@ -6,6 +6,8 @@ parsed, and wait their turn.
 
 from __future__ import annotations
 
+import asyncio
+import select
 from collections import deque
 from collections.abc import Iterable
 from itertools import chain
@@ -18,6 +20,7 @@ from aiohttp.web_protocol import _ErrInfo
 
 from mq.web.answers import Answer
 from mq.web.connection import Connection
+from mq.web.unread import poll_for_end
 
 T = TypeVar("T")
 
@@ -35,7 +38,7 @@ class Shortcut(Protocol):
 class ShortConnection(Connection):
     """A connection. Without a shortcut every request goes the usual way."""
 
-    __slots__ = ("_behind", "_handed_over", "_is_free", "_is_quick", "_shortcut")
+    __slots__ = ("_behind", "_end", "_handed_over", "_is_free", "_is_quick", "_shortcut")
 
     def __init__(self, *arguments: Any, shortcut: Shortcut | None, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -44,6 +47,7 @@ class ShortConnection(Connection):
         self._is_free = True
         self._behind: deque[Any] = deque()
         self._handed_over: object = None
+        self._end: select.poll | None = None
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
@@ -147,6 +151,13 @@ class ShortConnection(Connection):
         self._messages.extend(self._behind)
         self._behind.clear()
         self._wake()
+
+    def has_closed(self, line: asyncio.Transport) -> bool:
+        """Return what `unread.has_closed` returns, in a third of the time. `line` is that of this
+        connection, and open."""
+        if self._end is None:
+            self._end = poll_for_end(line)
+        return self._end is not None and bool(self._end.poll(0))
 
     def hand_over(self, message: RawRequestMessage, payload: StreamReader, outcome: object) -> None:
         """Let aiohttp answer the request after all, with what the quick way came to."""

@@ -75,7 +75,19 @@ def has_closed(line: asyncio.BaseTransport) -> bool:
     """Return whether the client has closed its own direction, or both, as far as this machine
     knows. It takes one poll(2), because the event loop may not have come to the socket's end yet.
     """
-    return _poll(line, select.POLLRDHUP) != 0
+    end = poll_for_end(line)
+    return end is not None and bool(end.poll(0))
+
+
+def poll_for_end(line: asyncio.BaseTransport) -> select.poll | None:
+    """Return what to ask that with, again and again as long as the socket is open: its `poll(0)`
+    returns nothing while the client is there. None if there is no socket any more."""
+    socket = line.get_extra_info("socket")
+    if socket is None or socket.fileno() < 0:
+        return None
+    poll = select.poll()
+    poll.register(socket, select.POLLRDHUP)
+    return poll
 
 
 def is_reset(line: asyncio.BaseTransport) -> bool:
