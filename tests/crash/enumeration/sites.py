@@ -74,6 +74,7 @@ class Kind(Enum):
             "move_call",
             "link_call",
             "move_aside",
+            "move_held",
             "rename_within",
         }
         | {"set_aside", "seal_set", "give_up_set", "_set_aside", "linking", "_calls"}
@@ -103,6 +104,7 @@ PASSED_OVER = frozenset({
     name_of(open_queues.OpenQueues.lock_alone),
     name_of(open_queues.OpenQueues.shared),
     name_of(opening._instead),
+    name_of(opening.move_held),
     name_of(opening.open_and_read),
     name_of(opening.open_held),
     name_of(sets._Rolling._step),
