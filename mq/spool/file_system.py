@@ -13,6 +13,7 @@ from mq.lifecycle import Folder
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.locks import require_locks
+from mq.spool.moves import FORMAT_FILE
 from mq.spool.seal import SEAL_ATTRIBUTE
 
 _IN_MEMORY = {"tmpfs", "ramfs"}
@@ -61,6 +62,12 @@ def measure_file_system(spool: Spool) -> FileSystem:
         warnings.append(
             f"{who} is not known to keep renames in order over a power cut "
             "(ext4 with a journal, xfs and btrfs are)"
+        )
+    names = os.stat(spool.root / FORMAT_FILE).st_nlink
+    if names > 1:
+        warnings.append(
+            f"the file format has {names} names, so there is a copy of this root by hard links: "
+            "copy that again before a server opens it, because leases are written into the files"
         )
     in_memory = kind in _IN_MEMORY
     is_network = is_of_network(kind)

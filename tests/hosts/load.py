@@ -31,7 +31,8 @@ Work = Callable[[LoadClient, Iterator[int]], Awaitable[None]]
 
 @dataclass
 class HostLoad:
-    """`addresses` are those of the servers, each as (host, port)."""
+    """`addresses` are those of the servers, each as (host, port). A message is `unsure` if its
+    removal was not answered, or with an error: it may be removed or not."""
 
     addresses: Sequence[tuple[str, int]]
     messages: int
@@ -39,6 +40,7 @@ class HostLoad:
     statuses: Counter[str] = field(default_factory=Counter)
     published: dict[str, str] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
+    unsure: set[str] = field(default_factory=set)
 
     async def run(self, producers: int = 16, consumers: int = 16, seconds: float = 600.0) -> None:
         """Publish all messages, and receive and remove until each is removed."""
@@ -100,7 +102,9 @@ class HostLoad:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _consume(self, client: LoadClient, _: Iterator[int]) -> None:
-        while len(self.published) < self.messages or self.published.keys() - self.removed:
+        while len(self.published) < self.messages or (
+            self.published.keys() - self.removed - self.unsure
+        ):
             event = Event("receive", 0, 0, seconds=VISIBILITY_SECONDS)
             target = f"/{QUEUE}/messages?visibility={VISIBILITY_SECONDS}&wait=1"
             answer = await self._ask(client, event, "GET", target)
@@ -112,9 +116,12 @@ class HostLoad:
             await asyncio.sleep(random.uniform(0, 0.002))
             event = Event("remove", 0, 0, message_id=given.message_id, lease=given.lease)
             target = f"/{QUEUE}/messages/{given.message_id}"
+            self.unsure.add(given.message_id)  # until there is an answer
             answer = await self._ask(client, event, "DELETE", target, If_Match=given.lease)
             if answer.status == 202:
                 self.removed.add(given.message_id)
+            if answer.status < 500:
+                self.unsure.discard(given.message_id)
 
 
 SEEN_NS = 3 * SECOND_NS

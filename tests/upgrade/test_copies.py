@@ -1,0 +1,134 @@
+"""A live root is copied, and the copy opened beside the original: what docs/operations.md says of
+each way. Here no request is under way at the moment of the copy, as while all processes are
+stopped."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mq.names import MessageId
+from mq.store.store import Store
+from tests.support.mounts import LoopMount
+from tests.support.stores import ORDERS, body_of, publish, receive, store_on
+
+BODIES = [f"body {number}".encode() for number in range(12)]
+LEASED, REMOVED, RECEIVED_LATER = 4, 2, 3
+Copy = Callable[[Path, Path], None]
+
+
+def _rsync(source: Path, target: Path) -> None:
+    if shutil.which("rsync") is None:
+        pytest.skip("needs rsync (Debian: rsync)")
+    subprocess.run(["rsync", "-aX", f"{source}/", f"{target}/"], check=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+
+
+def _link(source: Path, target: Path) -> None:
+    subprocess.run(["cp", "-al", str(source), str(target)], check=True)
+
+
+def _snapshot(source: Path, target: Path) -> None:
+    command = ["btrfs", "-q", "subvolume", "snapshot", str(source.parent), str(target.parent)]
+    subprocess.run(command, check=True)
+
+
+@pytest.fixture
+def on_btrfs(tmp_path: Path) -> Iterator[Path]:
+    if shutil.which("mkfs.btrfs") is None or shutil.which("mount") is None:
+        pytest.skip("needs mkfs.btrfs and mount (Debian: btrfs-progs, mount)")
+    try:
+        mounted = LoopMount("btrfs", tmp_path, 128)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("only root mounts a file system")
+    subvolume = mounted.path / "live"
+    subprocess.run(["btrfs", "-q", "subvolume", "create", str(subvolume)], check=True)
+    yield subvolume / "root"
+    mounted.unmount()
+
+
+async def _drained(store: Store) -> dict[MessageId, bytes]:
+    found = {}
+    while (received := await store.receive(ORDERS, 1000)) is not None:
+        assert received.message_id not in found
+        found[received.message_id] = await body_of(store, received)
+    return found
+
+
+async def _check(root: Path, target: Path, copy: Copy, later: Copy | None = None) -> None:
+    """Copy in the middle of the work, go on with it, and open the copy (or a copy of it)."""
+    async with store_on(root) as store:
+        ids = [await publish(store, body) for body in BODIES]
+        early = [await receive(store) for _ in range(LEASED)]
+        for each in early[:REMOVED]:
+            await store.remove(ORDERS, each.message_id, frozenset({each.lease}))
+        copy(root, target)
+        for each in early[REMOVED:]:
+            await store.remove(ORDERS, each.message_id, frozenset({each.lease}))
+        late = [await receive(store) for _ in range(RECEIVED_LATER)]
+        if later is not None:
+            target, linked = target.with_name("copied"), target
+            later(linked, target)
+
+        async with store_on(target) as restored:
+            found = await _drained(restored)
+            hidden = {path.name.removeprefix("orders:") for path in (target / "delay").iterdir()}
+
+        # All that were ready then come; those under a lease then keep it; the removed do not come.
+        assert found == dict(zip(ids[LEASED:], BODIES[LEASED:], strict=True))
+        assert hidden - found.keys() == set(ids[REMOVED:LEASED])
+        for each in late:  # What happens in the copy disturbs nobody at the original.
+            await store.remove(ORDERS, each.message_id, frozenset({each.lease}))
+        assert await _drained(store) == dict(
+            zip(ids[LEASED + RECEIVED_LATER :], BODIES[LEASED + RECEIVED_LATER :], strict=True)
+        )
+
+
+@pytest.mark.parametrize("copy", [_copy, _rsync])
+async def test_copy_beside_the_original_gives_what_was_there(root: Path, copy: Copy) -> None:
+    await _check(root, root.with_name("copy"), copy)
+
+
+async def test_copy_by_hard_links_is_copied_before_it_is_opened(root: Path) -> None:
+    await _check(root, root.with_name("linked"), _link, _copy)
+
+
+async def test_snapshot_beside_the_original_gives_what_was_there(on_btrfs: Path) -> None:
+    await _check(on_btrfs, on_btrfs.parent.with_name("snapshot") / "root", _snapshot)
+
+
+async def test_server_says_that_a_root_has_a_copy_by_hard_links(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with store_on(root):
+        pass
+    assert "hard links" not in capsys.readouterr().out
+
+    _link(root, root.with_name("linked"))
+    async with store_on(root):
+        pass
+
+    assert "the file format has 2 names" in capsys.readouterr().out
+
+
+async def test_copy_in_place_of_the_original_says_what_came_since(root: Path) -> None:
+    """What was removed after the copy comes again, and what was published after it is gone."""
+    async with store_on(root) as store:
+        old, kept = [await publish(store, body) for body in (b"old", b"kept")]
+        _copy(root, root.with_name("copy"))
+        await store.remove(ORDERS, old)
+        await publish(store, b"later")
+    root.rename(root.with_name("lost"))
+    root.with_name("copy").rename(root)
+
+    async with store_on(root) as store:
+        assert await _drained(store) == {old: b"old", kept: b"kept"}
+        new = await publish(store, b"new")
+    assert new > kept
