@@ -91,6 +91,10 @@ class GlusterHost:
     def run(self, *command: str) -> None:
         _run(*self.command(*command))
 
+    def output(self, *command: str) -> str:
+        done = subprocess.run(self.command(*command), check=True, capture_output=True, text=True)
+        return done.stdout
+
     def wait_for(self, *command: str, seconds: float = 30) -> None:
         deadline = time.monotonic() + seconds
         while True:

@@ -89,17 +89,22 @@ class HostLoad:
 
     async def _produce(self, client: LoadClient, left: Iterator[int]) -> None:
         for _ in left:
-            while True:
-                token = uuid.uuid4().hex
-                event = Event("publish", 0, 0, token=token)
-                answer = await self._ask(
-                    client, event, "POST", f"/{QUEUE}/messages", token.encode()
-                )
-                if answer.status == 201:
-                    event.message_id = answer.message_id
-                    self.published[answer.message_id] = token
-                    break
-                await asyncio.sleep(_PAUSE_SECONDS)
+            token = uuid.uuid4().hex
+            try:
+                while not await self._publish(client, token):
+                    await asyncio.sleep(_PAUSE_SECONDS)
+            except ServerGone:
+                self.messages -= 1  # It may be published or not; nobody will say.
+                raise
+
+    async def _publish(self, client: LoadClient, token: str) -> bool:
+        event = Event("publish", 0, 0, token=token)
+        target = f"/{QUEUE}/messages"
+        answer = await self._ask(client, event, "POST", target, token.encode())
+        if answer.status == 201:
+            event.message_id = answer.message_id
+            self.published[answer.message_id] = token
+        return answer.status == 201
 
     async def _consume(self, client: LoadClient, _: Iterator[int]) -> None:
         while len(self.published) < self.messages or (
