@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from mq.config import MAX_METRIC_QUEUES
 
 MAX_QUEUE_NAME_BYTES = 80
-"""The longest name: one that ends with `.dead`."""
+"""The longest names are those that end with `.dead` or `.fifo`."""
 
 TALLY_VARIABLE = "MQ_TALLY_FD"
 """`mq --standalone` sets this variable for its children: the descriptor of that memory."""

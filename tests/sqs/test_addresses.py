@@ -64,7 +64,7 @@ def test_a_queue_of_a_bad_name_is_not_made(name: str) -> None:
     assert refused.value.fault.name == "InvalidParameterValue"
 
 
-@pytest.mark.parametrize("name", ["a.fifo", "a_-9.fifo", "x" * 70 + ".fifo"])
+@pytest.mark.parametrize("name", ["a.fifo", "a_-9.fifo", "x" * 75 + ".fifo"])
 def test_a_fifo_queue_has_a_name_like_others_before_its_end(name: str) -> None:
     assert queue_to_make(name) == queue_of_name(name) == queue_of_url(f"http://h/0/{name}") == name
 

@@ -37,6 +37,8 @@ MALFORMED_NAMES = [
     "a%ff",
     "n" * 76,
     "n" * 76 + ".dead",
+    "n" * 76 + ".fifo",
+    "n" * 71 + ".fifo.dead",
     "n" * 81,
 ]
 

@@ -42,6 +42,7 @@ def test_put_of_an_existing_queue_answers_200_and_keeps_its_messages(
         ("x.dead", "x.dead"),
         ("n" * 75, "n" * 75),
         ("m" * 75 + ".dead", "m" * 75 + ".dead"),
+        ("f" * 75 + ".fifo", "f" * 75 + ".fifo"),
     ],
 )
 def test_put_takes_every_good_name(wire: Wire, server: Server, name: str, meant: str) -> None:

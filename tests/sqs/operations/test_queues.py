@@ -213,3 +213,18 @@ def test_mq_shows_and_keeps_what_the_gateway_notes(
     assert shown["sqs.tag.team"] == "a"
     found = attributes_of(client_of(gateway), f"x/{name}")
     assert (found["ReceiveMessageWaitTimeSeconds"], found["DelaySeconds"]) == ("3", "4")
+
+
+def test_the_longest_names_that_amazon_has_work_for_fifo_queues(sqs: Any) -> None:
+    url = sqs.create_queue(QueueName="n" * 75 + ".fifo", Attributes={"FifoQueue": "true"})
+    url = url["QueueUrl"]
+
+    sqs.send_message(QueueUrl=url, MessageBody="a", MessageGroupId="g", MessageDeduplicationId="1")
+    [message] = sqs.receive_message(QueueUrl=url)["Messages"]
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    sqs.purge_queue(QueueUrl=url)
+
+    assert message["Body"] == "a"
+    assert url in sqs.list_queues(QueueNamePrefix="n" * 70)["QueueUrls"]
+    sqs.delete_queue(QueueUrl=url)
+    assert "QueueUrls" not in sqs.list_queues(QueueNamePrefix="n" * 70)
