@@ -18,7 +18,7 @@ from mq.command.logs import Once, report_left
 from mq.config import SECOND_NS, MoverConfig
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder, MoveRefused
-from mq.metrics.tally import MoverCounts, MoverTally, own_counts
+from mq.metrics.tally import MoverCounts, QueueTally, own_counts
 from mq.names import parse_file_name
 from mq.spool.arrivals import Change, Watch
 from mq.spool.files import HIDDEN, Files
@@ -72,7 +72,7 @@ class Mover:
             )
         self._refuse_move_of_others()
         self.counts = own_counts(MoverCounts)
-        self._tally = MoverTally(self.counts)
+        self._tally = QueueTally(self.counts)
         self._waiting: list[str] = []
         self._report = Once(report_left)
         self._next_scan = 0.0

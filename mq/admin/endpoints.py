@@ -18,12 +18,11 @@ from aiohttp import web
 
 from mq import __version__
 from mq.admin.live import Live, Look, Row
-from mq.admin.metrics import render
+from mq.admin.metrics import ChildCounts, activity_by_queue, render
 from mq.admin.page import PAGES
 from mq.config import DEFAULT_ALLOWED_HOSTS, SECOND_NS
 from mq.errors import MQError, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.metrics.tally import MoverCounts, ReaperCounts
 from mq.store.counts import QueueActivity
 from mq.store.health import Condition
 from mq.store.survey import QueueSurvey
@@ -42,6 +41,7 @@ from mq.web.tokens import Scope, Tokens
 
 _METHODS = ("GET", "HEAD")
 _API = "/api/"
+_TOTALS = ("published", "received", "removed", "redelivered", "dead_lettered")
 _STARTING = "the server is starting: it opens and sweeps its root"
 
 
@@ -51,8 +51,8 @@ Api = Callable[[web.BaseRequest], Awaitable[Response]]
 
 class Admin:
     """The endpoints of the admin listener. They answer from the first moment on: `condition` and
-    `api` are None until the store is open. `mover` and `reaper` are those of `--standalone`, and
-    count for this server. With `may_write`, anyone who may use the main port may do the same here.
+    `api` are None until the store is open. `children` are those of `--standalone`, and count for
+    this server. With `may_write`, anyone who may use the main port may do the same here.
     """
 
     def __init__(
@@ -67,8 +67,7 @@ class Admin:
         self.condition: Condition | None = None
         self.api: Api | None = None
         self.is_stopping = False
-        self.mover: MoverCounts | None = None
-        self.reaper: ReaperCounts | None = None
+        self.children: ChildCounts | None = None
         self._tokens = tokens
         self._durations = durations
         self._doors = doors or Doors(DEFAULT_ALLOWED_HOSTS)
@@ -151,19 +150,13 @@ class Admin:
         """Look at all queues once. Raises OSError."""
         assert self.condition is not None
         survey = await self.condition.survey()
-        activity, nothing = self.condition.counts.by_queue(), QueueActivity()
+        nothing = QueueActivity()
+        activity = activity_by_queue(self.condition.counts, self.children)
         queues = {
             name: _row(found, activity.get(name, nothing)) for name, found in survey.queues.items()
         }
-        counts, moved = self.condition.counts, self.mover or MoverCounts()
-        totals = {
-            "published": counts.total("published"),
-            "received": counts.total("received"),
-            "removed": counts.total("removed"),
-            "redelivered": counts.total("redelivered") + moved.redelivered,
-            "dead_lettered": counts.total("dead_lettered") + moved.dead_lettered,
-            "corrupt": survey.files.get(Folder.CORRUPT, 0),
-        }
+        totals = {name: sum(getattr(each, name) for each in activity.values()) for name in _TOTALS}
+        totals["corrupt"] = survey.files.get(Folder.CORRUPT, 0)
         # The counters are of this moment; the survey may be an older one.
         return Look(time.time(), queues, totals)
 
@@ -199,8 +192,7 @@ class Admin:
                 self.condition,
                 self._durations,
                 request.headers.get("Accept", ""),
-                self.mover,
-                self.reaper,
+                self.children,
             )
         return web.Response(body=body, headers={"Content-Type": content_type})
 

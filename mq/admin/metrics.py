@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
 
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
@@ -21,8 +22,17 @@ from mq.metrics.exposition import (
     reaped,
     registry_of,
 )
-from mq.metrics.tally import OTHER_QUEUES, MoverCounts, ReaperCounts
-from mq.store.counts import OperationCounts, QueueActivity
+from mq.metrics.histogram import Histogram
+from mq.metrics.tally import (
+    OTHER_QUEUES,
+    DoneInQueue,
+    GatewayCounts,
+    MovedOfQueue,
+    MoverCounts,
+    ReaperCounts,
+    by_queue,
+)
+from mq.store.counts import ACTIVITIES, OperationCounts, QueueActivity
 from mq.store.health import Condition, Room
 from mq.store.survey import QueueSurvey, Survey
 from mq.web.durations import Durations
@@ -32,35 +42,47 @@ async def render(
     condition: Condition | None,
     durations: Durations,
     accept: str,
-    mover: MoverCounts | None = None,
-    reaper: ReaperCounts | None = None,
+    children: ChildCounts | None = None,
 ) -> tuple[bytes, str]:
     """Return the text and its type. While the store is being opened, `condition` is None and only
     the metrics of the process are told. Raises OSError."""
-    collectors: list[Collector] = [_Requests(durations)]
+    gateway = None if children is None else children.gateway
+    collectors: list[Collector] = [_Requests(durations, gateway)]
     if condition is not None:
         survey, room = await condition.survey(), await condition.room()
-        collectors.append(_Store(condition, survey, room, mover or MoverCounts()))
-    if mover is not None and reaper is not None:
-        collectors.append(_Children(mover, reaper))
+        collectors.append(_Store(condition, survey, room, children))
+    if children is not None:
+        collectors.append(_Children(children.mover, children.reaper))
     encode, content_type = choose_encoder(accept)
     # With hundreds of queues this takes milliseconds, which requests need not wait for.
     return await asyncio.to_thread(encode, registry_of(*collectors)), content_type
 
 
+class ChildCounts(NamedTuple):
+    """What the children of `mq --standalone` count for it."""
+
+    mover: MoverCounts
+    reaper: ReaperCounts
+    gateway: GatewayCounts | None = None
+
+
 class _Requests:
-    def __init__(self, durations: Durations) -> None:
+    def __init__(self, durations: Durations, gateway: GatewayCounts | None) -> None:
         self._durations = durations
+        self._gateway = gateway
 
     def collect(self) -> Iterable[Metric]:
+        found: dict[tuple[str, ...], Histogram] = {
+            (route, method, str(status)): histogram
+            for (route, method, status), histogram in self._durations.found.copy().items()
+        }
+        if self._gateway is not None:
+            found |= self._gateway.requests()
         yield histograms(
             "mq_http_request_duration_seconds",
             "From a request's head to the end of its answer.",
             ["route", "method", "code"],
-            {
-                (route, method, str(status)): histogram
-                for (route, method, status), histogram in self._durations.found.copy().items()
-            },
+            found,
         )
 
 
@@ -78,15 +100,15 @@ class _Children:
 
 class _Store:
     def __init__(
-        self, condition: Condition, survey: Survey, room: Room, mover: MoverCounts
+        self, condition: Condition, survey: Survey, room: Room, children: ChildCounts | None
     ) -> None:
-        self._mover = mover
+        self._children = children
         self._condition = condition
         self._survey = survey
         self._room = room
 
     def collect(self) -> Iterable[Metric]:
-        yield from _message_counters(self._condition.counts, self._mover)
+        yield from _message_counters(self._condition.counts, self._children)
         yield from _queue_gauges(self._survey)
         commits = self._condition.commits
         yield histograms(
@@ -123,25 +145,36 @@ _ABOUT = {
 }
 
 
-def _message_counters(counts: OperationCounts, mover: MoverCounts) -> Iterable[Metric]:
-    by_queue = activity_by_queue(counts, mover)
+def _message_counters(counts: OperationCounts, children: ChildCounts | None) -> Iterable[Metric]:
+    activity = activity_by_queue(counts, children)
     for name, help in _ABOUT.items():
-        found = {queue: getattr(each, name) for queue, each in by_queue.items()}
+        found = {queue: getattr(each, name) for queue, each in activity.items()}
         yield counter(f"mq_messages_{name}", help, sum(found.values()))
         yield counters(f"mq_queue_messages_{name}", f"{help} By queue.", "queue", found)
-    yield counter("mq_messages_corrupt", "Damaged files this server set aside.", counts.corrupt)
+    corrupt, failed = counts.corrupt, counts.failed_sweeps
+    if children is not None and children.gateway is not None:
+        corrupt += children.gateway.corrupt
+        failed += children.gateway.failed_sweeps
+    yield counter("mq_messages_corrupt", "Damaged files this server set aside.", corrupt)
     about_sweeps = "Sweeps that failed, or that the disk kept from something."
-    yield counter("mq_sweeps_failed", about_sweeps, counts.failed_sweeps)
+    yield counter("mq_sweeps_failed", about_sweeps, failed)
 
 
-def activity_by_queue(counts: OperationCounts, mover: MoverCounts) -> dict[str, QueueActivity]:
-    """Return what the server and its mover did, by queue."""
-    moved_by_queue = mover.by_queue()
-    labels = {queue: counts.label(queue) for queue in moved_by_queue}
-    found = {queue: replace(each) for queue, each in counts.by_queue().items()}
-    for queue, each in moved_by_queue.items():
-        found[labels[queue]].redelivered += each.redelivered
-        found[labels[queue]].dead_lettered += each.dead_lettered
+def activity_by_queue(
+    counts: OperationCounts, children: ChildCounts | None
+) -> dict[str, QueueActivity]:
+    """Return what the server and its children did, by queue."""
+    others: list[tuple[str, MovedOfQueue | DoneInQueue]] = []
+    if children is not None:
+        others += by_queue(children.mover).items()
+        if children.gateway is not None:
+            others += by_queue(children.gateway).items()
+    labels = {queue: counts.label(queue) for queue, _ in others}
+    found = {queue: QueueActivity() for queue in counts.by_queue()}
+    for queue, each in chain(counts.by_queue().items(), others):
+        into = found[labels.get(queue, queue)]
+        for name in ACTIVITIES:
+            setattr(into, name, getattr(into, name) + getattr(each, name, 0))
     return found
 
 

@@ -36,7 +36,9 @@ from mq.daemon.notify import Notifier, beat_forever
 from mq.daemon.sockets import Listener
 from mq.daemon.standalone import Children, Supervision, run_children
 from mq.errors import ExitCode, StartRefused
+from mq.metrics.tally import GatewayCounts, shared_counts
 from mq.spool import calls
+from mq.store.counts import OperationCounts
 from mq.store.free_space import default_floor_bytes
 from mq.store.maintenance import open_store
 from mq.store.store import Store
@@ -130,7 +132,8 @@ async def _serve(
     _handle_signals(stop, reload_now)
     notifier = Notifier()
     credentials = Credentials(config)
-    durations = Durations()
+    shared = shared_counts(GatewayCounts)
+    durations = Durations(shared)
     doors = doors_of(config)
     admin = Admin(
         credentials.tokens,
@@ -146,7 +149,7 @@ async def _serve(
         await stack.enter_async_context(
             _serving("admin", listeners.admin, HttpServer(admin.handle, admin_limits))
         )
-        store = await stack.enter_async_context(open_store(config))
+        store = await stack.enter_async_context(open_store(config, counts=OperationCounts(shared)))
         if supervision is not None:
             children = await stack.enter_async_context(run_children(config, supervision))
             _adopt(children, admin, credentials)
@@ -181,7 +184,7 @@ def _limits_of(config: ServerConfig) -> tuple[Limits, Limits]:
 
 def _adopt(children: Children, admin: Admin, credentials: Credentials) -> None:
     """Show what the children count, and let the gateway read its keys again with the server."""
-    admin.mover, admin.reaper = children.mover, children.reaper
+    admin.children = children.counts
     if children.gateway is not None:
         credentials.reload_too("gateway for SQS", children.gateway)
 

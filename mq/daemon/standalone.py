@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import structlog
 
+from mq.admin.metrics import ChildCounts
 from mq.command.flags import PARENT_VARIABLE
 from mq.config import ServerConfig
 from mq.lifecycle import Folder
-from mq.metrics.tally import TALLY_VARIABLE, MoverCounts, ReaperCounts, Tally
+from mq.metrics.tally import TALLY_VARIABLE, GatewayCounts, MoverCounts, ReaperCounts, Tally
 
 log = structlog.get_logger(__name__)
 
@@ -90,8 +91,7 @@ class Child:
 class Children(NamedTuple):
     """What the children have counted, and the gateway if it runs."""
 
-    mover: MoverCounts
-    reaper: ReaperCounts
+    counts: ChildCounts
     gateway: Child | None
 
 
@@ -108,20 +108,22 @@ async def run_children(config: ServerConfig, supervision: Supervision) -> AsyncI
     ]
     keep = f"--keep={supervision.keep_seconds}"
     reaper = ["mq_reaper", f"--source={root / Folder.REMOVE}", keep, logs]
-    moves, reaps = Tally(MoverCounts), Tally(ReaperCounts)
+    moves, reaps, serves = Tally(MoverCounts), Tally(ReaperCounts), Tally(GatewayCounts)
     children, gateway = [Child(mover, moves.fd), Child(reaper, reaps.fd)], None
+    counts = ChildCounts(moves.counts, reaps.counts)
     if supervision.sqs_port is not None:
-        gateway = Child(gateway_arguments(config, supervision.sqs_port))
+        gateway = Child(gateway_arguments(config, supervision.sqs_port), serves.fd)
         children.append(gateway)
+        counts = counts._replace(gateway=serves.counts)
     tasks = [asyncio.create_task(each.keep_running()) for each in children]
     try:
-        yield Children(moves.counts, reaps.counts, gateway)
+        yield Children(counts, gateway)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        moves.close()
-        reaps.close()
+        for tally in (moves, reaps, serves):
+            tally.close()
 
 
 def gateway_arguments(config: ServerConfig, port: int) -> list[str]:

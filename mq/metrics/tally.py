@@ -1,15 +1,17 @@
-"""What a mover and a reaper count. Those of `mq --standalone` count in memory that they share with
-the server, which tells the numbers in their place. A child that is started again goes on counting
-there."""
+"""What a mover, a reaper and a gateway count. Those of `mq --standalone` count in memory that they
+share with the server, which tells the numbers in their place. A child that is started again goes on
+counting there."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
 import os
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 from mq.config import MAX_METRIC_QUEUES
+from mq.metrics.histogram import SECONDS, Histogram
 
 MAX_QUEUE_NAME_BYTES = 80
 """The longest names are those that end with `.dead` or `.fifo`."""
@@ -35,10 +37,50 @@ class MovedOfQueue(ctypes.Structure):
     dead_lettered: int
 
 
+class DoneInQueue(ctypes.Structure):
+    """What a gateway has done to the messages of one queue, whose name is in ASCII."""
+
+    _fields_ = [
+        ("name", ctypes.c_char * MAX_QUEUE_NAME_BYTES),
+        ("published", ctypes.c_uint64),
+        ("received", ctypes.c_uint64),
+        ("redelivered", ctypes.c_uint64),
+        ("removed", ctypes.c_uint64),
+        ("dead_lettered", ctypes.c_uint64),
+        ("expired", ctypes.c_uint64),
+        ("moved", ctypes.c_uint64),
+    ]
+    name: bytes
+    published: int
+    received: int
+    redelivered: int
+    removed: int
+    dead_lettered: int
+    expired: int
+    moved: int
+
+
+Slot = TypeVar("Slot", MovedOfQueue, DoneInQueue)
+
+
+class CountsByQueue(Protocol[Slot]):
+    """Figures by queue. The first `queues` of `slots` belong to one queue each; the last one of all
+    belongs to all further queues."""
+
+    queues: int
+    slots: ctypes.Array[Slot]
+
+
+def by_queue(counts: CountsByQueue[Slot]) -> dict[str, Slot]:
+    """Return the figures of each queue, and of the further queues if there are some."""
+    found = {each.name.decode("ascii"): each for each in counts.slots[: counts.queues]}
+    others = counts.slots[MAX_METRIC_QUEUES]
+    return found | {OTHER_QUEUES: others} if others.name else found
+
+
 class MoverCounts(ctypes.Structure):
     """What one mover has done since it started. `lag_ns` is how late it is with the file that it is
-    moving; 0 while none is due. The first `queues` of `slots` belong to one queue each; the last
-    one of all belongs to all further queues."""
+    moving; 0 while none is due."""
 
     _fields_ = [
         ("moved", ctypes.c_uint64),
@@ -52,10 +94,7 @@ class MoverCounts(ctypes.Structure):
     slots: ctypes.Array[MovedOfQueue]
 
     def by_queue(self) -> dict[str, MovedOfQueue]:
-        """Return the figures of each queue, and of the further queues if there are some."""
-        found = {each.name.decode("ascii"): each for each in self.slots[: self.queues]}
-        others = self.slots[MAX_METRIC_QUEUES]
-        return found | {OTHER_QUEUES: others} if others.name else found
+        return by_queue(self)
 
     @property
     def redelivered(self) -> int:
@@ -66,23 +105,23 @@ class MoverCounts(ctypes.Structure):
         return sum(each.dead_lettered for each in self.by_queue().values())
 
 
-class MoverTally:
-    """A mover's counts by queue. A mover that is started again goes on with the existing slots."""
+class QueueTally(Generic[Slot]):
+    """A child's counts by queue. One that is started again goes on with the existing slots."""
 
-    def __init__(self, counts: MoverCounts) -> None:
-        self._counts = counts
-        self._slots = counts.by_queue()
+    def __init__(self, counts: CountsByQueue[Slot]) -> None:
+        self._counts: CountsByQueue[Slot] = counts
+        self._slots: dict[str, Slot] = by_queue(counts)
 
-    def of(self, queue: str) -> MovedOfQueue:
+    def of(self, queue: str) -> Slot:
         return self._slots.get(queue) or self._begin(queue)
 
-    def _begin(self, queue: str) -> MovedOfQueue:
+    def _begin(self, queue: str) -> Slot:
         number = self._counts.queues
         if number == MAX_METRIC_QUEUES:
             queue = OTHER_QUEUES
         slot = self._counts.slots[number]
         slot.name = queue.encode("ascii")
-        # From now on the parent may read the slot. After a kill before this line the next mover
+        # From now on the parent may read the slot. After a kill before this line the next child
         # takes the slot.
         self._counts.queues = min(number + 1, MAX_METRIC_QUEUES)
         if queue != OTHER_QUEUES:
@@ -98,7 +137,82 @@ class ReaperCounts(ctypes.Structure):
     kept: int
 
 
-T = TypeVar("T", MoverCounts, ReaperCounts)
+_MAX_KINDS = 640
+"""How many kinds of requests are told: 24 operations in two protocols, with up to 13 outcomes."""
+
+_KIND_BYTES = 80
+
+
+class RequestsOfKind(ctypes.Structure):
+    """How long requests took that have the same labels, which `name` has with spaces between
+    them."""
+
+    _fields_ = [
+        ("name", ctypes.c_char * _KIND_BYTES),
+        ("total", ctypes.c_double),
+        ("counts", ctypes.c_uint64 * (len(SECONDS) + 1)),
+    ]
+    name: bytes
+    total: float
+    counts: ctypes.Array[ctypes.c_uint64]
+
+
+class SharedHistogram(Histogram):
+    """A histogram of seconds in memory that another process reads."""
+
+    __slots__ = ("_slot",)
+
+    def __init__(self, slot: RequestsOfKind) -> None:
+        self._slot = slot
+        self._bounds = SECONDS
+        self._counts: Any = slot.counts
+
+    @property
+    def total(self) -> float:
+        return self._slot.total
+
+    @total.setter
+    def total(self, value: float) -> None:
+        self._slot.total = value
+
+
+class GatewayCounts(ctypes.Structure):
+    """What one gateway has done since it started. The first `number_of_kinds` of `kinds` are in
+    use."""
+
+    _fields_ = [
+        ("corrupt", ctypes.c_uint64),
+        ("failed_sweeps", ctypes.c_uint64),
+        ("queues", ctypes.c_uint64),
+        ("slots", DoneInQueue * (MAX_METRIC_QUEUES + 1)),
+        ("number_of_kinds", ctypes.c_uint64),
+        ("kinds", RequestsOfKind * _MAX_KINDS),
+    ]
+    corrupt: int
+    failed_sweeps: int
+    queues: int
+    slots: ctypes.Array[DoneInQueue]
+    number_of_kinds: int
+    kinds: ctypes.Array[RequestsOfKind]
+
+    def requests(self) -> Mapping[tuple[str, ...], Histogram]:
+        """Return how long requests took, by their labels."""
+        return {
+            tuple(each.name.decode("ascii").split(" ")): SharedHistogram(each)
+            for each in self.kinds[: self.number_of_kinds]
+        }
+
+    def begin_kind(self, *labels: str) -> Histogram:
+        """Return the histogram for requests of one more kind. It is told while there is room."""
+        number, name = self.number_of_kinds, " ".join(labels).encode("ascii")
+        if number == _MAX_KINDS or len(name) > _KIND_BYTES:
+            return Histogram(SECONDS)
+        self.kinds[number].name = name
+        self.number_of_kinds = number + 1
+        return SharedHistogram(self.kinds[number])
+
+
+T = TypeVar("T", MoverCounts, ReaperCounts, GatewayCounts)
 
 
 class Tally(Generic[T]):
@@ -117,8 +231,14 @@ class Tally(Generic[T]):
 
 def own_counts(kind: type[T]) -> T:
     """Return the numbers of this process, in its parent's memory if the parent gave it some."""
+    return shared_counts(kind) or kind()
+
+
+def shared_counts(kind: type[T]) -> T | None:
+    """Return the numbers of this process in its parent's memory, or None if the parent gave it
+    none."""
     fd = os.environ.pop(TALLY_VARIABLE, "")
-    return _shared(kind, int(fd)) if fd else kind()
+    return _shared(kind, int(fd)) if fd else None
 
 
 def _shared(kind: type[T], fd: int) -> T:

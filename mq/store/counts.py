@@ -8,7 +8,13 @@ from threading import Lock
 import structlog
 
 from mq.config import MAX_METRIC_QUEUES
-from mq.metrics.tally import OTHER_QUEUES
+from mq.metrics.tally import (
+    OTHER_QUEUES,
+    DoneInQueue,
+    GatewayCounts,
+    QueueTally,
+    by_queue,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -26,6 +32,17 @@ class QueueActivity:
     moved: int = 0
 
 
+@dataclass(slots=True)
+class _OfProcess:
+    """What does not belong to one queue."""
+
+    corrupt: int = 0
+    failed_sweeps: int = 0
+
+
+Activity = QueueActivity | DoneInQueue
+"""Figures of a queue, in memory of this process or in that of its parent."""
+
 ACTIVITIES = tuple(each.name for each in fields(QueueActivity))
 
 
@@ -34,22 +51,32 @@ class OperationCounts:
     count too.
 
     The first MAX_METRIC_QUEUES queues to which anything is done have figures of their own from then
-    on, even after they are deleted. All others are counted together.
+    on, even after they are deleted. All others are counted together. With `shared` the server that
+    started this process tells the figures.
     """
 
-    def __init__(self) -> None:
-        self.corrupt = 0
-        self.failed_sweeps = 0
-        self._by_queue: dict[str, QueueActivity] = {}
-        self._others = QueueActivity()
-        self._has_others = False
+    def __init__(self, shared: GatewayCounts | None = None) -> None:
+        self._of_process = shared or _OfProcess()
+        self._tally = None if shared is None else QueueTally(shared)
+        self._by_queue: dict[str, Activity] = {} if shared is None else {**by_queue(shared)}
+        known = self._by_queue.pop(OTHER_QUEUES, None)
+        self._has_others = known is not None
+        self._others: Activity = known or QueueActivity()
         self._lock = Lock()
 
-    def of(self, queue: str) -> QueueActivity:
+    @property
+    def corrupt(self) -> int:
+        return self._of_process.corrupt
+
+    @property
+    def failed_sweeps(self) -> int:
+        return self._of_process.failed_sweeps
+
+    def of(self, queue: str) -> Activity:
         """Return the figures in which to count what is done to messages of the queue."""
         return self._by_queue.get(queue) or self._begin(queue)
 
-    def by_queue(self) -> dict[str, QueueActivity]:
+    def by_queue(self) -> dict[str, Activity]:
         """Return the figures of each queue, and of the others if there are some. For any thread."""
         found = self._by_queue.copy()
         return found | {OTHER_QUEUES: self._others} if self._has_others else found
@@ -63,22 +90,29 @@ class OperationCounts:
         """Return one of ACTIVITIES, summed over all queues."""
         return sum(getattr(each, activity) for each in self.by_queue().values())
 
-    def _begin(self, queue: str) -> QueueActivity:
+    def _begin(self, queue: str) -> Activity:
         with self._lock:
+            if queue in self._by_queue:
+                return self._by_queue[queue]
             if queue != OTHER_QUEUES and len(self._by_queue) < MAX_METRIC_QUEUES:
-                return self._by_queue.setdefault(queue, QueueActivity())
+                self._by_queue[queue] = self._new(queue)
+                return self._by_queue[queue]
             if not self._has_others:
                 self._has_others = True
+                self._others = self._new(OTHER_QUEUES)
                 log.warning(
                     f"the metrics have figures of {MAX_METRIC_QUEUES} queues each; those of all "
                     f"others are added up under {OTHER_QUEUES}"
                 )
             return self._others
 
+    def _new(self, queue: str) -> Activity:
+        return QueueActivity() if self._tally is None else self._tally.of(queue)
+
     def add_corrupt(self, number: int) -> None:
         with self._lock:
-            self.corrupt += number
+            self._of_process.corrupt += number
 
     def add_failed_sweep(self) -> None:
         with self._lock:
-            self.failed_sweeps += 1
+            self._of_process.failed_sweeps += 1

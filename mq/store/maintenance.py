@@ -44,9 +44,11 @@ log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
-async def open_store(config: ServerConfig, files: Files | None = None) -> AsyncIterator[Store]:
+async def open_store(
+    config: ServerConfig, files: Files | None = None, counts: OperationCounts | None = None
+) -> AsyncIterator[Store]:
     """Open a store on `config.root`, which is made if it is missing, and swept. It is kept up until
-    the block ends.
+    the block ends. What it does is counted in `counts`.
 
     At the end everything pending is finished first. Raises StartRefused.
     """
@@ -67,6 +69,7 @@ async def open_store(config: ServerConfig, files: Files | None = None) -> AsyncI
         file_system.stamp_granularity_ns,
         is_network=file_system.is_network,
     )
+    work.counts = counts or work.counts
     sweeper = Sweeper(spool, report_left)
     try:
         await asyncio.to_thread(catch_up, work, sweeper)

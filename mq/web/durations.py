@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mq.metrics.histogram import SECONDS, Histogram
+from mq.metrics.tally import GatewayCounts
 from mq.web.routes import Found
 
 OTHER = "other"
@@ -11,10 +12,15 @@ whatever clients send."""
 
 
 class Durations:
-    """A histogram for each route, method and status that came up."""
+    """A histogram for each route, method and status that came up. With `shared` the server that
+    started this process tells them."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: GatewayCounts | None = None) -> None:
+        self._shared = shared
         self.found: dict[tuple[str, str, int], Histogram] = {}
+        if shared is not None:
+            for (route, method, status), histogram in shared.requests().items():
+                self.found[route, method, int(status)] = histogram
 
     def observe(self, found: Found | None, method: str, status: int, seconds: float) -> None:
         route = OTHER if found is None else found.path
@@ -27,5 +33,10 @@ class Durations:
         values."""
         histogram = self.found.get((route, method, status))
         if histogram is None:
-            histogram = self.found[route, method, status] = Histogram(SECONDS)
+            histogram = self.found[route, method, status] = self._begin(route, method, status)
         histogram.observe(seconds)
+
+    def _begin(self, route: str, method: str, status: int) -> Histogram:
+        if self._shared is None:
+            return Histogram(SECONDS)
+        return self._shared.begin_kind(route, method, str(status))

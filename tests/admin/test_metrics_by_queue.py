@@ -8,16 +8,19 @@ from contextlib import closing
 import pytest
 from structlog.testing import capture_logs
 
-from mq.admin.metrics import activity_by_queue
+from mq.admin.metrics import ChildCounts, activity_by_queue
 from mq.config import MAX_METRIC_QUEUES
 from mq.metrics.tally import (
     MAX_QUEUE_NAME_BYTES,
     OTHER_QUEUES,
+    GatewayCounts,
     MoverCounts,
-    MoverTally,
+    QueueTally,
+    ReaperCounts,
     Tally,
 )
 from mq.store.counts import ACTIVITIES, OperationCounts
+from mq.web.durations import Durations
 from mq_mover.metrics import _MoverCollector
 from tests.support.processes import Server, wait_until
 from tests.support.scraping import Scrape, scrape
@@ -76,8 +79,8 @@ def test_each_queue_has_its_own_figures_whoever_did_it(
 
 def test_a_mover_by_itself_tells_them_too() -> None:
     counts = MoverCounts()
-    MoverTally(counts).of("a").redelivered += 3
-    MoverTally(counts).of("b").dead_lettered += 1
+    QueueTally(counts).of("a").redelivered += 3
+    QueueTally(counts).of("b").dead_lettered += 1
 
     found = {
         (sample.name, sample.labels["queue"]): sample.value
@@ -108,7 +111,7 @@ def test_the_first_queues_have_their_own_figures_and_the_others_one_together() -
 
 def test_a_mover_counts_as_many_and_the_others_together() -> None:
     counts = MoverCounts()
-    tally = MoverTally(counts)
+    tally = QueueTally(counts)
     for number in range(MAX_METRIC_QUEUES + 3):
         tally.of(f"q{number}").redelivered += 1
 
@@ -123,14 +126,15 @@ def test_what_the_mover_counts_of_a_queue_without_own_figures_is_told_with_the_o
     """A series never changes its name: one that the mover alone knows gets its own while there is
     room, and keeps it."""
     counts, mover = OperationCounts(), MoverCounts()
-    tally = MoverTally(mover)
+    children = ChildCounts(mover, ReaperCounts())
+    tally = QueueTally(mover)
     tally.of("early").redelivered += 1
-    assert activity_by_queue(counts, mover)["early"].redelivered == 1
+    assert activity_by_queue(counts, children)["early"].redelivered == 1
     for number in range(MAX_METRIC_QUEUES):
         counts.of(f"q{number}").published += 1
     tally.of("late").dead_lettered += 1
 
-    found = activity_by_queue(counts, mover)
+    found = activity_by_queue(counts, children)
 
     assert found["early"].redelivered == 1
     assert found[OTHER_QUEUES].dead_lettered == 1
@@ -144,11 +148,11 @@ def test_what_the_mover_counts_of_a_queue_without_own_figures_is_told_with_the_o
 def test_a_mover_that_is_started_again_goes_on_with_the_figures_of_each_queue() -> None:
     longest = "n" * (MAX_QUEUE_NAME_BYTES - 5) + ".dead"
     with closing(Tally(MoverCounts)) as tally:
-        first = MoverTally(tally.counts)
+        first = QueueTally(tally.counts)
         first.of(longest).redelivered += 1
         first.of("b").dead_lettered += 1
 
-        second = MoverTally(tally.counts)
+        second = QueueTally(tally.counts)
         second.of(longest).redelivered += 1
         second.of("c").redelivered += 1
 
@@ -164,6 +168,67 @@ def test_one_that_died_while_it_began_a_queue_leaves_nothing() -> None:
     counts.slots[0].name = b"half"  # and the number of queues was not raised
 
     assert counts.by_queue() == {}
-    MoverTally(counts).of("whole").redelivered += 1
+    QueueTally(counts).of("whole").redelivered += 1
 
     assert list(counts.by_queue()) == ["whole"]
+
+
+# A gateway
+
+
+def test_what_a_gateway_does_is_added_to_what_the_server_does() -> None:
+    counts, shared = OperationCounts(), GatewayCounts()
+    children = ChildCounts(MoverCounts(), ReaperCounts(), shared)
+    served = OperationCounts(shared)
+    counts.of("both").published += 1
+    served.of("both").published += 2
+    served.of("new").dead_lettered += 1
+    QueueTally(children.mover).of("new").dead_lettered += 1
+
+    found = activity_by_queue(counts, children)
+
+    assert {queue: (each.published, each.dead_lettered) for queue, each in found.items()} == {
+        "both": (3, 0), "new": (0, 2),
+    }  # fmt: skip
+
+
+def test_a_gateway_that_is_started_again_goes_on_with_its_figures() -> None:
+    with closing(Tally(GatewayCounts)) as tally:
+        for number in range(1, 4):
+            counts, durations = OperationCounts(tally.counts), Durations(tally.counts)
+            counts.of("a").received += 1
+            counts.of(f"q{number}").removed += 1
+            counts.add_corrupt(2)
+            counts.add_failed_sweep()
+            durations.add("SendMessage", "json", 200, 0.25)
+            durations.add("other", "query", 400 + number, 0.5)
+
+            assert counts.of("a").received == counts.total("removed") == number
+            assert (tally.counts.corrupt, tally.counts.failed_sweeps) == (2 * number, number)
+            assert (counts.corrupt, counts.failed_sweeps) == (2 * number, number)
+            sent = tally.counts.requests()["SendMessage", "json", "200"]
+            assert (sent.total, sent.buckets()[-1]) == (0.25 * number, ("+Inf", number))
+            assert len(tally.counts.requests()) == number + 1
+
+
+def test_a_gateway_with_more_queues_than_are_told_counts_the_others_together() -> None:
+    shared = GatewayCounts()
+    for _ in range(2):
+        counts = OperationCounts(shared)
+        for number in range(MAX_METRIC_QUEUES + 3):
+            counts.of(f"q{number}").published += 1
+
+    assert len(counts.by_queue()) == MAX_METRIC_QUEUES + 1
+    assert counts.by_queue()[OTHER_QUEUES].published == 6
+    assert counts.label("one more") == OTHER_QUEUES
+    assert counts.total("published") == 2 * (MAX_METRIC_QUEUES + 3)
+
+
+def test_kinds_of_requests_that_no_room_is_left_for_are_counted_and_not_told() -> None:
+    shared = GatewayCounts()
+    durations = Durations(shared)
+    for status in range(1000):
+        durations.add("SendMessage", "json", status, 1.0)
+
+    assert len(durations.found) == 1000
+    assert 500 < len(shared.requests()) < 1000

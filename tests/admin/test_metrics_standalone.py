@@ -1,15 +1,18 @@
-"""`/metrics` of `mq --standalone`: what its mover and reaper count, for nobody else tells it."""
+"""`/metrics` of `mq --standalone`: what its mover, reaper and gateway count, for nobody else tells
+it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.gateways import client_of, make_url, name_of
 from tests.support.processes import Server, wait_until
 from tests.support.scraping import scrape
 from tests.support.wire import Wire
@@ -81,6 +84,53 @@ def test_what_the_server_gives_back_itself_is_in_the_same_figure(
 
     assert released.status < 300
     assert told(server)["redelivered"] == 1
+
+
+def gateways_of(server: Server) -> list[str]:
+    """The addresses of those that have begun to listen, in that order."""
+    listening = r"process=mq-sqs event=listening url=(http://127\.0\.0\.1:\d+)"
+    return re.findall(listening, server.log())
+
+
+def test_a_standalone_server_tells_what_its_gateway_does(
+    start_server: Callable[..., Server], connect: Callable[[Server], Wire]
+) -> None:
+    """In one figure with what it does itself, also after the gateway was killed."""
+    server = start_server("--standalone", "--sqs-port=0", "--admin=127.0.0.1:0", "--keep=0")
+    wait_until(lambda: gateways_of(server), 30)
+    sqs = client_of(server, endpoint_url=gateways_of(server)[0])
+    url = make_url(sqs)
+    queue = name_of(url)
+    for _ in range(2):
+        sqs.send_message(QueueUrl=url, MessageBody="a")
+    [received] = sqs.receive_message(QueueUrl=url)["Messages"]
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=received["ReceiptHandle"])
+    with pytest.raises(sqs.exceptions.QueueDoesNotExist):
+        sqs.purge_queue(QueueUrl=f"{url}-not-there")
+    connect(server).publish(queue)
+
+    def assert_told(published: int, sent: int) -> None:
+        found = scrape(server.admin_port)
+        assert found.value("mq_messages_published_total") == published
+        assert found.value("mq_queue_messages_published_total", queue=queue) == published
+        assert found.value("mq_queue_messages_received_total", queue=queue) == 1
+        assert found.value("mq_messages_removed_total") == 1
+        for route, code, number in (("SendMessage", "200", sent), ("PurgeQueue", "400", 1)):
+            labels = {"route": route, "method": "json", "code": code}
+            name = "mq_http_request_duration_seconds"
+            assert found.value(f"{name}_count", **labels) == number
+            assert found.value(f"{name}_sum", **labels) > 0
+
+    assert_told(published=3, sent=2)
+    gateway = child(server, "mq_sqs")
+    assert gateway is not None
+    os.kill(gateway, signal.SIGKILL)
+    wait_until(lambda: len(gateways_of(server)) == 2, 30)
+    client_of(server, endpoint_url=gateways_of(server)[1]).send_message(
+        QueueUrl=url, MessageBody="b"
+    )
+
+    assert_told(published=4, sent=3)
 
 
 def test_a_server_alone_tells_nothing_of_a_reaper(start_server: Callable[..., Server]) -> None:
