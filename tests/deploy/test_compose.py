@@ -19,6 +19,7 @@ pytestmark = pytest.mark.timeout(600)
 """Debian is fetched and made an image before the first test."""
 
 URL = "http://127.0.0.1:8080"
+GATEWAY = "http://127.0.0.1:9324"
 PROMETHEUS = "http://127.0.0.1:9090"
 
 PROMETHEUS_IMAGE = """\
@@ -42,11 +43,11 @@ def stack(docker: Docker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     docker("build", "--quiet", "--tag", "prom/prometheus", folder)
     _up(docker)
     yield docker
-    docker.compose("--profile", "metrics", "down", "--volumes")
+    docker.compose("--profile", "metrics", "--profile", "sqs", "down", "--volumes")
 
 
 def _up(docker: Docker) -> None:
-    docker.compose("--profile", "metrics", "up", "--detach", "--no-build")
+    docker.compose("--profile", "metrics", "--profile", "sqs", "up", "--detach", "--no-build")
     docker.wait_for_server(URL)
 
 
@@ -92,7 +93,7 @@ def test_message_survives_kill_down_and_up(stack: Docker) -> None:
     pid = stack("inspect", "--format", "{{.State.Pid}}", stack.container("mq"))
     os.kill(int(pid), signal.SIGKILL)  # `docker kill` would pass for a stop, and no restart
     stack.wait_for_server(f"{URL}/orders")
-    stack.compose("--profile", "metrics", "down")
+    stack.compose("--profile", "metrics", "--profile", "sqs", "down")
     _up(stack)
 
     assert stack.curl(f"{URL}/orders/messages") == "two coffees 200"
@@ -107,9 +108,19 @@ def test_mover_and_reaper_work_beside_the_server(stack: Docker) -> None:
     wait_until(lambda: stack.curl(f"{URL}/short/messages") == "again 200", 30)
 
 
-def test_prometheus_scrapes_the_three_and_has_the_rules(stack: Docker) -> None:
+def test_the_gateway_for_sqs_is_reached_by_the_name_of_its_container(stack: Docker) -> None:
+    wait_until(lambda: stack.container("sqs"), 90)
+    stack.wait_for_server(f"{GATEWAY}/?Action=ListQueues")
+
+    made = stack.curl("-H", "Host: sqs:9324", f"{GATEWAY}/?Action=CreateQueue&QueueName=by-sqs")
+
+    assert "http://sqs:9324/000000000000/by-sqs" in made
+    assert '"queue": "by-sqs"' in stack.curl(f"{URL}/by-sqs")
+
+
+def test_prometheus_scrapes_the_four_and_has_the_rules(stack: Docker) -> None:
     stack.wait_for_server(f"{PROMETHEUS}/-/ready")
-    jobs = {"mq", "mq-mover", "mq-reaper"}
+    jobs = {"mq", "mq-mover", "mq-reaper", "mq-sqs"}
 
     def up() -> set[str]:
         found = _ask(stack, "query?query=up==1")["result"]
@@ -117,15 +128,15 @@ def test_prometheus_scrapes_the_three_and_has_the_rules(stack: Docker) -> None:
 
     wait_until(lambda: up() == jobs, 60)
     lag = _ask(stack, "query?query=mq_mover_lag_seconds")["result"]
-    assert {each["metric"]["job"] for each in lag} == {"mq", "mq-mover"}
+    assert {each["metric"]["job"] for each in lag} == {"mq", "mq-mover", "mq-sqs"}
     (group,) = _ask(stack, "rules")["groups"]
     assert {rule["health"] for rule in group["rules"]} <= {"ok", "unknown"}
 
 
 def test_containers_end_at_sigterm(stack: Docker) -> None:
-    containers = [stack.container(service) for service in ("mq", "mover", "reaper")]
+    containers = [stack.container(service) for service in ("mq", "mover", "reaper", "sqs")]
 
-    stack.compose("stop")
+    stack.compose("--profile", "metrics", "--profile", "sqs", "stop")
 
     code = ("inspect", "--format", "{{.State.ExitCode}}")
-    assert [stack(*code, container).strip() for container in containers] == ["0"] * 3
+    assert [stack(*code, container).strip() for container in containers] == ["0"] * 4
