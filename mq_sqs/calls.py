@@ -92,7 +92,7 @@ class Operations:
         self.fifo = FifoService(store)
         self.decoration = decoration
         self.visibility_seconds = visibility_seconds
-        self.move_tasks = MoveTasks(store)
+        self.move_tasks = MoveTasks(store, self.fifo)
         self._known: dict[QueueName, tuple[float, QueueSettings]] = {}
         self._turns: WeakValueDictionary[QueueName, asyncio.Lock] = WeakValueDictionary()
 

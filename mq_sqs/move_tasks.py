@@ -23,13 +23,15 @@ import structlog
 
 from mq.commit.operation import Operation
 from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
-from mq.names import MessageId, QueueName
+from mq.names import MessageId, QueueName, is_fifo
 from mq.spool.locks import lock_names
 from mq.spool.queue_settings import QueueSettings
 from mq.store.context import Workspace
 from mq.store.move import Moving
 from mq.store.redrive import redrive
 from mq.store.store import Store
+from mq_sqs.fifo.moving import OrderedMove
+from mq_sqs.fifo.service import FifoService
 from mq_sqs.task_notes import (
     TASK_CANCELLED,
     MoveTask,
@@ -63,15 +65,18 @@ Unlock = Callable[[], None]
 class MoveTasks:
     """The tasks that this process works on."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, fifo: FifoService) -> None:
         self._store = store
+        self._fifo = fifo
         self._running: dict[QueueName, asyncio.Task[None]] = {}
 
     async def start(
         self, source: QueueName, target: QueueName | None, rate: int | None
     ) -> MoveTask | None:
         """Begin a task, durably. Returns None if the queue has an active one. Raises QueueNotFound,
-        InvalidRequest, StoreUnavailable."""
+        InvalidRequest, and StoreUnavailable also if another gateway has the FIFO queues."""
+        if is_fifo(source):
+            await self._fifo.require(source)
         lock = await self._lock_unless_active(source)
         if lock is None:
             return None
@@ -100,9 +105,15 @@ class MoveTasks:
         await self.adopt(source)
 
     async def adopt(self, source: QueueName) -> None:
-        """Go on with a task that nobody works on. Raises QueueNotFound, StoreUnavailable."""
+        """Go on with a task that nobody works on. That of a FIFO queue is left to the gateway that
+        has those. Raises QueueNotFound, StoreUnavailable."""
         if source in self._running or active_task(await self._store.read_settings(source)) is None:
             return
+        if is_fifo(source):
+            try:
+                await self._fifo.require(source)
+            except StoreUnavailable:
+                return
         lock = await self._lock(source)
         if lock is None:
             return
@@ -148,7 +159,7 @@ class MoveTasks:
 
     async def _work_on(self, source: QueueName, task: MoveTask) -> None:
         """Move messages to the end of the task. Never raises."""
-        run = _Run(self._store, source, task)
+        run = _Run(self._store, self._fifo, source, task)
         try:
             while True:
                 try:
@@ -188,8 +199,9 @@ class _Chunk(NamedTuple):
 class _Run:
     """A task on its way. What it has moved counts from where this process began."""
 
-    def __init__(self, store: Store, source: QueueName, task: MoveTask) -> None:
+    def __init__(self, store: Store, fifo: FifoService, source: QueueName, task: MoveTask) -> None:
         self._store = store
+        self._fifo = fifo
         self._source = source
         self._task = task
         self._passed: set[MessageId] = set()
@@ -222,8 +234,8 @@ class _Run:
         """Move up to `limit` messages. Raises what `to_the_end` raises."""
         target, source = self._task.target, self._source
         try:
-            if target is None:
-                return await self._move_home(limit)
+            if target is None or is_fifo(source):
+                return await self._redrive(limit)
             moved, taken = await self._store.move(Moving(source, target), limit)
         except (QueueNotFound, InvalidRequest) as error:
             await self._settings()
@@ -232,10 +244,14 @@ class _Run:
             self._taken |= set(taken)
         return _Chunk(moved, not moved, None if moved else self._why_some_stay())
 
-    async def _move_home(self, limit: int) -> _Chunk:
-        """Move up to `limit` messages, each to the queue that it died in."""
-        passed = frozenset(self._passed)
-        found = await self._store.run(lambda work: redrive(work, self._source, limit, passed))
+    async def _redrive(self, limit: int) -> _Chunk:
+        """Move up to `limit` messages, each to the queue that it died in; from a FIFO queue, or to
+        the target if there is one."""
+        passed, source = frozenset(self._passed), self._source
+        if is_fifo(source):
+            found = await self._fifo.move(OrderedMove(source, self._task.target, limit, passed))
+        else:
+            found = await self._store.run(lambda work: redrive(work, source, limit, passed))
         self._passed.update(found.stayed)
         self._taken.update(found.taken)
         if found.lost:

@@ -8,8 +8,9 @@ a queue is first used, and changed by the committer alone.
                             `deduplication`: what was sent within the last five minutes;
                             `fifo_queue`: both, in step with the index of the queue's folder
     from the files          `loading`, `using`; `ownership`: one process has all FIFO queues
-    what clients ask for    `sending` with `publishing`, `receiving`, `receipts`; `service`: all of
-                            it for the event loop; `parameters`, `attributes`: what they may say
+    what clients ask for    `sending` with `publishing`, `receiving`, `receipts`, `moving`;
+                            `service`: all of it for the event loop; `parameters`, `attributes`:
+                            what they may say
     what others do          `in_flight`: to messages that are hidden
 
 How a message is published, leased or removed belongs in `mq.store`; what a call is and what it is

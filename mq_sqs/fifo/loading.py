@@ -67,7 +67,7 @@ def read_ready(spool: Spool, queue: QueueName, keys: Sequence[str]) -> dict[str,
     found: dict[str, FoundMessage] = {}
     for key in keys:
         message_id = MessageId(id_of_key(key))
-        read = partial(_read, spool, message_id, key)
+        read = partial(_read, spool, queue, message_id, key)
         unreadable = FoundMessage(key, Lane(None, None), 0)
         each = _look(spool, Folder.QUEUES, queue_path(queue, message_id), read, unreadable)
         if each is not None:
@@ -101,13 +101,13 @@ def _read_one_hidden(spool: Spool, folder: Folder, name: str) -> HiddenMessage |
     parsed = parse_file_name(name)
     if parsed is None:
         return None
-    message_id = parsed[1]
+    queue, message_id = parsed
 
     def read(opened: Opened) -> HiddenMessage:
         key = order_key(message_id, opened.published_ns(message_id))
         is_leased = folder is Folder.DELAY and opened.lease != NO_LEASE
         hiding = Hiding.LEASED if is_leased else Hiding.COMING
-        found = _read(spool, message_id, key, opened)
+        found = _read(spool, queue, message_id, key, opened)
         return HiddenMessage(found, hiding, due_ns(opened.status, 0))
 
     return _look(spool, folder, name, read)
@@ -132,7 +132,7 @@ def _read_sent(
     if holder != queue and (burial is None or burial.queue != queue):
         return None
     key = order_key(message_id, opened.published_ns(message_id))
-    return _read(spool, message_id, key, opened)
+    return _read(spool, queue, message_id, key, opened)
 
 
 def _elsewhere(
@@ -213,9 +213,14 @@ def _look(
     return unreadable if looked is None else looked[0]
 
 
-def _read(spool: Spool, message_id: MessageId, key: str, opened: Opened) -> FoundMessage:
+def _read(
+    spool: Spool, queue: QueueName, message_id: MessageId, key: str, opened: Opened
+) -> FoundMessage:
+    """Read a message that `queue` has or had. A dead letter has no deduplication id there: it was
+    not sent to that queue."""
     system = system_of(read_properties(spool.files, opened.fd, opened.seal) or {})
-    lane = Lane(system.get(GROUP_ID), system.get(DEDUPLICATION_ID))
+    is_dead = burial_of(spool.files, opened.fd, queue) is not None
+    lane = Lane(system.get(GROUP_ID), None if is_dead else system.get(DEDUPLICATION_ID))
     return FoundMessage(key, lane, opened.published_ns(message_id))
 
 

@@ -15,9 +15,11 @@ from mq.names import MessageId, QueueName
 from mq.store.answer_memory import MayShare
 from mq.store.lease import Received
 from mq.store.publish import Published
+from mq.store.redrive import Redriven
 from mq.store.store import Store
 from mq_sqs.fifo.fifo_queue import FifoQueues
 from mq_sqs.fifo.in_flight import look_for_overdue, look_for_removed
+from mq_sqs.fifo.moving import OrderedMove, move_in_order
 from mq_sqs.fifo.publishing import OrderedDraft
 from mq_sqs.fifo.receipts import (
     change_visibility_in_order,
@@ -97,6 +99,11 @@ class FifoService:
         return await self._store.run(
             lambda work: change_visibility_in_order(work, self._queues, queue, receipt, ns)
         )
+
+    async def move(self, move: OrderedMove) -> Redriven:
+        """Do what the store's redrive does, in order; see `mq_sqs.fifo.moving`."""
+        self._begin_to_look()
+        return await self._store.run(lambda work: move_in_order(work, self._queues, move))
 
     def _begin_to_look(self) -> None:
         if not self._is_looking:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mq.errors import QueueNotFound
-from mq.names import QueueName, dead_letter_queue, is_queue_name
+from mq.names import QueueName, dead_letter_queue, is_fifo, is_queue_name
 from mq.web.tokens import Scope
 from mq_sqs.addresses import queue_of_arn
 from mq_sqs.calls import Operations, Result, SqsCall
@@ -74,6 +74,8 @@ async def start_message_move_task(
         raise _invalid("DestinationArn", "it is the queue of SourceArn")
     if target is not None:
         await _require(operations, target, "DestinationArn")
+        if is_fifo(target) != is_fifo(source):
+            raise _invalid("DestinationArn", "it is not of the type of SourceArn, standard or FIFO")
     is_named_dead = dead_letter_queue(source) is None
     if not is_named_dead and not await dead_letter_sources(operations, source):
         raise SQSError(

@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from tests.support.gateways import ask_both, ask_query, client_of, make_url, name_of, text_in
-from tests.support.processes import Server
+from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, assert_problem
 
 ONCE = Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30)
@@ -145,6 +145,32 @@ def test_dead_letters_go_to_a_fifo_queue_alone(sqs: Any, line: str, url: str) ->
 
     assert bodies(sqs, line) == ["2"]
     assert bodies(sqs, dead) == ["1"]
+
+
+def test_a_move_task_brings_dead_letters_of_a_fifo_queue_back_in_order(sqs: Any, line: str) -> None:
+    dead = make_url(sqs, FifoQueue="true")
+    arn = "arn:aws:sqs:us-east-1:000000000000:"
+    policy = f'{{"deadLetterTargetArn": "{arn}{name_of(dead)}", "maxReceiveCount": 1}}'
+    sqs.set_queue_attributes(QueueUrl=line, Attributes={"RedrivePolicy": policy})
+    for body in "12":
+        send(sqs, line, body)
+        [taken] = sqs.receive_message(QueueUrl=line)["Messages"]
+        handle = taken["ReceiptHandle"]
+        sqs.change_message_visibility(QueueUrl=line, ReceiptHandle=handle, VisibilityTimeout=0)
+    other = arn + name_of(make_url(sqs))
+    source = {"SourceArn": arn + name_of(dead)}
+    wrong = code_of(sqs.start_message_move_task, **source, DestinationArn=other)
+
+    sqs.start_message_move_task(**source)
+
+    def is_over() -> bool:
+        [task] = sqs.list_message_move_tasks(**source)["Results"]
+        return (task["Status"], task["ApproximateNumberOfMessagesMoved"]) == ("COMPLETED", 2)
+
+    wait_until(is_over, 30)
+    assert wrong == "InvalidParameterValue"
+    assert bodies(sqs, line) == ["1", "2"]
+    assert bodies(sqs, dead) == []
 
 
 def test_a_visibility_of_zero_shows_a_message_again_at_once(sqs: Any, line: str) -> None:

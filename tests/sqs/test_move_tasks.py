@@ -13,6 +13,7 @@ import pytest
 from mq.names import MessageId, QueueName
 from mq.store.move import Moving
 from mq.store.store import Store
+from mq_sqs.fifo.service import FifoService
 from mq_sqs.move_tasks import MAX_TASKS, MoveTasks
 from mq_sqs.task_notes import MoveTask, TaskStatus, tasks_of
 from tests.support.faults import MortalFiles
@@ -44,7 +45,7 @@ async def tasks_on(root: Path) -> AsyncIterator[tuple[Store, MoveTasks]]:
     """Those of a gateway of its own."""
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(store_on(root))
-        tasks = MoveTasks(store)
+        tasks = MoveTasks(store, FifoService(store))
         stack.push_async_callback(tasks.stop)
         yield store, tasks
 
@@ -249,7 +250,7 @@ def runs_to_the_end(runner: asyncio.Runner, root: Path, calls: int) -> bool:
 
 async def cut_short(mortal: MortalStore, calls: int) -> tuple[bool, bool]:
     """Returns whether the start was answered, and whether the end of the task was written."""
-    tasks, is_begun = MoveTasks(mortal.store), False
+    tasks, is_begun = MoveTasks(mortal.store, FifoService(mortal.store)), False
     mortal.files.calls_left = calls
     try:
         is_begun = await tasks.start(DEAD, None, 500) is not None
@@ -267,7 +268,7 @@ async def cut_short(mortal: MortalStore, calls: int) -> tuple[bool, bool]:
 
 async def go_on(store: Store) -> tuple[list[MessageId], MoveTask | None]:
     """The ids of all messages, those that are still dead included, and the task at its end."""
-    tasks = MoveTasks(store)
+    tasks = MoveTasks(store, FifoService(store))
     await tasks.adopt_all()
     task = await end_of(store) if await tasks_in(store) else None
     await tasks.stop()

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from mq.errors import LeaseMismatch, MessageNotFound, StoreUnavailable
 from mq.store.lease import Received
 from mq_sqs.fifo.in_flight import look_for_overdue, look_for_removed
+from mq_sqs.fifo.moving import OrderedMove
 from tests.crash.enumeration.clock import LONG_SECONDS
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
@@ -93,6 +94,11 @@ class FifoClients:
 
         await _try(purge)
         self.say(FifoLedger.is_purged, bodies=bodies)
+
+    async def move_back(self, limit: int) -> None:
+        """Move dead letters back, as a move task does."""
+        move = OrderedMove(DEAD_LINE, None, limit, frozenset())
+        await _try(lambda: self.line.service.move(move))
 
     async def look(self) -> None:
         await _try(lambda: look_at_hidden(self.line))

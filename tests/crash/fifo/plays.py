@@ -107,6 +107,17 @@ def dead_letters(scene: Scene, chance: Chance) -> None:
         play.let_leases_end()
 
 
+def move_back(scene: Scene, chance: Chance) -> None:
+    """A move task brings dead letters back, a few at a time."""
+    play = FifoPlay(scene, chance, {"max-receives": "1", "dead-letters": DEAD_LINE})
+    play.send()
+    for each in play.receive(chance.choice([2, 4]), SHORT_SECONDS):
+        play.clients.run(play.clients.show(each))
+    for _ in range(2):
+        play.clients.run(play.clients.move_back(chance.randint(1, 3)))
+        play.send(1)
+
+
 def take_over(scene: Scene, chance: Chance) -> None:
     """A gateway ends and leaves messages in `new`; the next one had been started before."""
     play = FifoPlay(scene, chance)
@@ -140,5 +151,6 @@ PLAYS: dict[str, Callable[[Scene, Chance], None]] = {
     "change visibility": change_visibility,
     "purge": purge,
     "dead letters": dead_letters,
+    "move back": move_back,
     "take over": take_over,
 }

@@ -1,0 +1,131 @@
+"""Move messages from one FIFO queue to another in their order, as a move task does.
+
+A group moves from its beginning on. One with a message in flight stays where it is, and so do those
+behind a message that cannot be moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import NamedTuple
+
+from mq.commit.operation import Operation, Pause
+from mq.errors import IdTaken
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, id_of_key, is_fifo, queue_path
+from mq.spool.burial import burial_of
+from mq.spool.message import look_at
+from mq.store.context import Workspace
+from mq.store.indexing import MAX_LISTINGS, being_made_again
+from mq.store.move import Moving, count_moved, prepare_move, try_move, unsynced_move
+from mq.store.redrive import Redriven
+from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
+from mq_sqs.fifo.using import use
+
+
+class OrderedMove(NamedTuple):
+    """What is to be moved: up to `limit` messages and none of `passed`; to the target, or without
+    one back to the queue that each died in."""
+
+    source: QueueName
+    target: QueueName | None
+    limit: int
+    passed: Set[MessageId]
+
+    def most(self) -> int:
+        """Return how many of the next messages are looked at."""
+        return self.limit + len(self.passed)
+
+
+def move_in_order(work: Workspace, fifo: FifoQueues, move: OrderedMove) -> Operation[Redriven]:
+    """Move messages that could be received. Of those that go back, the ones that died in one queue
+    are moved at a time.
+
+    Durable on return; a crash leaves each message in one of its two queues. Raises QueueNotFound,
+    also for a queue that messages died in, and StoreUnavailable; what was moved before stays moved.
+    """
+    redriven = Redriven([], [], [], [])
+    state = yield from use(work, fifo, move.source)
+    ids = _next_ids(state, move.most())
+    first = next((each for each in ids if each not in move.passed), None)
+    if first is None:
+        return redriven
+    home = move.target or _home_of(work, move.source, first)
+    if home is None or not is_fifo(home):
+        redriven.lost.append(first)
+        return redriven
+    moving = Moving(move.source, home)
+    state = yield from _prepare(work, fifo, moving)
+    # No other operation has a turn until these are moved, or offered again.
+    _move_some(work, state, move, home, redriven)
+    yield unsynced_move(moving, Folder.QUEUES) if redriven.moved else Pause(0.0)
+    count_moved(work, moving, len(redriven.moved))
+    return redriven
+
+
+def _prepare(work: Workspace, fifo: FifoQueues, moving: Moving) -> Operation[FifoQueue]:
+    """Hold both queues, with every message of the source known."""
+    for _ in range(MAX_LISTINGS):
+        yield from prepare_move(work, moving)
+        state = fifo.find(work, moving.source)
+        if state is not None and not state.unread:
+            return state
+        yield from use(work, fifo, moving.source)
+    raise being_made_again(moving.source)
+
+
+def _next_ids(state: FifoQueue, limit: int) -> list[MessageId]:
+    """Return what would be received next, and leave it where it is."""
+    keys = state.groups.take(limit)
+    for key in keys:
+        state.groups.show(key)
+    return [MessageId(id_of_key(key)) for key in keys]
+
+
+def _home_of(work: Workspace, source: QueueName, message_id: MessageId) -> QueueName | None:
+    """Return the queue that a message died in; None if it does not say. Raises OSError."""
+    opened = look_at(work.spool, Folder.QUEUES, queue_path(source, message_id))
+    if opened is None:
+        return None
+    with opened:
+        burial = burial_of(work.files, opened.fd, source)
+    return None if burial is None else burial.queue
+
+
+def _move_some(
+    work: Workspace, state: FifoQueue, move: OrderedMove, home: QueueName, redriven: Redriven
+) -> None:
+    """Move what goes to `home`, each group up to the first message that does not. Raises
+    OSError."""
+    moving = Moving(move.source, home)
+    keys = state.groups.take(move.most())
+    waiting: set[str | None] = set()
+    try:
+        for key in keys:
+            message_id = MessageId(id_of_key(key))
+            group = state.groups.group_of(message_id)
+            if group in waiting or len(redriven.moved) == move.limit:
+                continue
+            if not _goes_to(work, move, home, message_id):
+                waiting.add(group)
+                continue
+            outcome = try_move(work, moving, message_id)
+            if outcome is None:
+                state.ready.discard(message_id)
+                state.forget(message_id)
+                redriven.moved.append(message_id)
+                continue
+            waiting.add(group)
+            redriven.stayed.append(message_id)
+            if isinstance(outcome, IdTaken):
+                redriven.taken.append(message_id)
+    finally:
+        for key in keys:
+            if state.groups.is_hidden(id_of_key(key)):
+                state.groups.show(key)
+
+
+def _goes_to(work: Workspace, move: OrderedMove, home: QueueName, message_id: MessageId) -> bool:
+    if message_id in move.passed:
+        return False
+    return move.target is not None or _home_of(work, move.source, message_id) == home

@@ -1,0 +1,147 @@
+"""Moving dead letters back: in order, and not past a message that is in flight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mq.errors import QueueNotFound
+from mq.names import MessageId, QueueName
+from mq.store.redrive import Redriven
+from mq_sqs.fifo.moving import OrderedMove
+from mq_sqs.move_tasks import MoveTasks
+from mq_sqs.task_notes import TaskStatus, tasks_of
+from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, fifo_on
+from tests.support.messages import names_in
+from tests.support.stores import eventually
+
+POLICY = {"max-receives": "1", "dead-letters": DEAD_LINE}
+THIRD = QueueName("third.fifo")
+
+
+async def bury(line: FifoLine, *messages: tuple[str, str]) -> None:
+    """Send messages, and let each of them die at once."""
+    await line.store.create_queue(DEAD_LINE)
+    await line.store.change_settings(LINE, POLICY)
+    await line.send_all(*messages)
+    while taken := await line.receive(10):
+        for each in taken:
+            await line.show(each)
+
+
+async def move(line: FifoLine, limit: int = 10, target: QueueName | None = None) -> Redriven:
+    return await line.service.move(OrderedMove(DEAD_LINE, target, limit, frozenset()))
+
+
+async def test_dead_letters_come_back_in_their_order_before_later_messages(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await bury(line, ("1", "a"), ("2", "b"), ("3", "a"))
+        await line.send("4", "a")
+        await line.store.change_settings(LINE, {"max-receives": ""})
+
+        assert len((await move(line)).moved) == 3
+
+        assert bodies_of(await line.receive(3)) == ["1", "3", "4"]
+        assert await line.bodies() == ["2"]
+        assert names_in(root / "queues" / DEAD_LINE) == []
+
+
+async def test_no_more_are_moved_than_were_asked_for(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await bury(line, ("1", "a"), ("2", "a"), ("3", "a"))
+
+        assert [len((await move(line, 2)).moved) for _ in range(3)] == [2, 1, 0]
+
+        await line.store.change_settings(LINE, {"max-receives": ""})
+        assert await line.drain() == ["1", "2", "3"]
+
+
+async def test_a_group_with_a_message_in_flight_stays(root: Path) -> None:
+    """That message may come back, and is before the others."""
+    async with fifo_on(root) as line:
+        await bury(line, ("1", "a"), ("2", "a"), ("3", "b"))
+        dead = FifoLine(line.store, DEAD_LINE)
+        dead.service = line.service
+        [first] = await dead.receive()
+
+        assert len((await move(line)).moved) == 1
+
+        assert await line.bodies() == ["3"]
+        await dead.show(first)
+        assert len((await move(line)).moved) == 2
+        assert await line.bodies(1) == ["1"]
+
+
+async def test_who_waits_for_a_group_gets_what_was_moved(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await bury(line, ("1", "a"))
+        await line.store.create_queue(THIRD)
+        third = FifoLine(line.store, THIRD)
+        third.service = line.service
+        assert await third.bodies() == []
+
+        await move(line, target=THIRD)
+
+        assert await third.drain() == ["1"]
+
+
+async def test_a_message_that_never_died_is_told_and_those_that_did_go_home(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await bury(line, ("1", "a"))
+        dead = FifoLine(line.store, DEAD_LINE)
+        dead.service = line.service
+        sent = await dead.send("2", "b")
+
+        assert len((await move(line)).moved) == 1
+        assert (await move(line)).lost == [sent.message_id]
+
+
+async def test_a_passed_message_keeps_its_group_and_no_other(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await bury(line, ("1", "a"), ("2", "a"), ("3", "b"))
+        first = MessageId(min(names_in(root / "queues" / DEAD_LINE)))
+
+        found = await line.service.move(OrderedMove(DEAD_LINE, None, 10, frozenset({first})))
+
+        assert len(found.moved) == 1
+        assert await line.bodies() == ["3"]
+
+
+async def test_a_home_that_is_gone_is_told(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await bury(line, ("1", "a"))
+        await line.store.delete_queue(LINE)
+
+        with pytest.raises(QueueNotFound):
+            await move(line)
+
+        assert len(names_in(root / "queues" / DEAD_LINE)) == 1
+
+
+async def test_a_dead_letter_keeps_nobody_from_sending_under_its_id_to_the_dead_letters(
+    root: Path,
+) -> None:
+    async with fifo_on(root) as line:
+        await bury(line, ("1", "a"))
+
+    async with fifo_on(root) as line:
+        assert (await line.send("1")).is_duplicate
+        line.queue = DEAD_LINE
+        assert not (await line.send("1")).is_duplicate
+
+
+async def test_a_task_moves_all_that_were_there(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await bury(line, *((str(number), "ab"[number % 2]) for number in range(8)))
+        tasks = MoveTasks(line.store, line.service)
+
+        assert await tasks.start(DEAD_LINE, None, None) is not None
+
+        async def is_over() -> bool:
+            [task] = tasks_of(await line.store.read_settings(DEAD_LINE))
+            return task.status is TaskStatus.COMPLETED and task.moved == 8
+
+        await eventually(is_over)
+        await tasks.stop()
+        assert len(names_in(root / "queues" / LINE)) == 8
