@@ -29,13 +29,13 @@ _NOTES: Mapping[str, tuple[str, tuple[str, str]]] = {
     "DeduplicationScope": (SCOPE_NOTE, ("queue", "messageGroup")),
     "FifoThroughputLimit": (_LIMIT_NOTE, ("perQueue", _PER_GROUP)),
 }
-"""The note for each, and its two values; without a note it has the first."""
+"""The note for each attribute, and its two values; without a note it has the first."""
 
 FIFO_ATTRIBUTES = frozenset({FIFO_QUEUE, *_NOTES})
 
 
 def check_type(queue: QueueName, attributes: Mapping[str, str]) -> None:
-    """A queue to be made is a FIFO queue if its name and its attributes say so. Raises SQSError."""
+    """Check that name and attributes of a queue to be made agree on its type. Raises SQSError."""
     asked = attributes.get(FIFO_QUEUE, "").lower()
     if asked not in ("", "true", "false"):
         raise _wrong(FIFO_QUEUE, "give true or false")
@@ -55,7 +55,7 @@ def check_type(queue: QueueName, attributes: Mapping[str, str]) -> None:
 
 
 def fifo_changes(queue: QueueName, name: str, text: str) -> dict[str, str]:
-    """The notes that one of these attributes asks for. Raises SQSError."""
+    """Return the notes that one of these attributes asks for. Raises SQSError."""
     value = text.lower() if name in (FIFO_QUEUE, "ContentBasedDeduplication") else text
     if name == FIFO_QUEUE:
         if value not in ("", "true", "false"):
@@ -77,7 +77,7 @@ def fifo_changes(queue: QueueName, name: str, text: str) -> dict[str, str]:
 
 
 def check_together(before: QueueSettings | None, changes: Mapping[str, str]) -> None:
-    """What attributes say of each other. Raises SQSError."""
+    """Check that the attributes fit together. Raises SQSError."""
     notes = {} if before is None else before.notes
     limit = changes.get(_LIMIT_NOTE, notes.get(_LIMIT_NOTE, ""))
     scope = changes.get(SCOPE_NOTE, notes.get(SCOPE_NOTE, ""))
@@ -90,13 +90,13 @@ def check_together(before: QueueSettings | None, changes: Mapping[str, str]) -> 
 
 
 def fifo_attributes_of(settings: QueueSettings) -> dict[str, str]:
-    """Those of a FIFO queue."""
+    """Return the attributes that a FIFO queue has and a standard one lacks."""
     found = {name: _value_of(name, settings) for name in _NOTES}
     return {FIFO_QUEUE: "true", **found}
 
 
 def is_content_based(settings: QueueSettings) -> bool:
-    """Whether the body stands for a deduplication id."""
+    """Return whether the body stands for a deduplication id that is not given."""
     return _value_of("ContentBasedDeduplication", settings) == "true"
 
 

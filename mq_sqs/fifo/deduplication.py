@@ -18,7 +18,7 @@ class DeduplicationScope(Enum):
     GROUP = "messageGroup"
 
     def digest(self, group: str, deduplication_id: str) -> bytes:
-        """What stands for the id. Neither a group nor an id has a NUL."""
+        """Return what stands for the id. Neither a group nor an id has a NUL."""
         where = group if self is DeduplicationScope.GROUP else ""
         text = f"{where}\0{deduplication_id}".encode()
         return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest()
@@ -36,12 +36,12 @@ class Deduplication:
         return len(self._sent)
 
     def find(self, digest: bytes, now: float) -> MessageId | None:
-        """The message that a new one would repeat."""
+        """Return the message that a new one would repeat, or None."""
         while self._ends and self._ends[0][0] <= now:
             self._sent.pop(heapq.heappop(self._ends)[1], None)
         return self._sent.get(digest)
 
     def accept(self, digest: bytes, message_id: MessageId, until: float) -> None:
-        """A message was sent, and counts until then. Of two the first counts."""
+        """Let a message that was sent count until then. Of two the first counts."""
         if self._sent.setdefault(digest, message_id) == message_id:
             heapq.heappush(self._ends, (until, digest))

@@ -24,7 +24,7 @@ from mq_sqs.fifo.ownership import Ownership
 SCOPE_NOTE = "sqs.deduplication-scope"
 
 _OWN_GROUP = "\0"
-"""Begins the group of a message without one, which is alone in it."""
+"""The first character of a group made up for a message without one, which is alone in it."""
 
 
 class FifoQueue:
@@ -65,14 +65,15 @@ class FifoQueue:
     # What files say
 
     def learn(self, found: FoundMessage, now_ns: int) -> None:
-        """An unread message was read."""
+        """Take in what was read of an unread message."""
         message_id = id_of_key(found.key)
         if self.unread.pop(message_id, None) is not None:
             self.groups.add(found.key, _group_in(found))
         self.learn_sent(found, now_ns)
 
     def learn_hidden(self, hidden: HiddenMessage, now_ns: int) -> None:
-        """A message was found in `delay`. It may have come to the queue since."""
+        """Take in a message that was found in `new` or `delay`. It may have come to the queue
+        since."""
         message_id = id_of_key(hidden.found.key)
         if message_id not in self.groups and message_id not in self.unread:
             self.groups.hide(hidden.found.key, _group_in(hidden.found), hidden.hiding)
@@ -80,8 +81,8 @@ class FifoQueue:
         self.learn_sent(hidden.found, now_ns)
 
     def learn_sent(self, found: FoundMessage, now_ns: int) -> None:
-        """What a message says of its deduplication counts for five minutes from its publication. A
-        time that is yet to come counts as now: the clock was set back."""
+        """Let the deduplication id of a message count for five minutes from its publication. A time
+        that is yet to come counts as now: the clock was set back."""
         group, deduplication_id = found.lane
         left = DEDUPLICATION_SECONDS - max(now_ns - found.published_ns, 0) / SECOND_NS
         if group is not None and deduplication_id is not None and left > 0:
@@ -91,30 +92,31 @@ class FifoQueue:
     # What is done here
 
     def place(self, key: str, group: str) -> None:
-        """A message is on its way: from here on nothing behind it is received."""
+        """Note that a message is on its way: from here on nothing behind it is received."""
         self.groups.hide(key, group, Hiding.COMING)
 
     def expect(self, message_id: str, due_ns: int) -> None:
-        """A hidden message may be ready from then on, in ns since 1970; or gone."""
+        """Look at a hidden message again at that time, in ns since 1970: it may be ready or gone
+        by then."""
         if self.groups.is_hidden(message_id):
             self._due[message_id] = due_ns
             heapq.heappush(self._dues, (due_ns, message_id))
 
     def forget(self, message_id: str) -> None:
-        """A message is not in the queue any more."""
+        """Note that a message is not in the queue any more."""
         self.unread.pop(message_id, None)
         self.groups.forget(message_id)
         self._due.pop(message_id, None)
 
     def accept(self, digest: bytes, message_id: MessageId) -> None:
-        """A message was sent just now."""
+        """Note that a message was sent just now."""
         self.deduplication.accept(digest, message_id, self.clock() + DEDUPLICATION_SECONDS)
 
     def is_overdue(self, now_ns: int) -> bool:
         return bool(self._dues) and self._dues[0][0] <= now_ns
 
     def pop_overdue(self, now_ns: int, limit: int) -> list[str]:
-        """Hidden messages whose time has come, and nobody has said where they are."""
+        """Return hidden messages whose time has come, and of which no event has told."""
         found: list[str] = []
         while len(found) < limit and self.is_overdue(now_ns):
             due_ns, message_id = heapq.heappop(self._dues)
@@ -124,7 +126,7 @@ class FifoQueue:
         return found
 
     def expected(self) -> list[str]:
-        """The hidden messages that are in `delay`, for all that is known here."""
+        """Return the hidden messages that should be in `delay`."""
         return list(self._due)
 
 

@@ -18,7 +18,7 @@ _SPARE = 64
 
 
 class Hiding(Enum):
-    """Why a message is not to be had."""
+    """Why a message cannot be received."""
 
     LEASED = "leased"
     COMING = "coming"
@@ -40,8 +40,8 @@ class _Group:
 
 
 class Groups:
-    """The groups of one queue. Saying twice what is so already, or forgetting what is not known, is
-    fine."""
+    """The groups of one queue. Telling it twice, or forgetting what it does not know, changes
+    nothing."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
@@ -49,7 +49,7 @@ class Groups:
         self._hidden: dict[str, Hiding] = {}
         self._offers: list[str] = []
         self.available = 0
-        """How many groups have a message to receive."""
+        """The number of groups that have a message to receive."""
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -65,7 +65,7 @@ class Groups:
         return message_id in self._hidden
 
     def add(self, key: str, name: str) -> None:
-        """A message that was not known is ready."""
+        """Note a message that was not known: it is ready."""
         message_id = id_of_key(key)
         if message_id in self._group_of:
             return
@@ -74,7 +74,7 @@ class Groups:
         self._offer(group)
 
     def hide(self, key: str, name: str, hiding: Hiding) -> None:
-        """A message that was not known is hidden."""
+        """Note a message that was not known: it is hidden."""
         message_id = id_of_key(key)
         if message_id in self._group_of:
             return
@@ -83,7 +83,7 @@ class Groups:
         self._offer(group)
 
     def show(self, key: str) -> None:
-        """A message that is known is ready, at the place that it had before."""
+        """Note that a known message is ready, at the place that it had before."""
         message_id = id_of_key(key)
         group = self._group_of[message_id]
         hiding = self._hidden.pop(message_id, None)
@@ -94,7 +94,7 @@ class Groups:
         self._offer(group)
 
     def forget(self, message_id: str) -> None:
-        """A message is gone."""
+        """Note that a message is gone."""
         group = self._group_of.pop(message_id, None)
         if group is None:
             return
@@ -104,8 +104,8 @@ class Groups:
         self._offer(group)
 
     def take(self, limit: int) -> list[str]:
-        """The keys of up to `limit` messages, which are leased from here on: of the group that
-        comes first as many as there are, then of the next."""
+        """Take up to `limit` messages, and return their keys; they are leased from here on. The
+        group that comes first gives as many as it has, then the next."""
         taken: list[str] = []
         while len(taken) < limit and self._offers:
             key = heapq.heappop(self._offers)

@@ -22,8 +22,8 @@ class Ownership:
         self._files: Files | None = None
 
     def require(self, work: Workspace) -> bool:
-        """True if it was taken just now. Raises StoreUnavailable if another process has it, and
-        OSError."""
+        """Take the lock unless this process has it, and return whether it was taken just now.
+        Raises StoreUnavailable if another process has it, and OSError."""
         if self._fd is not None:
             return False
         fd = work.files.open_to_lock(f"{work.spool.root}/{FORMAT_FILE}")

@@ -24,8 +24,8 @@ _FIRST_NUMBER = 10**19
 
 
 def read_group(values: Values, is_fifo: bool) -> str | None:
-    """The group of a message: a FIFO queue needs one, a standard queue only gives it back. Raises
-    SQSError."""
+    """Return the group of a message. A FIFO queue needs one, a standard queue only gives it back.
+    Raises SQSError."""
     group = _read_token(values, GROUP_ID)
     if group is None and is_fifo:
         raise missing(GROUP_ID)
@@ -33,7 +33,7 @@ def read_group(values: Values, is_fifo: bool) -> str | None:
 
 
 def read_deduplication_id(values: Values, settings: QueueSettings, body: bytes) -> str:
-    """Return that of a message to a FIFO queue. Raises SQSError."""
+    """Return the deduplication id of a message to a FIFO queue. Raises SQSError."""
     given = _read_token(values, DEDUPLICATION_ID)
     if given is not None:
         return given
@@ -47,7 +47,7 @@ def read_deduplication_id(values: Values, settings: QueueSettings, body: bytes) 
 
 
 def refuse_deduplication_id(values: Values) -> None:
-    """A standard queue has none. Raises SQSError."""
+    """Raise SQSError for a deduplication id, which a standard queue does not take."""
     if DEDUPLICATION_ID in values:
         raise SQSError(
             INVALID_PARAMETER_VALUE,
@@ -57,7 +57,7 @@ def refuse_deduplication_id(values: Values) -> None:
 
 
 def refuse_delay(values: Values) -> None:
-    """A FIFO queue delays all of its messages alike. Raises SQSError."""
+    """Raise SQSError for a delay of one message: a FIFO queue delays all alike."""
     if values.get("DelaySeconds"):
         raise SQSError(
             INVALID_PARAMETER_VALUE,
@@ -78,8 +78,8 @@ def lane_attributes(lane: Mapping[str, str]) -> Attributes:
 
 
 def sequence_number(message_id: str) -> str:
-    """20 digits that grow with each message of a queue: the time in its id, which the gateway lets
-    go on without a repetition. The same for the others, as far as their ids have one."""
+    """Return 20 digits that grow with each message of a queue: the time in its id, which a gateway
+    never gives twice. A message whose id has no time gets the first number."""
     if not is_server_id(message_id):
         return str(_FIRST_NUMBER)
     head = message_id[:8] + message_id[9:13] + message_id[15:18]

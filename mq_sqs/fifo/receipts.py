@@ -78,8 +78,8 @@ def _forget(
 
 
 def _look_again(work: Workspace, fifo: FifoQueues, queue: QueueName, message_id: MessageId) -> None:
-    """It may have been prolonged, have come back, or be a dead letter. One that is ready stays as
-    it is."""
+    """Find out what has become of a message: it may have been prolonged, have come back, or be a
+    dead letter. One that is ready stays as it is."""
     state = fifo.get(queue)
     if state is not None and state.groups.is_hidden(message_id):
         look_again(work, queue, state, message_id)

@@ -109,7 +109,8 @@ def _take_some(
 def _take_one(
     state: FifoQueue, message_id: MessageId, taking: FileWork[Received | Lost | None]
 ) -> FileWork[Received | Lost | None]:
-    """Its file calls go along with those of the round; others go on meanwhile."""
+    """Take one message, by file calls that are made with those of the round. Others go on
+    meanwhile."""
     state.ready.begin_taking(message_id)
     state.taking.add(message_id)
     try:
@@ -126,8 +127,8 @@ def _keep_in_order(
     outcomes: Sequence[tuple[MessageId, object]],
     passed: list[str],
 ) -> list[Received]:
-    """Those that may be received: behind one that was not taken, no other one of its group.
-    Raises the first OSError if none was taken."""
+    """Return those that may be received: behind one that was not taken, no other one of its group
+    is. Raises the first OSError if none was taken."""
     taken: list[Received] = []
     waiting: set[str | None] = set()
     failure: Exception | None = None
@@ -156,7 +157,7 @@ def _keep_in_order(
 def _commit(
     work: Workspace, queue: QueueName, state: FifoQueue, taken: list[Received]
 ) -> Operation[list[Received]]:
-    """Make the leases durable; returns those messages that are whole, none if a lease is over."""
+    """Make the leases durable. Returns those messages that are whole, none if a lease is over."""
     try:
         yield Unsynced((), (Folder.DELAY, f"{Folder.QUEUES}/{queue}"))
     except BaseException:
@@ -181,8 +182,9 @@ def _without_those_behind(
     taken: Sequence[Received],
     good: Sequence[Received],
 ) -> list[Received]:
-    """A message was damaged, or its lease is over. A damaged one is set aside, and the next takes
-    its place; one that comes again keeps those of its group behind it."""
+    """Return those of `good` that may be received, although another message was damaged or its
+    lease is over. A damaged one is set aside, and the next takes its place; one that comes again
+    keeps those of its group behind it."""
     left: list[Received] = []
     waiting: set[str | None] = set()
     for each in taken:

@@ -61,8 +61,8 @@ def send_in_order(
 
 
 def _told(digest: bytes, known: MessageId | None, new: dict[bytes, Published]) -> Published:
-    """What is said of a message: that it was sent, or repeats one that was sent before, or comes
-    earlier in its batch."""
+    """Return what the sender of a message is told: that it was sent, or that it repeats one that
+    was sent before or comes earlier in its batch."""
     if known is not None:
         return Published(known, None, True)
     first = new[digest]

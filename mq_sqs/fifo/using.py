@@ -34,7 +34,7 @@ _AGAIN_NS = SECOND_NS // 4
 
 
 def use(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[FifoQueue]:
-    """The queue in memory. On return it is held, and every message is known.
+    """Return the queue in memory. On return it is held, and every message is known.
 
     Raises QueueNotFound, and StoreUnavailable also if another process has the FIFO queues.
     """
