@@ -148,9 +148,12 @@ class MoveTasks:
         await asyncio.gather(*running, return_exceptions=True)
 
     def _begin(self, source: QueueName, task: MoveTask, lock: Unlock) -> None:
-        def end(_: object) -> None:
+        def end(work: asyncio.Task[None]) -> None:
             self._running.pop(source, None)
             lock()
+            defect = None if work.cancelled() else work.exception()
+            if defect is not None:
+                log.error("move task ended early", queue=source, exc_info=defect)
 
         work = asyncio.create_task(self._work_on(source, task))
         self._running[source] = work
@@ -158,7 +161,7 @@ class MoveTasks:
         work.add_done_callback(end)
 
     async def _work_on(self, source: QueueName, task: MoveTask) -> None:
-        """Move messages to the end of the task. Never raises."""
+        """Move messages to the end of the task, or to that of its queue."""
         run = _Run(self._store, self._fifo, source, task)
         try:
             while True:
@@ -170,8 +173,6 @@ class MoveTasks:
                     await asyncio.sleep(RETRY_SECONDS)
         except QueueNotFound:
             pass  # the queue was deleted, and its tasks with it
-        except Exception:
-            log.exception("move task ended early", queue=source)
 
     async def _lock_unless_active(self, source: QueueName) -> Unlock | None:
         """Take the queue's lock as `_lock` does, once a task that has just ended gives it back.

@@ -1,4 +1,4 @@
-"""Every error that the gateway can send, in both protocols."""
+"""The errors that values of a request meet, in both protocols."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from mq.names import MessageId, QueueName
 from mq.store.move import Moving
@@ -276,3 +277,24 @@ async def go_on(store: Store) -> tuple[list[MessageId], MoveTask | None]:
     if task is not None:
         assert len(found) == 3
     return [*found, *await drain(store, DEAD)], task
+
+
+async def test_a_defect_ends_a_task_with_a_line_in_the_log_and_the_next_one_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(run: object) -> None:
+        raise RuntimeError("a defect")
+
+    async with tasks_on(tmp_path) as (store, tasks):
+        await fill(store, ORDERS)
+        with monkeypatch.context() as broken, capture_logs() as logs:
+            broken.setattr("mq_sqs.move_tasks._Run.to_the_end", fail)
+            await tasks.start(DEAD, None, None)
+
+            async def is_left() -> bool:
+                return not tasks.is_working_on(DEAD)
+
+            await eventually(is_left)
+        await tasks.adopt(DEAD)
+        assert logs[0]["event"] == "move task ended early"
+        assert (await end_of(store)).moved == 1
