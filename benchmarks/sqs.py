@@ -4,6 +4,7 @@
 
 Starts `mq` and `mq-sqs` on one root, and another gateway that verifies signatures. They take turns
 within each round, by raw HTTP: an SDK needs one to two milliseconds of processor for a call itself.
+FIFO queues, with 1,000 groups, are measured beside standard ones.
 Prints messages a second, the server's processor time for each, and the ratios within the rounds.
 FOLDER as for `bench.py`.
 """
@@ -39,12 +40,15 @@ from mq.ctl.bench.phases import PhaseRate, each, rate_of
 
 QUEUE = "bench"
 URL = f"http://mq/000000000000/{QUEUE}"
+FIFO_URL = f"{URL}.fifo"
+GROUPS = 1000
 TOKEN = "kT3vVt9xkq3mP2sYw8LrBg"
 TEN = 10
 _HANDLE = re.compile(rb'"ReceiptHandle": "([^"]+)"')
 _ID = re.compile(rb'"id": ?"([^"]+)"')
 
 ENDPOINTS = Endpoints(queue=QUEUE)
+FIFO_ENDPOINTS = Endpoints(queue=f"{QUEUE}.fifo")
 
 
 class Case(NamedTuple):
@@ -95,10 +99,24 @@ def cases(body: str) -> list[Case]:
     kib = {"note": {"DataType": "String", "StringValue": "x" * 1000}}
     entries = [{"Id": str(at), "MessageBody": body} for at in range(TEN)]
     ask_ten: dict[str, object] = {"MaxNumberOfMessages": TEN}
+    fifo: dict[str, object] = {"QueueUrl": FIFO_URL}
+    numbers = itertools.count()
 
-    def delete(handles: Sequence[bytes]) -> bytes:
+    def delete(handles: Sequence[bytes], more: dict[str, object] | None = None) -> bytes:
         some = [{"Id": str(at), "ReceiptHandle": each.decode()} for at, each in enumerate(handles)]
-        return ask("DeleteMessageBatch", {"Entries": some})
+        return ask("DeleteMessageBatch", {"Entries": some, **(more or {})})
+
+    def in_a_group() -> dict[str, object]:
+        """The next message, in the next group."""
+        at = next(numbers)
+        return message | {
+            "MessageGroupId": f"group-{at % GROUPS}",
+            "MessageDeduplicationId": str(at),
+        }
+
+    def ten_in_groups() -> bytes:
+        some = [{"Id": str(at), **in_a_group()} for at in range(TEN)]
+        return ask("SendMessageBatch", fifo | {"Entries": some})
 
     return [
         Case("POST", "mq", lambda: ENDPOINTS.publish(body.encode()), 1, ""),
@@ -113,6 +131,11 @@ def cases(body: str) -> list[Case]:
              ENDPOINTS.remove_batch),
         Case("ReceiveMessage", "mq-sqs", lambda: ask("ReceiveMessage", ask_ten), TEN,
              "GET ?max=10", _HANDLE, delete),
+        Case("SendMessage, FIFO", "mq-sqs", lambda: ask("SendMessage", fifo | in_a_group()), 1,
+             "SendMessage"),
+        Case("SendMessageBatch, FIFO", "mq-sqs", ten_in_groups, TEN, "SendMessageBatch"),
+        Case("ReceiveMessage, FIFO", "mq-sqs", lambda: ask("ReceiveMessage", fifo | ask_ten), TEN,
+             "ReceiveMessage", _HANDLE, lambda handles: delete(handles, fifo)),
     ]  # fmt: skip
 
 
@@ -162,8 +185,9 @@ async def measure(
 
     try:
         count = max(connections, messages // case.size)
-        await run([case.request()] * (count // 4))  # the server reads settings and lists the queue
-        rates = {case.name: await run([case.request()] * count)}
+        # First the server reads settings and lists the queue.
+        await run([case.request() for _ in range(count // 4)])
+        rates = {case.name: await run([case.request() for _ in range(count)])}
         if case.removal is not None:
             parts = [found[at : at + TEN] for at in range(0, len(found), TEN)]
             rates[f"{case.name}, removed"] = await run([case.removal(part) for part in parts])
@@ -172,10 +196,11 @@ async def measure(
     return rates
 
 
-async def make_queue(target: Target) -> None:
+async def make_queues(target: Target) -> None:
     [client] = await connect(ENDPOINTS, target.addresses, 1)
     try:
-        await client.play(ENDPOINTS.make_queue())
+        for endpoints in (ENDPOINTS, FIFO_ENDPOINTS):
+            await client.play(endpoints.make_queue())
     finally:
         close([client])
 
@@ -185,7 +210,7 @@ Found = dict[str, list[PhaseRate]]
 
 def run_round(folder: Path, messages: int, connections: int, body: str, found: Found) -> None:
     with running(folder) as targets:
-        uvloop.run(make_queue(targets["mq"]))
+        uvloop.run(make_queues(targets["mq"]))
         for case in cases(body):
             rates = uvloop.run(measure(case, targets[case.server], messages, connections))
             for name, rate in rates.items():
@@ -195,7 +220,8 @@ def run_round(folder: Path, messages: int, connections: int, body: str, found: F
 def comparison(found: Found, all_cases: Sequence[Case]) -> str:
     lines = []
     pairs = [(case.name, case.against) for case in all_cases]
-    pairs += [("ReceiveMessage, removed", "GET ?max=10, removed")]
+    pairs += [("ReceiveMessage, removed", "GET ?max=10, removed"),
+              ("ReceiveMessage, FIFO, removed", "ReceiveMessage, removed")]  # fmt: skip
     for name, against in pairs:
         rounds = found[name]
         line = [name, number(statistics.median(each.per_second for each in rounds)),
