@@ -14,17 +14,22 @@ consumer finished it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 from mq.client import Client, LeaseLost, Message, QueueNotFound
 from mq.config import MAX_FETCH_MESSAGES
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, file_name, parse_file_name, parse_message_id, queue_path
+from mq.names import QueueName, file_name, parse_file_name, parse_message_id, queue_path
+from mq.spool.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Chain, check, run
+from mq.spool.file_work import FileWork, do_together
 from mq.spool.files import Files
-from mq.spool.message import Lost, hold_in, seal_at
-from mq.spool.seal import Seal, seal_new
+from mq.spool.message import Lost, seal_at
+from mq.spool.opening import move_held, open_held
+from mq.spool.seal import Seal, sealing
 from mq.spool.trailer import pack_trailer, sealed
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
@@ -118,30 +123,32 @@ class Intake:
         return messages
 
     def stage(self, queue: QueueName, messages: Iterable[Message]) -> dict[str, str]:
-        """Write messages into `delay`, not durably by itself. Returns the lease of each."""
+        """Write messages into `delay`, not durably by itself. Returns the lease of each. One whose
+        id another message has, which waits for its place, is left out: it returns at the server,
+        and finds the place free."""
         leases = {}
-        for message in messages:
-            try:
-                self._write(queue, parse_message_id(message.id), message)
-            except FileExistsError:
-                # Another message with that id waits for its place. This one returns, and finds the
-                # place free.
-                continue
-            leases[message.id] = message.lease
+        coming = iter(messages)
+        while some := list(islice(coming, CHAINS_AT_ONCE)):
+            outcomes = run(self._spool.files, [self._writing(queue, each) for each in some])
+            for message, outcome in zip(some, outcomes, strict=True):
+                with suppress(FileExistsError):
+                    check(outcome)
+                    leases[message.id] = message.lease
         return leases
 
-    def _write(self, queue: QueueName, message_id: MessageId, message: Message) -> None:
-        files, delay = self._spool.files, self._spool.fd(Folder.DELAY)
+    def _writing(self, queue: QueueName, message: Message) -> Chain:
+        """Return the file calls that put a message into `delay`."""
+        spool, name = self._spool, file_name(queue, parse_message_id(message.id))
         trailer = pack_trailer(message.properties)
         if trailer:
-            self._spool.use_long_seals()
-        fd = files.open_unnamed(delay, self._spool.file_mode)
-        try:
-            files.write(fd, message.body + trailer)
-            seal_new(files, fd, _seal_of(message, trailer), message.content_type, None)
-            self._spool.link(fd, Folder.DELAY, file_name(queue, message_id))
-        finally:
-            files.close(fd)
+            spool.use_long_seals()
+        return (
+            (OPEN_UNNAMED, spool.fd(Folder.DELAY), spool.file_mode),
+            (WRITE, ~0, message.body + trailer),
+            *sealing(~0, _seal_of(message, trailer), message.content_type, None),
+            spool.link_call(~0, Folder.DELAY, name),
+            (CLOSE, ~0),
+        )
 
     def settle(self) -> int:
         """Decide about the messages that an earlier call, or another driver, has left in `delay`.
@@ -177,31 +184,41 @@ class Intake:
             # Spark's.
             failed = {}
         lost = {each for each, error in failed.items() if isinstance(error, LeaseLost)}
-        taken = sum(
-            self.decide(queue, parse_message_id(each), lease, each not in lost)
-            for each, lease in leases.items()
-        )
+        taken = self.decide(queue, leases, lost)
         if lost:
             self.reap()
         return taken
 
-    def decide(self, queue: QueueName, message_id: MessageId, lease: str, is_ours: bool) -> bool:
-        """Return whether a message is Spark's now. This is decided under its lock: a driver that
-        was stopped since it asked finds that a newer one has decided, and may have fetched the id
-        again."""
-        name = file_name(queue, message_id)
-        held = hold_in(self._spool, Folder.DELAY, name)
+    def decide(self, queue: QueueName, leases: dict[str, str], lost: Set[str]) -> int:
+        """Take the messages that are Spark's now, and let those go that are lost. Returns how many
+        were taken. Each is decided about under its lock: a driver that was stopped since it asked
+        finds that a newer one has decided, and may have fetched the id again."""
+        asked = list(leases.items())
+        taken = 0
+        for at in range(0, len(asked), CHAINS_AT_ONCE):
+            some = asked[at : at + CHAINS_AT_ONCE]
+            for outcome in do_together([self._deciding(queue, *each, lost) for each in some]):
+                if isinstance(outcome, Exception):
+                    raise outcome
+                taken += outcome
+        return taken
+
+    def _deciding(self, queue: QueueName, name: str, lease: str, lost: Set[str]) -> FileWork[bool]:
+        """Decide about one message. Returns whether it was taken."""
+        message_id = parse_message_id(name)
+        staged = file_name(queue, message_id)
+        held = yield from open_held(self._spool, Folder.DELAY, staged)
         if isinstance(held, Lost):
             return False
         with held:
             if f"{held.lease:016x}" != lease:
                 return False
-            if not is_ours:
-                self._spool.move_aside(Folder.DELAY, name, Folder.REMOVE, name)
+            if message_id in lost:
+                self._spool.move_aside(Folder.DELAY, staged, Folder.REMOVE, staged)
                 return False
+            place = queue_path(queue, message_id)
             try:
-                place = queue_path(queue, message_id)
-                return self._spool.move(Folder.DELAY, name, Folder.QUEUES, place)
+                return (yield from move_held(self._spool, Folder.DELAY, held, Folder.QUEUES, place))
             except FileExistsError:
                 # A producer has used the id again, and the first message is not claimed yet.
                 return False

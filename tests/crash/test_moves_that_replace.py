@@ -10,7 +10,7 @@ import pytest
 import pyspark_mq
 import vsqs
 from mq import client, ctl, fsck, kombu, web
-from mq.spool import fresh_folder, purged, purging, queues, root, root_format, sweep
+from mq.spool import fresh_folder, opening, purged, purging, queues, root, root_format, sweep
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
 from mq.store import batch, expiry, filling, lease, own_id, probe, remove
 from mq_mover import mover
@@ -45,6 +45,7 @@ NOT_RUN_HERE = {
     name_of(settle): "Spark's sink and claims: tests/spark",
     name_of(claiming): "Spark's claims: tests/spark",
     name_of(claims): "Spark's claims: tests/spark",
+    name_of(opening.move_held): "Spark's claims: tests/spark",
     name_of(marker_files): "Spark's queries: tests/spark",
     name_of(root_format.write_format): "what another server wrote meanwhile is the same",
     name_of(sweep.Sweeper._set_aside_if_damaged): "tests/spool/test_sets.py",

@@ -30,10 +30,10 @@ def fetch(root: Path) -> None:
         intake.stage(ORDERS, [Message(mq._session, delivery)])
 
 
-def decide(is_ours: bool) -> Callable[[Path], None]:
+def decide(*lost: str) -> Callable[[Path], None]:
     def run(root: Path) -> None:
         with closing(Intake(root, NOWHERE, [ORDERS])) as intake:
-            intake.decide(ORDERS, ONE, f"{1:016x}", is_ours)
+            intake.decide(ORDERS, {ONE: f"{1:016x}"}, set(lost))
 
     return run
 
@@ -66,8 +66,8 @@ QUEUES, DELAY, REMOVE, CORRUPT = Folder.QUEUES, Folder.DELAY, Folder.REMOVE, Fol
 
 STAGING_CASES: dict[Arrow, Case] = {
     (Actor.STAGING, None, DELAY): (Path.exists, fetch),
-    (Actor.STAGING, DELAY, QUEUES): (leased, decide(True)),
-    (Actor.STAGING, DELAY, REMOVE): (leased, decide(False)),
+    (Actor.STAGING, DELAY, QUEUES): (leased, decide()),
+    (Actor.STAGING, DELAY, REMOVE): (leased, decide(ONE)),
     (Actor.STAGING, QUEUES, REMOVE): (sealed("queues/orders/1"), put_away),
     (Actor.STAGING, REMOVE, None): (sealed("remove/orders:1"), reap_staging),
     (Actor.STAGING, QUEUES, CORRUPT): (

@@ -153,7 +153,7 @@ def test_a_driver_that_slept_does_not_touch_what_a_newer_one_has_fetched_anew(
     start_intake().stage(site.orders.name, [new])
 
     # It had asked under its old lease before it slept, and was refused.
-    assert not sleeper.decide(site.orders.name, message_id, old.lease, is_ours=False)
+    assert sleeper.decide(site.orders.name, {message_id: old.lease}, {message_id}) == 0
 
     assert site.staged("in", "delay") == [f"orders:{message_id}"]
 

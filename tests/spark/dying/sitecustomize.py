@@ -28,12 +28,23 @@ class Step(NamedTuple):
     counts: Callable[..., bool] = lambda *_: True
 
 
+_FILES = "mq.spool.files"
+
+
 def _delivers(_files: object, _fd: int, source: str, _target_fd: int, target: str) -> bool:
     return source.startswith("stage/") and source.rpartition(":")[2] == target
 
 
 def _stages(_files: object, _fd: int, _folder_fd: int, name: str) -> bool:
     return name.startswith("stage/")
+
+
+def _fetched(_files: object, _fd: int, _folder_fd: int, name: str) -> bool:
+    return name.startswith("orders:")
+
+
+def _taken_over(_files: object, _fd: int, source: str, _target_fd: int, target: str) -> bool:
+    return source == f"orders:{target}"
 
 
 LARGE_CLAIM = "in the middle of a large claim"
@@ -54,12 +65,12 @@ SOURCE = {
 }
 
 SINK = {
-    "while a task stages": Step("mq.spool.files", "Files.link", "after", 2, _stages),
+    "while a task stages": Step(_FILES, "Files.link", "after", 2, _stages),
     "before an attempt is sealed": Step("mq.spool.spark.staging", "Attempt.seal", "before"),
     "after an attempt is sealed": Step("mq.spool.spark.staging", "Attempt.seal", "after"),
     "before the transaction": Step("pyspark_mq.write", "commit", "before"),
     "after the transaction": Step("mq.spool.spark.transactions", "finish", "before"),
-    "while it is rolled forward": Step("mq.spool.files", "Files.rename", "after", 2, _delivers),
+    "while it is rolled forward": Step(_FILES, "Files.rename", "after", 2, _delivers),
     "after it is rolled forward": Step("mq.spool.spark.transactions", "forget_before", "before"),
     "before the commit log": Step("pyspark_mq.write", "commit", "after"),
 }
@@ -68,10 +79,10 @@ _INTAKE, _FORWARD = "pyspark_mq.by_url.intake", "pyspark_mq.by_url.forward"
 
 SOURCE_BY_URL = {
     "after a fetch, before the staging": Step(_INTAKE, "Intake.stage", "before"),
-    "in the middle of the staging": Step(_INTAKE, "Intake._write", "after", 2),
+    "in the middle of the staging": Step(_FILES, "Files.link", "after", 2, _fetched),
     "after the staging, before the removal": Step(_INTAKE, "Intake.stage", "after"),
     "after the removal": Step(_INTAKE, "Intake.decide", "before"),
-    "while what was removed is taken": Step(_INTAKE, "Intake.decide", "after", 2),
+    "while what was removed is taken": Step(_FILES, "Files.rename", "after", 2, _taken_over),
     "between a fetch and its claim": Step(_INTAKE, "Intake.fetch", "after"),
 }
 
@@ -167,6 +178,6 @@ class _Patcher(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 if os.environ.get("MQ_DIE_AT"):
     _steps = SOURCE | SINK | SOURCE_BY_URL | SINK_BY_URL
     _step = _steps[os.environ["MQ_DIE_AT"]]
-    if _step.module == "mq.spool.files":
+    if _step.module == _FILES:
         os.environ["MQ_NATIVE"] = "off"  # else it makes that call itself
     sys.meta_path.insert(0, _Patcher(_step, os.environ["MQ_DIE_MARK"]))
