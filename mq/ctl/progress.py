@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TextIO
 
+from mq.command.pace import CLEAR_LINE, pace_texts
+
 SILENT_SECONDS = 1.0
 """What is over by then shows nothing."""
 
 _BETWEEN_SECONDS = 0.1
 _BAR_WIDTH = 24
 _USUAL_COLUMNS = 80
-_CLEAR = "\r\x1b[K"
 
 
 class ProgressBar:
@@ -49,7 +50,7 @@ class ProgressBar:
             self._is_shown = True
             text = progress_text(self._label, done, self.total, now - self._began_at)
             width = self._columns()
-            self._stream.write(f"{_CLEAR}{text[: width - 1]}")
+            self._stream.write(f"{CLEAR_LINE}{text[: width - 1]}")
             self._stream.flush()
 
     def _columns(self) -> int:
@@ -62,7 +63,7 @@ class ProgressBar:
         """Make room for another line; the bar comes back when there is more to tell."""
         if self._is_shown:
             self._is_shown = False
-            self._stream.write(_CLEAR)
+            self._stream.write(CLEAR_LINE)
             self._stream.flush()
 
     def __enter__(self) -> Self:
@@ -89,20 +90,10 @@ def said_when_interrupted(say: Callable[[], object]) -> Iterator[None]:
 
 def progress_text(label: str, done: int, total: int | None, seconds: float) -> str:
     """Return a line such as `moving [######          ]  25%, 1,234 of 4,936, 411/s, 9 s left`."""
-    rate = done / seconds if seconds > 0 else 0.0
     told = [f"{label} {done:,}"]
     if total:
         part = min(done / total, 1.0)
         bar = "#" * int(part * _BAR_WIDTH)
         told = [f"{label} [{bar.ljust(_BAR_WIDTH)}] {part:4.0%}", f"{done:,} of {total:,}"]
-    told.append(f"{rate:,.0f}/s")
-    if total and rate and done < total:
-        told.append(f"{duration_text((total - done) / rate)} left")
-    return ", ".join(told)
-
-
-def duration_text(seconds: float) -> str:
-    """Return a time such as `9 s`, `12 min` or `3.5 h`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    left = total - done if total else None
+    return ", ".join(told + pace_texts(done, left, seconds))

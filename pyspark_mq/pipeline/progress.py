@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from mq.command.pace import CLEAR_LINE, pace_texts
+
 TERMINAL_SECONDS = 0.5
 FILE_SECONDS = 10.0
 """How often a line is written, on a terminal and to a file."""
-
-_CLEAR = "\r\x1b[K"
 
 
 class ProgressLine:
@@ -34,35 +34,23 @@ class ProgressLine:
             return
         self._told_at = now
         text = progress_text(self._name, done, left, now - self._began_at)
-        print(f"{_CLEAR}{text}" if self._is_terminal else text,
+        print(f"{CLEAR_LINE}{text}" if self._is_terminal else text,
               end="" if self._is_terminal else "\n", file=self._stream, flush=True)  # fmt: skip
 
     def end(self, done: int, how: str = "") -> None:
         """Write the last line: what was done, and in what time."""
         seconds = self._clock() - self._began_at
-        clear = _CLEAR if self._is_terminal else ""
-        rate = done / seconds if seconds > 0 else 0.0
-        print(f"{clear}{self._name}: {done:,} messages in {seconds:.1f} s, {rate:,.0f}/s{how}",
+        clear = CLEAR_LINE if self._is_terminal else ""
+        [rate] = pace_texts(done, None, seconds)
+        print(f"{clear}{self._name}: {done:,} messages in {seconds:.1f} s, {rate}{how}",
               file=self._stream, flush=True)  # fmt: skip
 
 
 def progress_text(name: str, done: int, left: int | None, seconds: float) -> str:
     """Return the text of a line. `left` is None if it is unknown."""
-    rate = done / seconds if seconds > 0 else 0.0
-    parts = [f"{name}: {done:,} messages", f"{rate:,.0f}/s"]
-    if left is not None:
-        parts.append(f"{left:,} waiting")
-        if left and rate:
-            parts.append(f"{duration_text(left / rate)} left")
-    return ", ".join(parts)
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration as `45 s`, `12 min`, `3.5 h` or `6.2 d`."""
-    for size, unit in ((86_400, "d"), (3600, "h")):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
+    rate, *rest = pace_texts(done, left, seconds)
+    waiting = [] if left is None else [f"{left:,} waiting"]
+    return ", ".join([f"{name}: {done:,} messages", rate, *waiting, *rest])
 
 
 @contextmanager

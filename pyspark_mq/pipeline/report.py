@@ -10,11 +10,11 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from mq.client import QueueNotFound
+from mq.command.pace import duration_text
 from mq.names import DEAD_SUFFIX
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.pipeline.places import QueuePlace
-from pyspark_mq.pipeline.progress import duration_text
 
 AGES = (("under 1 min", 60), ("1 to 10 min", 600), ("10 min to 1 h", 3600), ("1 to 6 h", 21_600),
         ("6 h to 1 d", 86_400), ("1 to 7 d", 604_800), ("over 7 d", None))  # fmt: skip

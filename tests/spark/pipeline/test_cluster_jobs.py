@@ -42,7 +42,7 @@ _SETTINGS = {
 
 @pytest.fixture
 def server(root: Path, start_server: Callable[..., Server]) -> Server:
-    """With the queues `orders` and `again`."""
+    """A server with the queues `orders` and `again`."""
     made = start_server(root=root)
     with Client(made.url) as mq:
         mq.queue("orders").create()

@@ -6,7 +6,7 @@ from io import StringIO
 
 import pytest
 
-from pyspark_mq.pipeline.progress import ProgressLine, duration_text, progress_text
+from pyspark_mq.pipeline.progress import ProgressLine, progress_text
 
 
 class Terminal(StringIO):
@@ -36,14 +36,6 @@ class HandClock:
 )
 def test_a_line_has_messages_rate_lag_and_time_left(done: int, left: int | None, text: str) -> None:
     assert progress_text("archive", done, left, 10.0) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (119, "119 s"), (150, "2 min"), (5400, "1.5 h"), (200_000, "2.3 d")],
-)
-def test_a_duration_is_read_at_a_glance(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
 
 
 def test_a_terminal_has_one_line_that_changes_and_a_file_a_line_now_and_then() -> None:
