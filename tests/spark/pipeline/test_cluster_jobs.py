@@ -16,7 +16,7 @@ from tests.support.processes import Server
 from tests.support.sources import REPOSITORY
 from tests.support.spark_cluster import SPARK_HOME, Cluster, cluster_environment
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.crash_long, pytest.mark.timeout(900)]
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 """A master and two workers in the driver's JVM, each with one executor of 1 GiB."""
@@ -93,34 +93,17 @@ def assert_each_once(server: Server, folder: Path) -> None:
     assert '"again"' in (folder / "report.html").read_text()
 
 
-def places_of(server: Server, folder: Path) -> dict[str, list[str]]:
-    return {
-        "root": [f"--root={server.root}"],
-        "url": [f"--url={server.url}", f"--staging={folder}/staging"],
-    }
-
-
 def test_the_jobs_run_on_a_local_cluster(server: Server, tmp_path: Path) -> None:
-    told = submit(LOCAL_CLUSTER, tmp_path, *places_of(server, tmp_path)["root"])
+    told = submit(LOCAL_CLUSTER, tmp_path, f"--root={server.root}")
 
     assert told == f"executors 0,1, master {LOCAL_CLUSTER}"
     assert_each_once(server, tmp_path)
 
 
-@pytest.mark.crash_long
-def test_the_jobs_run_on_a_local_cluster_by_url(server: Server, tmp_path: Path) -> None:
-    told = submit(LOCAL_CLUSTER, tmp_path, *places_of(server, tmp_path)["url"])
-
-    assert told == f"executors 0,1, master {LOCAL_CLUSTER}"
-    assert_each_once(server, tmp_path)
-
-
-@pytest.mark.crash_long
-@pytest.mark.parametrize("kind", ["root", "url"])
 def test_the_jobs_run_on_a_standalone_master_with_two_workers(
-    kind: str, standalone: str, server: Server, tmp_path: Path
+    standalone: str, server: Server, tmp_path: Path
 ) -> None:
-    told = submit(standalone, tmp_path, *places_of(server, tmp_path)[kind])
+    told = submit(standalone, tmp_path, f"--root={server.root}")
 
     assert told == f"executors 0,1, master {standalone}"
     assert_each_once(server, tmp_path)
