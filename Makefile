@@ -3,7 +3,7 @@
 # make retest those that failed the last time, if they are three at most, one after the other
 # make quick  those that start no process, within a minute: for between two edits
 # make crash  the long form of the crash tests, and their figures; the image with Spark
-# make soak   load with kills, stops, clock steps, a full disk and failed syncs, from one seed
+# make soak   a million messages with kills, stops, clock steps, a full disk, failed syncs: one seed
 # make bench  how fast MQ is here, beside ceilings and other servers: docs/performance.md
 # make pipeline  messages from a queue to a lake and back with Spark, compared: docs/pipeline.md
 # make bench-spark  messages per second through Spark, on BENCH_ROOT

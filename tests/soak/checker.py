@@ -6,8 +6,9 @@
     doubled      delivered while another receiver had a lease on it; or there twice at the end
     early        delivered before its delay was over
     reordered    delivered before one that was published before it, and was ready all the time
-    resurrected  delivered after its removal was answered
-    stale lease  removed, renewed or released under a lease that a later one had replaced
+    resurrected  delivered after its removal was answered, or the purge of its queue
+    stale lease  removed, moved, renewed or released under a lease that a later one had replaced
+    defect       the server called its answer a defect of its own
 
 Each verdict is certain: where the order of two requests cannot be told from their times, or a
 request without an answer may explain what was seen, the benefit of the doubt is the server's.
@@ -16,15 +17,21 @@ request without an answer may explain what was seen, the benefit of the doubt is
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, combinations
+from itertools import combinations
 from typing import NamedTuple
 
 from tests.soak.history import SECOND_NS, Event, Given
+from tests.soak.order import order_violations
+from tests.soak.story import Lease, Story
 
-_GUARDED = {"remove", "renew", "release"}
-_NEVER = 1 << 63
+_REMOVALS = {"remove", "delete"}
+_GUARDED = _REMOVALS | {"renew", "release", "move"}
+_DEFECT = 500
+
+_LATE_SECONDS = 60
+"""For how long after its client has given up a purge may go on."""
 
 
 class SoakViolation(NamedTuple):
@@ -33,158 +40,187 @@ class SoakViolation(NamedTuple):
     why: str
 
 
-class _Lease(NamedTuple):
-    """A lease that an answer told of: given at some time between `asked` and `ended`, and at the
-    least until `asked` and its visibility after that."""
-
-    lease: str
-    asked: int
-    ended: int
-    seconds: float
-
-    @property
-    def ends(self) -> int:
-        return self.asked + int(self.seconds * SECOND_NS)
-
-
-class _Story:
-    """All that happened to one message."""
+class Steps:
+    """When the clock was set."""
 
     def __init__(self) -> None:
-        self.publishes: list[Event] = []
-        self.removals: list[Event] = []
-        self.guarded: list[Event] = []
-        self.leases: list[_Lease] = []
-        self.releases: list[Event] = []
-        self.tokens: list[tuple[str | None, Event]] = []
+        self._times: list[int] = []
 
-    @property
-    def published(self) -> Event | None:
-        """The first publish that was answered."""
-        return min(
-            (each for each in self.publishes if each.succeeded),
-            key=lambda each: each.ended,
-            default=None,
-        )
+    def add(self, event: Event) -> None:
+        self._times += [event.asked, event.ended]
+        self._times.sort()
 
-    def first_taken(self) -> int:
-        """The time before which no receiver can have taken it from its queue."""
-        takers = [event.asked for _, event in self.tokens]
-        takers += [event.asked for event in self.removals]
-        takers += [event.asked for event in self.guarded]
-        return min(takers, default=_NEVER)
+    def between(self, begin: int, end: int) -> bool:
+        """Whether the clock may have been set between those times."""
+        first = bisect_left(self._times, begin)
+        return bisect_right(self._times, end) > first or first % 2 == 1
 
 
-def judge(history: Iterable[Event], left: Iterable[Given]) -> list[SoakViolation]:
+def judge(
+    history: Iterable[Event], left: Iterable[Given], ordered: Iterable[str], keep_seconds: float
+) -> list[SoakViolation]:
     """What `history` says against a root in which `left` was found at the end, each as often as it
-    was there."""
-    return list(_Judge(history, left).violations())
+    was there. The queues `ordered` had one server. An own id is known for `keep_seconds` after the
+    message's removal."""
+    judgement = _Judgement(history, keep_seconds)
+    found = [*judgement.of_the_end(list(left)), *judgement.of_stories()]
+    late = order_violations(judgement.stories, judgement.receives, set(ordered), judgement.steps)
+    return [*found, *(SoakViolation("reordered", each, why) for each, why in late)]
 
 
-class _Judge:
-    def __init__(self, history: Iterable[Event], left: Iterable[Given]) -> None:
+class _Judgement:
+    def __init__(self, history: Iterable[Event], keep_seconds: float) -> None:
+        self.stories: dict[str, Story] = {}
+        self.receives: list[Event] = []
+        self.steps = Steps()
         self._asked: set[str] = set()
-        self._stories: dict[str, _Story] = {}
-        self._steps: list[int] = []
-        self._unsure: list[tuple[int, int]] = []
-        self._left = list(left)
+        self._purges: dict[str, list[Event]] = defaultdict(list)
+        self._defects: list[Event] = []
+        self._keep_ns = int(keep_seconds * SECOND_NS)
         for event in sorted(history, key=lambda each: each.ended):
             self._take_in(event)
-        self._steps.sort()
 
-    def _story(self, message_id: str) -> _Story:
-        return self._stories.setdefault(message_id, _Story())
+    def _story(self, message_id: str) -> Story:
+        return self.stories.setdefault(message_id, Story())
 
     def _take_in(self, event: Event) -> None:
+        if event.status == _DEFECT:
+            self._defects.append(event)
         if event.kind == "clock":
-            self._steps += [event.asked, event.ended]
+            self.steps.add(event)
         elif event.kind == "publish":
-            self._asked.add(event.token)
-            if event.message_id:
-                self._story(event.message_id).publishes.append(event)
+            self._take_in_publish(event)
+        elif event.kind == "purge":
+            self._purges[event.queue].append(event)
         elif event.kind == "receive":
             self._take_in_receive(event)
         elif event.kind in _GUARDED:
             self._take_in_guarded(event)
 
+    def _take_in_publish(self, event: Event) -> None:
+        for given in event.given:
+            self._asked.add(given.token or "")
+            if given.message_id:
+                self._story(given.message_id).publishes += ((event, given.token or ""),)
+
     def _take_in_receive(self, event: Event) -> None:
-        if event.is_uncertain:
-            # What it may have taken is hidden until its visibility is over.
-            self._unsure.append((event.asked, event.ended + int(event.seconds * SECOND_NS)))
+        self.receives.append(event)
         for given in event.given:
             story = self._story(given.message_id)
-            story.tokens.append((given.token, event))
-            story.leases.append(_Lease(given.lease, event.asked, event.ended, event.seconds))
+            story.given += ((event, given.token),)
+            story.leases += (Lease(given.lease, event),)
 
     def _take_in_guarded(self, event: Event) -> None:
-        story = self._story(event.message_id)
-        story.guarded.append(event)
-        if event.kind == "remove":
-            story.removals.append(event)
-        elif event.kind == "release":
-            story.releases.append(event)
-        elif event.succeeded:
-            story.leases.append(_Lease(event.lease, event.asked, event.ended, event.seconds))
+        for given in event.given:
+            story = self._story(given.message_id)
+            story.guarded += ((event, given.lease),)
+            if event.kind in _REMOVALS:
+                story.removals += ((event, given.lease),)
+            elif event.kind in ("release", "move"):
+                story.releases += (event,)
+            elif event.succeeded:
+                story.leases += (Lease(given.lease, event),)
 
-    def violations(self) -> Iterator[SoakViolation]:
-        yield from self._judge_the_end()
-        for message_id, story in self._stories.items():
-            for kind, why in self._judge_story(story):
-                yield SoakViolation(kind, message_id, why)
-        yield from self._judge_order()
+    # The end
 
-    def _judge_the_end(self) -> Iterator[SoakViolation]:
-        at_the_end = Event("receive", _NEVER, _NEVER)
-        there = Counter(given.message_id for given in self._left)
+    def of_the_end(self, left: list[Given]) -> Iterator[SoakViolation]:
+        for event in self._defects:
+            about = event.given[0].message_id if event.given else event.queue
+            yield SoakViolation("defect", about, f"{event.kind} at {event.ended}")
+        there = Counter(given.message_id for given in left)
         for message_id, count in there.items():
             if count > 1:
                 yield SoakViolation("doubled", message_id, f"there {count} times at the end")
-        for given in self._left:
-            kind = self._wrong_body(given.message_id, given.token)
+        for given in left:
+            story = self._story(given.message_id)
+            kind = self._wrong_body(story, given.token)
             if kind:
                 yield SoakViolation(kind, given.message_id, "at the end")
-            if self._is_resurrected(self._story(given.message_id), at_the_end):
+            if self._is_resurrected(story, None):
                 yield SoakViolation("resurrected", given.message_id, "there at the end")
-        for message_id, story in self._stories.items():
-            if story.published is not None and not story.removals and not there[message_id]:
+        for message_id, story in self.stories.items():
+            if story.published is None or there[message_id]:
+                continue
+            if not story.removals and not self._may_be_purged(story):
                 yield SoakViolation("lost", message_id, "not there at the end")
 
-    def _judge_story(self, story: _Story) -> Iterator[tuple[str, str]]:
+    def _may_be_purged(self, story: Story) -> bool:
+        return any(
+            purge.ended + (_LATE_SECONDS * SECOND_NS if purge.is_uncertain else 0) > publish.asked
+            and (purge.succeeded or purge.is_uncertain)
+            for publish, _ in story.publishes
+            for purge in self._purges.get(publish.queue, ())
+        )
+
+    # Each message
+
+    def of_stories(self) -> Iterator[SoakViolation]:
+        for message_id, story in self.stories.items():
+            for kind, why in self._of_story(story):
+                yield SoakViolation(kind, message_id, why)
+
+    def _of_story(self, story: Story) -> Iterator[tuple[str, str]]:
         publish = story.published
-        for token, event in story.tokens:
-            kind = self._wrong_body_of(story, token)
+        for event, token in story.given:
+            kind = self._wrong_body(story, token)
             if kind:
                 yield kind, f"given out at {event.ended}"
             if self._is_resurrected(story, event):
                 yield "resurrected", f"given out at {event.ended}"
             if publish is not None and self._is_early(publish, event):
                 yield "early", f"{publish.seconds} s after {publish.asked}, given at {event.ended}"
-        yield from self._judge_leases(story)
+        if len(story.leases) > 1:
+            yield from self._of_leases(story)
 
-    def _wrong_body(self, message_id: str, token: str | None) -> str | None:
-        return self._wrong_body_of(self._story(message_id), token)
-
-    def _wrong_body_of(self, story: _Story, token: str | None) -> str | None:
+    def _wrong_body(self, story: Story, token: str | None) -> str | None:
         if token is None:
             return "torn"
         if token not in self._asked:
             return "phantom"
-        published = {each.token for each in story.publishes if each.message_id}
+        published = {each for _, each in story.publishes}
         return "torn" if published and token not in published else None
 
-    def _is_resurrected(self, story: _Story, event: Event) -> bool:
-        """An id is known until the reaper comes, which a clock that is set ahead brings about: sent
-        again after that it is a new message."""
-        gone = [each for each in story.removals if each.succeeded and each.ended < event.asked]
-        if len(story.publishes) > 1:
-            gone = [each for each in gone if not self._stepped(each.asked, event.asked)]
-        return bool(gone)
+    def _is_resurrected(self, story: Story, event: Event | None) -> bool:
+        """Whether it was gone before `event`; before the end without one."""
+        at = None if event is None else event.asked
+        return any(
+            (at is None or ended < at) and not self._is_forgotten(story, asked, at)
+            for asked, ended in self._ends_of(story)
+        )
+
+    def _ends_of(self, story: Story) -> Iterator[tuple[int, int]]:
+        """The times of requests that have certainly removed it."""
+        for event, lease in story.removals:
+            if event.succeeded and (event.kind == "remove" or self._was_held(story, event, lease)):
+                yield event.asked, event.ended
+        publish = story.published
+        if publish is not None:
+            for purge in self._purges.get(publish.queue, ()):
+                if purge.succeeded and purge.asked > publish.ended:
+                    yield purge.asked, purge.ended
+
+    def _was_held(self, story: Story, event: Event, lease: str) -> bool:
+        return any(
+            each.lease == lease and event.ended < each.ends
+            and not self.steps.between(each.asked, event.ended)
+            for each in story.leases
+        )  # fmt: skip
+
+    def _is_forgotten(self, story: Story, gone: int, at: int | None) -> bool:
+        """An own id is known until the reaper comes, which a clock that is set ahead brings about:
+        sent again after that it is a new message."""
+        return len(story.publishes) > 1 and any(
+            again.ended > gone
+            and (again.ended - gone > self._keep_ns or self.steps.between(gone, again.ended))
+            and (at is None or again.asked < at)
+            for again, _ in story.publishes
+        )
 
     def _is_early(self, publish: Event, event: Event) -> bool:
         due = publish.asked + int(publish.seconds * SECOND_NS)
-        return event.ended < due and not self._stepped(publish.asked, event.ended)
+        return event.ended < due and not self.steps.between(publish.asked, event.ended)
 
-    def _judge_leases(self, story: _Story) -> Iterator[tuple[str, str]]:
+    def _of_leases(self, story: Story) -> Iterator[tuple[str, str]]:
         leases = sorted(set(story.leases), key=lambda each: each.asked)
         for one, other in combinations(leases, 2):
             if one.lease == other.lease:
@@ -196,71 +232,29 @@ class _Judge:
                 continue
             if not self._may_be_free(story, *_span(one, other)):
                 yield "doubled", f"under {one.lease} from {one.ended}, {other.lease} {other.ended}"
-        for event in story.guarded:
-            if event.succeeded and event.lease and self._is_stale(leases, event):
-                yield "stale lease", f"{event.kind} under {event.lease} at {event.ended}"
+        for event, lease in story.guarded:
+            # Of a delete nobody is told that its lease was over.
+            if event.succeeded and event.kind != "delete" and _is_stale(leases, event, lease):
+                yield "stale lease", f"{event.kind} under {lease} at {event.ended}"
 
-    def _may_be_free(self, story: _Story, begin: int, end: int) -> bool:
+    def _may_be_free(self, story: Story, begin: int, end: int) -> bool:
         """Whether a release, or a step of the clock, may have ended the lease in between."""
-        if self._stepped(begin, end):
+        if self.steps.between(begin, end):
             return True
         return any(
             each.asked < end and (each.succeeded or each.is_uncertain) and each.ended > begin
             for each in story.releases
         )
 
-    @staticmethod
-    def _is_stale(leases: list[_Lease], event: Event) -> bool:
-        own = [each for each in leases if each.lease == event.lease]
-        given = min(own, key=lambda each: each.asked, default=None)
-        return given is not None and any(
-            each.lease != event.lease and given.ended < each.asked and each.ended < event.asked
-            for each in leases
-        )
 
-    def _judge_order(self) -> Iterator[SoakViolation]:
-        """When each message was first delivered, compared with all that were published before it
-        and were there."""
-        ready = sorted(
-            (story.published.ended, story.first_taken())
-            for story in self._stories.values()
-            if story.published is not None and not story.published.seconds
-            and sum(1 for each in story.publishes if not each.succeeded) == 0
-        )  # fmt: skip
-        published = [ended for ended, _ in ready]
-        longest = list(accumulate((taken for _, taken in ready), max))
-        hidden_until = _Reach(self._unsure)
-        for message_id, story in self._stories.items():
-            publish = story.published
-            if publish is None or publish.seconds or len(story.publishes) > 1 or not story.tokens:
-                continue
-            _, event = min(story.tokens, key=lambda each: each[1].asked)
-            before = bisect_left(published, publish.asked)
-            if not before or longest[before - 1] <= event.ended:
-                continue
-            is_hidden = hidden_until(event.ended) >= event.asked
-            if not is_hidden and not self._stepped(publish.asked, event.ended):
-                yield SoakViolation("reordered", message_id, f"given out at {event.ended}")
-
-    def _stepped(self, begin: int, end: int) -> bool:
-        """Whether the clock may have been set between those times."""
-        return bisect_right(self._steps, end) > bisect_left(self._steps, begin) or (
-            bisect_left(self._steps, begin) % 2 == 1
-        )
+def _is_stale(leases: list[Lease], event: Event, lease: str) -> bool:
+    own = [each for each in leases if each.lease == lease]
+    given = min(own, key=lambda each: each.asked, default=None)
+    return given is not None and any(
+        each.lease != lease and given.ended < each.asked and each.ended < event.asked
+        for each in leases
+    )
 
 
-def _span(one: _Lease, other: _Lease) -> tuple[int, int]:
+def _span(one: Lease, other: Lease) -> tuple[int, int]:
     return min(one.asked, other.asked), max(one.ended, other.ended)
-
-
-class _Reach:
-    """How far the intervals reach that began before a time."""
-
-    def __init__(self, intervals: list[tuple[int, int]]) -> None:
-        ordered = sorted(intervals)
-        self._begins = [begin for begin, _ in ordered]
-        self._ends = list(accumulate((end for _, end in ordered), max))
-
-    def __call__(self, at: int) -> int:
-        before = bisect_right(self._begins, at)
-        return self._ends[before - 1] if before else -1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,28 +16,30 @@ SECOND_NS = 1_000_000_000
 
 
 class Given(NamedTuple):
-    """A message as an answer gave it out. `token` is None for a body that is not whole."""
+    """A message as a request or an answer names it. `token` is None for a body that is not whole,
+    `message_id` and `lease` are empty where they are not known."""
 
     message_id: str
-    token: str | None
-    lease: str
+    token: str | None = ""
+    lease: str = ""
 
 
-@dataclass
+@dataclass(slots=True)
 class Event:
     """One request, or one step of the clock.
 
-    `status` is None if no answer came: it may have been carried out or not, also later. `seconds`
-    is the delay of a publish, the visibility of a lease, or how far the clock was set ahead.
+    `kind` is publish, receive, remove, renew, release, move, purge, clock; or delete, a removal
+    that is answered as done also when its lease was over. `status` is None if no answer came: it
+    may have been carried out or not, also later. `seconds` is the delay of a publish, the
+    visibility of a lease, or how far the clock was set ahead. `given` are the messages that it is
+    about, in the order of the request or of the answer.
     """
 
     kind: str
     asked: int
     ended: int
     status: int | None = None
-    message_id: str = ""
-    token: str = ""
-    lease: str = ""
+    queue: str = ""
     seconds: float = 0.0
     given: list[Given] = field(default_factory=list)
 
@@ -51,7 +53,8 @@ class Event:
         return self.status is None or self.status >= 500
 
     def to_line(self) -> bytes:
-        return json.dumps(asdict(self)).encode() + b"\n"
+        row = [self.kind, self.asked, self.ended, self.status, self.queue, self.seconds, self.given]
+        return json.dumps(row, separators=(",", ":")).encode() + b"\n"
 
 
 def read_history(path: Path) -> Iterator[Event]:
@@ -61,6 +64,6 @@ def read_history(path: Path) -> Iterator[Event]:
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[Event]:
     for line in lines:
-        found = json.loads(line)
-        found["given"] = [Given(*each) for each in found["given"]]
-        yield Event(**found)
+        kind, asked, ended, status, queue, seconds, given = json.loads(line)
+        messages = [Given(*each) for each in given]
+        yield Event(kind, asked, ended, status, queue, seconds, messages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -14,159 +15,194 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.soak.history import SECOND_NS, Event
-from tests.soak.process import FAULTY, Control
+from tests.soak.commands import PRELOAD
+from tests.soak.control import Control
+from tests.soak.history import Event
 
 HOUR_SECONDS = 3600
-_MOVER, _REAPER, _SERVER = "mq-mover", "mq-reaper", "mq"
-_START_SECONDS = 30
+KEEP_SECONDS = 20
+SERVER, GATEWAY, MOVER, REAPER = "mq", "mq-sqs", "mq-mover", "mq-reaper"
+_MODULES = {
+    SERVER: "mq", GATEWAY: "mq_sqs", MOVER: "mq_mover", REAPER: "mq_reaper",
+}  # fmt: skip
+_START_SECONDS = 60
+_LOOKS = 10
+_LOOK_SECONDS = 0.02
 
 
 class Sample(NamedTuple):
-    """What a server has open, and its resident memory."""
+    """What a process has open at the least, and its resident memory."""
 
     descriptors: int
     resident_kib: int
 
 
 class SoakRig:
-    """A server, a mover and a reaper on `root`. Everything that happens is drawn from `source`."""
+    """A server, a gateway for SQS, a mover and a reaper on `root`. Everything that happens is drawn
+    from `source`."""
 
     def __init__(self, root: Path, folder: Path, source: random.Random) -> None:
         self.root = root
         self.history = folder / "history"
-        self.port = _free_port()
+        self.port, self.gateway_port = _free_ports(2)
         self.struck: Counter[str] = Counter()
+        self.odd_ends: list[str] = []
+        """Of processes that ended in another way than they were told to."""
         self._folder = folder
         self._random = source
-        self._control_path = folder / "control"
-        self._control = Control(self._control_path)
+        self._control = Control(folder, root.parent)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._ahead_seconds = 0
         self._filler = root.parent / "filler"
 
     # Processes
 
     def start(self) -> None:
-        for command in (_SERVER, _MOVER, _REAPER):
+        for command in _MODULES:
             self._start(command)
 
     def stop(self) -> None:
+        self._control.fail()
         for process in self._running.values():
             process.kill()
             process.wait()
         self._filler.unlink(missing_ok=True)
 
-    @property
-    def server_pid(self) -> int:
-        return self._running[_SERVER].pid
+    def sample(self, command: str) -> Sample:
+        process = Path(f"/proc/{self._running[command].pid}")
+        lines = (process / "status").read_text().splitlines()
+        status = dict(line.split(":", 1) for line in lines)
+        open_at_least = min(self._descriptors(process) for _ in range(_LOOKS))
+        return Sample(open_at_least, int(status["VmRSS"].split()[0]))
 
-    def sample(self) -> Sample:
-        process = Path(f"/proc/{self.server_pid}")
-        status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
-        return Sample(len(list((process / "fd").iterdir())), int(status["VmRSS"].split()[0]))
+    @staticmethod
+    def _descriptors(process: Path) -> int:
+        time.sleep(_LOOK_SECONDS)
+        return len(list((process / "fd").iterdir()))
+
+    def commands_environment(self) -> dict[str, str]:
+        """For a process that is not on the clock of the run itself, but starts `mqctl`."""
+        found = self._control.environment()
+        return found | {PRELOAD: found.pop("LD_PRELOAD")}
 
     def _start(self, command: str) -> None:
         root = self.root
         flags = {
-            _SERVER: (f"--root={root}", f"--port={self.port}", "--admin="),
-            _MOVER: (f"--source={root}/delay", f"--destination={root}/queues"),
-            _REAPER: (f"--source={root}/remove", "--keep=60"),
+            SERVER: (f"--root={root}", f"--port={self.port}", "--admin="),
+            GATEWAY: (f"--root={root}", f"--port={self.gateway_port}", "--admin="),
+            MOVER: (f"--source={root}/delay", f"--destination={root}/queues"),
+            REAPER: (f"--source={root}/remove", f"--keep={KEEP_SECONDS}"),
         }[command]
-        # Half of the servers have syncs that can fail; the others run as they are installed.
-        kind = [FAULTY] if command == _SERVER and self._random.randrange(2) else []
         with (self._folder / f"{command}.log").open("ab") as log:
             self._running[command] = subprocess.Popen(
-                [sys.executable, "-m", "tests.soak.process", str(self._control_path), *kind,
-                 command, *flags],
-                stdout=log, stderr=log, env=_environment(),
+                [sys.executable, "-m", _MODULES[command], *flags],
+                stdout=log, stderr=log, env=self._control.environment(),
             )  # fmt: skip
-        if command == _SERVER:
-            self._wait_for_the_server()
+        if command in (SERVER, GATEWAY):
+            self._wait_for(command, self.port if command == SERVER else self.gateway_port)
 
-    def _wait_for_the_server(self) -> None:
+    def _wait_for(self, command: str, port: int) -> None:
         deadline = time.monotonic() + _START_SECONDS
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                socket.create_connection(("127.0.0.1", port), 1).close()
                 return
             except OSError:
-                if time.monotonic() > deadline or self._running[_SERVER].poll() is not None:
-                    raise RuntimeError(f"no server: see {self._folder}/{_SERVER}.log") from None
+                if time.monotonic() > deadline or self._running[command].poll() is not None:
+                    raise RuntimeError(f"it does not start: {self._folder}/{command}.log") from None
                 time.sleep(0.01)
 
     # What goes wrong
 
-    def faults(self, *, may_kill_server: bool) -> dict[Callable[[], None], int]:
+    def faults(self, *, may_kill: bool) -> dict[Callable[[], None], int]:
         """Each with its weight."""
-        found: dict[Callable[[], None], int] = {
-            self.stop_server: 2, self.kill_mover: 1, self.stop_mover: 1, self.kill_reaper: 1,
-            self.step_the_clock: 1, self.fill_the_disk: 1, self.fail_syncs: 2,
-        }  # fmt: skip
-        if may_kill_server:
-            found |= {self.kill_server: 4, self.restart_server: 1}
+        found: dict[Callable[[], None], int] = {self.pause: 3, self.step_the_clock: 2}
+        if self._control.can_fail:
+            found |= {self.fill_the_disk: 1, self.fail_syncs: 2, self.fail_writes: 1}
+        if may_kill:
+            found |= {self.kill: 8, self.restart: 3}
         return found
 
-    def strike(self, *, may_kill_server: bool) -> None:
-        faults = self.faults(may_kill_server=may_kill_server)
+    def strike(self, *, may_kill: bool) -> None:
+        faults = self.faults(may_kill=may_kill)
         [fault] = self._random.choices(list(faults), list(faults.values()))
-        self.struck[getattr(fault, "__name__", "")] += 1
         fault()
+        self._look_for_odd_ends()
 
-    def kill_server(self) -> None:
-        self._restart(_SERVER, signal.SIGKILL)
+    def _look_for_odd_ends(self) -> None:
+        for command, process in self._running.items():
+            code = process.poll()
+            if code is not None:
+                self.odd_ends.append(f"{command} ended by itself with {code}")
+                self._start(command)
 
-    def restart_server(self) -> None:
-        self._restart(_SERVER, signal.SIGTERM)
+    def _draw_process(self) -> str:
+        [command] = self._random.choices([SERVER, GATEWAY, MOVER, REAPER], [4, 2, 2, 1])
+        return command
 
-    def kill_mover(self) -> None:
-        self._restart(_MOVER, signal.SIGKILL)
+    def kill(self) -> None:
+        command = self._draw_process()
+        self.struck[f"kill -9 {command}"] += 1
+        process = self._running[command]
+        process.kill()
+        process.wait()
+        self._start(command)
 
-    def kill_reaper(self) -> None:
-        self._restart(_REAPER, signal.SIGKILL)
+    def restart(self) -> None:
+        command = self._draw_process()
+        self.struck[f"SIGTERM {command}"] += 1
+        process = self._running[command]
+        process.terminate()
+        if process.wait(_START_SECONDS) != 0:
+            self.odd_ends.append(f"{command} was stopped and ended with {process.returncode}")
+        self._start(command)
 
-    def stop_server(self) -> None:
-        self._pause(_SERVER, self._random.uniform(0.1, 2.0))
-
-    def stop_mover(self) -> None:
-        self._pause(_MOVER, self._random.uniform(0.1, 5.0))
+    def pause(self) -> None:
+        command = self._draw_process()
+        self.struck[f"SIGSTOP {command}"] += 1
+        process = self._running[command]
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(self._random.uniform(0.1, 2.0))
+        process.send_signal(signal.SIGCONT)
 
     def step_the_clock(self) -> None:
-        """An hour ahead, or back."""
-        self.set_clock(HOUR_SECONDS - self._control.ahead_seconds)
+        """Set the clock by an hour: to and fro, ahead of the true time or behind it."""
+        ahead = self._ahead_seconds
+        self.struck["clock set"] += 1
+        self.set_clock(0 if ahead else self._random.choice([-HOUR_SECONDS, HOUR_SECONDS]))
 
     def set_clock(self, ahead_seconds: int) -> None:
         asked = time.monotonic_ns()
-        self._control.set(ahead_seconds=ahead_seconds)
+        self._control.step(ahead_seconds)
+        self._ahead_seconds = ahead_seconds
         event = Event("clock", asked, time.monotonic_ns(), seconds=float(ahead_seconds))
         with self.history.open("ab") as file:
             file.write(event.to_line())
 
     def fill_the_disk(self) -> None:
-        """To the last block, where the root has a file system of its own."""
-        if not os.path.ismount(self.root.parent):
-            return
+        """Leave no block free for a while."""
+        self.struck["disk full"] += 1
         free = os.statvfs(self.root.parent)
         with self._filler.open("wb") as filler:
-            os.posix_fallocate(filler.fileno(), 0, max(1, (free.f_bavail - 8) * free.f_bsize))
+            try:
+                os.posix_fallocate(filler.fileno(), 0, max(1, (free.f_bavail - 8) * free.f_bsize))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
         time.sleep(self._random.uniform(0.2, 2.0))
         self._filler.unlink()
 
     def fail_syncs(self) -> None:
-        self._control.set(do_syncs_fail=True)
+        self.struck["syncs fail"] += 1
+        self._control.fail(syncs=errno.EIO)
         time.sleep(self._random.uniform(0.05, 1.0))
-        self._control.set(do_syncs_fail=False)
+        self._control.fail()
 
-    def _restart(self, command: str, number: signal.Signals) -> None:
-        process = self._running[command]
-        process.send_signal(number)
-        process.wait()
-        self._start(command)
-
-    def _pause(self, command: str, seconds: float) -> None:
-        process = self._running[command]
-        process.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
-        process.send_signal(signal.SIGCONT)
+    def fail_writes(self) -> None:
+        self.struck["writes fail"] += 1
+        self._control.fail(writes=self._random.choice([errno.EIO, errno.ENOSPC, errno.EDQUOT]))
+        time.sleep(self._random.uniform(0.05, 1.0))
+        self._control.fail()
 
 
 class SoakClients:
@@ -174,9 +210,9 @@ class SoakClients:
 
     def __init__(self, rig: SoakRig, seed: str, count: int) -> None:
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", "tests.soak.clients", str(rig.history), str(rig.port), seed,
-             str(count)],
-            env=_environment(),
+            [sys.executable, "-m", "tests.soak.clients", str(rig.history),
+             f"{rig.port},{rig.gateway_port}", str(rig.root), seed, str(count)],
+            env=rig.commands_environment(),
         )  # fmt: skip
 
     def stop(self) -> None:
@@ -191,15 +227,12 @@ class SoakClients:
         self._popen.wait()
 
 
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("MQ_")}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def seconds_since(then_ns: int) -> float:
-    return (time.monotonic_ns() - then_ns) / SECOND_NS
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

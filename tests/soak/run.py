@@ -7,7 +7,6 @@ seed that repeats what happens to the processes, if a promise was broken.
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import random
 import secrets
@@ -16,151 +15,225 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
 from tests.crash.load import LoadClient, client_at
+from tests.soak.bodies import DYING, MAX_RECEIVES, ORDERED, QUEUES, given_in
 from tests.soak.checker import SoakViolation, judge
-from tests.soak.clients import QUEUE, token_in
-from tests.soak.history import Given, read_history
-from tests.soak.rig import HOUR_SECONDS, Sample, SoakClients, SoakRig
+from tests.soak.history import Event, Given, read_history
+from tests.soak.rig import (
+    GATEWAY,
+    HOUR_SECONDS,
+    KEEP_SECONDS,
+    MOVER,
+    REAPER,
+    SERVER,
+    Sample,
+    SoakClients,
+    SoakRig,
+)
 
 _PAUSE_SECONDS = (0.2, 3.0)
 """Between two faults."""
 
-_QUIET_PART = 1 / 3
-"""For that part of the run, its last, the server is not killed: its memory and its descriptors are
-watched."""
-
 _SETTLED_SECONDS = 120
+_QUIET_PART = 0.5
+"""For that part of the run, its last, no process is killed: their memory and their descriptors are
+watched. A run that is too short for them to settle has no such part."""
+
 _MAX_GROWTH = 1.05
 _SAMPLE_SECONDS = 5
-_MAX_MORE_DESCRIPTORS = 16
+_MAX_MORE_DESCRIPTORS = 8
+"""Files that are open for requests just then; connections do not change."""
+
 _LAST_HOURS = 3
 _DRAIN_SECONDS = 60
 _LONG_SECONDS = 100_000
+_DISK_MEGABYTES = 1024
+MKFS_OPTIONS = ("-I", "256", "-N", "400000")
+"""Inodes that have room for times far ahead, which `preload.c` marks stamps with; and many."""
+
+Samples = dict[str, list[tuple[float, Sample]]]
+"""Of each process that lives to the end, with its age."""
 
 
 class SoakOutcome(NamedTuple):
-    """`growth` is that of the resident memory once it had settled, None if the run was too short
-    to tell; `more_descriptors` are those that were left when the clients had gone."""
+    """`messages` is how many were published. `memory` is by how much the resident memory of each
+    process grew once it had settled, `descriptors` how many it had more then; both are empty if the
+    run was too short to tell."""
 
-    requests: int
+    messages: int
     answered: Counter[str]
     struck: Counter[str]
     violations: list[SoakViolation]
-    growth: float | None
-    more_descriptors: int
-    set_aside: list[str]
+    memory: dict[str, float]
+    descriptors: dict[str, int]
+    odd: list[str]
 
     def failures(self) -> list[str]:
         found = [f"{kind}: {message_id}, {why}" for kind, message_id, why in self.violations]
-        found += [f"set aside: {name}" for name in self.set_aside]
-        if self.growth is not None and self.growth > _MAX_GROWTH:
-            found.append(f"the server's memory grew to {self.growth:.2f} of what it was")
-        if self.more_descriptors > _MAX_MORE_DESCRIPTORS:
-            found.append(f"the server has {self.more_descriptors} more descriptors than before")
+        found += self.odd
+        found += [
+            f"the memory of {command} grew to {growth:.3f} of what it was"
+            for command, growth in self.memory.items()
+            if growth > _MAX_GROWTH
+        ]
+        found += [
+            f"{command} has {more} more descriptors than before"
+            for command, more in self.descriptors.items()
+            if more > _MAX_MORE_DESCRIPTORS
+        ]
         return found
 
 
-def soak(root: Path, folder: Path, seed: str, seconds: float, workers: int = 24) -> SoakOutcome:
+def soak(
+    root: Path,
+    folder: Path,
+    seed: str,
+    seconds: float,
+    *,
+    workers: int = 24,
+    pause_seconds: tuple[float, float] = _PAUSE_SECONDS,
+) -> SoakOutcome:
     """One run on `root`; its history and logs go to `folder`."""
+    pauses = random.Random(f"{seed}/pauses")
     rig = SoakRig(root, folder, random.Random(seed))
     try:
         rig.start()
-        asyncio.run(_make_queue(rig.port))
-        before = rig.sample()
+        asyncio.run(_make_queues(rig.port))
         clients = SoakClients(rig, seed, workers)
         try:
-            samples = _go_wrong(rig, random.Random(f"{seed}/pauses"), seconds)
+            samples = _go_wrong(rig, lambda: pauses.uniform(*pause_seconds), seconds)
             clients.stop()
         finally:
             clients.kill()
         rig.set_clock(_LAST_HOURS * HOUR_SECONDS)
-        after = rig.sample()
         left = asyncio.run(_drain(rig.port))
-        events = list(read_history(rig.history))
-        set_aside = sorted(path.name for path in (root / "corrupt").glob("*"))
-        return SoakOutcome(
-            len(events), Counter(each.kind for each in events if each.succeeded), rig.struck,
-            judge(events, left), _growth(samples),
-            after.descriptors - before.descriptors, set_aside,
-        )  # fmt: skip
+        odd = [*rig.odd_ends, *_set_aside(root), *_defects_in(folder)]
     finally:
         rig.stop()
+    events = list(read_history(rig.history))
+    return SoakOutcome(
+        sum(len(each.given) for each in events if each.kind == "publish" and each.succeeded),
+        _answered(events), rig.struck, judge(events, left, ORDERED, KEEP_SECONDS),
+        {command: _growth(each) for command, each in samples.items() if _settled(each)},
+        {command: _more_descriptors(each) for command, each in samples.items() if _settled(each)},
+        odd,
+    )  # fmt: skip
 
 
-def _go_wrong(rig: SoakRig, source: random.Random, seconds: float) -> list[tuple[float, Sample]]:
-    """Samples of the server that lives to the end, each with its age."""
+def _answered(events: list[Event]) -> Counter[str]:
+    return Counter(each.kind for each in events if each.succeeded)
+
+
+def _set_aside(root: Path) -> list[str]:
+    return [f"set aside: {path.name}" for path in sorted((root / "corrupt").glob("*"))]
+
+
+def _defects_in(folder: Path) -> list[str]:
+    return [
+        f"{log.name}: {line}"
+        for log in sorted(folder.glob("*.log"))
+        for line in log.read_text(errors="replace").splitlines()
+        if "Traceback" in line or "event=defect" in line
+    ]
+
+
+def _go_wrong(rig: SoakRig, pause: Callable[[], float], seconds: float) -> Samples:
     started = time.monotonic()
-    samples: list[tuple[float, Sample]] = []
-    next_sample = quiet_since = started + seconds * (1 - _QUIET_PART)
+    samples: Samples = defaultdict(list)
+    quiet_seconds = seconds * _QUIET_PART
+    if quiet_seconds < _SETTLED_SECONDS:
+        quiet_seconds = 0
+    next_sample = quiet_since = started + seconds - quiet_seconds
     while (now := time.monotonic()) < started + seconds:
-        rig.strike(may_kill_server=now < quiet_since)
-        time.sleep(source.uniform(*_PAUSE_SECONDS))
+        rig.strike(may_kill=now < quiet_since)
+        time.sleep(pause())
         if time.monotonic() >= next_sample:
-            samples.append((time.monotonic() - quiet_since, rig.sample()))
+            for command in (SERVER, GATEWAY, MOVER, REAPER):
+                samples[command].append((time.monotonic() - quiet_since, rig.sample(command)))
             next_sample = time.monotonic() + _SAMPLE_SECONDS
     return samples
 
 
-def _growth(samples: list[tuple[float, Sample]]) -> float | None:
-    settled = [sample.resident_kib for age, sample in samples if age >= _SETTLED_SECONDS]
-    return max(settled) / settled[0] if len(settled) > 1 else None
+def _settled(samples: list[tuple[float, Sample]]) -> list[Sample]:
+    found = [sample for age, sample in samples if age >= _SETTLED_SECONDS]
+    return found if len(found) > 1 else []
 
 
-async def _make_queue(port: int) -> None:
+def _growth(samples: list[tuple[float, Sample]]) -> float:
+    settled = _settled(samples)
+    return max(sample.resident_kib for sample in settled) / settled[0].resident_kib
+
+
+def _more_descriptors(samples: list[tuple[float, Sample]]) -> int:
+    settled = _settled(samples)
+    return settled[-1].descriptors - settled[0].descriptors
+
+
+async def _make_queues(port: int) -> None:
     async with client_at(port) as client:
-        assert (await client.request("PUT", f"/{QUEUE}")).status == 201
+        for queue in QUEUES:
+            settings = f"?max-receives={MAX_RECEIVES}" if queue == DYING else ""
+            assert (await client.request("PUT", f"/{queue}{settings}")).status == 201
 
 
 async def _drain(port: int) -> list[Given]:
     """All that is there once every lease and every delay is over."""
-    left: list[Given] = []
+    left: dict[str, list[Given]] = {queue: [] for queue in QUEUES}
+    deadline = time.monotonic() + _DRAIN_SECONDS
     async with client_at(port) as client:
-        deadline = time.monotonic() + _DRAIN_SECONDS
         while True:
-            found = await _take_all(client)
-            left += found
-            info = json.loads((await client.request("GET", f"/{QUEUE}")).body)
-            if not (found or info["ready"] or info["delayed"] or info["leased"] != len(left)):
-                return left
-            if found:
+            before = sum(map(len, left.values()))
+            for queue in QUEUES:
+                left[queue] += await _take_all(client, queue)
+            there = [await _what_is_there(client, queue, len(left[queue])) for queue in QUEUES]
+            if not any(there):
+                return [given for each in left.values() for given in each]
+            if sum(map(len, left.values())) > before:
                 deadline = time.monotonic() + _DRAIN_SECONDS
             elif time.monotonic() > deadline:
-                raise RuntimeError(f"not all of it comes: {info}, {len(left)} came")
-            else:
-                await asyncio.sleep(0.1)
+                raise RuntimeError(f"not all of it comes: {there}")
+            await asyncio.sleep(0.1)
 
 
-async def _take_all(client: LoadClient) -> list[Given]:
-    answer = await client.request("GET", f"/{QUEUE}/messages?max=500&visibility={_LONG_SECONDS}")
-    return [_given_in(json.loads(line)) for line in answer.body.splitlines()]
+async def _take_all(client: LoadClient, queue: str) -> list[Given]:
+    """Take what is ready."""
+    taken: list[Given] = []
+    target = f"/{queue}/messages?max=1000&visibility={_LONG_SECONDS}"
+    while (answer := await client.request("GET", target)).status == 200:
+        taken += [given_in(json.loads(line)) for line in answer.body.splitlines()]
+    return taken
 
 
-def _given_in(line: dict[str, Any]) -> Given:
-    text = line.get("body")
-    body = base64.b64decode(line["body_base64"]) if text is None else text.encode()
-    return Given(line["id"], token_in(body), f'"{line["lease"]}"')
+async def _what_is_there(client: LoadClient, queue: str, taken: int) -> str:
+    """Empty if that is what was taken, and no more."""
+    answer = await client.request("GET", f"/{queue}")
+    if answer.status != 200:
+        return f"{queue}: {answer.status}"
+    info = json.loads(answer.body)
+    is_drained = not info["ready"] and not info["delayed"] and info["leased"] == taken
+    return "" if is_drained else f"{info}, {taken} came"
 
 
 @contextmanager
-def disk_below(folder: Path, megabytes: int = 256) -> Iterator[Path]:
+def disk_below(folder: Path) -> Iterator[Path]:
     """An ext4 with a journal in a file; the folder itself without root or e2fsprogs."""
     below = Path(tempfile.mkdtemp(prefix="mq-soak-", dir=folder))
     image, mount = below / "ext4.img", below / "disk"
     mount.mkdir()
     with image.open("wb") as file:
-        file.truncate(megabytes << 20)
+        file.truncate(_DISK_MEGABYTES << 20)
     is_mounted = shutil.which("mkfs.ext4") is not None and all(
         subprocess.run(command, check=False, capture_output=True).returncode == 0
         for command in (
-            ["mkfs.ext4", "-q", str(image)],
+            ["mkfs.ext4", "-q", *MKFS_OPTIONS, str(image)],
             ["mount", "-o", "loop", str(image), str(mount)],
         )
     )
@@ -182,13 +255,18 @@ def main(folder: Path, minutes: float, seed: str, keep: Path | None) -> None:
     seed = seed or secrets.token_hex(4)
     print(f"seed {seed}", flush=True)
     with disk_below(folder) as disk, tempfile.TemporaryDirectory() as logs:
-        outcome = soak(disk / "root", Path(logs), seed, 60 * minutes)
-        failures = outcome.failures()
-        if keep is not None:
-            shutil.copytree(logs, keep, dirs_exist_ok=True)
-    print(f"{outcome.requests} requests: {dict(outcome.answered)} carried out")
+        try:
+            outcome = soak(disk / "root", Path(logs), seed, 60 * minutes)
+        except BaseException:
+            print(f"repeat it with --seed {seed}", flush=True)
+            raise
+        finally:
+            if keep is not None:
+                shutil.copytree(logs, keep, dirs_exist_ok=True)
+    failures = outcome.failures()
+    print(f"{outcome.messages} messages; requests carried out: {dict(outcome.answered)}")
     print(f"went wrong: {dict(outcome.struck)}")
-    print(f"memory: {outcome.growth}, descriptors: {outcome.more_descriptors:+d}")
+    print(f"memory: {outcome.memory}, descriptors: {outcome.descriptors}")
     print(f"{len(failures)} violations")
     for failure in failures[:50]:
         print(f"  {failure}")

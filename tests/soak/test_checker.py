@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.soak.checker import judge
+from tests.soak.checker import SoakViolation, judge
 from tests.soak.history import SECOND_NS, Event, Given, read_lines
 
 History = list[Event]
 Plant = Callable[[History, list[Given]], object]
 
 
+ORDERS = "orders"
+
+
 def published(number: int, at: float, delay: float = 0.0, status: int | None = 201) -> Event:
     message_id = f"id-{number}" if status is not None else ""
-    return Event("publish", ns(at), ns(at + 0.01), status, message_id, f"t{number}", seconds=delay)
+    given = [Given(message_id, f"t{number}")]
+    return Event("publish", ns(at), ns(at + 0.01), status, ORDERS, delay, given)
 
 
 def received(number: int, at: float, lease: str, seconds: float = 2.0) -> Event:
-    given = Given(f"id-{number}", f"t{number}", lease)
-    return Event("receive", ns(at), ns(at + 0.01), 200, seconds=seconds, given=[given])
+    return received_all([(number, lease)], at, seconds)
+
+
+def received_all(which: list[tuple[int, str]], at: float, seconds: float = 2.0) -> Event:
+    given = [Given(f"id-{number}", f"t{number}", lease) for number, lease in which]
+    return Event("receive", ns(at), ns(at + 0.01), 200, ORDERS, seconds, given)
 
 
 def guarded(kind: str, number: int, at: float, lease: str, status: int | None = 202) -> Event:
     seconds = 2.0 if kind == "renew" else 0.0
-    return Event(kind, ns(at), ns(at + 0.01), status, f"id-{number}", "", lease, seconds)
+    given = [Given(f"id-{number}", "", lease)]
+    return Event(kind, ns(at), ns(at + 0.01), status, ORDERS, seconds, given)
+
+
+def purged(at: float, status: int | None = 200) -> Event:
+    return Event("purge", ns(at), ns(at + 0.01), status, ORDERS)
+
+
+def batch(numbers: Iterable[int], at: float) -> Event:
+    given = [Given(f"id-{number}", f"t{number}") for number in numbers]
+    return Event("publish", ns(at), ns(at + 0.01), 201, ORDERS, 0.0, given)
 
 
 def ns(seconds: float) -> int:
@@ -56,17 +74,51 @@ def good() -> tuple[History, list[Given]]:
 
 
 def kinds(history: History, left: list[Given]) -> set[str]:
-    return {violation.kind for violation in judge(history, left)}
+    return {violation.kind for violation in judged(history, left)}
+
+
+def judged(history: History, left: list[Given]) -> list[SoakViolation]:
+    return judge(history, left, {ORDERS}, keep_seconds=60)
 
 
 def test_nothing_is_found_in_a_good_history() -> None:
-    assert judge(*good()) == []
+    assert judged(*good()) == []
 
 
 def test_what_was_not_answered_may_be_there_or_not() -> None:
     history, left = good()
 
-    assert judge(history, [*left, Given("id-7", "t7", "z")]) == []
+    assert judged(history, [*left, Given("id-7", "t7", "z")]) == []
+
+
+def test_what_a_purge_may_have_removed_is_not_lost() -> None:
+    history, _ = good()
+    history.append(purged(4.5))
+
+    assert judged(history, []) == []
+
+
+def test_what_was_published_after_a_purge_is_not_its() -> None:
+    history, _ = good()
+    history += [purged(4.5), published(9, 5.0)]
+
+    assert kinds(history, []) == {"lost"}
+
+
+def test_a_delete_whose_lease_was_over_removes_nothing() -> None:
+    history, left = good()
+    history += [guarded("delete", 3, 2.45, "e"), guarded("delete", 1, 5.0, "b")]
+
+    assert judged(history, left) == []
+
+
+def test_an_own_id_that_is_sent_again_once_it_is_forgotten_is_a_new_message() -> None:
+    history, left = good()
+    history.append(published(0, 30.0))
+    history.append(received(0, 31.0, "x"))
+    assert kinds(history, left) == {"resurrected"}
+
+    assert judge(history, left, {ORDERS}, keep_seconds=20) == []
 
 
 def under_an_old_lease(kind: str) -> Plant:
@@ -86,7 +138,7 @@ PLANTS: dict[str, dict[str, Plant]] = {
         "at the end": lambda history, left: left.__setitem__(0, Given("id-1", None, "z")),
         "another's body": lambda history, left: left.__setitem__(0, Given("id-1", "t2", "z")),
         "given out": lambda history, left: history.append(
-            Event("receive", ns(5), ns(5.1), 200, seconds=1.0, given=[Given("id-4", None, "x")])
+            Event("receive", ns(5), ns(5.1), 200, ORDERS, 1.0, [Given("id-4", None, "x")])
         ),
     },
     "doubled": {
@@ -100,12 +152,29 @@ PLANTS: dict[str, dict[str, Plant]] = {
     },
     "reordered": {
         "the later one first": lambda history, left: history.append(received(5, 2.0, "x")),
+        "in one answer": lambda history, left: history.append(
+            received_all([(5, "x"), (4, "y")], 2.0)
+        ),
+        "of one batch": lambda history, left: history.extend(
+            [batch(range(20, 23), 3.0), received_all([(20, "x"), (22, "y"), (21, "z")], 3.1)]
+        ),
     },
     "resurrected": {
         "given out": lambda history, left: history.append(received(0, 6.0, "x")),
         "at the end": lambda history, left: left.append(Given("id-0", "t0", "z")),
+        "after a delete under its lease": lambda history, left: history.extend(
+            [guarded("delete", 1, 2.2, "b"), received(1, 4.2, "x")]
+        ),
+        "after a purge": lambda history, left: history.extend([purged(4.5), received(4, 5.0, "x")]),
     },
-    "stale lease": {kind: under_an_old_lease(kind) for kind in ("remove", "renew", "release")},
+    "defect": {
+        "a receive": lambda history, left: history.append(
+            Event("receive", ns(5), ns(5.1), 500, ORDERS)
+        ),
+    },
+    "stale lease": {
+        kind: under_an_old_lease(kind) for kind in ("remove", "renew", "release", "move")
+    },
 }
 
 
@@ -131,15 +200,14 @@ def test_a_step_of_the_clock_may_end_a_lease_and_a_delay() -> None:
 
     history.append(Event("clock", ns(4.25), ns(4.26), seconds=3600))
 
-    assert judge(history, left) == []
+    assert judged(history, left) == []
 
 
 def test_who_was_not_answered_may_have_what_seems_to_be_passed_over() -> None:
     history, left = good()
-    [plant] = PLANTS["reordered"].values()
-    plant(history, left)
+    PLANTS["reordered"]["the later one first"](history, left)
 
-    history.append(Event("receive", ns(1.7), ns(1.8), None, seconds=2.0))
+    history.append(Event("receive", ns(1.7), ns(1.8), None, ORDERS, 2.0))
 
     assert "reordered" not in kinds(history, left)
 

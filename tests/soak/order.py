@@ -1,0 +1,96 @@
+"""When each message was first delivered, compared with all that were published before it and were
+there."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
+from typing import Protocol
+
+from tests.soak.history import SECOND_NS, Event
+from tests.soak.story import Story
+
+
+class ClockSteps(Protocol):
+    def between(self, begin: int, end: int) -> bool: ...
+
+
+def order_violations(
+    stories: dict[str, Story], receives: list[Event], ordered: set[str], steps: ClockSteps
+) -> Iterator[tuple[str, str]]:
+    """Yield the ids of messages that came too soon, and why."""
+    for queue in sorted(ordered):
+        own = {
+            message_id: story
+            for message_id, story in stories.items()
+            if story.publishes and story.publishes[0][0].queue == queue
+        }
+        its = [each for each in receives if each.queue == queue]
+        hidden_until = _Reach([
+            # What it may have taken is hidden until its visibility is over.
+            (each.asked, each.ended + int(each.seconds * SECOND_NS))
+            for each in its if each.is_uncertain
+        ])  # fmt: skip
+        yield from _passed_over(own, hidden_until, steps)
+        yield from _within_answers(own, its, hidden_until)
+
+
+def _passed_over(
+    stories: dict[str, Story], hidden_until: _Reach, steps: ClockSteps
+) -> Iterator[tuple[str, str]]:
+    ready = sorted(
+        (story.published.ended, story.first_taken())
+        for story in stories.values()
+        if story.published is not None and not story.published.seconds
+        and all(each.succeeded for each, _ in story.publishes)
+    )  # fmt: skip
+    published = [ended for ended, _ in ready]
+    longest = list(accumulate((taken for _, taken in ready), max))
+    for message_id, story in stories.items():
+        publish, event = story.published, story.first_given()
+        if publish is None or publish.seconds or len(story.publishes) > 1 or event is None:
+            continue
+        before = bisect_left(published, publish.asked)
+        if not before or longest[before - 1] <= event.ended:
+            continue
+        is_hidden = hidden_until(event.ended) >= event.asked
+        if not is_hidden and not steps.between(publish.asked, event.ended):
+            yield message_id, f"given out at {event.ended}"
+
+
+def _within_answers(
+    stories: dict[str, Story], receives: list[Event], hidden_until: _Reach
+) -> Iterator[tuple[str, str]]:
+    """Several in one answer, all of them for the first time, are in the order of publication."""
+    places: dict[str, int] = {}
+    for each in stories.values():
+        batch = each.publishes[0][0]
+        if len(batch.given) > 1 and batch.given[0].message_id not in places:
+            places |= {given.message_id: place for place, given in enumerate(batch.given)}
+    for event in receives:
+        if len(event.given) < 2 or hidden_until(event.ended) >= event.asked:
+            continue
+        fresh = [
+            (given.message_id, story.publishes[0][0])
+            for given in event.given
+            if (story := stories.get(given.message_id)) is not None
+            and len(story.publishes) == 1 and not story.publishes[0][0].seconds
+            and story.first_taken() == event.asked
+        ]  # fmt: skip
+        for (one, first), (other, second) in pairwise(fresh):
+            if second.ended < first.asked or (first is second and places[one] > places[other]):
+                yield other, f"behind {one} in one answer, at {event.ended}"
+
+
+class _Reach:
+    """How far the intervals reach that began before a time."""
+
+    def __init__(self, intervals: list[tuple[int, int]]) -> None:
+        ordered = sorted(intervals)
+        self._begins = [begin for begin, _ in ordered]
+        self._ends = list(accumulate((end for _, end in ordered), max))
+
+    def __call__(self, at: int) -> int:
+        before = bisect_right(self._begins, at)
+        return self._ends[before - 1] if before else -1
