@@ -39,6 +39,18 @@ async def test_damaged_message_costs_that_message_alone(
     assert names_in(root / "corrupt") == [f"orders:{torn}", f"orders:{changed}"]
 
 
+async def test_a_file_without_a_seal_that_takes_too_long_to_read_is_set_aside(
+    root: Path, store: Store, orders: Path
+) -> None:
+    with (orders / "0-of-a-tib").open("wb") as file:
+        file.truncate(1 << 40)
+    message_id = await publish(store, b"body")
+
+    assert await drain(store) == [message_id]
+
+    assert names_in(root / "corrupt") == ["orders:0-of-a-tib"]
+
+
 async def test_message_that_cannot_be_read_is_set_aside(
     root: Path, store: Store, files: WatchedFiles
 ) -> None:

@@ -1,0 +1,1 @@
+"""What nobody should send, and files that nobody should leave: drawn at random from a seed."""
