@@ -138,7 +138,7 @@ class Mover:
         while."""
         if time.monotonic() < self._rests_until:
             return
-        now = f"{time.time_ns():0{_DUE_DIGITS}x}"
+        now = _now()
         while self._waiting and self._waiting[0] < now:
             if self._errors == _MOST_ERRORS:
                 self._errors = 0
@@ -149,6 +149,8 @@ class Mover:
             again = self._try_move(name)
             if again is not None and (kind == _ENTRY or again <= time.time_ns() + _BUSY_NS):
                 self._push(again, kind, name)
+                # Once the clock was set back it is not due any more, and would come for ever.
+                now = _now()
         self.counts.lag_ns = 0
 
     def _list(self) -> list[str]:
@@ -246,6 +248,10 @@ class Mover:
             return None
         self._report(held.name, f"there is no folder for it in {self._config.destination}")
         return time.time_ns() + int(self._config.rescan_seconds * SECOND_NS)
+
+
+def _now() -> str:
+    return f"{time.time_ns():0{_DUE_DIGITS}x}"
 
 
 def _open(files: Files, folder: Path) -> int:

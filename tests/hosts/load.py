@@ -98,11 +98,11 @@ class HostLoad:
                 raise
 
     async def _publish(self, client: LoadClient, token: str) -> bool:
-        event = Event("publish", 0, 0, token=token)
+        event = Event("publish", 0, 0, given=[Given("", token)])
         target = f"/{QUEUE}/messages"
         answer = await self._ask(client, event, "POST", target, token.encode())
         if answer.status == 201:
-            event.message_id = answer.message_id
+            event.given = [Given(answer.message_id, token)]
             self.published[answer.message_id] = token
         return answer.status == 201
 
@@ -119,7 +119,7 @@ class HostLoad:
             given = Given(answer.message_id, answer.body.decode(), answer.headers["etag"])
             event.given = [given]
             await asyncio.sleep(random.uniform(0, 0.002))
-            event = Event("remove", 0, 0, message_id=given.message_id, lease=given.lease)
+            event = Event("remove", 0, 0, given=[Given(given.message_id, "", given.lease)])
             target = f"/{QUEUE}/messages/{given.message_id}"
             self.unsure.add(given.message_id)  # until there is an answer
             answer = await self._ask(client, event, "DELETE", target, If_Match=given.lease)
@@ -136,10 +136,15 @@ SEEN_NS = 3 * SECOND_NS
 def passed_over(history: Sequence[Event]) -> int:
     """The most messages that any receive passed over: they were published before the one that it
     gave out, their servers had known of them, and nobody was given them until it had ended."""
-    published = {each.message_id: each for each in history if each.kind == "publish"}
+    published = {
+        given.message_id: each
+        for each in history
+        if each.kind == "publish" and each.succeeded
+        for given in each.given
+    }
     first: dict[str, Event] = {}
     for event in sorted(history, key=lambda each: each.asked):
-        for given in event.given:
+        for given in event.given if event.kind == "receive" else ():
             first.setdefault(given.message_id, event)
     waiting: list[int] = []
     untaken = sorted(published, key=lambda each: first[each].asked if each in first else _NEVER)

@@ -55,6 +55,10 @@ class Steps:
         first = bisect_left(self._times, begin)
         return bisect_right(self._times, end) > first or first % 2 == 1
 
+    def next_after(self, at: int) -> int:
+        """When it was set next after that time; that time if it was not."""
+        return next((each for each in self._times if each > at), at)
+
 
 def judge(
     history: Iterable[Event], left: Iterable[Given], ordered: Iterable[str], keep_seconds: float

@@ -11,9 +11,14 @@ from typing import Protocol
 from tests.soak.history import SECOND_NS, Event
 from tests.soak.story import Story
 
+_MOVER_NS = 10 * SECOND_NS
+"""For how long the mover may not come to a message that is due: it is stopped now and then."""
+
 
 class ClockSteps(Protocol):
     def between(self, begin: int, end: int) -> bool: ...
+
+    def next_after(self, at: int) -> int: ...
 
 
 def order_violations(
@@ -28,12 +33,19 @@ def order_violations(
         }
         its = [each for each in receives if each.queue == queue]
         hidden_until = _Reach([
-            # What it may have taken is hidden until its visibility is over.
-            (each.asked, each.ended + int(each.seconds * SECOND_NS))
-            for each in its if each.is_uncertain
+            (each.asked, _hidden_until(each, steps)) for each in its if each.is_uncertain
         ])  # fmt: skip
         yield from _passed_over(own, hidden_until, steps)
         yield from _within_answers(own, its, hidden_until)
+
+
+def _hidden_until(event: Event, steps: ClockSteps) -> int:
+    """When all is back that this receive may have taken. If the clock was set back meanwhile, that
+    is once it is set ahead again."""
+    until = event.ended + int(event.seconds * SECOND_NS) + _MOVER_NS
+    if steps.between(event.asked, until):
+        until = max(until, steps.next_after(until) + _MOVER_NS)
+    return until
 
 
 def _passed_over(
