@@ -61,7 +61,10 @@ class Steps:
 
 
 def judge(
-    history: Iterable[Event], left: Iterable[Given], ordered: Iterable[str], keep_seconds: float
+    history: Iterable[Event],
+    left: Iterable[Given],
+    ordered: Iterable[str] = ("",),
+    keep_seconds: float = 60,
 ) -> list[SoakViolation]:
     """What `history` says against a root in which `left` was found at the end, each as often as it
     was there. The queues `ordered` had one server. An own id is known for `keep_seconds` after the

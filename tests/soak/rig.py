@@ -153,7 +153,8 @@ class SoakRig:
         self.struck[f"SIGTERM {command}"] += 1
         process = self._running[command]
         process.terminate()
-        if process.wait(_START_SECONDS) != 0:
+        # One that has just been started may not listen to signals yet.
+        if process.wait(_START_SECONDS) not in {0, -signal.SIGTERM}:
             self.odd_ends.append(f"{command} was stopped and ended with {process.returncode}")
         self._start(command)
 
