@@ -206,8 +206,9 @@ def _prepare(
         )
     if (is_small and read.content is None) or not held.is_as_long_as_sealed():
         return None
-    if has_seals and _is_too_long(work, held):
-        return None
+    is_too_long = held.status.st_size > work.config.max_body_bytes
+    if has_seals and held.seal is None and is_too_long:
+        return None  # To read all of it for a seal would keep its queue waiting.
     body, properties = read.content or (None, NO_PROPERTIES)
     sealed = held.seal
     seal = sealed or _adopt(work, held, body, place.message_id)
@@ -259,11 +260,6 @@ def note_first_receive(work: Workspace, seal: Seal) -> Seal:
     work.spool.use_long_seals()
     is_first = seal.receive_count == 1 and not seal.first_received_ns
     return seal._replace(first_received_ns=work.clock_ns()) if is_first else seal
-
-
-def _is_too_long(work: Workspace, held: Held) -> bool:
-    """Whether no server has sealed this file, and reading all of it would take too long."""
-    return held.seal is None and held.status.st_size > work.config.max_body_bytes
 
 
 def _adopt(work: Workspace, held: Held, body: bytes | None, message_id: MessageId) -> Seal:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -103,25 +102,6 @@ def test_stamp_overrides_the_delay(delay: Path, orders: Path, make_mover: MakeMo
     wait_until(is_moved)
     _run_once(hasty)
     assert names_in(delay) == ["orders:late"]
-
-
-def test_a_clock_that_is_set_back_while_messages_are_moved_does_not_keep_the_mover_busy(
-    delay: Path, orders: Path, make_mover: MakeMover, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _leased(delay, "due", -1)
-    mover = make_mover()
-    true_ns = time.time_ns
-    monkeypatch.setattr(time, "time_ns", lambda: true_ns() - 3600 * SECOND_NS)
-    mover.scan()
-
-    times = iter([true_ns()] + [true_ns() - 3600 * SECOND_NS] * 20)  # no more than that are asked
-    monkeypatch.setattr(time, "time_ns", lambda: next(times))
-    mover.move_due()
-    assert names_in(orders) == []
-
-    monkeypatch.setattr(time, "time_ns", true_ns)
-    mover.move_due()
-    assert names_in(orders) == ["due"]
 
 
 def test_stamp_of_a_broken_clock_is_due_now(
