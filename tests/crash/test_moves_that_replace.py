@@ -10,7 +10,18 @@ import pytest
 import pyspark_mq
 import vsqs
 from mq import client, ctl, fsck, kombu, web
-from mq.spool import fresh_folder, opening, purged, purging, queues, root, root_format, sweep
+from mq.spool import (
+    abilities,
+    fresh_folder,
+    network_files,
+    opening,
+    purged,
+    purging,
+    queues,
+    root,
+    root_format,
+    sweep,
+)
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
 from mq.store import batch, expiry, filling, lease, own_id, probe, remove
 from mq_mover import mover
@@ -61,6 +72,8 @@ NOT_RUN_HERE = {
     name_of(own_id._is_twin): "hands on to `move_aside`, as `remove` does",
     name_of(own_id._make_room): "hands on to `move_aside`, as `remove` does",
     name_of(own_id._publish): "hands on to `move_aside`, as `remove` does",
+    name_of(abilities): "works in a folder of its own: tests/spool/test_abilities.py",
+    name_of(network_files): "tests/spool/test_network_files.py, tests/store/test_network.py",
     name_of(kombu): "asks a server",
     name_of(client): "asks a server",
     name_of(ctl): "asks a server or the store",
