@@ -62,7 +62,25 @@ def open_held(spool: Spool, folder: Folder, name: str) -> FileWork[Held | Lost]:
         fd, bare, _keeper = spool.at(folder, name)
     except (FileNotFoundError, NotADirectoryError):
         return Lost.GONE
-    results, code = yield FileCalls(spool.files, _holding(fd, bare))
+    outcome = yield FileCalls(spool.files, holding(fd, bare))
+    return held_by(spool, folder, name, outcome)
+
+
+def holding(folder_fd: int, name: str) -> Chain:
+    """Return the calls of `open_held`. Their results are a descriptor, None, the fields of a
+    `Status` for the file and for what has its name, and the seal."""
+    return (
+        (OPEN_MESSAGE, folder_fd, name),
+        _LOCK_IT,
+        _ASK_STATUS,
+        (STATUS_OF, folder_fd, name),
+        _READ_SEAL,
+    )
+
+
+def held_by(spool: Spool, folder: Folder, name: str, outcome: Outcome) -> Held | Lost:
+    """Return what `open_held` returns, from the outcome of its calls. Raises OSError."""
+    results, code = outcome
     return _held(spool, folder, name, results, code)
 
 
@@ -102,7 +120,7 @@ def reading(spool: Spool, folder_fd: int, name: str, limit: int) -> Chain:
     """Return the calls of `open_and_read`. Their results are a descriptor, None, the fields of a
     `Status` for the file and for what has its name, the seal, all of the file or None, and, where
     there are seals, the attributes for type and burial."""
-    calls = (*_holding(folder_fd, name), (READ, ~0, _STATUS, limit))
+    calls = (*holding(folder_fd, name), (READ, ~0, _STATUS, limit))
     return calls + _READ_ATTRIBUTES if spool.has_seals else calls
 
 
@@ -127,17 +145,7 @@ def opened_by(spool: Spool, folder: Folder, name: str, outcome: Outcome) -> Open
 _READ_ATTRIBUTES: Chain = ((ATTRIBUTE, ~0, TYPE_ATTRIBUTE), (ATTRIBUTE, ~0, DEAD_ATTRIBUTE))
 
 
-def _holding(folder_fd: int, name: str) -> Chain:
-    return (
-        (OPEN_MESSAGE, folder_fd, name),
-        _LOCK_IT,
-        _ASK_STATUS,
-        (STATUS_OF, folder_fd, name),
-        _READ_SEAL,
-    )
-
-
-# Those that do not depend on the message are made once.
+# Calls that do not depend on the message are made once.
 _LOCK_IT = (LOCK, ~0)
 _ASK_STATUS = (STATUS, ~0)
 _READ_SEAL = (ATTRIBUTE, ~0, SEAL_ATTRIBUTE)

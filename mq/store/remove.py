@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -14,12 +15,14 @@ from mq.commit.operation import Operation, Together, unavailable
 from mq.errors import LeaseMismatch, MQError, QueueLocked
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
-from mq.spool.calls import CLOSE
+from mq.spool.calls import CLOSE, Outcome
 from mq.spool.file_work import FileCalls, FileWork, do_together
 from mq.spool.finder import sealed_batches
-from mq.spool.message import NO_FD, Held, Lost
-from mq.spool.opening import open_held
+from mq.spool.message import Held, Lost
+from mq.spool.opening import held_by, holding, move_held, open_held
+from mq.spool.seal import lease_in
 from mq.spool.second_names import other_queue
+from mq.spool.status import INODE, MODE, OWNER
 from mq.store.context import Workspace, no_message
 from mq.store.holding import work_once_unlocked
 from mq.store.patience import Patience, with_message
@@ -165,11 +168,56 @@ def _move_leased(
     """Move a message to `remove` under its lease. Returns what `_move` returns, or None if another
     process holds the lock. Raises LeaseMismatch too."""
     work.require_queue(queue)
+    name, spool = file_name(queue, message_id), work.spool
+    outcome = yield FileCalls(work.files, holding(spool.fd(_DELAY), name))
+    if not _is_usual(work, outcome, leases):
+        found = held_by(spool, _DELAY, name, outcome)
+        return (yield from _move_unusual(work, queue, message_id, leases, found))
+    fd, is_open = outcome[0][0], True
+    try:
+        move, _keepers = spool.move_call(_DELAY, name, _REMOVE, name)
+        moved, code = yield FileCalls(work.files, (move, (CLOSE, fd)))
+        is_open = not moved
+        is_moved = not is_open or _move_beside(work, _DELAY, name, name, code)
+    finally:
+        if is_open:
+            work.files.close(fd)
+    if not is_moved:
+        return (yield from _move_unusual(work, queue, message_id, leases, Lost.GONE))
+    _remove_other_names(work, queue, message_id)
+    return _DELAY
+
+
+def _is_usual(work: Workspace, outcome: Outcome, leases: frozenset[int]) -> bool:
+    """Return whether what is in `delay` is a message with a seal and one of these leases. The way
+    of all else, `_move_unusual`, comes to the same for it in more time. A test compares them."""
+    results, code = outcome
+    if code:
+        return False
+    _, _, status, named, seal = results
+    return (
+        lease_in(seal) in leases
+        and named[INODE] == status[INODE]
+        and stat.S_ISREG(status[MODE])
+        and status[OWNER] in work.files.owners
+    )
+
+
+def _move_unusual(
+    work: Workspace,
+    queue: QueueName,
+    message_id: MessageId,
+    leases: frozenset[int],
+    found: Held | Lost | None,
+) -> FileWork[Folder | None]:
+    """Do what `_move_leased` does, wherever the message is. `found` is what is in `delay`, where it
+    is looked for first."""
     target = file_name(queue, message_id)
     for source, name in _places(queue, message_id, _ORDER_UNDER_LEASE):
         if source is Folder.QUEUES:
             work.hold_queue(queue)
-        held = yield from open_held(work.spool, source, name)
+        held = found or (yield from open_held(work.spool, source, name))
+        found = None
         if held is Lost.BUSY:
             return None
         if isinstance(held, Lost):
@@ -192,15 +240,16 @@ def _move_leased(
 def _move_held(work: Workspace, source: Folder, held: Held, target: str) -> FileWork[bool]:
     """Move a held message. Returns False if it is gone from there."""
     try:
-        move, _keepers = work.spool.move_call(source, held.name, Folder.REMOVE, target)
-    except FileNotFoundError:
-        return False
-    results, code = yield FileCalls(work.files, (move, (CLOSE, held.fd)))
-    if results:
-        held.fd = NO_FD
-        return True
+        return (yield from move_held(work.spool, source, held, _REMOVE, target))
+    except OSError as error:
+        return _move_beside(work, source, held.name, target, error.errno or errno.EIO)
+
+
+def _move_beside(work: Workspace, source: Folder, name: str, target: str, code: int) -> bool:
+    """Go on after a move that failed with `code`: if `remove` has another file of that name, move
+    the message there under a name of its own. Returns False if it is gone."""
     if code == errno.EEXIST:
-        return work.spool.move_aside(source, held.name, Folder.REMOVE, target) is not None
+        return work.spool.move_aside(source, name, Folder.REMOVE, target) is not None
     if code != errno.ENOENT:
         raise OSError(code, os.strerror(code), target)
     return False

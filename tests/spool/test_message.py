@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message import Held, Lost, fails_its_seal, hold, read_content, set_aside
-from mq.spool.seal import Leases, Seal, due_ns, is_due, round_up
+from mq.spool.seal import Leases, Seal, due_ns, is_due, lease_in, round_up
 from tests.support.faults import WatchedFiles
 from tests.support.messages import DAY_NS, SECOND_NS, names_in, seal_of, stamp, write_message
 
@@ -59,11 +59,13 @@ def test_seal_has_the_layout_of_the_design_byte_for_byte() -> None:
 def test_seal_is_read_as_it_was_written(seal: Seal) -> None:
     assert len(seal.pack()) == (48 if any(seal[5:]) else 32)
     assert Seal.unpack(seal.pack()) == seal
+    assert lease_in(seal.pack()) == seal.lease
 
 
 @pytest.mark.parametrize("data", [None, b"", bytes(31), bytes(33), bytes(47), bytes(49)])
 def test_what_is_no_seal_counts_as_none(data: bytes | None) -> None:
     assert Seal.unpack(data) is None
+    assert lease_in(data) is None
 
 
 def test_leases_are_never_zero_and_never_the_same() -> None:

@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mq.config import SMALL_BODY_BYTES, ServerConfig
+from mq.config import SMALL_BODY_BYTES
 from mq.names import MessageId, QueueName
 from mq.spool.burial import DEAD_ATTRIBUTE
 from mq.spool.file_work import do_together
 from mq.spool.files import Files
 from mq.spool.message import Lost
-from mq.spool.root import open_root
 from mq.spool.seal import MAX_RECEIVE_COUNT, TYPE_ATTRIBUTE
 from mq.store import taking
 from mq.store.context import Workspace
@@ -26,6 +24,7 @@ from mq.store.lease import Received
 from mq.store.taking import AnswerRoom, take_ready
 from tests.support.faults import WatchedFiles
 from tests.support.messages import read_seal, seal_of, sealed_with, write_message
+from tests.support.workspaces import contents_of, workspace_on
 
 NOW_NS = 2_000_000_000 * 10**9
 ORDERS = QueueName("orders")
@@ -131,19 +130,9 @@ MAKERS = (
 
 @contextmanager
 def work_on(root: Path, files: Files | None = None) -> Iterator[Workspace]:
-    files = files or Files()
-    spool = open_root(root, 0o700, files)[0]
-    (root / "queues" / ORDERS).mkdir()
-    work = Workspace(
-        spool, ServerConfig(root=root), lambda: None, granularity_ns=1000, clock_ns=lambda: NOW_NS
-    )
-    work.leases = FixedLeases()  # type: ignore[assignment]
-    try:
-        work.hold_queue(ORDERS)
+    with workspace_on(root, ORDERS, lambda: NOW_NS, files) as work:
+        work.leases = FixedLeases()  # type: ignore[assignment]
         yield work
-    finally:
-        work.ready.close()
-        work.spool.close()
 
 
 @pytest.fixture
@@ -165,16 +154,6 @@ def told(outcome: object, files: Files) -> object:
     values["fd"] = outcome.fd >= 0
     outcome.close(files)
     return values
-
-
-def all_files(root: Path) -> dict[str, Any]:
-    """The bytes and attributes of each file below the folders of a root. Probes are left out."""
-    found = {}
-    for path in root.rglob("*"):
-        if path.is_file() and path.parent != root and path.name[0] != ".":
-            attributes = {name: os.getxattr(path, name) for name in os.listxattr(path)}
-            found[str(path.relative_to(root))] = path.read_bytes(), attributes
-    return found
 
 
 def stamp_of(root: Path) -> int | None:
@@ -202,7 +181,7 @@ def test_what_is_usual_is_taken_as_take_held_takes_it(
             descriptors = len(os.listdir("/proc/self/fd"))
             outcome = told(take(work), work.files)
             assert len(os.listdir("/proc/self/fd")) == descriptors + (make in _OPENS_CORRUPT)
-        taken.append((outcome, all_files(root), stamp_of(root)))
+        taken.append((outcome, contents_of(root), stamp_of(root)))
 
     assert taken[0] == taken[1]
 
@@ -239,13 +218,13 @@ def test_message_for_which_the_answer_has_no_room_stays_as_it_is(
     work: Workspace, root: Path
 ) -> None:
     plain(root / "queues" / ORDERS / ONE)
-    before, room = all_files(root), AnswerRoom([], None)
+    before, room = contents_of(root), AnswerRoom([], None)
     room.takes(1)
     room.takes(1 << 40)
     descriptors = len(os.listdir("/proc/self/fd"))
 
     assert take(work, room) is None
-    assert all_files(root) == before
+    assert contents_of(root) == before
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
@@ -260,7 +239,7 @@ def test_failure_of_any_call_leaves_the_message_as_it_was(call: str, code: int, 
 
     with work_on(root, files) as work:
         plain(root / "queues" / ORDERS / ONE)
-        before = all_files(root)
+        before = contents_of(root)
         descriptors = len(os.listdir("/proc/self/fd"))
         setattr(files, call, refuse)
         outcome = take(work)
@@ -273,4 +252,4 @@ def test_failure_of_any_call_leaves_the_message_as_it_was(call: str, code: int, 
     else:
         assert isinstance(outcome, OSError)
     if code != errno.ENOENT:
-        assert all_files(root) == before
+        assert contents_of(root) == before

@@ -30,7 +30,7 @@ from mq.spool.calls import Chain, _make_calls
 from mq.spool.file_work import FileCalls
 from mq.spool.files import Files
 from mq.spool.spark import settle
-from mq.store import context, filling, holding, indexing, lease, own_id, publish
+from mq.store import context, filling, holding, indexing, lease, own_id, publish, remove
 from tests.support.sources import PACKAGES, module_name, package_files, parse
 
 
@@ -63,7 +63,7 @@ class Kind(Enum):
     LOCK = frozenset(
         {"lock", "lock_shared", "lock_byte", "locked_folder", "shared", "lock_alone"}
         | {"hold", "hold_in", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
-        | {"lock_names", "open_held", "open_and_read", "reading", "linking"}
+        | {"lock_names", "open_held", "open_and_read", "holding", "reading", "linking"}
     )
     MOVE = frozenset(
         {
@@ -107,6 +107,7 @@ PASSED_OVER = frozenset({
     name_of(opening.move_held),
     name_of(opening.open_and_read),
     name_of(opening.open_held),
+    name_of(opening.reading),
     name_of(sets._Rolling._step),
     name_of(sets.give_up_set),
     name_of(sets.hold_set),
@@ -120,6 +121,9 @@ PASSED_OVER = frozenset({
     name_of(lease._calls),
     name_of(publish.linking),
     name_of(own_id.lock_ids),
+    name_of(remove._move_beside),
+    name_of(remove._move_held),
+    name_of(remove._move_unusual),
     name_of(context.Workspace.hold_queue),
 })  # fmt: skip
 """What they do they do for their caller."""
