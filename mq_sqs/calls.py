@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from aiohttp import web
 
 from mq.commit.operation import Done
+from mq.errors import MQError
 from mq.names import QueueName, is_fifo
 from mq.spool.queue_settings import QueueSettings
 from mq.spool.settings_file import SETTINGS_LOOK_SECONDS
@@ -94,6 +95,7 @@ class Operations:
         self.visibility_seconds = visibility_seconds
         self.move_tasks = MoveTasks(store, self.fifo)
         self._known: dict[QueueName, tuple[float, QueueSettings]] = {}
+        self._readings: dict[QueueName, asyncio.Future[QueueSettings]] = {}
         self._turns: WeakValueDictionary[QueueName, asyncio.Lock] = WeakValueDictionary()
 
     def keeper_of(self, queue: QueueName) -> Store | FifoService:
@@ -105,16 +107,43 @@ class Operations:
         return self._turns.setdefault(queue, asyncio.Lock())
 
     async def settings_of(self, queue: QueueName) -> QueueSettings:
-        """Return a queue's settings. Raises QueueNotFound, StoreUnavailable."""
-        known = self.known_settings_of(queue)
-        if known is not None:
-            return known
-        self.forget(queue)
-        settings = await self.store.read_settings(queue)
+        """Return a queue's settings. Of those who ask at the same time one reads the file. Raises
+        QueueNotFound, StoreUnavailable."""
+        while True:
+            known = self.known_settings_of(queue)
+            if known is not None:
+                return known
+            reading = self._readings.get(queue)
+            if reading is None:
+                return await self._read(queue)
+            await asyncio.wait([reading])
+            if not reading.cancelled():
+                return reading.result()
+
+    async def _read(self, queue: QueueName) -> QueueSettings:
+        """Read the settings for everyone who asks meanwhile. If this is cancelled, one of them
+        reads in its place."""
+        reading = self._readings[queue] = asyncio.get_running_loop().create_future()
+        try:
+            settings = await self.store.read_settings(queue)
+        except MQError as error:
+            reading.set_exception(error)
+            reading.exception()  # It is raised here, even if nobody else has asked.
+            raise
+        else:
+            reading.set_result(settings)
+            if self._readings.get(queue) is reading:
+                self._keep(queue, settings)
+            return settings
+        finally:
+            reading.cancel()
+            if self._readings.get(queue) is reading:
+                del self._readings[queue]
+
+    def _keep(self, queue: QueueName, settings: QueueSettings) -> None:
         if len(self._known) >= _MAX_KNOWN_QUEUES:
             self._known.clear()
         self._known[queue] = (monotonic() + SETTINGS_LOOK_SECONDS, settings)
-        return settings
 
     def known_settings_of(self, queue: QueueName) -> QueueSettings | None:
         """Return a queue's settings, or None while they must be read first."""
@@ -126,5 +155,7 @@ class Operations:
         return number_of(await self.settings_of(queue), name, self.visibility_seconds)
 
     def forget(self, queue: QueueName) -> None:
-        """Look at the settings again at the next use: the queue was changed."""
+        """Look at the settings again at the next use: the queue was changed. What a reading finds
+        that is under way is not kept."""
         self._known.pop(queue, None)
+        self._readings.pop(queue, None)

@@ -88,7 +88,6 @@ ELSEWHERE = {
     "spool/test_network_files.py": "mq/spool/byte_locks",
     "spool/test_root.py": "mq/spool/file_system",
     "spool/test_second_names.py": "mq/spool/libc",
-    "sqs/operations": "mq_sqs/calls",
     "sqs/operations/test_receipts.py": "mq/store/visibility",
     "sqs/operations/test_sending.py": "mq_sqs/operations/batches",
     "sqs/test_cli.py": "mq_sqs/server",

@@ -1,0 +1,143 @@
+"""What a gateway knows about its queues: their settings, which one of many callers reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mq.errors import QueueNotFound
+from mq.names import QueueName
+from mq.spool.queue_settings import QueueSettings
+from mq.spool.settings_file import SETTINGS_LOOK_SECONDS
+from mq.store.store import Store
+from mq_sqs import calls
+from mq_sqs.addresses import Decoration
+from mq_sqs.calls import Operations
+from tests.support.stores import ORDERS, store_on
+
+NOWHERE = QueueName("nowhere")
+
+
+class HeldReads:
+    """Reads of settings, which end once `may_end` is set. `are_read` is set when one has read."""
+
+    def __init__(self, store: Store) -> None:
+        self.count = 0
+        self.are_read, self.may_end = asyncio.Event(), asyncio.Event()
+        self._read = store.read_settings
+
+    async def __call__(self, queue: QueueName) -> QueueSettings:
+        self.count += 1
+        try:
+            return await self._read(queue)
+        finally:
+            self.are_read.set()
+            await self.may_end.wait()
+
+
+@pytest.fixture
+async def operations(root: Path) -> AsyncIterator[Operations]:
+    async with store_on(root) as store:
+        yield Operations(store, Decoration(), 30.0)
+
+
+@pytest.fixture
+def reads(operations: Operations, monkeypatch: pytest.MonkeyPatch) -> HeldReads:
+    reads = HeldReads(operations.store)
+    monkeypatch.setattr(operations.store, "read_settings", reads)
+    return reads
+
+
+async def begin(operations: Operations, queue: QueueName) -> list[asyncio.Task[QueueSettings]]:
+    """Let ten ask. When this returns they wait for the first of them."""
+    asking = [asyncio.create_task(operations.settings_of(queue)) for _ in range(10)]
+    await asyncio.sleep(0)
+    return asking
+
+
+async def test_of_many_who_ask_at_once_one_reads(
+    operations: Operations, reads: HeldReads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(calls, "monotonic", lambda: now)
+    await operations.store.change_settings(ORDERS, {"delay": "5"})
+
+    for expected in (1, 2):
+        reads.may_end.clear()
+        asking = await begin(operations, ORDERS)
+        reads.may_end.set()
+
+        assert [each.delay_seconds for each in await asyncio.gather(*asking)] == [5] * 10
+        assert (await operations.settings_of(ORDERS)).delay_seconds == 5
+        assert reads.count == expected
+        now += SETTINGS_LOOK_SECONDS
+
+
+async def test_a_reader_that_goes_away_leaves_the_reading_to_another(
+    operations: Operations, reads: HeldReads
+) -> None:
+    first, *others = await begin(operations, ORDERS)
+    first.cancel()
+    reads.may_end.set()
+
+    assert await asyncio.gather(*others) == [QueueSettings()] * 9
+    assert first.cancelled()
+    assert reads.count == 2
+
+
+async def test_one_that_waits_and_goes_away_disturbs_nobody(
+    operations: Operations, reads: HeldReads
+) -> None:
+    *others, last = await begin(operations, ORDERS)
+    last.cancel()
+    reads.may_end.set()
+
+    assert await asyncio.gather(*others) == [QueueSettings()] * 9
+    assert reads.count == 1
+
+
+async def test_all_are_told_what_went_wrong_and_the_next_one_reads_again(
+    operations: Operations, reads: HeldReads
+) -> None:
+    asking = await begin(operations, NOWHERE)
+    reads.may_end.set()
+
+    told = await asyncio.gather(*asking, return_exceptions=True)
+    assert [type(each) for each in told] == [QueueNotFound] * 10
+    assert reads.count == 1
+    await operations.store.create_queue(NOWHERE)
+    assert await operations.settings_of(NOWHERE) == QueueSettings()
+
+
+async def test_a_reading_that_a_change_overtakes_is_not_kept(
+    operations: Operations, reads: HeldReads
+) -> None:
+    early = await begin(operations, ORDERS)
+    await reads.are_read.wait()
+    await operations.store.change_settings(ORDERS, {"delay": "5"})
+    operations.forget(ORDERS)
+    late = asyncio.create_task(operations.settings_of(ORDERS))
+    await asyncio.sleep(0)
+    reads.may_end.set()
+
+    assert await asyncio.gather(*early) == [QueueSettings()] * 10
+    assert (await late).delay_seconds == 5
+    assert (await operations.settings_of(ORDERS)).delay_seconds == 5
+    assert reads.count == 2
+
+
+async def test_a_reading_that_a_change_overtakes_is_not_kept_if_nobody_reads_again(
+    operations: Operations, reads: HeldReads
+) -> None:
+    early = await begin(operations, ORDERS)
+    await reads.are_read.wait()
+    await operations.store.change_settings(ORDERS, {"delay": "5"})
+    operations.forget(ORDERS)
+    reads.may_end.set()
+    await asyncio.gather(*early)
+
+    assert operations.known_settings_of(ORDERS) is None
+    assert (await operations.settings_of(ORDERS)).delay_seconds == 5
