@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import closing
 from typing import Any
 from urllib.parse import urlencode
 
@@ -82,6 +83,42 @@ def test_any_bytes_are_answered(gateway: Server, body: bytes, operation: str) ->
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     told = send(gateway, "POST", "/", headers, b"Action=" + operation.encode() + b"&" + body)
     assert 200 <= told.status < 500
+
+
+LIST = b"POST / HTTP/1.1\r\nHost: mq\r\nX-Amz-Target: AmazonSQS.ListQueues\r\n"
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"hello\r\n\r\n",
+        b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03" + bytes(60),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"COFFEE / HTTP/1.1\r\nHost: mq\r\n\r\n",
+        b"POST / HTTP/1.1\r\n\r\n",
+        b"GET /?Action=" + b"q" * 20_000 + b" HTTP/1.1\r\nHost: mq\r\n\r\n",
+        LIST + b"X: a\0b\r\n\r\n",
+        LIST + b"Content-Length: two\r\n\r\n{}",
+        LIST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+        LIST + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    ],
+    ids=lambda garbage: repr(garbage[-40:]),
+)
+def test_what_is_not_http_is_answered_and_ends_its_connection_alone(
+    gateway: Server, garbage: bytes
+) -> None:
+    """The answer is that of `mq`: without a request there is no protocol of SQS to answer in."""
+    good = LIST + b"Content-Length: 2\r\n\r\n{}"
+    with closing(Wire(gateway.port)) as wire, closing(Wire(gateway.port)) as other:
+        wire.send(good)
+        assert wire.answer().status == 200
+        wire.send(garbage)
+
+        answer = wire.answer()
+        assert (answer.status, answer.json()["type"]) == (400, "urn:mq:problem:bad-http")
+        assert wire.is_closed()
+        other.send(good)
+        assert other.answer().status == 200
 
 
 COMPARED = [
