@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,14 @@ SERVER, GATEWAY, MOVER, REAPER = "mq", "mq-sqs", "mq-mover", "mq-reaper"
 _MODULES = {
     SERVER: "mq", GATEWAY: "mq_sqs", MOVER: "mq_mover", REAPER: "mq_reaper",
 }  # fmt: skip
+_READY = {
+    SERVER: b"event=listening", GATEWAY: b"event=listening",
+    MOVER: b"event=configuration", REAPER: b"event=configuration",
+}  # fmt: skip
+"""What the log of each says once it handles signals, and its start cannot fail any more."""
 _START_SECONDS = 60
+_PORTS = range(10_000, 32_000)
+"""None that the kernel gives to a client: one of those would keep a server from starting again."""
 _LOOKS = 10
 _LOOK_SECONDS = 0.02
 
@@ -52,6 +60,8 @@ class SoakRig:
         self._random = source
         self._control = Control(folder, root.parent)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._log_begins: dict[str, int] = {}
+        """Where the log of each that runs begins in the file."""
         self._ahead_seconds = 0
         self._filler = root.parent / "filler"
 
@@ -93,24 +103,30 @@ class SoakRig:
             MOVER: (f"--source={root}/delay", f"--destination={root}/queues"),
             REAPER: (f"--source={root}/remove", f"--keep={KEEP_SECONDS}"),
         }[command]
-        with (self._folder / f"{command}.log").open("ab") as log:
+        with self._log_of(command).open("ab") as log:
+            self._log_begins[command] = log.tell()
             self._running[command] = subprocess.Popen(
                 [sys.executable, "-m", _MODULES[command], *flags],
                 stdout=log, stderr=log, env=self._control.environment(),
             )  # fmt: skip
         if command in (SERVER, GATEWAY):
-            self._wait_for(command, self.port if command == SERVER else self.gateway_port)
+            self._wait_for(command)
 
-    def _wait_for(self, command: str, port: int) -> None:
+    def _wait_for(self, command: str) -> None:
+        """A server has its port before it has opened its root, which a full disk may prevent."""
         deadline = time.monotonic() + _START_SECONDS
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                return
-            except OSError:
-                if time.monotonic() > deadline or self._running[command].poll() is not None:
-                    raise RuntimeError(f"it does not start: {self._folder}/{command}.log") from None
-                time.sleep(0.01)
+        while not self._is_ready(command):
+            if time.monotonic() > deadline or self._running[command].poll() is not None:
+                raise RuntimeError(f"it does not start: {self._log_of(command)}")
+            time.sleep(0.01)
+
+    def _is_ready(self, command: str) -> bool:
+        with self._log_of(command).open("rb") as log:
+            log.seek(self._log_begins[command])
+            return _READY[command] in log.read()
+
+    def _log_of(self, command: str) -> Path:
+        return self._folder / f"{command}.log"
 
     # What goes wrong
 
@@ -152,9 +168,10 @@ class SoakRig:
         command = self._draw_process()
         self.struck[f"SIGTERM {command}"] += 1
         process = self._running[command]
+        # Until it says so a mover or reaper that has just been started may not handle signals.
+        expected = {0} if self._is_ready(command) else {0, -signal.SIGTERM}
         process.terminate()
-        # One that has just been started may not listen to signals yet.
-        if process.wait(_START_SECONDS) not in {0, -signal.SIGTERM}:
+        if process.wait(_START_SECONDS) not in expected:
             self.odd_ends.append(f"{command} was stopped and ended with {process.returncode}")
         self._start(command)
 
@@ -229,11 +246,11 @@ class SoakClients:
 
 
 def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+    found: list[int] = []
+    with ExitStack() as probes:
+        while len(found) < count:
+            probe = probes.enter_context(socket.socket())
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", random.choice(_PORTS)))
+                found.append(int(probe.getsockname()[1]))
+    return found

@@ -52,6 +52,9 @@ _SAMPLE_SECONDS = 5
 _MAX_MORE_DESCRIPTORS = 8
 """Files that are open for requests just then; connections do not change."""
 
+_BEGUN_BYTES = 20_000
+"""Of the history: a hundred requests and more."""
+
 _LAST_HOURS = 3
 _DRAIN_SECONDS = 60
 _LONG_SECONDS = 100_000
@@ -109,6 +112,7 @@ def soak(
         asyncio.run(_make_queues(rig.port))
         clients = SoakClients(rig, seed, workers)
         try:
+            _wait_for_load(rig.history)
             samples = _go_wrong(rig, lambda: pauses.uniform(*pause_seconds), seconds)
             clients.stop()
         finally:
@@ -143,6 +147,15 @@ def _defects_in(folder: Path) -> list[str]:
         for line in log.read_text(errors="replace").splitlines()
         if "Traceback" in line or "event=defect" in line
     ]
+
+
+def _wait_for_load(history: Path) -> None:
+    """Let the clients begin before anything goes wrong, however long their start takes."""
+    deadline = time.monotonic() + _DRAIN_SECONDS
+    while not history.exists() or history.stat().st_size < _BEGUN_BYTES:
+        if time.monotonic() > deadline:
+            raise RuntimeError("the clients do not begin")
+        time.sleep(0.01)
 
 
 def _go_wrong(rig: SoakRig, pause: Callable[[], float], seconds: float) -> Samples:

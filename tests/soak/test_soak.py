@@ -53,7 +53,7 @@ def test_nothing_is_lost_doubled_torn_or_reordered_whatever_goes_wrong(
     logs = tmp_path / "logs"
     logs.mkdir()
 
-    outcome = soak(disk / "root", logs, "short", 7, workers=8, pause_seconds=(0.1, 0.3))
+    outcome = soak(disk / "root", logs, "short", 4, workers=8, pause_seconds=(0.1, 0.3))
 
     assert outcome.failures() == []
     assert outcome.answered.keys() >= {"publish", "receive"}
