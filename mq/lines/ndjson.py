@@ -23,6 +23,9 @@ from mq.properties import NO_PROPERTIES, Properties, check_properties
 
 MEDIA_TYPE = "application/x-ndjson"
 
+JSON_SPACE = b" \t\r\n"
+"""What may surround the object in a line; `bytes.strip` would take more (RFC 8259, section 2)."""
+
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 _MEMBERS = frozenset({"body", "body_base64", "id", "delay", "content_type", "properties"})

@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from mq.config import MAX_BATCH_LINES, MAX_LINE_BYTES, SMALL_BODY_BYTES
 from mq.errors import CommandFailed, ExitCode, InvalidBatch, InvalidRequest, MQError
-from mq.lines.ndjson import Line, parse_line, write_line
+from mq.lines.ndjson import JSON_SPACE, Line, parse_line, write_line
 from mq.spool.files import Files
 
 _PASSED_OVER = frozenset(
@@ -223,7 +223,7 @@ def _read_at_once(lines: BufferedIOBase) -> Iterator[list[tuple[int, bytes]]]:
             whole.append(rest)
             is_at_end = True
         parts, length = [rest], len(rest)
-        yield [(at, text) for at, text in enumerate(whole, number + 1) if text.strip()]
+        yield [(at, text) for at, text in enumerate(whole, number + 1) if text.strip(JSON_SPACE)]
         number += len(whole)
 
 

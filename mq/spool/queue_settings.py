@@ -26,6 +26,7 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 _TRUTH = {"true": True, "false": False}
 _NOTE = re.compile(r"[a-z][a-z0-9-]*\.[^\s=]{1,2000}")
 _NOTED = re.compile(r"\S(?:[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]{0,3998}\S)?")
+_BLANK = " \t\r"
 _SHORTEST_SECONDS = 1e-9
 """More than 0, and the least that the text of a number can say."""
 
@@ -175,10 +176,10 @@ def parse_settings(queue: QueueName, text: str) -> QueueSettings:
     """Read the text of the file. Empty lines and lines that begin with `#` are ignored. Raises
     InvalidRequest if any other line is not a setting."""
     changes: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip(_BLANK) or line.startswith("#"):
             continue
-        name, equals, value = (part.strip() for part in line.partition("="))
+        name, equals, value = (part.strip(_BLANK) for part in line.partition("="))
         if not equals:
             raise InvalidRequest(f"line {number} is not name=value")
         if name in changes:

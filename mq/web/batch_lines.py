@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mq.config import MAX_BATCH_LINES, SECOND_NS
 from mq.errors import BodyTooLarge, InvalidBatch, InvalidRequest, PropertiesTooLarge
-from mq.lines.ndjson import Line, parse_line
+from mq.lines.ndjson import JSON_SPACE, Line, parse_line
 from mq.properties import require_http_size
 from mq.spool.trailer import pack_trailer
 from mq.store.publish import Draft, Entry
@@ -48,7 +48,7 @@ def _lines(text: bytes) -> Iterator[tuple[int, bytes]]:
         end = text.find(b"\n", start)
         end = len(text) if end < 0 else end
         number += 1
-        line = text[start:end].strip()
+        line = text[start:end].strip(JSON_SPACE)
         if line:
             yield number, line
         start = end + 1

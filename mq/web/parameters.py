@@ -17,6 +17,10 @@ from mq.store.by_id import Guard
 
 _MOST_PARAMETERS = 32
 
+HEADER_SPACE = " \t"
+"""What may surround the value of a header (RFC 9110, section 5.6.3). Anything else is part of it:
+`str.strip` would take spaces of other alphabets too."""
+
 _EMPTY_ELEMENTS = " \t,"
 """Empty elements of a list, which are ignored (RFC 9110, section 5.6.1)."""
 
@@ -129,7 +133,7 @@ def read_leases(request: Head) -> frozenset[int] | None:
     """
     values = request.headers.getall("If-Match", [])
     text = ",".join(values)
-    if not values or text.strip() == "*":
+    if not values or text.strip(HEADER_SPACE) == "*":
         return None
     rest = text.strip(_EMPTY_ELEMENTS)
     leases = set()
@@ -171,4 +175,4 @@ def _read_once(request: Head, name: str) -> str | None:
         return None
     if len(values) > 1:
         raise InvalidRequest(f"header {name} is given twice; give it once")
-    return values[0].strip()
+    return values[0].strip(HEADER_SPACE)

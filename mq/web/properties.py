@@ -15,7 +15,7 @@ from mq.properties import (
     require_http_size,
     size_of,
 )
-from mq.web.parameters import Head
+from mq.web.parameters import HEADER_SPACE, Head
 
 LEFT_OUT = "X-Properties-Left-Out"
 """The header that says how many properties are missing from the headers because they would be too
@@ -54,7 +54,7 @@ def read_properties(request: Head) -> Properties:
         values = headers.getall(name)
         if len(values) > 1 and name not in LISTS:
             raise InvalidRequest(f"header {name} is given twice; give it once")
-        pairs.append((name, ", ".join(value.strip() for value in values)))
+        pairs.append((name, ", ".join(value.strip(HEADER_SPACE) for value in values)))
     if not pairs:
         return NO_PROPERTIES
     properties = check_properties(pairs)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mq.config import MIN_TOKEN_CHARACTERS
 from mq.errors import Forbidden, InvalidRequest, Unauthorized
 from mq.names import QueueName
-from mq.web.parameters import Head
+from mq.web.parameters import HEADER_SPACE, Head
 
 
 class Scope(StrEnum):
@@ -69,7 +69,7 @@ class Tokens:
         scheme, _, text = values[0].partition(" ")
         if scheme.lower() != "bearer":
             raise Unauthorized("header Authorization: only the scheme Bearer is known")
-        text = text.strip()
+        text = text.strip(HEADER_SPACE)
         # A hash in the file does not say how long its token is.
         found = self._find(text) if len(text) >= MIN_TOKEN_CHARACTERS else None
         if found is None:

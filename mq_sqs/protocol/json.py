@@ -23,6 +23,8 @@ TARGET = "AmazonSQS."
 """What the header `X-Amz-Target` begins with; the operation follows."""
 _TYPE = "application/x-amz-json-1.0"
 
+_SPACE = " \t\r\n"
+
 _Kind = TypeVar("_Kind", bool, int, list[Any], dict[str, Any])
 
 
@@ -45,7 +47,9 @@ class JsonDialect:
 
     def read(self, operation: str, asked: SqsRequest) -> Values:
         try:
-            document = json.loads(asked.body) if asked.body.strip() else {}
+            # json.loads guesses the encoding of bytes; only UTF-8 is JSON (RFC 8259, section 8.1).
+            text = asked.body.decode()
+            document = json.loads(text) if text.strip(_SPACE) else {}
         except (ValueError, RecursionError) as error:
             text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise SQSError(SERIALIZATION, f"the body is not JSON: {text[:200]}") from None

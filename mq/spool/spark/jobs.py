@@ -81,8 +81,8 @@ def winners_of(spool: Spool, job: str, batch: int) -> list[str]:
         text = spool.files.read(fd, _MAX_TXN_BYTES).decode("ascii", "replace")
     finally:
         spool.files.close(fd)
-    names = text.splitlines()
-    if not text.endswith("\n" * bool(text)) or not all(map(_is_attempt, names)):
+    *names, rest = text.split("\n")
+    if rest or not all(map(_is_attempt, names)):
         raise ClaimError(
             f"{spool.root}/{Folder.SPARK}/{path} is damaged, and does not tell what of "
             f"{Folder.SPARK}/{STAGE}/{job}/{batch} was committed: look at both; move what "
