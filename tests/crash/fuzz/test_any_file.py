@@ -10,15 +10,16 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
 
-from mq.fsck.check import Check, Treatment, mend, report
+from mq.fsck.check import Check, mend
 from mq.spool.network_files import files_for
 from tests.crash.fuzz.planting import Planter
+from tests.support.lone_root import make_root
 from tests.support.mqctl import Ctl
 from tests.support.processes import Server, wait_until
 from tests.support.users import needs_root
@@ -26,11 +27,9 @@ from tests.support.users import needs_root
 pytestmark = needs_root
 
 QUEUE = "orders"
-_SHORT_PLANTS = 100
 _LONG_SECONDS = 300
 _PLANTS_BETWEEN = 25
 _SERVED_SECONDS = 60
-_SETTLE_SECONDS = 0.5
 _GATEWAY = re.compile(r"process=mq-sqs event=listening url=http://127\.0\.0\.1:(\d+)")
 
 
@@ -51,11 +50,24 @@ def treasure(disk: Path) -> Iterator[Path]:
     assert _seen_in(folder) == before
 
 
-@pytest.mark.parametrize("seed", ["short"])
 def test_any_file_leaves_every_other_message_served(
-    disk: Path, treasure: Path, tmp_path: Path, seed: str
+    disk: Path, treasure: Path, tmp_path: Path
 ) -> None:
-    plant_and_look(disk / "root", tmp_path, seed, lambda planted: planted < _SHORT_PLANTS, fsck)
+    """Half of the files are there before the processes start."""
+    root = disk / "root"
+    make_root(root, QUEUE)
+    with planter_on(root, "short") as planter:
+        plant(planter, 2 * _PLANTS_BETWEEN)
+        with closing(Household(root, tmp_path / "log")) as household:
+            household.serves()
+            for _ in range(2):
+                plant(planter, _PLANTS_BETWEEN)
+                household.serves()
+            household.is_reaped()
+            # As `mqctl fsck --repair`, which waits for seconds in between.
+            check = Check(root, files_for(root), mend, lambda *_: None, settle_seconds=0.5)
+            list(check.run())
+            household.serves()
 
 
 @pytest.mark.crash_long
@@ -63,48 +75,32 @@ def test_any_file_leaves_every_other_message_served(
 def test_any_file_leaves_every_other_message_served_for_longer(
     disk: Path, treasure: Path, tmp_path: Path, seed: str
 ) -> None:
+    root = disk / "root"
     deadline = time.monotonic() + _LONG_SECONDS
-    plant_and_look(disk / "root", tmp_path, seed, lambda _: time.monotonic() < deadline, mqctl_fsck)
-
-
-def fsck(root: Path, treat: Treatment) -> None:
-    """As `mqctl fsck` does, but it does not wait for seconds."""
-    check = Check(root, files_for(root), treat, lambda *_: None, settle_seconds=_SETTLE_SECONDS)
-    list(check.run())
-
-
-def mqctl_fsck(root: Path, treat: Treatment) -> None:
-    done = Ctl("--root", str(root))("fsck", *(["--repair"] if treat is mend else []))
-    assert done.code in {0, 1}, done
-    assert "Traceback" not in done.err
-
-
-def plant_and_look(
-    root: Path,
-    folder: Path,
-    seed: str,
-    goes_on: Callable[[int], bool],
-    look_at: Callable[[Path, Treatment], None],
-) -> None:
-    planter = Planter(root, QUEUE, random.Random(seed))
-    planted = 0
-    try:
-        with closing(Household(root, folder / "log")) as household:
-            while goes_on(planted):
-                for _ in range(_PLANTS_BETWEEN):
-                    planted += planter.plant() is not None
+    with planter_on(root, seed) as planter:
+        with closing(Household(root, tmp_path / "log")) as household:
+            while time.monotonic() < deadline:
+                plant(planter, _PLANTS_BETWEEN)
                 household.serves()
-            household.is_reaped()
-            look_at(root, report)
+            household.is_looked_at()
+        with closing(Household(root, tmp_path / "log")) as household:
             household.serves()
-        with closing(Household(root, folder / "log")) as household:
-            household.serves()
-            household.is_reaped()
-            look_at(root, mend)
-            household.serves()
+            household.is_looked_at("--repair")
+
+
+@contextmanager
+def planter_on(root: Path, seed: str) -> Iterator[Planter]:
+    planter = Planter(root, QUEUE, random.Random(seed))
+    try:
+        yield planter
     finally:
         for path in planter.immutable:
             subprocess.run(["chattr", "-i", path], check=False, capture_output=True)
+
+
+def plant(planter: Planter, count: int) -> None:
+    while count:
+        count -= planter.plant() is not None
 
 
 class Household:
@@ -139,6 +135,14 @@ class Household:
     def is_reaped(self) -> None:
         """See that what was removed goes."""
         wait_until(lambda: not any(map(os.path.lexists, self._removed)), _SERVED_SECONDS)
+
+    def is_looked_at(self, *flags: str) -> None:
+        """See that what was removed is reaped, and that fsck says what is there, in good order."""
+        self.is_reaped()
+        done = Ctl("--root", str(self._root))("fsck", *flags)
+        assert done.code in {0, 1}, done
+        assert "Traceback" not in done.err
+        self.serves()
 
     def close(self) -> None:
         try:

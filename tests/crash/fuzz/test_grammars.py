@@ -118,7 +118,7 @@ def head_of(*headers: tuple[str, str]) -> Head:
 
 
 def judge_headers(text: str) -> None:
-    """As HTTP gives them: without the space around."""
+    """HTTP gives a value without the spaces and tabs around it."""
     value = text.strip(" \t")
 
     head = head_of(("X-Message-Id", text), ("Content-Type", text))

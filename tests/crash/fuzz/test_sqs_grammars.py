@@ -83,7 +83,7 @@ def judge_address(text: str) -> None:
 
 
 def judge_any_form(example: tuple[str, right.Fields]) -> None:
-    """Of any operation, with any fields: values or a refusal, and nothing else."""
+    """Any fields of any operation are read or refused."""
     operation, fields = example
     is_taken(lambda: read_form(operation, fields), SQSError)
 
