@@ -43,7 +43,7 @@ def entries_of_form(fields: Fields) -> list[str] | None:
 def entries_of_json(body: bytes) -> list[str] | None:
     """The same in JSON. A null counts as missing, and of two members of one name the last."""
     document = _document(body)
-    if document is None or not document.keys() <= {"QueueUrl", "Entries"}:
+    if document is None:
         return None
     if not _is_text(document.get("QueueUrl")):
         return None
@@ -52,7 +52,7 @@ def entries_of_json(body: bytes) -> list[str] | None:
         return None
     ids: list[str] = []
     for each in given:
-        entry = _members(each)
+        entry = _members(each, _OF_ENTRY)
         if entry is None or entry.keys() != _OF_ENTRY or not all(map(_is_text, entry.values())):
             return None
         ids.append(entry["Id"])
@@ -78,14 +78,16 @@ def is_json(body: bytes) -> bool:
 
 def _document(body: bytes) -> Mapping[str, Any] | None:
     try:
-        return _members(parse(body.decode())) if body.strip(b" \t\r\n") else {}
+        if not body.strip(b" \t\r\n"):
+            return {}
+        return _members(parse(body.decode()), {"QueueUrl", "Entries"})
     except (UnicodeDecodeError, NotJson):
         return None
 
 
-def _members(value: Any) -> dict[str, Any] | None:
-    """Those of an object that are there; None for what is no object."""
-    if not isinstance(value, Pairs):
+def _members(value: Any, known: set[str]) -> dict[str, Any] | None:
+    """What an object has, without nulls; None if it is not an object, or has an unknown name."""
+    if not isinstance(value, Pairs) or not dict(value).keys() <= known:
         return None
     return {name: each for name, each in dict(value).items() if each is not None}
 

@@ -29,7 +29,7 @@ _LONG_SECONDS = 100
 
 
 class SparkFolders:
-    """The folder `spark` of a root, whose groups and jobs are made anew for each example."""
+    """The folder `spark` of a root. It has a new group, or a new job, for each example."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
