@@ -13,6 +13,10 @@ _ODD = [
     "..", "//", "%2F", "%00", "%zz", "\r\n", "\n\n", "0" * 90, "a" * 70, "9" * 400,
 ]  # fmt: skip
 
+QUEUE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,74}(\.dead|\.fifo)?"
+ID = "[A-Za-z0-9-]{1,64}"
+SECONDS = r"[0-9]{1,12}(\.[0-9]{1,9})?"
+
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
@@ -39,3 +43,8 @@ def lines_of(draw: Drawn, *lines: st.SearchStrategy[str]) -> str:
     found = draw(st.lists(st.one_of(*lines), max_size=4))
     ends = [draw(st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", " \n", ""])) for _ in found]
     return "".join(line + end for line, end in zip(found, ends, strict=True))
+
+
+PROPERTY_NAMES = nearly(
+    "x-meta-[a-z]{1,4}", "ce-[a-z]{1,3}", "traceparent|baggage|content-language"
+)

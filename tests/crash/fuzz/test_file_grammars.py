@@ -22,10 +22,18 @@ from mq.spool.seal import Seal
 from mq.spool.trailer import split
 from mq.web.batch_lines import parse_batch
 from tests.crash.fuzz import grammar as right
-from tests.crash.fuzz.drawing import ANY_TEXT, edited, lines_of, nearly
+from tests.crash.fuzz.drawing import (
+    ANY_TEXT,
+    ID,
+    PROPERTY_NAMES,
+    QUEUE,
+    SECONDS,
+    edited,
+    lines_of,
+    nearly,
+)
 from tests.crash.fuzz.json_text import Drawn
 from tests.crash.fuzz.judging import Grammar, is_taken, judge_examples, judge_for
-from tests.crash.fuzz.test_grammars import ID, PROPERTY_NAMES, QUEUE, SECONDS
 
 _SHORT_EXAMPLES = 60
 _LONG_SECONDS = 150

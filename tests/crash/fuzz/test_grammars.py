@@ -35,16 +35,13 @@ from mq.web.parameters import (
 from mq.web.properties import read_properties
 from mq.web.routes import find
 from tests.crash.fuzz import grammar as right
-from tests.crash.fuzz.drawing import nearly
+from tests.crash.fuzz.drawing import ID, PROPERTY_NAMES, QUEUE, SECONDS, nearly
 from tests.crash.fuzz.judging import Grammar, is_taken, judge_examples, judge_for
 
 _SHORT_EXAMPLES = 60
 _LONG_SECONDS = 150
 """For all of them together."""
 
-QUEUE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,74}(\.dead|\.fifo)?"
-ID = "[A-Za-z0-9-]{1,64}"
-SECONDS = r"[0-9]{1,12}(\.[0-9]{1,9})?"
 _SHORT_SECONDS = r"[0-9]{1,6}(\.[0-9]{1,3})?"
 
 
@@ -150,9 +147,6 @@ def judge_properties(pairs: list[tuple[str, str]]) -> None:
 
 # What is drawn
 
-PROPERTY_NAMES = nearly(
-    "x-meta-[a-z]{1,4}", "ce-[a-z]{1,3}", "traceparent|baggage|content-language"
-)
 _LEASES = nearly(r'(W/)?"[0-9a-f]{16}"([ ,\t]{1,3}"[0-9a-f]{16}"){0,2}', r"[ \t]?\*[ \t]?")
 GRAMMARS = {
     "queue": Grammar(nearly(QUEUE), judge_queue),
