@@ -20,7 +20,7 @@ from multidict import CIMultiDictProxy, istr
 from mq.commit.operation import Done
 from mq.config import SMALL_BODY_BYTES
 from mq.errors import MQError
-from mq.names import QueueName, is_fifo
+from mq.names import QueueName
 from mq.store.lease import Received
 from mq.web.browsers import Doors
 from mq.web.durations import Durations
@@ -44,8 +44,8 @@ _BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values], Begun | None
     "DeleteMessageBatch": begin_delete_batch,
     "SendMessage": begin_send,
 }
-"""What begins these operations in a queue that is not FIFO. Each of them needs the scope `write`.
-None is for the usual way, as is SQSError or MQError; then nothing was done."""
+"""What begins these operations. Each of them needs the scope `write`. None is for the usual way, as
+is SQSError or MQError; then nothing was done."""
 
 _OPERATIONS = {f"{TARGET}{operation}": operation for operation in _BEGINNINGS}
 
@@ -128,8 +128,6 @@ class QuickCalls:
         queue = queue_of_url(values["QueueUrl"])
         if token is not None:
             token.require(Scope.WRITE, queue)
-        if is_fifo(queue):
-            return None
         return _BEGINNINGS[operation](self._operations, queue, values)
 
     def _ender(

@@ -1,7 +1,6 @@
 """Store: the queues of one root for the event loop. It knows no HTTP, and HTTP knows no paths.
 
-What is done to the folders is an operation, which the committer runs; what takes long (large
-bodies, listings, deletions, counts) is done by the workers.
+The committer runs operations on the folders. Workers do what takes long: listings, large bodies.
 """
 
 from __future__ import annotations
@@ -65,6 +64,10 @@ class Store:
     async def run(self, make: Callable[[Workspace], Operation[T]]) -> T:
         """Run an operation that a gateway makes. Raises what that raises, and StoreUnavailable."""
         return await self._committer.run(make(self._work))
+
+    def submit(self, make: Callable[[Workspace], Operation[object]], done: Done) -> None:
+        """Run an operation as `run` does, for a caller that does not wait: see `submit_publish`."""
+        self._committer.submit(Submitted(make(self._work), done))
 
     @property
     def max_body_bytes(self) -> int:
@@ -254,10 +257,8 @@ class Store:
     def submit_remove(
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None, done: Done
     ) -> None:
-        """Remove as `remove` does, for a caller that does not wait. `done` is called as by
-        `submit_publish`, with None."""
-        submitted = removal(self._work, queue, message_id, leases)
-        self._committer.submit(Submitted(submitted, done))
+        """Remove as `remove` does, for a caller that does not wait: see `submit_publish`."""
+        self._committer.submit(Submitted(removal(self._work, queue, message_id, leases), done))
 
     async def remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int] | None = None
@@ -269,8 +270,7 @@ class Store:
     def submit_remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int] | None, done: Done
     ) -> None:
-        """Remove as `remove_many` does, for a caller that does not wait. `done` is called as by
-        `submit_publish`, with what `remove_many` returns or raises."""
+        """Remove as `remove_many` does, for a caller that does not wait: see `submit_publish`."""
         self._committer.submit(Submitted(remove_many(self._work, queue, ids, leases), done))
 
     async def move(self, moving: Moving, limit: int) -> MovedMessages:

@@ -9,6 +9,7 @@ from time import monotonic
 
 import structlog
 
+from mq.commit.operation import Done
 from mq.config import SECOND_NS, SWEEP_SECONDS
 from mq.errors import MQError
 from mq.names import MessageId, QueueName
@@ -62,6 +63,11 @@ class FifoService:
             lambda work: send_in_order(work, self._queues, queue, messages)
         )
 
+    def submit_send(self, queue: QueueName, messages: Sequence[OrderedDraft], done: Done) -> None:
+        """Send as `send` does, for a caller that does not wait: see `Store.submit_publish`."""
+        self._begin_to_look()
+        self._store.submit(lambda work: send_in_order(work, self._queues, queue, messages), done)
+
     async def receive_many(
         self,
         queue: QueueName,
@@ -83,12 +89,28 @@ class FifoService:
             lambda work: remove_in_order(work, self._queues, queue, message_id, leases)
         )
 
+    def submit_remove(
+        self, queue: QueueName, message_id: MessageId, leases: frozenset[int], done: Done
+    ) -> None:
+        """Do what the store's does, in order."""
+        self._store.submit(
+            lambda work: remove_in_order(work, self._queues, queue, message_id, leases), done
+        )
+
     async def remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int]
     ) -> list[MQError | None]:
         """Do what the store's does, in order."""
         return await self._store.run(
             lambda work: remove_many_in_order(work, self._queues, queue, ids, leases)
+        )
+
+    def submit_remove_many(
+        self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int], done: Done
+    ) -> None:
+        """Do what the store's does, in order."""
+        self._store.submit(
+            lambda work: remove_many_in_order(work, self._queues, queue, ids, leases), done
         )
 
     async def change_visibility(

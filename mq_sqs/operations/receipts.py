@@ -31,9 +31,9 @@ async def delete_message(operations: Operations, call: SqsCall, queue: QueueName
 
 
 def begin_delete(operations: Operations, queue: QueueName, values: Values) -> Begun:
-    """Begin DeleteMessage in a standard queue. Raises SQSError."""
+    """Begin DeleteMessage. Raises SQSError."""
     message_id, lease = read_handle(values["ReceiptHandle"])
-    remove = operations.store.submit_remove
+    remove = operations.keeper_of(queue).submit_remove
 
     def tell(outcome: object) -> Result | None:
         return {} if outcome is None or isinstance(outcome, _NOTHING_TO_DELETE) else None
@@ -48,9 +48,9 @@ async def delete_message_batch(operations: Operations, call: SqsCall, queue: Que
 
 
 def begin_delete_batch(operations: Operations, queue: QueueName, values: Values) -> Begun:
-    """Begin DeleteMessageBatch in a standard queue. Raises SQSError."""
+    """Begin DeleteMessageBatch. Raises SQSError."""
     deletions = _Deletions(values)
-    remove = operations.store.submit_remove_many
+    remove = operations.keeper_of(queue).submit_remove_many
 
     def tell(outcome: object) -> Result | None:
         return deletions.answer(outcome) if isinstance(outcome, list) else None

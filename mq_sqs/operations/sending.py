@@ -93,13 +93,15 @@ async def send_message(operations: Operations, call: SqsCall, queue: QueueName) 
 
 
 def begin_send(operations: Operations, queue: QueueName, values: Values) -> Begun | None:
-    """Begin SendMessage to a standard queue. Returns None for a message that is not for the
-    committer alone, and while the queue's settings must be read first. Raises SQSError,
-    PropertiesTooLarge."""
+    """Begin SendMessage. Returns None for a message that is not for the committer alone, and while
+    the queue's settings must be read first. Raises SQSError, PropertiesTooLarge."""
     settings = operations.known_settings_of(queue)
     if settings is None:
         return None
-    message = _check_message(values, _rules_by(operations, queue, settings))
+    rules = _rules_by(operations, queue, settings)
+    message = _check_message(values, rules)
+    if rules.is_fifo:
+        return _begin_in_order(operations, queue, message)
     draft = message.draft()
     if draft.length + len(draft.trailer) > SMALL_BODY_BYTES:
         return None
@@ -108,6 +110,13 @@ def begin_send(operations: Operations, queue: QueueName, values: Values) -> Begu
         return _sent(message, outcome) if isinstance(outcome, Published) else None
 
     return Begun(partial(operations.store.submit_publish, queue, draft), tell)
+
+
+def _begin_in_order(operations: Operations, queue: QueueName, message: Outgoing) -> Begun:
+    def tell(outcome: object) -> Result | None:
+        return _sent(message, outcome[0]) if isinstance(outcome, list) else None
+
+    return Begun(partial(operations.fifo.submit_send, queue, [message.in_order()]), tell)
 
 
 async def send_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:

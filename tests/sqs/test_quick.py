@@ -173,3 +173,44 @@ def test_a_deletion_in_a_queue_that_is_gone_is_told_by_the_usual_way(
     ):
         status, told = ask(gateway, operation, {"QueueUrl": url, **values})
         assert (status, told["__type"]) == (400, "com.amazonaws.sqs#QueueDoesNotExist")
+
+
+def test_messages_of_fifo_queues_are_sent_and_deleted_this_way_in_their_order(
+    gateway: Server, sqs: Any
+) -> None:
+    url = sqs.create_queue(QueueName="quick.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    values = {"QueueUrl": url, "MessageGroupId": "g"}
+    wire = Wire(gateway.port)
+    sends = [
+        request_of({**values, "MessageBody": str(at), "MessageDeduplicationId": str(at % 10)})
+        for at in range(12)
+    ]
+    wire.send(b"".join(sends))
+    sent = [wire.answer("POST").json() for _ in sends]
+    refused = request_of({**values, "MessageBody": "no id to tell it by"})
+    wire.send(refused)
+    told = wire.answer("POST")
+    found = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    entries = [
+        {"Id": str(at), "ReceiptHandle": each["ReceiptHandle"]} for at, each in enumerate(found)
+    ]
+    first, *others = entries
+    wire.send(
+        request_of(
+            {"QueueUrl": url, "ReceiptHandle": first["ReceiptHandle"]}, operation=b"DeleteMessage"
+        )
+    )
+    deleted = wire.answer("POST")
+    wire.send(request_of({"QueueUrl": url, "Entries": others}, operation=b"DeleteMessageBatch"))
+    answer = wire.answer("POST").json()
+    wire.close()
+
+    assert told.status == 400
+    assert [each["SequenceNumber"] for each in sent[10:]] == [
+        each["SequenceNumber"] for each in sent[:2]
+    ]
+    assert [each["Body"] for each in found] == [str(at) for at in range(10)]
+    assert [each["MessageId"] for each in found] == [each["MessageId"] for each in sent[:10]]
+    assert deleted.status == 200
+    assert [each["Id"] for each in answer["Successful"]] == [each["Id"] for each in others]
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
