@@ -37,6 +37,7 @@ from tests.support.leased_files import (
     under_another_lease,
     with_a_long_seal,
 )
+from tests.support.native import count_open
 from tests.support.workspaces import contents_of, workspace_on
 
 Removal = Callable[[Workspace], Operation[Any]]
@@ -98,11 +99,11 @@ def both_ways(
         with workspace_on(root, ORDERS, lambda: 10**18, files) as work:
             make(root)
             leased(delay(root, TWO))
-            descriptors = len(os.listdir("/proc/self/fd"))
+            descriptors = count_open(root)
             if strike is not None:
                 strike_once(files, root, *strike)
             told = play(removal(work))
-            assert len(os.listdir("/proc/self/fd")) == descriptors
+            assert count_open(root) == descriptors
             names = sorted(str(path.relative_to(root)) for path in root.glob("[dnqrc]*/**/[!.]*"))
             made = files.calls if isinstance(files, WatchedFiles) else None
             found.append((told, names, contents_of(root), work.counts.of(ORDERS).removed, made))

@@ -24,6 +24,7 @@ from mq.store.lease import Received
 from mq.store.taking import AnswerRoom, take_ready
 from tests.support.faults import WatchedFiles
 from tests.support.messages import read_seal, seal_of, sealed_with, write_message
+from tests.support.native import count_open
 from tests.support.workspaces import contents_of, workspace_on
 
 NOW_NS = 2_000_000_000 * 10**9
@@ -178,9 +179,9 @@ def test_what_is_usual_is_taken_as_take_held_takes_it(
             if root_format == "mq 2":
                 work.spool.use_long_seals()
             make(root / "queues" / ORDERS / ONE)
-            descriptors = len(os.listdir("/proc/self/fd"))
+            descriptors = count_open(root)
             outcome = told(take(work), work.files)
-            assert len(os.listdir("/proc/self/fd")) == descriptors + (make in _OPENS_CORRUPT)
+            assert count_open(root) == descriptors + (make in _OPENS_CORRUPT)
         taken.append((outcome, contents_of(root), stamp_of(root)))
 
     assert taken[0] == taken[1]
@@ -221,11 +222,11 @@ def test_message_for_which_the_answer_has_no_room_stays_as_it_is(
     before, room = contents_of(root), AnswerRoom([], None)
     room.takes(1)
     room.takes(1 << 40)
-    descriptors = len(os.listdir("/proc/self/fd"))
+    descriptors = count_open(root)
 
     assert take(work, room) is None
     assert contents_of(root) == before
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert count_open(root) == descriptors
 
 
 @pytest.mark.parametrize("call", ["set_attribute", "stamp", "rename"])
@@ -240,10 +241,10 @@ def test_failure_of_any_call_leaves_the_message_as_it_was(call: str, code: int, 
     with work_on(root, files) as work:
         plain(root / "queues" / ORDERS / ONE)
         before = contents_of(root)
-        descriptors = len(os.listdir("/proc/self/fd"))
+        descriptors = count_open(root)
         setattr(files, call, refuse)
         outcome = take(work)
-        assert len(os.listdir("/proc/self/fd")) == descriptors
+        assert count_open(root) == descriptors
 
     if code == errno.ENOENT:
         assert outcome is Lost.GONE

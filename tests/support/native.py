@@ -68,6 +68,12 @@ def open_files() -> list[str]:
     return sorted(found)
 
 
+def count_open(folder: Path) -> int:
+    """Return how many files this process has open in a folder. Other tests leave theirs to the
+    garbage collector, which may close them meanwhile."""
+    return sum(str(folder) in each for each in open_files())
+
+
 @contextmanager
 def used(module: ModuleType | None) -> Iterator[None]:
     """Let `calls.run` use this one, or none."""
