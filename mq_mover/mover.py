@@ -149,8 +149,10 @@ class Mover:
             again = self._try_move(name)
             if again is not None and (kind == _ENTRY or again <= time.time_ns() + _BUSY_NS):
                 self._push(again, kind, name)
-                # Once the clock was set back it is not due any more, and would come for ever.
-                now = _now()
+                # Once the clock was set back it is not due any more, and would come for ever. What
+                # falls due meanwhile is for the next time: else thousands of messages that another
+                # process holds would come again and again, before any that has arrived since.
+                now = min(now, _now())
         self.counts.lag_ns = 0
 
     def _list(self) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from mq.command.pace import CLEAR_LINE
 from mq.command.stdout import printable
 from mq.ctl.run_as_owner import become_owner
 from mq.ctl.settings import Settings
@@ -18,7 +19,6 @@ from mq.fsck.check import Check, Treatment
 from mq.fsck.suspect import Finding
 from mq.spool.network_files import files_for
 
-_CLEAR_LINE = "\r\x1b[K"
 _SHOW_EVERY = 500
 """The progress is shown after this number of names."""
 
@@ -39,7 +39,7 @@ def check_and_print(root: Path, treat: Treatment, settings: Settings) -> int:
     with bar, _disk_errors(root):
         for finding in Check(root, files_for(root), treat, progress).run():
             if is_shown:
-                click.echo(_CLEAR_LINE, nl=False, err=True)
+                click.echo(CLEAR_LINE, nl=False, err=True)
             _print(finding, settings)
             remaining += finding.repair is None
     return remaining
