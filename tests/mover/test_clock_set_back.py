@@ -40,7 +40,7 @@ def test_what_is_not_due_any_more_does_not_keep_the_mover_busy(
 def test_what_falls_due_again_meanwhile_waits_for_the_next_time(
     root: Path, spool: Spool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process holds so many messages that the first is due again before the last was
+    """Another process holds many messages: the first is due again before the last has been
     tried."""
     with ExitStack() as stack:
         for number in range(20):
