@@ -115,14 +115,8 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
                 _let_go(work, draft, fd)
             raise
         work.counts.of(queue).published += 1
-        place, is_delivered = (position, visible_ns), None
-        try:
-            is_delivered = yield from deliver(work, queue, draft, fd, place)
-        except QueueLocked:
-            pass  # It is not, as a rule, and then this is the shorter way.
-        if is_delivered is None:
-            is_delivered = yield from deliver_once_unlocked(work, queue, draft, fd, place)
-        is_late = not is_delivered
+        place = position, visible_ns
+        is_late = not (yield from deliver_once_unlocked(work, queue, draft, fd, place))
         return Published(message_id, visible_ns)
     finally:
         work.undelivered[queue] -= 1
@@ -181,10 +175,11 @@ def deliver_once_unlocked(
     """Do what `deliver` does, once no other process has the queue to itself."""
     patience: Patience | None = None
     while True:
-        with suppress(QueueLocked):
-            return (yield from deliver(work, queue, draft, fd, place))
         try:
+            return (yield from deliver(work, queue, draft, fd, place))
+        except QueueLocked:
             patience = patience or with_queue(queue)
+        try:
             yield patience.pause()
         except BaseException as error:
             _let_go(work, draft, fd)

@@ -57,13 +57,7 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
     On return it never comes back, not even after a power cut. Takes no lock: the rename decides
     every race. Raises QueueNotFound, MessageNotFound, StoreUnavailable.
     """
-    source: Folder | None = None
-    try:
-        source = yield from _move(work, queue, message_id)
-    except QueueLocked:
-        pass  # It is not, as a rule, and then this is the shorter way.
-    if source is None:
-        source = yield from work_once_unlocked(queue, partial(_move, work, queue, message_id))
+    source = yield from work_once_unlocked(queue, partial(_move, work, queue, message_id))
     yield _unsynced(source, queue)
     work.counts.of(queue).removed += source is not _REMOVE
 
