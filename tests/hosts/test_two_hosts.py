@@ -45,7 +45,7 @@ class Arrangement:
                 self._logs / f"{host.name}-{port}.log", "mq", f"--root={root}", "--insecure",
                 f"--address={host.address}", f"--port={port}", f"--peers={PEERS}", "--admin=",
             )  # fmt: skip
-            wait_until(lambda port=port: _answers(host, port), 60)  # type: ignore[misc]
+            wait_until(lambda: _answers(host, port), 60)
             if (host.address, port) not in self.addresses:
                 self.addresses.append((host.address, port))
         folders = (f"--source={root}/delay", f"--destination={root}/queues")

@@ -17,7 +17,7 @@ from mq.spool.burial import DEAD_ATTRIBUTE
 from mq.spool.file_work import do_together
 from mq.spool.files import Files
 from mq.spool.message import Lost
-from mq.spool.seal import MAX_RECEIVE_COUNT, TYPE_ATTRIBUTE
+from mq.spool.seal import MAX_RECEIVE_COUNT, TYPE_ATTRIBUTE, Leases
 from mq.store import taking
 from mq.store.context import Workspace
 from mq.store.lease import Received
@@ -32,7 +32,7 @@ ORDERS = QueueName("orders")
 ONE = MessageId("0192d7a4-1111-7000-8000-000000000000")
 
 
-class FixedLeases:
+class FixedLeases(Leases):
     def next(self) -> int:
         return 77
 
@@ -132,7 +132,7 @@ MAKERS = (
 @contextmanager
 def work_on(root: Path, files: Files | None = None) -> Iterator[Workspace]:
     with workspace_on(root, ORDERS, lambda: NOW_NS, files) as work:
-        work.leases = FixedLeases()  # type: ignore[assignment]
+        work.leases = FixedLeases()
         yield work
 
 

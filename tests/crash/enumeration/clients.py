@@ -42,11 +42,7 @@ class PlayedClients:
 
     def run(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
         """Requests at once. A defect is raised, no matter whose it is."""
-        answers = self.server.run(*work)
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-        return answers
+        return self.server.run_well(*work)
 
     @contextmanager
     def failing(self, call: str, after: int = 0) -> Iterator[None]:

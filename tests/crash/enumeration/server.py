@@ -123,6 +123,14 @@ class PlayedServer(OpenedServer):
 
         return self._runner.run(gather())
 
+    def run_well(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
+        """Do the same, and raise what the first that failed raised."""
+        answers = self.run(*work)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return answers
+
     def sweep(self) -> None:
         self.sweeper.sweep()
 

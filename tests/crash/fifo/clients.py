@@ -36,11 +36,7 @@ class FifoClients:
 
     def run(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
         """Make requests at once. A defect is raised."""
-        answers = self.server.run(*work)
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-        return answers
+        return self.server.run_well(*work)
 
     def make_queues(self, notes: dict[str, str]) -> None:
         self.run(self.server.store.create_queue(DEAD_LINE))

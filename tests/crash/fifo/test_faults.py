@@ -115,11 +115,7 @@ def faults_of(folder: Path, name: str, runs: int, stride: int) -> Iterator[str]:
 def test_no_failing_call_breaks_a_promise_of_a_fifo_queue(
     name: str, quick_folder: Path, print_figures: PrintFigures
 ) -> None:
-    outcomes = list(faults_of(quick_folder, name, SHORT_RUNS, SHORT_STRIDE))
-
-    print_figures("File calls of FIFO queues that failed in turn", f"{len(outcomes):>6} {name}")
-    assert [each for each in outcomes if each][:MOST_SHOWN] == []
-    assert outcomes
+    _check(list(faults_of(quick_folder, name, SHORT_RUNS, SHORT_STRIDE)), name, print_figures)
 
 
 @pytest.mark.crash_long
@@ -128,7 +124,10 @@ def test_no_failing_call_breaks_a_promise_of_a_fifo_queue(
 def test_no_failing_call_breaks_a_promise_of_a_fifo_queue_in_long_runs(
     name: str, quick_folder: Path, print_figures: PrintFigures
 ) -> None:
-    outcomes = list(faults_of(quick_folder, name, LONG_RUNS, 1))
+    _check(list(faults_of(quick_folder, name, LONG_RUNS, 1)), name, print_figures)
 
+
+def _check(outcomes: list[str], name: str, print_figures: PrintFigures) -> None:
     print_figures("File calls of FIFO queues that failed in turn", f"{len(outcomes):>6} {name}")
     assert [each for each in outcomes if each][:MOST_SHOWN] == []
+    assert outcomes

@@ -19,11 +19,7 @@ MOST_SHOWN = 3
 def test_what_was_answered_of_a_fifo_queue_holds_after_a_cut_anywhere(
     name: str, quick_folder: Path, print_figures: PrintFigures
 ) -> None:
-    states, found = enumerate_play(quick_folder, name, SHORT)
-
-    print_figures("States of FIFO queues that were restarted", f"{states:>6} {name}")
-    assert not found, "\n".join(found[:MOST_SHOWN])
-    assert states >= SHORT
+    _check(name, quick_folder, print_figures, SHORT)
 
 
 @pytest.mark.crash_long
@@ -32,8 +28,12 @@ def test_what_was_answered_of_a_fifo_queue_holds_after_a_cut_anywhere(
 def test_what_was_answered_of_a_fifo_queue_holds_after_a_cut_anywhere_in_long_runs(
     name: str, quick_folder: Path, print_figures: PrintFigures
 ) -> None:
-    states, found = enumerate_play(quick_folder, name, LONG)
+    _check(name, quick_folder, print_figures, LONG)
+
+
+def _check(name: str, folder: Path, print_figures: PrintFigures, least: int) -> None:
+    states, found = enumerate_play(folder, name, least)
 
     print_figures("States of FIFO queues that were restarted", f"{states:>6} {name}")
     assert not found, "\n".join(found[:MOST_SHOWN])
-    assert states >= LONG
+    assert states >= least

@@ -272,18 +272,13 @@ def test_a_person_may_edit_the_file(
     path = servers[0].root / "queues" / queue / ".settings"
     path.write_text("paused=true\n")
     for wire in pair:
-        wait_until(lambda wire=wire: wire.stock(queue).receive(queue).status == 204)  # type: ignore[misc]
+        wait_until(lambda: wire.stock(queue).receive(queue).status == 204)
 
     path.write_text("paused=perhaps\n")
 
     for server, wire in zip(servers, pair, strict=True):
-        wait_until(lambda wire=wire: wire.stock(queue).receive(queue).status == 200)  # type: ignore[misc]
-        wait_until(
-            lambda server=server, wire=wire: (
-                wire.receive(queue)  # type: ignore[misc]
-                and f"queues/{queue}/.settings" in server.log()
-            )
-        )
+        wait_until(lambda: wire.stock(queue).receive(queue).status == 200)
+        wait_until(lambda: wire.receive(queue) and f"queues/{queue}/.settings" in server.log())
     assert settings(pair.first, queue) == {}
 
 
