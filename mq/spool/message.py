@@ -251,7 +251,9 @@ def _lock_and_check(files: Files, folder_fd: int, name: str, fd: int) -> Held | 
         return Lost.GONE
     if named.st_ino != status.st_ino:
         return Lost.GONE
-    return Held(files, name, fd, status, seal_of(files, fd))
+    # That of the name was asked for after the lock was taken; the descriptor's may be one that this
+    # host has cached, from before another host stamped the file.
+    return Held(files, name, fd, named, seal_of(files, fd))
 
 
 def read_content(opened: Opened, files: Files) -> Content | None:

@@ -142,17 +142,28 @@ class NetworkFiles(Files):
         super().replace(source_fd, source, target_fd, target)
 
     def unlink(self, folder_fd: int, name: str) -> None:
+        """Take a name away. If it is gone already, this call or another process has done that."""
         self._note_change(folder_fd)
-        super().unlink(folder_fd, name)
+        with suppress(FileNotFoundError):
+            super().unlink(folder_fd, name)
 
     def make_folder(self, folder_fd: int | None, name: str, mode: int) -> None:
+        """Make a folder. If it was not there and is there now, this call or another process that
+        makes the same folder has made it."""
         if folder_fd is not None:
             self._note_change(folder_fd)
-        super().make_folder(folder_fd, name, mode)
+        was_there = self.exists(folder_fd, name)
+        try:
+            super().make_folder(folder_fd, name, mode)
+        except FileExistsError:
+            if was_there or not self.exists(folder_fd, name):
+                raise
 
     def remove_folder(self, folder_fd: int, name: str) -> None:
+        """Remove an empty folder, as `unlink` does a name."""
         self._note_change(folder_fd)
-        super().remove_folder(folder_fd, name)
+        with suppress(FileNotFoundError):
+            super().remove_folder(folder_fd, name)
 
     # Locks
 

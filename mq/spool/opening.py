@@ -154,9 +154,10 @@ _READ_SEAL = (ATTRIBUTE, ~0, SEAL_ATTRIBUTE)
 def _held(spool: Spool, folder: Folder, name: str, results: list[Any], code: int) -> Held | Lost:
     if code:
         return _instead(spool, folder, name, results, code)
-    status = Status._make(results[_STATUS])
-    held = Held(spool.files, name, results[0], status, Seal.unpack(results[_SEAL]))
-    why = _why_lost(spool, status, results[_STATUS_OF])
+    status, named = Status._make(results[_STATUS]), Status._make(results[_STATUS_OF])
+    # As `hold` does: that of the descriptor may be from before another host stamped the file.
+    held = Held(spool.files, name, results[0], named, Seal.unpack(results[_SEAL]))
+    why = _why_lost(spool, status, named)
     if why is None:
         return held
     held.close()

@@ -20,7 +20,6 @@ from tests.crash.load import LoadAnswer, LoadClient, ServerGone
 from tests.soak.history import SECOND_NS, Event, Given
 
 QUEUE = "orders"
-VISIBILITY_SECONDS = 30.0
 _ANSWER_SECONDS = 120.0
 _PAUSE_SECONDS = 0.05
 _NEVER = 1 << 63
@@ -31,11 +30,15 @@ Work = Callable[[LoadClient, Iterator[int]], Awaitable[None]]
 
 @dataclass
 class HostLoad:
-    """`addresses` are those of the servers, each as (host, port). A message is `unsure` if its
-    removal was not answered, or with an error: it may be removed or not."""
+    """`addresses` are those of the servers, each as (host, port). Of what is received a part is
+    held for longer, and a part `forgotten`: it comes again when its lease is over. A message is
+    `unsure` if its removal was not answered, or with an error: it may be removed or not."""
 
     addresses: Sequence[tuple[str, int]]
     messages: int
+    visibility_seconds: float = 30.0
+    forgotten: float = 0.0
+    prolonged: float = 0.0
     history: list[Event] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
     published: dict[str, str] = field(default_factory=dict)
@@ -110,23 +113,37 @@ class HostLoad:
         while len(self.published) < self.messages or (
             self.published.keys() - self.removed - self.unsure
         ):
-            event = Event("receive", 0, 0, seconds=VISIBILITY_SECONDS)
-            target = f"/{QUEUE}/messages?visibility={VISIBILITY_SECONDS}&wait=1"
+            event = Event("receive", 0, 0, seconds=self.visibility_seconds)
+            target = f"/{QUEUE}/messages?visibility={self.visibility_seconds}&wait=1"
             answer = await self._ask(client, event, "GET", target)
             if answer.status != 200:
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             given = Given(answer.message_id, answer.body.decode(), answer.headers["etag"])
             event.given = [given]
-            await asyncio.sleep(random.uniform(0, 0.002))
-            event = Event("remove", 0, 0, given=[Given(given.message_id, "", given.lease)])
-            target = f"/{QUEUE}/messages/{given.message_id}"
-            self.unsure.add(given.message_id)  # until there is an answer
-            answer = await self._ask(client, event, "DELETE", target, If_Match=given.lease)
-            if answer.status == 202:
-                self.removed.add(given.message_id)
-            if answer.status < 500:
-                self.unsure.discard(given.message_id)
+            if random.random() < self.prolonged:
+                await self._prolong(client, given)
+            if random.random() >= self.forgotten:
+                await asyncio.sleep(random.uniform(0, 0.002))
+                await self._remove(client, given)
+
+    async def _prolong(self, client: LoadClient, given: Given) -> None:
+        """Hold it for longer than its lease was to last, under the same one."""
+        await asyncio.sleep(self.visibility_seconds / 2)
+        event = Event("renew", 0, 0, seconds=self.visibility_seconds, given=[given])
+        target = f"/{QUEUE}/messages?id={given.message_id}&visibility={self.visibility_seconds}"
+        await self._ask(client, event, "GET", target, If_Match=given.lease)
+        await asyncio.sleep(self.visibility_seconds * 0.7)
+
+    async def _remove(self, client: LoadClient, given: Given) -> None:
+        event = Event("remove", 0, 0, given=[Given(given.message_id, "", given.lease)])
+        target = f"/{QUEUE}/messages/{given.message_id}"
+        self.unsure.add(given.message_id)  # until there is an answer
+        answer = await self._ask(client, event, "DELETE", target, If_Match=given.lease)
+        if answer.status == 202:
+            self.removed.add(given.message_id)
+        if answer.status < 500:
+            self.unsure.discard(given.message_id)
 
 
 SEEN_NS = 3 * SECOND_NS

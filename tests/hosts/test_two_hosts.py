@@ -17,7 +17,7 @@ from tests.soak.checker import judge
 from tests.soak.history import Given
 from tests.support.processes import wait_until
 
-pytestmark = pytest.mark.crash_long
+pytestmark = [pytest.mark.crash_long, pytest.mark.timeout(3600)]
 
 PORTS = (8080, 8081)
 PEERS = 2

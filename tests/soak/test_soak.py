@@ -61,6 +61,7 @@ def test_nothing_is_lost_doubled_torn_or_reordered_whatever_goes_wrong(
 
 
 @pytest.mark.crash_long
+@pytest.mark.timeout(1800)
 def test_nothing_goes_wrong_for_longer(disk: Path, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from mq.spool.files import Files
+from mq.spool.message import Held, hold
 from mq.spool.network_files import NetworkFiles, files_for
 from tests.support.faults import LossyFiles
+from tests.support.messages import SECOND_NS
 
 
 @pytest.fixture
@@ -212,3 +214,34 @@ def test_a_failed_sync_of_a_closed_file_is_told_once(tmp_path: Path, folder: int
     with pytest.raises(OSError, match="no"):
         files.sync_file_system(folder)
     files.sync_file_system(folder)
+
+
+def test_a_message_is_held_with_the_status_that_its_name_has(tmp_path: Path, folder: int) -> None:
+    """That of the descriptor may have been cached before another host stamped the file."""
+
+    class FreshFiles(NetworkFiles):
+        def status_of(self, folder_fd: int, name: str) -> os.stat_result:
+            os.utime(tmp_path / name, (7, 7))  # What another host did is seen from here on.
+            return super().status_of(folder_fd, name)
+
+    held = hold(FreshFiles(tmp_path), folder, "one")
+
+    assert isinstance(held, Held)
+    with held:
+        assert held.status.st_mtime_ns == 7 * SECOND_NS
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_other_changes_of_names_whose_replies_were_lost_are_recognised(
+    tmp_path: Path, folder: int, is_plain: bool
+) -> None:
+    files = LossyFiles(tmp_path, is_plain)
+
+    files.make_folder(folder, "made", 0o700)
+    files.make_folder(None, str(tmp_path / "also made"), 0o700)
+    files.unlink(folder, "one")
+    files.remove_folder(folder, "made")
+
+    assert sorted(os.listdir(tmp_path)) == ["also made", "format"]
+    with pytest.raises(FileExistsError):
+        files.make_folder(folder, "also made", 0o700)

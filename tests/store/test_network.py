@@ -6,19 +6,16 @@ import errno
 import os
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
-from mq.config import MoverConfig
 from mq.errors import IdTaken, LeaseMismatch, MessageNotFound
 from mq.names import MessageId
 from mq.spool.network_files import STALE_NS, NetworkFiles
-from mq_mover.mover import Mover
 from tests.support.faults import LossyFiles
 from tests.support.messages import SECOND_NS, names_in, stamp
+from tests.support.redelivery import redeliver
 from tests.support.stores import (
     ORDERS,
     batch_of,
@@ -40,18 +37,6 @@ def files(request: pytest.FixtureRequest, root: Path) -> LossyFiles:
     made.loses = False
     made.loses_later = "lost" in request.param
     return made
-
-
-def _redeliver(root: Path, seconds_later: float = 10_000) -> None:
-    """A mover comes by when so much time has passed."""
-    later = time.time_ns() + int(seconds_later * SECOND_NS)
-    files = NetworkFiles(root)
-    with (
-        patch("mq_mover.mover.time.time_ns", lambda: later),
-        closing(Mover(MoverConfig(root / "delay", root / "queues"), files)) as mover,
-    ):
-        mover.scan()
-        mover.move_due()
 
 
 async def test_messages_are_published_received_and_removed(root: Path, files: LossyFiles) -> None:
@@ -78,7 +63,7 @@ async def test_received_message_whose_reply_was_lost_is_due_at_once(
         if files.loses_later:
             with files.losing():
                 assert await store.receive(ORDERS, 1000) is None
-            _redeliver(root, seconds_later=STALE_NS / SECOND_NS + 1)
+            redeliver(root, seconds_later=STALE_NS / SECOND_NS + 1)
 
         assert (await receive(store)).message_id == message_id
 
@@ -88,7 +73,7 @@ async def test_lease_that_ran_out_brings_the_message_back(root: Path, files: Los
         message_id = await publish(store, b"body")
         first = await receive(store)
 
-        _redeliver(root)
+        redeliver(root)
         second = await receive(store)
 
         assert second.message_id == first.message_id == message_id
@@ -103,9 +88,9 @@ async def test_mover_waits_until_no_other_host_can_have_prolonged_the_lease(root
         await publish(store, b"body")
         await receive(store, seconds=1000)
 
-        _redeliver(root, 1000 + STALE_NS / SECOND_NS / 2)
+        redeliver(root, 1000 + STALE_NS / SECOND_NS / 2)
         assert names_in(root / "queues/orders") == []
-        _redeliver(root, 1000 + STALE_NS / SECOND_NS * 2)
+        redeliver(root, 1000 + STALE_NS / SECOND_NS * 2)
         assert len(names_in(root / "queues/orders")) == 1
 
 
@@ -220,6 +205,6 @@ async def test_failed_seal_after_the_move_leaves_the_message_due(
             broken.setattr(files, "set_attribute", fail)
             with pytest.raises(Exception, match="no"):
                 await store.receive(ORDERS, 1000)
-        _redeliver(root, seconds_later=STALE_NS / SECOND_NS + 1)
+        redeliver(root, seconds_later=STALE_NS / SECOND_NS + 1)
 
         assert (await receive(store)).message_id == message_id

@@ -117,9 +117,35 @@ class FarFiles(Files):
         return stat.S_ISDIR(os.fstat(fd).st_mode) or super().lock(fd)
 
 
-class LossyFiles(NetworkFiles):
-    """What it does to a name is done, and the answer says that there was nothing to do it to. With
-    `is_plain` the file system has no rename flags and no unnamed files."""
+class _LosingFiles(Files):
+    """What it does to a name is done, and the answer is what the same request gets again."""
+
+    loses = False
+
+    def rename_once(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
+        super().rename_once(source_fd, source, target_fd, target)
+        self._lose(errno.ENOENT)
+
+    def unlink(self, folder_fd: int, name: str) -> None:
+        super().unlink(folder_fd, name)
+        self._lose(errno.ENOENT)
+
+    def make_folder(self, folder_fd: int | None, name: str, mode: int) -> None:
+        super().make_folder(folder_fd, name, mode)
+        self._lose(errno.EEXIST)
+
+    def remove_folder(self, folder_fd: int, name: str) -> None:
+        super().remove_folder(folder_fd, name)
+        self._lose(errno.ENOENT)
+
+    def _lose(self, code: int) -> None:
+        if self.loses:
+            raise OSError(code, os.strerror(code))
+
+
+class LossyFiles(NetworkFiles, _LosingFiles):
+    """Those of a network that loses every reply. With `is_plain` the file system has no rename
+    flags and no unnamed files."""
 
     def __init__(self, root: Path, is_plain: bool = False) -> None:
         super().__init__(root)
@@ -134,18 +160,6 @@ class LossyFiles(NetworkFiles):
             yield
         finally:
             self.loses = False
-
-    def rename_once(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
-        super().rename_once(source_fd, source, target_fd, target)
-        self._lose(errno.ENOENT)
-
-    def unlink(self, folder_fd: int, name: str) -> None:
-        super().unlink(folder_fd, name)
-        self._lose(errno.ENOENT)
-
-    def _lose(self, code: int) -> None:
-        if self.loses:
-            raise OSError(code, os.strerror(code))
 
 
 class SuspiciousFiles(WatchedFiles):

@@ -71,6 +71,7 @@ def test_any_file_leaves_every_other_message_served(
 
 
 @pytest.mark.crash_long
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", ["one", "two"])
 def test_any_file_leaves_every_other_message_served_for_longer(
     disk: Path, treasure: Path, tmp_path: Path, seed: str
