@@ -6,7 +6,7 @@ encode it again. Whichever of the two a text is, it has one meaning: that of its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
@@ -18,6 +18,10 @@ SIGNATURE_FIELD = "X-Amz-Signature"
 
 _UNRESERVED = "-_.~"
 _KNOWN_PATHS = 64
+_KNOWN_HEADERS = 64
+
+_Values = tuple[tuple[str, ...], ...]
+"""The values of some headers, for each as often as it is given."""
 
 
 class RequestHead(NamedTuple):
@@ -29,20 +33,16 @@ class RequestHead(NamedTuple):
     headers: CIMultiDictProxy[str]
 
 
-def canonical_texts(head: RequestHead, signed: Sequence[str], body_hash: str) -> Iterator[bytes]:
-    """Yield the texts that a signer may have signed. `signed` are the names of headers, in lower
-    case."""
+def canonical_texts(head: RequestHead, signed: tuple[str, ...], body_hash: str) -> list[bytes]:
+    """Return the texts that a signer may have signed. `signed` are the names of headers that the
+    request has, in lower case."""
     start = f"{head.method}\n{canonical_path(head.path)}\n"
-    headers = "".join([f"{name}:{_value_of(head.headers, name)}\n" for name in signed])
-    end = f"\n{headers}\n{';'.join(signed)}\n{body_hash}"
+    end = _headers_part(signed, _values_of(head.headers, signed)) + body_hash
     if not head.query:
-        yield f"{start}{end}".encode("utf-8", "surrogateescape")
-        return
-    as_it_is = _query_as_it_is(head.query)
-    yield f"{start}{as_it_is}{end}".encode("utf-8", "surrogateescape")
-    encoded = _query_encoded_again(head.query)
-    if encoded != as_it_is:
-        yield f"{start}{encoded}{end}".encode("utf-8", "surrogateescape")
+        return [f"{start}{end}".encode("utf-8", "surrogateescape")]
+    # The two are most often the same.
+    queries = dict.fromkeys([_query_as_it_is(head.query), _query_encoded_again(head.query)])
+    return [f"{start}{query}{end}".encode("utf-8", "surrogateescape") for query in queries]
 
 
 @lru_cache(_KNOWN_PATHS)
@@ -61,9 +61,17 @@ def canonical_path(path: str) -> str:
     return quote(f"/{'/'.join(segments)}{end}", safe="/~")
 
 
-def _value_of(headers: CIMultiDictProxy[str], name: str) -> str:
-    """Return the value of a header; if it is given several times, all of its values."""
-    return ",".join([" ".join(each.split()) for each in headers.getall(name, ())])
+def _values_of(headers: CIMultiDictProxy[str], names: tuple[str, ...]) -> _Values:
+    return tuple([tuple(headers.getall(name)) for name in names])
+
+
+@lru_cache(_KNOWN_HEADERS)
+def _headers_part(signed: tuple[str, ...], values: _Values) -> str:
+    """Return the part behind the query: requests of one second have it in common. Of a header that
+    is given several times it has all values."""
+    trimmed = [",".join([" ".join(each.split()) for each in several]) for several in values]
+    lines = [f"{name}:{value}\n" for name, value in zip(signed, trimmed, strict=True)]
+    return f"\n{''.join(lines)}\n{';'.join(signed)}\n"
 
 
 def _query_as_it_is(query: str) -> str:

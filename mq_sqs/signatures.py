@@ -36,6 +36,7 @@ MAX_CLOCK_DIFFERENCE_SECONDS = 900
 MAX_PRESIGNED_SECONDS = 604_800
 
 _SERVICE = "sqs"
+_AUTHORIZATION = istr("Authorization")
 _X_AMZ_DATE, _CONTENT_HASH = istr("X-Amz-Date"), istr("X-Amz-Content-SHA256")
 _KNOWN_TEXTS = 64
 """Times, claims and lists of headers that are not read again: those of many requests are the
@@ -45,7 +46,7 @@ _DATE = "%Y%m%dT%H%M%SZ"
 _DATE_FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _SECONDS = re.compile(r"[0-9]{1,6}")
 _SIGNATURE = "Signature="
-_CLAIMED = frozenset({"Credential", "SignedHeaders"})
+_CLAIMED = frozenset({"Credential", "SignedHeaders", "Signature"})
 _QUERY_PARTS = {
     "X-Amz-Algorithm": "Algorithm",
     "X-Amz-Credential": "Credential",
@@ -56,28 +57,22 @@ _QUERY_PARTS = {
 }
 
 
-class _Credential(NamedTuple):
-    """The name of a key, and what the key was derived for."""
+class _Claim(NamedTuple):
+    """All that a signature says except for its time and itself: the name of the key, the day that
+    the key was derived for, the names of the signed headers in lower case. `scope` is a part of the
+    text to sign."""
 
     name: str
     day: str
-    region: str
-    service: str
-
-
-class _Claim(NamedTuple):
-    """All that a signature says except for its time and itself. The names of the signed headers are
-    in lower case; `scope` is a part of the text to sign."""
-
-    credential: _Credential
-    signed: tuple[str, ...]
     scope: str
+    signed: tuple[str, ...]
 
 
 class _Moment(NamedTuple):
-    """The time of a signature: in seconds since 1970, and as the text to sign has it."""
+    """The time of a signature: in seconds since 1970, its day, and as the text to sign has it."""
 
     seconds: float
+    day: str
     text: str
 
 
@@ -93,20 +88,19 @@ class Signature(NamedTuple):
     def verify(self, body: bytes) -> KnownToken:
         """Return the token that the request is signed with. Raises SQSError."""
         body_hash = hashlib.sha256(body).hexdigest()
-        said = self.head.headers.get(_CONTENT_HASH, body_hash)
-        if not hmac.compare_digest(said.encode("utf-8", "replace"), body_hash.encode()):
+        said = self.head.headers.get(_CONTENT_HASH)
+        if said is not None and said != body_hash:
             raise SQSError(
                 SIGNATURE_DOES_NOT_MATCH,
                 "header X-Amz-Content-SHA256 is not the SHA-256 of the body; SQS takes no body "
                 "that is not signed.",
             )
-        (_, day, region, service), signed, scope = self.claim
         signature = self.text.encode("utf-8", "replace")
         is_right = False
-        for text in canonical_texts(self.head, signed, body_hash):
+        for text in canonical_texts(self.head, self.claim.signed, body_hash):
             digest = hashlib.sha256(text).hexdigest()
-            to_sign = f"{ALGORITHM}\n{self.date}\n{scope}\n{digest}".encode()
-            ours = self.key.sign(to_sign, day, region, service)
+            to_sign = f"{ALGORITHM}\n{self.date}\n{self.claim.scope}\n{digest}".encode()
+            ours = self.key.sign(to_sign, self.claim.scope)
             is_right |= hmac.compare_digest(ours.encode(), signature)
         if not is_right:
             raise SQSError(
@@ -129,7 +123,7 @@ class Signatures:
         """Find out whose signature it is, and check that it is in time, before the body has come.
         Raises SQSError."""
         in_query = _parts_of_query(head.query)
-        values = head.headers.getall("Authorization", ())
+        values = head.headers.getall(_AUTHORIZATION, ())
         if len(values) + bool(in_query) > 1:
             raise _incomplete("give one signature, in the header Authorization or in the query")
         if values:
@@ -140,14 +134,13 @@ class Signatures:
             date = _read_date(in_query["Date"])
         else:
             raise SQSError(MISSING_AUTHENTICATION_TOKEN, "Request is missing Authentication Token")
-        if claim.credential.day != date.text.partition("T")[0]:
+        if claim.day != date.day:
             raise SQSError(
                 SIGNATURE_DOES_NOT_MATCH,
                 "the day in Credential is not that of the signature's time.",
             )
-        # Not the keys: those that are given twice are there once.
-        _check_signed(claim.signed, tuple([name for name, _ in head.headers.items()]))
-        key = self._keys.require(claim.credential.name)
+        _check_signed(claim.signed, _names_in(head.headers))
+        key = self._keys.require(claim.name)
         self._check_time(date, in_query.get("Expires"))
         return Signature(head, key, claim, date.text, text)
 
@@ -173,24 +166,23 @@ class Signatures:
 
 def _read_header(value: str) -> tuple[_Claim, str]:
     """Return the claim in a header Authorization, and the signature."""
-    algorithm, _, rest = value.strip().partition(" ")
-    if algorithm != ALGORITHM:
-        raise _incomplete(f"header Authorization: only {ALGORITHM} is known")
-    signatures: list[str] = []
-    others: list[str] = []
-    for each in rest.split(","):
-        part = each.strip()
-        (signatures if part.startswith(_SIGNATURE) else others).append(part)
-    if len(signatures) != 1:
+    before, found, behind = value.partition(_SIGNATURE)
+    text, comma, after = behind.partition(",")
+    if not found or _SIGNATURE in after:
         raise _incomplete(_LACKING)
-    return _read_claim(*others), signatures[0].removeprefix(_SIGNATURE)
+    return _read_claim(before, comma + after), text.rstrip()
 
 
 _LACKING = "header Authorization must have Credential, SignedHeaders and Signature"
 
 
 @lru_cache(_KNOWN_TEXTS)
-def _read_claim(*texts: str) -> _Claim:
+def _read_claim(before: str, after: str) -> _Claim:
+    """Read what comes before a signature, and what comes after it. Raises SQSError."""
+    algorithm, _, rest = f"{before}{_SIGNATURE}{after}".strip().partition(" ")
+    if algorithm != ALGORITHM:
+        raise _incomplete(f"header Authorization: only {ALGORITHM} is known")
+    texts = [each.strip() for each in rest.split(",")]
     parts = dict(each.partition("=")[::2] for each in texts)
     if parts.keys() != _CLAIMED or len(texts) != len(parts):
         raise _incomplete(_LACKING)
@@ -198,9 +190,16 @@ def _read_claim(*texts: str) -> _Claim:
 
 
 def _claim_of(parts: Mapping[str, str]) -> _Claim:
-    credential = _read_credential(parts["Credential"])
-    scope = f"{credential.day}/{credential.region}/{credential.service}/aws4_request"
-    return _Claim(credential, _split_signed(parts["SignedHeaders"]), scope)
+    """Return what the parts of a signature say. Raises SQSError."""
+    credential = parts["Credential"].split("/")
+    if len(credential) != 5 or credential[4] != "aws4_request":
+        raise _incomplete("Credential must be KEY/DAY/REGION/sqs/aws4_request")
+    name, *scope = credential
+    if scope[2] != _SERVICE:
+        raise SQSError(
+            SIGNATURE_DOES_NOT_MATCH, "Credential should be scoped to correct service: 'sqs'."
+        )
+    return _Claim(name, scope[0], "/".join(scope), _split_signed(parts["SignedHeaders"]))
 
 
 def _parts_of_query(query: str) -> dict[str, str]:
@@ -237,8 +236,7 @@ def _date_of(headers: CIMultiDictProxy[str]) -> _Moment:
         found = parsedate_to_datetime(text)
     except (ValueError, TypeError):
         raise _incomplete("give the time of the signature as the header X-Amz-Date") from None
-    found = found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
-    return _Moment(found.timestamp(), found.strftime(_DATE))
+    return _moment_of(found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC))
 
 
 @lru_cache(_KNOWN_TEXTS)
@@ -246,22 +244,14 @@ def _read_date(text: str) -> _Moment:
     try:
         if not _DATE_FORM.fullmatch(text):
             raise ValueError
-        found = datetime.strptime(text, _DATE).replace(tzinfo=UTC)
-        return _Moment(found.timestamp(), text)
+        return _moment_of(datetime.strptime(text, _DATE).replace(tzinfo=UTC))
     except ValueError:
         raise _incomplete("X-Amz-Date must be like 20261122T133000Z") from None
 
 
-def _read_credential(text: str) -> _Credential:
-    parts = text.split("/")
-    if len(parts) != 5 or parts[4] != "aws4_request":
-        raise _incomplete("Credential must be KEY/DAY/REGION/sqs/aws4_request")
-    credential = _Credential(*parts[:4])
-    if credential.service != _SERVICE:
-        raise SQSError(
-            SIGNATURE_DOES_NOT_MATCH, "Credential should be scoped to correct service: 'sqs'."
-        )
-    return credential
+def _moment_of(found: datetime) -> _Moment:
+    text = found.strftime(_DATE)
+    return _Moment(found.timestamp(), text.partition("T")[0], text)
 
 
 def _split_signed(text: str) -> tuple[str, ...]:
@@ -271,6 +261,14 @@ def _split_signed(text: str) -> tuple[str, ...]:
     if "host" not in signed:
         raise SQSError(SIGNATURE_DOES_NOT_MATCH, "the header 'host' must be signed.")
     return signed
+
+
+def _names_in(headers: CIMultiDictProxy[str]) -> tuple[str, ...]:
+    """Return the name of each header, as often as it is given."""
+    names = tuple(headers)  # Those that are given twice are there once.
+    if len(names) == len(headers):
+        return names
+    return tuple([name for name, _ in headers.items()])
 
 
 @lru_cache(_KNOWN_TEXTS)

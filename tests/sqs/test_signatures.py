@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Callable
@@ -107,6 +108,16 @@ def test_any_region_will_do(verify: Callable[..., str], region: str) -> None:
     assert verify(sign(scope=("sqs", region))) == "till"
 
 
+def test_the_parts_of_a_signature_may_come_in_any_order(verify: Callable[..., str]) -> None:
+    sent = sign()
+    algorithm, _, rest = sent.headers["Authorization"].partition(" ")
+
+    for parts in itertools.permutations(rest.split(", ")):
+        for comma in (",", ", ", " ,  "):
+            text = f" {algorithm} {comma.join(parts)} "
+            assert verify(sent.with_headers(Authorization=text)) == "till"
+
+
 # Changed requests are refused
 
 
@@ -146,6 +157,15 @@ CHANGES: list[tuple[str, Callable[[Sent], Sent], str]] = [
     ("signature of any characters", lambda sent: resigned(sent, "Signature=.*", "Signature=\u00e4"),
      "SignatureDoesNotMatch"),
     ("part of it", lambda sent: resigned(sent, ", Signature=.*", ""), "IncompleteSignature"),
+    ("signature in another part", lambda sent: resigned(sent, ", Signature=", "Signature="),
+     "IncompleteSignature"),
+    ("part of another name", lambda sent: resigned(sent, ", Signature=", ", XSignature="),
+     "IncompleteSignature"),
+    ("more behind it", lambda sent: resigned(sent, "$", " 0"), "SignatureDoesNotMatch"),
+    ("another part", lambda sent: resigned(sent, "$", ", More=0"), "IncompleteSignature"),
+    ("an empty part", lambda sent: resigned(sent, "$", ","), "IncompleteSignature"),
+    ("a signature before it", lambda sent: resigned(sent, "Credential", "Signature=0, Credential"),
+     "IncompleteSignature"),
     ("a part twice", lambda sent: resigned(sent, "$", ", Signature=0"), "IncompleteSignature"),
     ("other algorithm", lambda sent: resigned(sent, "AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256"),
      "IncompleteSignature"),
