@@ -4,8 +4,8 @@ through `mq.store`.
     the process         `cli`, `server`, `gateway`; `quick`: what most requests are
     what a call is      `calls`, `model`, `faults`; `protocol` reads and writes it
     who asks            `signatures`, `canonical`, `signing_keys`
-    SQS's own           `addresses`, `handles`, `message_attributes`, `properties`,
-                        `queue_attributes`, `tags`, `move_tasks`, `task_notes`
+    SQS's own           `addresses`, `handles`, `queue_attributes`, `tags`, `move_tasks`,
+                        `task_notes`; `message_attributes`, `packing`, `properties`
 
 `operations` has what each call does, `fifo` which message of a FIFO queue may be received. What
 messages go through belongs in `mq.store`.

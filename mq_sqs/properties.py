@@ -1,4 +1,4 @@
-"""Attributes of a message as properties of MQ, and back.
+"""Attributes of a message, read from the properties of MQ that they are kept as.
 
 A property has a name in lower case and a value in printable ASCII. All attributes together are one
 property, a JSON object with a type and a value for each; binary values are in Base64. System
@@ -10,11 +10,9 @@ from __future__ import annotations
 import base64
 import json
 from binascii import Error as Base64Error
-from collections.abc import Mapping
 from typing import Any
 
 from mq.properties import Properties
-from mq_sqs.message_attributes import Attributes
 
 ATTRIBUTES = "x-meta-sqs-attributes"
 SYSTEM = "x-meta-sqs-system"
@@ -24,13 +22,6 @@ DEDUPLICATION_ID = "MessageDeduplicationId"
 """System attributes of messages that were sent to a FIFO queue."""
 
 Read = dict[str, dict[str, Any]]
-
-
-def to_properties(attributes: Attributes, system: Attributes) -> Properties:
-    """Return attributes as MQ keeps them with the message."""
-    return {
-        name: _write(each) for name, each in ((ATTRIBUTES, attributes), (SYSTEM, system)) if each
-    }
 
 
 def from_properties(properties: Properties) -> tuple[Read, dict[str, str]]:
@@ -43,24 +34,6 @@ def system_of(properties: Properties) -> dict[str, str]:
     """Return the values of the system attributes."""
     system = _read(properties.get(SYSTEM, ""))
     return {name: each["StringValue"] for name, each in system.items() if "StringValue" in each}
-
-
-def _write(attributes: Attributes) -> str:
-    pairs = [
-        f"{_quote(name)}:[{_quote(value['DataType'])},{_quote(_text_of(value))}]"
-        for name, value in attributes.items()
-    ]
-    # JSON escapes everything that is not printable ASCII, except this one.
-    return f"{{{','.join(pairs)}}}".replace("\x7f", "\\u007f")
-
-
-_quote = json.encoder.encode_basestring_ascii
-
-
-def _text_of(value: Mapping[str, Any]) -> str:
-    binary = value.get("BinaryValue")
-    text: str = value["StringValue"] if binary is None else base64.b64encode(binary).decode()
-    return text
 
 
 def _read(text: str) -> Read:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from mq.names import is_server_id
 from mq.spool.queue_settings import QueueSettings
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
 from mq_sqs.fifo.attributes import is_content_based
-from mq_sqs.message_attributes import Attributes
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
 from mq_sqs.protocol import Values
 from mq_sqs.protocol.json import missing
@@ -72,11 +69,6 @@ def check_attempt_id(values: Values) -> None:
     _read_token(values, "ReceiveRequestAttemptId")
 
 
-def lane_attributes(lane: Mapping[str, str]) -> Attributes:
-    """Return them as system attributes of a message."""
-    return {name: _text(value) for name, value in lane.items()}
-
-
 def sequence_number(message_id: str) -> str:
     """Return 20 digits that grow with each message of a queue: the time in its id, which a gateway
     never gives twice. A message whose id has no time gets the first number."""
@@ -84,10 +76,6 @@ def sequence_number(message_id: str) -> str:
         return str(_FIRST_NUMBER)
     head = message_id[:8] + message_id[9:13] + message_id[15:18]
     return str(_FIRST_NUMBER + int(head, 16))
-
-
-def _text(value: str) -> dict[str, Any]:
-    return {"DataType": "String", "StringValue": value}
 
 
 def _read_token(values: Values, name: str) -> str | None:

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 from mq.config import SECOND_NS, SMALL_BODY_BYTES
 from mq.errors import PropertiesTooLarge
 from mq.names import QueueName, is_fifo
-from mq.properties import Properties
 from mq.spool.queue_settings import QueueSettings
-from mq.spool.trailer import pack_trailer
 from mq.store.publish import Draft, Entry, Published
 from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
 from mq_sqs.faults import (
@@ -25,7 +23,6 @@ from mq_sqs.faults import (
 )
 from mq_sqs.fifo.parameters import (
     SEQUENCE_NUMBER,
-    lane_attributes,
     read_deduplication_id,
     read_group,
     refuse_deduplication_id,
@@ -33,16 +30,17 @@ from mq_sqs.fifo.parameters import (
     sequence_number,
 )
 from mq_sqs.fifo.publishing import OrderedDraft
-from mq_sqs.message_attributes import (
-    Attributes,
-    check_attributes,
-    check_system_attributes,
-    check_text,
-    md5_of,
-    size_of,
-)
+from mq_sqs.message_attributes import check_text, size_of
 from mq_sqs.operations.batches import answer_batch, check_entries
-from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, to_properties
+from mq_sqs.packing import (
+    NO_ATTRIBUTES,
+    pack_attributes,
+    pack_system_attributes,
+    pack_texts,
+    properties_in,
+    trailer_of,
+)
+from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
 from mq_sqs.protocol import Values
 from mq_sqs.protocol.json import missing
 from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES, number_of
@@ -51,27 +49,26 @@ _MAX_DELAY_SECONDS = 900
 
 
 class Outgoing(NamedTuple):
-    """A checked message."""
+    """A checked message. The MD5s are empty without attributes."""
 
     body: bytes
-    attributes: Attributes
-    system: Attributes
+    trailer: bytes
+    md5: str
+    system_md5: str
     delay_ns: int | None
-    properties: Properties
     lane: Mapping[str, str]
 
     def draft(self) -> Draft:
-        """Return the message as a draft. Raises PropertiesTooLarge."""
         return Draft(
             len(self.body),
             zlib.crc32(self.body),
             body=self.body,
             delay_ns=self.delay_ns,
-            trailer=pack_trailer(self.properties),
+            trailer=self.trailer,
         )
 
     def in_order(self) -> OrderedDraft:
-        """Return the draft for a FIFO queue. Raises PropertiesTooLarge."""
+        """Return the draft for a FIFO queue."""
         return OrderedDraft(self.draft(), self.lane[GROUP_ID], self.lane[DEDUPLICATION_ID])
 
 
@@ -155,7 +152,7 @@ async def _publish(
     await store.check_publish(queue, length)
     async with await store.open_upload() as upload:
         await upload.write(message.body)
-        whole = await upload.finish(None, message.properties)
+        whole = await upload.finish(None, properties_in(message.trailer))
         return await store.publish(queue, replace(whole, delay_ns=message.delay_ns))
 
 
@@ -184,27 +181,27 @@ def _rules_by(operations: Operations, queue: QueueName, settings: QueueSettings)
 
 
 def _check_message(values: Values, rules: Rules) -> Outgoing:
-    """Check a message. Raises SQSError."""
+    """Check a message. Raises SQSError, PropertiesTooLarge."""
     text = values["MessageBody"]
     if not text:
         raise missing("MessageBody")
     check_text(text, "the message body")
     body = text.encode()
     lane = _lane(values, rules, body)
-    attributes = values.get("MessageAttributes", {})
-    system = values.get("MessageSystemAttributes", {})
-    check_attributes(attributes)
-    check_system_attributes(system)
-    size = len(body) + size_of(attributes)
-    if size > rules.limit:
+    attributes = system = NO_ATTRIBUTES
+    if "MessageAttributes" in values:
+        attributes = pack_attributes(values["MessageAttributes"])
+    if "MessageSystemAttributes" in values:
+        system = pack_system_attributes(values["MessageSystemAttributes"])
+    if len(body) + attributes.size > rules.limit:
         raise SQSError(
             INVALID_PARAMETER_VALUE,
             "One or more parameters are invalid. Reason: Message must be shorter than "
             f"{rules.limit} bytes.",
         )
-    properties = to_properties(attributes, {**system, **lane_attributes(lane)})
+    trailer = trailer_of(attributes.written, [*system.written, *pack_texts(lane)])
     delay_ns = None if rules.is_fifo else _delay_ns(values)
-    return Outgoing(body, attributes, system, delay_ns, properties, lane)
+    return Outgoing(body, trailer, attributes.md5, system.md5, delay_ns, lane)
 
 
 def _lane(values: Values, rules: Rules, body: bytes) -> Mapping[str, str]:
@@ -257,8 +254,8 @@ def _sent(message: Outgoing, published: Published) -> dict[str, str]:
     }
     if DEDUPLICATION_ID in message.lane:
         result[SEQUENCE_NUMBER] = sequence_number(published.message_id)
-    if message.attributes:
-        result["MD5OfMessageAttributes"] = md5_of(message.attributes)
-    if message.system:
-        result["MD5OfMessageSystemAttributes"] = md5_of(message.system)
+    if message.md5:
+        result["MD5OfMessageAttributes"] = message.md5
+    if message.system_md5:
+        result["MD5OfMessageSystemAttributes"] = message.system_md5
     return result

@@ -1,4 +1,4 @@
-"""Attributes of messages: their MD5, their size, and what is refused."""
+"""Attributes of messages: their MD5, their size, and their characters."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 
 from mq_sqs.faults import SQSError
-from mq_sqs.message_attributes import (
-    check_attributes,
-    check_system_attributes,
-    check_text,
-    md5_of,
-    select,
-    size_of,
-)
+from mq_sqs.message_attributes import check_text, md5_of, select, size_of
 
 CITY: dict[str, Any] = {"DataType": "String", "StringValue": "Any City"}
 GREETING: dict[str, Any] = {"DataType": "Binary", "BinaryValue": b"Hello, World!"}
@@ -68,56 +61,6 @@ def test_name_type_and_value_count_into_the_size() -> None:
 )
 def test_a_receiver_gets_what_it_asks_for(asked: list[str], found: set[str]) -> None:
     assert select({"a.b": CITY, "a.c": CITY, "d": CITY}, asked).keys() == found
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "why"),
-    [
-        ("", CITY, "its name"),
-        (".a", CITY, "its name"),
-        ("a.", CITY, "its name"),
-        ("a..b", CITY, "its name"),
-        ("ä", CITY, "its name"),
-        ("a" * 257, CITY, "its name"),
-        ("AWS.a", CITY, "its name"),
-        ("amazon.a", CITY, "its name"),
-        ("a", {"DataType": "Text", "StringValue": "x"}, "its type"),
-        ("a", {"DataType": "String.", "StringValue": "x"}, "its type"),
-        ("a", {"DataType": "String." + "x" * 250, "StringValue": "x"}, "its type"),
-        ("a", {"DataType": "String"}, "give StringValue"),
-        ("a", {"DataType": "String", "BinaryValue": b"x"}, "give StringValue"),
-        ("a", {"DataType": "Binary", "StringValue": "x"}, "give BinaryValue"),
-        ("a", {"DataType": "String", "StringValue": "x", "BinaryValue": b"x"}, "nothing else"),
-        ("a", {"DataType": "String", "StringValue": ""}, "not be empty"),
-        ("a", {"DataType": "String", "StringValue": "\0"}, "U\\+0000"),
-        ("a", {"DataType": "Number", "StringValue": "one"}, "a number"),
-        ("a", {"DataType": "Number", "StringValue": "1" * 39}, "a number"),
-        ("a", {"DataType": "Number", "StringValue": "1e"}, "a number"),
-        ("a", {**CITY, "StringListValues": ["x"]}, "not supported"),
-    ],
-)
-def test_what_sqs_does_not_take_is_refused(name: str, value: dict[str, Any], why: str) -> None:
-    with pytest.raises(SQSError, match=why):
-        check_attributes({name: value})
-
-
-@pytest.mark.parametrize("text", ["0", "-1.5", "+1e10", ".5", "5.", "1" * 38, "0.000000001"])
-def test_a_number_is_taken(text: str) -> None:
-    check_attributes({"n": {"DataType": "Number.int", "StringValue": text}})
-
-
-def test_there_are_up_to_ten() -> None:
-    check_attributes({f"a{number}": CITY for number in range(10)})
-    with pytest.raises(SQSError, match="exceeds"):
-        check_attributes({f"a{number}": CITY for number in range(11)})
-
-
-def test_the_only_system_attribute_is_the_trace() -> None:
-    check_system_attributes({"AWSTraceHeader": CITY})
-    with pytest.raises(SQSError, match="only system attribute"):
-        check_system_attributes({"Other": CITY})
-    with pytest.raises(SQSError, match="String"):
-        check_system_attributes({"AWSTraceHeader": GREETING})
 
 
 @pytest.mark.parametrize("text", ["", "\t\n\r ~", "\ud7ff\ue000\ufffd", "\U00010000\U0010ffff"])

@@ -12,16 +12,15 @@ from typing import Any
 from mq.config import MoverConfig, ServerConfig
 from mq.names import MessageId, QueueName
 from mq.spool.files import Files
-from mq.spool.trailer import pack_trailer
 from mq.store.lease import Received
 from mq.store.maintenance import open_store
 from mq.store.publish import Draft, Published
 from mq.store.store import Store
 from mq_mover.mover import Mover
-from mq_sqs.fifo.parameters import lane_attributes
 from mq_sqs.fifo.publishing import OrderedDraft
 from mq_sqs.fifo.service import FifoService
-from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, to_properties
+from mq_sqs.packing import pack_texts, trailer_of
+from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
 from tests.support.stores import LONG_SECONDS
 
 LINE = QueueName("line.fifo")
@@ -94,7 +93,7 @@ async def fifo_on(
 def in_order(body: str, group: str, deduplication_id: str) -> OrderedDraft:
     data = body.encode()
     lane = {GROUP_ID: group, DEDUPLICATION_ID: deduplication_id}
-    trailer = pack_trailer(to_properties({}, lane_attributes(lane)))
+    trailer = trailer_of([], pack_texts(lane))
     draft = Draft(len(data), zlib.crc32(data), body=data, trailer=trailer)
     return OrderedDraft(draft, group, deduplication_id)
 

@@ -13,9 +13,9 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from mq_sqs.addresses import queue_of_arn, queue_of_url, queue_to_make
 from mq_sqs.faults import SQSError
-from mq_sqs.message_attributes import check_attributes
 from mq_sqs.model import OPERATIONS
 from mq_sqs.operations.batches import check_entries
+from mq_sqs.packing import pack_attributes
 from mq_sqs.protocol import SqsRequest, Values
 from mq_sqs.protocol.json import JsonDialect
 from mq_sqs.protocol.query import QueryDialect
@@ -95,7 +95,7 @@ def judge_any_json(example: tuple[str, bytes]) -> None:
 
 
 def judge_attributes(attributes: dict[str, dict[str, Any]]) -> None:
-    is_taken(lambda: check_attributes(attributes), SQSError)
+    is_taken(lambda: pack_attributes(attributes), SQSError)
 
 
 # What is drawn
