@@ -26,7 +26,6 @@ from mq_sqs.message_attributes import (
     digest_of,
     explain,
     head_of,
-    length_of,
     wrong,
 )
 from mq_sqs.properties import ATTRIBUTES, SYSTEM
@@ -42,7 +41,7 @@ _END = b'\\"]'
 
 class Packed(NamedTuple):
     """Attributes that are allowed: the bytes that they add to the size of a message, their MD5 in
-    hexadecimal, and each as it is kept."""
+    hexadecimal, and pieces of what is kept, each attribute with a comma before it."""
 
     size: int
     md5: str
@@ -63,56 +62,12 @@ class _Head(NamedTuple):
     written: bytes
 
 
-def pack_attributes(attributes: Attributes) -> Packed:
-    """Check and pack attributes. Raises SQSError, which names the one that is not allowed."""
+def pack_attributes(attributes: Attributes, are_plain: bool = False) -> Packed:
+    """Check and pack attributes; `are_plain` if all texts are known to be as `is_plain_json` says.
+    Raises SQSError, which names the one that is not allowed."""
+    if not attributes:
+        return NO_ATTRIBUTES
     check_count(attributes)
-    return _pack(attributes)
-
-
-def pack_system_attributes(attributes: Attributes) -> Packed:
-    """Check and pack system attributes. Raises SQSError as `pack_attributes` does."""
-    for name, value in attributes.items():
-        if name != TRACE_HEADER:
-            raise wrong(name, f"the only system attribute to send is {TRACE_HEADER}")
-        if value["DataType"] != "String":
-            raise wrong(name, "its type must be String")
-    return _pack(attributes)
-
-
-def pack_texts(texts: Mapping[str, str]) -> list[bytes]:
-    """Return system attributes of the gateway's own, each as it is kept."""
-    return [
-        _head_of(name, "String").written + _write(text.encode(), text) + _END
-        for name, text in texts.items()
-    ]
-
-
-def trailer_of(attributes: list[bytes], system: list[bytes]) -> bytes:
-    """Return the trailer of a message, as `mq.spool.trailer.pack_trailer` makes it of the same
-    properties. Raises PropertiesTooLarge."""
-    if not (attributes or system):
-        return NO_TRAILER
-    pairs = [
-        b'"%b":"{%b}"' % (name, b",".join(written))
-        for name, written in ((_ATTRIBUTES, attributes), (_SYSTEM, system))
-        if written
-    ]
-    trailer = b"\n{%b}\n" % b",".join(pairs)
-    if len(trailer) > MAX_STORED_PROPERTIES_BYTES:
-        require_size(properties_in(trailer), MAX_STORED_PROPERTIES_BYTES)
-    return trailer
-
-
-def properties_in(trailer: bytes) -> Properties:
-    """Return the properties in a trailer that was made here."""
-    found: dict[str, str] = json.loads(trailer) if trailer else {}
-    return found
-
-
-_ATTRIBUTES, _SYSTEM = ATTRIBUTES.encode(), SYSTEM.encode()
-
-
-def _pack(attributes: Attributes) -> Packed:
     size = 0
     hashed: list[bytes] = []
     written: list[bytes] = []
@@ -126,13 +81,64 @@ def _pack(attributes: Attributes) -> Packed:
             data, text = given, base64.b64encode(given)
         else:
             data = given.encode()
-            text = _write(data, given, name)
+            text = data if are_plain else _write(data, given, name)
             if head.base == "Number":
                 check_number(name, given)
         size += head.size + len(data)
-        hashed += (head.hashed, length_of(data), data)
-        written.append(head.written + text + _END)
-    return Packed(size, digest_of(hashed) if hashed else "", written)
+        hashed += (head.hashed, len(data).to_bytes(4, "big"), data)
+        written += (head.written, text, _END)
+    return Packed(size, digest_of(hashed), written)
+
+
+def pack_system_attributes(attributes: Attributes) -> Packed:
+    """Check and pack system attributes. Raises SQSError as `pack_attributes` does."""
+    for name, value in attributes.items():
+        if name != TRACE_HEADER:
+            raise wrong(name, f"the only system attribute to send is {TRACE_HEADER}")
+        if value["DataType"] != "String":
+            raise wrong(name, "its type must be String")
+    return pack_attributes(attributes)
+
+
+def pack_texts(texts: Mapping[str, str]) -> list[bytes]:
+    """Return the pieces of system attributes of the gateway's own."""
+    written: list[bytes] = []
+    for name, text in texts.items():
+        written += (_head_of(name, "String").written, _write(text.encode(), text), _END)
+    return written
+
+
+def is_plain_json(body: bytes) -> bool:
+    """Return whether all texts in a JSON document have printable ASCII alone, without quotation
+    marks and backslashes. JSON has other characters of ASCII only behind a backslash, but DEL."""
+    return body.isascii() and b"\\" not in body and b"\x7f" not in body
+
+
+def trailer_of(attributes: list[bytes], system: list[bytes]) -> bytes:
+    """Return the trailer of a message, as `mq.spool.trailer.pack_trailer` makes it of the same
+    properties. Raises PropertiesTooLarge."""
+    if not (attributes or system):
+        return NO_TRAILER
+    pieces = [_BEGIN]
+    for name, written in ((_ATTRIBUTES, attributes), (_SYSTEM, system)):
+        if written:
+            # Each attribute has a comma before it.
+            pieces += (name, written[0][1:], *written[1:], _STOP)
+    pieces[-1] = b'}"}\n'
+    trailer = b"".join(pieces)
+    if len(trailer) > MAX_STORED_PROPERTIES_BYTES:
+        require_size(properties_in(trailer), MAX_STORED_PROPERTIES_BYTES)
+    return trailer
+
+
+def properties_in(trailer: bytes) -> Properties:
+    """Return the properties in a trailer that was made here."""
+    found: dict[str, str] = json.loads(trailer) if trailer else {}
+    return found
+
+
+_ATTRIBUTES, _SYSTEM = f'"{ATTRIBUTES}":"{{'.encode(), f'"{SYSTEM}":"{{'.encode()
+_BEGIN, _STOP = b"\n{", b'}",'
 
 
 @lru_cache(_KNOWN_HEADS)
@@ -141,7 +147,7 @@ def _head_of(name: str, kind: str) -> _Head:
     check_name(name)
     base = check_type(name, kind)
     hashed = head_of(name, kind, base == "Binary")
-    written = b'%b:[%b,\\"' % (_quote_twice(name), _quote_twice(kind))
+    written = b',%b:[%b,\\"' % (_quote_twice(name), _quote_twice(kind))
     member = "BinaryValue" if base == "Binary" else "StringValue"
     return _Head(member, base, len(name.encode()) + len(kind.encode()), hashed, written)
 

@@ -39,7 +39,7 @@ from mq_sqs.signatures import Signatures
 
 _TARGET = istr("X-Amz-Target")
 
-_BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values], Begun | None]] = {
+_BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values, SqsRequest], Begun | None]] = {
     "DeleteMessage": begin_delete,
     "DeleteMessageBatch": begin_delete_batch,
     "SendMessage": begin_send,
@@ -128,7 +128,7 @@ class QuickCalls:
         queue = queue_of_url(values["QueueUrl"])
         if token is not None:
             token.require(Scope.WRITE, queue)
-        return _BEGINNINGS[operation](self._operations, queue, values)
+        return _BEGINNINGS[operation](self._operations, queue, values, asked)
 
     def _ender(
         self,

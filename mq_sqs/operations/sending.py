@@ -34,6 +34,7 @@ from mq_sqs.message_attributes import check_text, size_of
 from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.packing import (
     NO_ATTRIBUTES,
+    is_plain_json,
     pack_attributes,
     pack_system_attributes,
     pack_texts,
@@ -41,7 +42,7 @@ from mq_sqs.packing import (
     trailer_of,
 )
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
-from mq_sqs.protocol import Values
+from mq_sqs.protocol import SqsRequest, Values
 from mq_sqs.protocol.json import missing
 from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES, number_of
 
@@ -89,14 +90,16 @@ async def send_message(operations: Operations, call: SqsCall, queue: QueueName) 
     return _sent(message, await _publish(operations, queue, message, message.draft()))
 
 
-def begin_send(operations: Operations, queue: QueueName, values: Values) -> Begun | None:
+def begin_send(
+    operations: Operations, queue: QueueName, values: Values, asked: SqsRequest
+) -> Begun | None:
     """Begin SendMessage. Returns None for a message that is not for the committer alone, and while
     the queue's settings must be read first. Raises SQSError, PropertiesTooLarge."""
     settings = operations.known_settings_of(queue)
     if settings is None:
         return None
     rules = _rules_by(operations, queue, settings)
-    message = _check_message(values, rules)
+    message = _check_message(values, rules, is_plain_json(asked.body))
     if rules.is_fifo:
         return _begin_in_order(operations, queue, message)
     draft = message.draft()
@@ -180,17 +183,19 @@ def _rules_by(operations: Operations, queue: QueueName, settings: QueueSettings)
     return Rules(is_fifo(queue), limit, settings)
 
 
-def _check_message(values: Values, rules: Rules) -> Outgoing:
-    """Check a message. Raises SQSError, PropertiesTooLarge."""
+def _check_message(values: Values, rules: Rules, are_plain: bool = False) -> Outgoing:
+    """Check a message, whose texts may be known to be plain: see `is_plain_json`. Raises SQSError,
+    PropertiesTooLarge."""
     text = values["MessageBody"]
     if not text:
         raise missing("MessageBody")
-    check_text(text, "the message body")
+    if not are_plain:
+        check_text(text, "the message body")
     body = text.encode()
     lane = _lane(values, rules, body)
     attributes = system = NO_ATTRIBUTES
     if "MessageAttributes" in values:
-        attributes = pack_attributes(values["MessageAttributes"])
+        attributes = pack_attributes(values["MessageAttributes"], are_plain)
     if "MessageSystemAttributes" in values:
         system = pack_system_attributes(values["MessageSystemAttributes"])
     if len(body) + attributes.size > rules.limit:

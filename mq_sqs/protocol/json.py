@@ -113,7 +113,9 @@ def _structure_reader(shape: Structure) -> _Reader:
 
     def read(value: Any) -> Values:
         try:
-            found = {name: readers[name](each) for name, each in _plain(dict, value).items()}
+            if type(value) is not dict:
+                raise _Unusual
+            found = {name: readers[name](each) for name, each in value.items()}
         except KeyError:
             raise _Unusual from None
         if not required <= found.keys():
@@ -130,7 +132,7 @@ def _plain(kind: type[_Kind], value: Any) -> _Kind:
 
 
 def _read_text(value: Any) -> str:
-    if type(value) is not str or not is_encodable(value):
+    if type(value) is not str or not (value.isascii() or is_encodable(value)):
         raise _Unusual
     return value
 
