@@ -130,8 +130,8 @@ async def test_a_message_that_somebody_else_brings_takes_its_place(root: Path) -
         first, second, _ = await line.send_all(("1", "a"), ("2", "a"), ("3", "b"))
         path = root / "queues" / queue_path(LINE, first.message_id)
         path.rename(root / "aside")
-        assert await line.bodies() == ["3"]
-        assert await line.bodies() == ["2"]
+        # Who does not know yet that the first is gone keeps its group waiting once.
+        assert sorted(await line.bodies() + await line.bodies()) == ["2", "3"]
         (root / "aside").rename(path)
 
         assert await line.bodies() == []
