@@ -56,7 +56,7 @@ class Checker:
         self._depth = depth
         self._restarted: dict[DiskState, tuple[Outcome | str, list[DiskState]]] = {}
         self._ends: dict[tuple[DiskState, int], frozenset[Outcome | str]] = {}
-        self._checked: set[tuple[DiskState, Promises]] = set()
+        self._checked: dict[tuple[DiskState, Promises], list[str]] = {}
         self.clock = self._restarts.clock
 
     def close(self) -> None:
@@ -77,14 +77,15 @@ class Checker:
                         event.fact(ledger)
                 told, promises = number, ledger.freeze()
             counts.states.add(state)
-            if (state, promises) in self._checked:
-                continue
-            self._checked.add((state, promises))
-            depth = 0 if len(counts.states) % self._cut_every else self._depth
-            for end in self._all_ends(state, depth, counts):
-                counts.checks += 1
-                found = [end] if isinstance(end, str) else violations(promises, end)
-                yield from (Violation(number, what, state) for what in found)
+            found = self._checked.get((state, promises))
+            if found is None:
+                depth = 0 if len(counts.states) % self._cut_every else self._depth
+                found = self._checked[state, promises] = []
+                for end in self._all_ends(state, depth, counts):
+                    counts.checks += 1
+                    found += [end] if isinstance(end, str) else violations(promises, end)
+            # Another run may have come to the same: what is broken there is broken here too.
+            yield from (Violation(number, what, state) for what in found)
         yield from (Violation(told, what, None) for what in ledger.broken)
 
     def _all_ends(

@@ -42,8 +42,8 @@ class Planter:
         path = os.path.join(folder, self._name())
         make = self._random.choices(
             [self._file, self._fifo, self._socket, self._link, self._folder_of_files, self._device,
-             self._sparse],
-            [10, 2, 2, 3, 4, 2, 1],
+             self._sparse, self._second_name],
+            [10, 2, 2, 3, 4, 2, 1, 3],
         )[0]  # fmt: skip
         try:
             os.makedirs(folder, exist_ok=True)
@@ -175,6 +175,17 @@ class Planter:
             file.truncate(_TIB)
         if self._random.randrange(2):
             self._set_attributes(path)
+
+    def _second_name(self, path: bytes) -> None:
+        """A hard link to what lies anywhere in the root: a message in two folders, or in one twice,
+        or the file `format` as a message."""
+        there = [
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(self._root)
+            for name in names
+            if stat.S_ISREG(os.lstat(os.path.join(folder, name)).st_mode)
+        ]
+        os.link(self._random.choice(there), path)
 
     def _make_odd(self, path: bytes) -> None:
         with suppress(OSError):
