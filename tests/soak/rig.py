@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.soak.commands import PRELOAD
 from tests.soak.control import Control
+from tests.soak.growth import Sample
 from tests.soak.history import Event
 
 HOUR_SECONDS = 3600
@@ -36,13 +36,6 @@ _PORTS = range(10_000, 32_000)
 """None that the kernel gives to a client: one of those would keep a server from starting again."""
 _LOOKS = 10
 _LOOK_SECONDS = 0.02
-
-
-class Sample(NamedTuple):
-    """What a process has open at the least, and its resident memory."""
-
-    descriptors: int
-    resident_kib: int
 
 
 class SoakRig:
@@ -83,7 +76,13 @@ class SoakRig:
         lines = (process / "status").read_text().splitlines()
         status = dict(line.split(":", 1) for line in lines)
         open_at_least = min(self._descriptors(process) for _ in range(_LOOKS))
-        return Sample(open_at_least, int(status["VmRSS"].split()[0]))
+        messages = (
+            0 if command == REAPER else self._count("delay" if command == MOVER else "queues")
+        )
+        return Sample(time.monotonic(), open_at_least, int(status["VmRSS"].split()[0]), messages)
+
+    def _count(self, folder: str) -> int:
+        return sum(len(names) for _, _, names in os.walk(self.root / folder))
 
     @staticmethod
     def _descriptors(process: Path) -> int:

@@ -26,6 +26,7 @@ import click
 from tests.crash.load import LoadClient, client_at
 from tests.soak.bodies import DYING, MAX_RECEIVES, ORDERED, QUEUES, given_in
 from tests.soak.checker import SoakViolation, judge
+from tests.soak.growth import Growth, Sample, growth_of
 from tests.soak.history import Event, Given, read_history
 from tests.soak.rig import (
     GATEWAY,
@@ -34,7 +35,6 @@ from tests.soak.rig import (
     MOVER,
     REAPER,
     SERVER,
-    Sample,
     SoakClients,
     SoakRig,
 )
@@ -47,10 +47,7 @@ _QUIET_PART = 0.5
 """For that part of the run, its last, no process is killed: their memory and their descriptors are
 watched. A run that is too short for them to settle has no such part."""
 
-_MAX_GROWTH = 1.05
 _SAMPLE_SECONDS = 5
-_MAX_MORE_DESCRIPTORS = 8
-"""Files that are open for requests just then; connections do not change."""
 
 _BEGUN_BYTES = 20_000
 """Of the history: a hundred requests and more."""
@@ -62,36 +59,26 @@ _DISK_MEGABYTES = 1024
 MKFS_OPTIONS = ("-I", "256", "-N", "400000")
 """Inodes that have room for times far ahead, which `preload.c` marks stamps with; and many."""
 
-Samples = dict[str, list[tuple[float, Sample]]]
-"""Of each process that lives to the end, with its age."""
+Growths = dict[str, Growth]
+"""By process; empty if the run was too short to tell."""
 
 
 class SoakOutcome(NamedTuple):
-    """`messages` is how many were published. `memory` is by how much the resident memory of each
-    process grew once it had settled, `descriptors` how many it had more then; both are empty if the
-    run was too short to tell."""
+    """`messages` is how many were published. `growths` is what each process took once it had
+    settled; empty if the run was too short to tell."""
 
     messages: int
     answered: Counter[str]
     struck: Counter[str]
     violations: list[SoakViolation]
-    memory: dict[str, float]
-    descriptors: dict[str, int]
+    growths: Growths
     odd: list[str]
 
     def failures(self) -> list[str]:
         found = [f"{kind}: {message_id}, {why}" for kind, message_id, why in self.violations]
         found += self.odd
-        found += [
-            f"the memory of {command} grew to {growth:.3f} of what it was"
-            for command, growth in self.memory.items()
-            if growth > _MAX_GROWTH
-        ]
-        found += [
-            f"{command} has {more} more descriptors than before"
-            for command, more in self.descriptors.items()
-            if more > _MAX_MORE_DESCRIPTORS
-        ]
+        for command, growth in self.growths.items():
+            found += growth.failures(command)
         return found
 
 
@@ -113,7 +100,7 @@ def soak(
         clients = SoakClients(rig, seed, workers)
         try:
             _wait_for_load(rig.history)
-            samples = _go_wrong(rig, lambda: pauses.uniform(*pause_seconds), seconds)
+            growths = _go_wrong(rig, lambda: pauses.uniform(*pause_seconds), seconds)
             clients.stop()
         finally:
             clients.kill()
@@ -126,9 +113,7 @@ def soak(
     return SoakOutcome(
         sum(len(each.given) for each in events if each.kind == "publish" and each.succeeded),
         _answered(events), rig.struck, judge(events, left, ORDERED, KEEP_SECONDS),
-        {command: _growth(each) for command, each in samples.items() if _settled(each)},
-        {command: _more_descriptors(each) for command, each in samples.items() if _settled(each)},
-        odd,
+        growths, odd,
     )  # fmt: skip
 
 
@@ -158,9 +143,9 @@ def _wait_for_load(history: Path) -> None:
         time.sleep(0.01)
 
 
-def _go_wrong(rig: SoakRig, pause: Callable[[], float], seconds: float) -> Samples:
+def _go_wrong(rig: SoakRig, pause: Callable[[], float], seconds: float) -> Growths:
     started = time.monotonic()
-    samples: Samples = defaultdict(list)
+    samples: dict[str, list[Sample]] = defaultdict(list)
     quiet_seconds = seconds * _QUIET_PART
     if quiet_seconds < _SETTLED_SECONDS:
         quiet_seconds = 0
@@ -170,24 +155,11 @@ def _go_wrong(rig: SoakRig, pause: Callable[[], float], seconds: float) -> Sampl
         time.sleep(pause())
         if time.monotonic() >= next_sample:
             for command in (SERVER, GATEWAY, MOVER, REAPER):
-                samples[command].append((time.monotonic() - quiet_since, rig.sample(command)))
+                samples[command].append(rig.sample(command))
             next_sample = time.monotonic() + _SAMPLE_SECONDS
-    return samples
-
-
-def _settled(samples: list[tuple[float, Sample]]) -> list[Sample]:
-    found = [sample for age, sample in samples if age >= _SETTLED_SECONDS]
-    return found if len(found) > 1 else []
-
-
-def _growth(samples: list[tuple[float, Sample]]) -> float:
-    settled = _settled(samples)
-    return max(sample.resident_kib for sample in settled) / settled[0].resident_kib
-
-
-def _more_descriptors(samples: list[tuple[float, Sample]]) -> int:
-    settled = _settled(samples)
-    return settled[-1].descriptors - settled[0].descriptors
+    settled_at = quiet_since + _SETTLED_SECONDS
+    found = {command: growth_of(each, settled_at) for command, each in samples.items()}
+    return {command: growth for command, growth in found.items() if growth is not None}
 
 
 async def _make_queues(port: int) -> None:
@@ -258,6 +230,14 @@ def disk_below(folder: Path) -> Iterator[Path]:
         shutil.rmtree(below, ignore_errors=True)
 
 
+def _shown(growths: Growths) -> str:
+    if not growths:
+        return "not judged, because the run is too short: it takes five minutes"
+    return ", ".join(
+        f"{command} {memory:.3f} {more:+d}" for command, (memory, more) in growths.items()
+    )
+
+
 @click.command()
 @click.argument("folder", default="/tmp", type=click.Path(path_type=Path, exists=True))
 @click.option("--minutes", default=10.0, show_default=True)
@@ -279,7 +259,7 @@ def main(folder: Path, minutes: float, seed: str, keep: Path | None) -> None:
     failures = outcome.failures()
     print(f"{outcome.messages} messages; requests carried out: {dict(outcome.answered)}")
     print(f"went wrong: {dict(outcome.struck)}")
-    print(f"memory: {outcome.memory}, descriptors: {outcome.descriptors}")
+    print(f"memory and descriptors: {_shown(outcome.growths)}")
     print(f"{len(failures)} violations")
     for failure in failures[:50]:
         print(f"  {failure}")
