@@ -11,6 +11,7 @@ a queue is first used, and changed by the committer alone.
     what clients ask for    `sending` with `publishing`, `receiving`, `receipts`, `moving`;
                             `service`: all of it for the event loop; `parameters`, `attributes`:
                             what they may say
+    what was answered       `attempts`: to a receive that may be asked again
     what others do          `in_flight`: to messages that are hidden
 
 How a message is published, leased or removed belongs in `mq.store`; what a call is and what it is

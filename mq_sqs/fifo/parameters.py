@@ -63,10 +63,10 @@ def refuse_delay(values: Values) -> None:
         )
 
 
-def check_attempt_id(values: Values) -> None:
-    """The id of an attempt to receive is taken, and changes nothing: what was received is hidden
-    until its lease ends, or its receiver shows it. Raises SQSError."""
-    _read_token(values, "ReceiveRequestAttemptId")
+def read_attempt_id(values: Values) -> str | None:
+    """Return the id of an attempt to receive, by which the same answer is asked for again. Raises
+    SQSError."""
+    return _read_token(values, "ReceiveRequestAttemptId")
 
 
 def sequence_number(message_id: str) -> str:

@@ -18,6 +18,7 @@ from mq.store.lease import Received
 from mq.store.publish import Published
 from mq.store.redrive import Redriven
 from mq.store.store import Store
+from mq_sqs.fifo.attempts import Attempts, ReceiveAttempt
 from mq_sqs.fifo.fifo_queue import FifoQueues
 from mq_sqs.fifo.in_flight import look_for_overdue, look_for_removed
 from mq_sqs.fifo.moving import OrderedMove, move_in_order
@@ -45,6 +46,7 @@ class FifoService:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._queues = FifoQueues()
+        self.attempts = Attempts()
         self._is_looking = False
 
     def close(self) -> None:
@@ -85,6 +87,7 @@ class FifoService:
 
     async def remove(self, queue: QueueName, message_id: MessageId, leases: frozenset[int]) -> None:
         """Do what the store's does, in order."""
+        self.attempts.forget(queue, [message_id])
         await self._store.run(
             lambda work: remove_in_order(work, self._queues, queue, message_id, leases)
         )
@@ -93,6 +96,7 @@ class FifoService:
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int], done: Done
     ) -> None:
         """Do what the store's does, in order."""
+        self.attempts.forget(queue, [message_id])
         self._store.submit(
             lambda work: remove_in_order(work, self._queues, queue, message_id, leases), done
         )
@@ -101,6 +105,7 @@ class FifoService:
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int]
     ) -> list[MQError | None]:
         """Do what the store's does, in order."""
+        self.attempts.forget(queue, ids)
         return await self._store.run(
             lambda work: remove_many_in_order(work, self._queues, queue, ids, leases)
         )
@@ -109,6 +114,7 @@ class FifoService:
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int], done: Done
     ) -> None:
         """Do what the store's does, in order."""
+        self.attempts.forget(queue, ids)
         self._store.submit(
             lambda work: remove_many_in_order(work, self._queues, queue, ids, leases), done
         )
@@ -117,6 +123,30 @@ class FifoService:
         self, queue: QueueName, message_id: MessageId, lease: int, seconds: float
     ) -> bool:
         """Do what the store's does, in order."""
+        self.attempts.forget(queue, [message_id])
+        return await self._change(queue, message_id, lease, seconds)
+
+    async def renew(self, queue: QueueName, attempt: ReceiveAttempt, seconds: float) -> bool:
+        """Hide all messages of an attempt for that long from now. Returns False if one is not in
+        flight under its lease any more; then the others are shown."""
+        found = attempt.received
+        are_renewed = await asyncio.gather(
+            *(self._change(queue, each.message_id, each.lease, seconds) for each in found)
+        )
+        if all(are_renewed):
+            return True
+        await asyncio.gather(
+            *(
+                self.change_visibility(queue, each.message_id, each.lease, 0)
+                for each, is_renewed in zip(found, are_renewed, strict=True)
+                if is_renewed
+            )
+        )
+        return False
+
+    async def _change(
+        self, queue: QueueName, message_id: MessageId, lease: int, seconds: float
+    ) -> bool:
         receipt, ns = (message_id, lease), int(seconds * SECOND_NS)
         return await self._store.run(
             lambda work: change_visibility_in_order(work, self._queues, queue, receipt, ns)

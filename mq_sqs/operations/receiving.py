@@ -15,7 +15,7 @@ from mq.web.presence import unless_client_leaves
 from mq_sqs.addresses import Decoration
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import INVALID_ATTRIBUTE_NAME, SQSError
-from mq_sqs.fifo.parameters import SEQUENCE_NUMBER, check_attempt_id, sequence_number
+from mq_sqs.fifo.parameters import SEQUENCE_NUMBER, read_attempt_id, sequence_number
 from mq_sqs.handles import make_handle
 from mq_sqs.message_attributes import TRACE_HEADER, is_text, md5_of, select
 from mq_sqs.operations.batches import MAX_ENTRIES
@@ -30,6 +30,9 @@ receive and that."""
 
 _MS_NS = 1_000_000
 
+_Found = tuple[Sequence[Received], Sequence[bytes]]
+"""Messages and their bodies."""
+
 _OTHERS = frozenset(
     {"All", TRACE_HEADER, SEQUENCE_NUMBER, DEDUPLICATION_ID, GROUP_ID, "DeadLetterQueueSourceArn"}
 )  # fmt: skip
@@ -43,9 +46,7 @@ async def receive_message(operations: Operations, call: SqsCall, queue: QueueNam
     )
     for name in asked - _OTHERS - _SYSTEM.keys() - KNOWN:
         raise SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]!r}.")
-    check_attempt_id(values)
-    received = await _receive(operations, call, queue)
-    bodies = await _read_bodies(operations, received)
+    received, bodies = await _receive(operations, call, queue)
     names = values.get("MessageAttributeNames", ())
     messages = [
         _message(each, body, asked, names, operations.decoration)
@@ -54,28 +55,52 @@ async def receive_message(operations: Operations, call: SqsCall, queue: QueueNam
     return {"Messages": messages} if messages else {}
 
 
-async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> Sequence[Received]:
+async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _Found:
+    attempt_id = read_attempt_id(call.values)
     limit = call.number("MaxNumberOfMessages", 1, MAX_ENTRIES) or 1
     wait = call.number("WaitTimeSeconds", 0, _MAX_WAIT_SECONDS)
     if wait is None:
         wait = await operations.number_of(queue, "ReceiveMessageWaitTimeSeconds")
     visibility = call.number("VisibilityTimeout", 0, _MAX_VISIBILITY_SECONDS)
     usual = await operations.number_of(queue, "VisibilityTimeout")
-    is_shown = (usual if visibility is None else visibility) == 0
-    seconds = _UNTIL_SHOWN_SECONDS if is_shown else visibility
+    hidden_seconds = usual if visibility is None else visibility
+    is_attempt = attempt_id is not None and is_fifo(queue) and hidden_seconds > 0
+    if is_attempt:
+        known = await _receive_again(operations, queue, attempt_id or "", hidden_seconds)
+        if known is not None:
+            return known
+    seconds = visibility if hidden_seconds else _UNTIL_SHOWN_SECONDS
     share = call.exits.enter_context(operations.store.answer_memory.share())
     keeper = operations.keeper_of(queue)
     fetch = keeper.receive_many(queue, limit, seconds, float(wait), share)
     found = await unless_client_leaves(call.request, fetch) if wait else await fetch
     call.received.extend(found or ())
-    if is_shown:
+    if not hidden_seconds:
         await asyncio.gather(
             *(
                 keeper.change_visibility(queue, each.message_id, each.lease, 0)
                 for each in call.received
             )
         )
-    return call.received
+    bodies = await _read_bodies(operations, call.received)
+    if is_attempt:
+        operations.fifo.attempts.keep(queue, attempt_id or "", tuple(call.received), bodies)
+    return call.received, bodies
+
+
+async def _receive_again(
+    operations: Operations, queue: QueueName, attempt_id: str, seconds: int
+) -> _Found | None:
+    """Return what this attempt was answered before, if all of it is in flight still; it is hidden
+    for that long from now. None if this is a new receive."""
+    attempt = operations.fifo.attempts.find(queue, attempt_id)
+    if attempt is None:
+        return None
+    is_renewed = await operations.fifo.renew(queue, attempt, seconds)
+    # One may have been deleted meanwhile.
+    if is_renewed and operations.fifo.attempts.find(queue, attempt_id) is attempt:
+        return attempt.received, attempt.bodies
+    return None
 
 
 async def _read_bodies(operations: Operations, received: Sequence[Received]) -> list[bytes]:

@@ -127,7 +127,10 @@ def _read(shape: Shape, node: Any, place: str) -> Any:
             {shape.key: Scalar.TEXT, "Value": shape.value}, frozenset({shape.key, "Value"})
         )
         read = [_read_structure(pair, each, below) for below, each in _numbered(node, place)]
-        return {each[shape.key]: each["Value"] for each in read}
+        found = {each[shape.key]: each["Value"] for each in read}
+        if len(found) != len(read):
+            raise SQSError(INVALID_PARAMETER_VALUE, f"a name in {place!r} is given twice")
+        return found
     return _read_structure(shape, node, place)
 
 

@@ -89,6 +89,22 @@ def test_an_error_has_its_name_and_code_in_both_protocols(
     assert text_in(query, "RequestId") == query.headers["x-amzn-RequestId"]
 
 
+def test_a_name_that_a_form_gives_twice_is_refused(gateway: Server, url: str) -> None:
+    tags = {"Tag.1.Key": "k", "Tag.1.Value": "1", "Tag.2.Key": "k", "Tag.2.Value": "2"}
+    attributes = {
+        f"MessageAttribute.{at}.{name}": value
+        for at in (1, 2)
+        for name, value in (
+            ("Name", "n"), ("Value.DataType", "String"), ("Value.StringValue", str(at)),
+        )
+    }  # fmt: skip
+
+    for operation, fields in (("TagQueue", tags), ("SendMessage", {**SEND, **attributes})):
+        told = ask_query(gateway, operation, {"QueueUrl": url, **fields})
+        assert (told.status, told.code) == (400, "InvalidParameterValue"), operation
+        assert "given twice" in told.message
+
+
 def test_what_is_not_the_protocol_is_refused(gateway: Server, url: str) -> None:
     for body in (b"{", b"[]", b"1", b'{"a":' * 5000, b"\xff", b'{"QueueUrl": 1e999}', b"9" * 5000):
         told = ask_json(gateway, "SendMessage", body)

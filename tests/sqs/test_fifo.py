@@ -92,6 +92,21 @@ def test_what_a_fifo_queue_does_not_take_is_refused(sqs: Any, line: str) -> None
     sqs.send_message(QueueUrl=line, **group, DelaySeconds=0)
 
 
+def test_an_attempt_to_receive_is_answered_the_same_again(sqs: Any, line: str) -> None:
+    for body in ("1", "2", "x" * 70_000):
+        send(sqs, line, body)
+    asked = {"QueueUrl": line, "MaxNumberOfMessages": 10, "ReceiveRequestAttemptId": "a", **ALL}
+
+    first = sqs.receive_message(**asked)["Messages"]
+
+    assert len(first) == 3
+    assert sqs.receive_message(**asked)["Messages"] == first
+    assert "Messages" not in sqs.receive_message(**{**asked, "ReceiveRequestAttemptId": "b"})
+    sqs.delete_message(QueueUrl=line, ReceiptHandle=first[0]["ReceiptHandle"])
+    assert "Messages" not in sqs.receive_message(**asked)
+    sqs.purge_queue(QueueUrl=line)
+
+
 def test_a_standard_queue_takes_a_group_and_gives_it_back(sqs: Any, url: str) -> None:
     for body in "12":
         sent = send(sqs, url, body)

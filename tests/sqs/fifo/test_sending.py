@@ -15,7 +15,7 @@ from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.names import ServerIds
 from mq.spool.files import Files
 from mq_sqs.faults import SQSError
-from mq_sqs.fifo.parameters import check_attempt_id, read_group, sequence_number
+from mq_sqs.fifo.parameters import read_attempt_id, read_group, sequence_number
 from tests.support.fifo import DEAD_LINE, LINE, fifo_on
 from tests.support.messages import names_in
 
@@ -187,7 +187,7 @@ def test_sequence_numbers_have_twenty_digits_and_grow() -> None:
 def test_tokens_that_amazon_would_not_take_are_refused(text: str) -> None:
     for name, read in (
         ("MessageGroupId", lambda values: read_group(values, True)),
-        ("ReceiveRequestAttemptId", check_attempt_id),
+        ("ReceiveRequestAttemptId", read_attempt_id),
     ):
         with pytest.raises(SQSError, match=name) as refused:
             read({name: text})
