@@ -11,30 +11,26 @@ its reaper after they were removed.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import NamedTuple
 
 from mq.client import BodyTooLarge, IdTaken, NewMessage, QueueNotFound
-from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, SECOND_NS
+from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES
 from mq.errors import MQError
 from mq.lifecycle import Folder
-from mq.names import (
-    MessageId,
-    QueueName,
-    file_name,
-    id_of_key,
-    is_queue_name,
-    parse_file_name,
-    queue_path,
-)
+from mq.names import QueueName, file_name, is_queue_name
+from mq.spool.calls import CHAINS_AT_ONCE, Chain, run
 from mq.spool.folders import Spool
-from mq.spool.listing import list_queue
-from mq.spool.message import Opened, read_content, seal_of
-from mq.spool.seal import due_ns
+from pyspark_mq.by_url.committed import (
+    Committed,
+    delayed_messages,
+    read_committed,
+    ready_messages,
+)
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue, reap_staged
 
@@ -50,14 +46,6 @@ log = logging.getLogger("pyspark_mq")
 
 class NotForwarded(MQError):
     """The servers do not have what was committed; the text says what to do."""
-
-
-class Committed(NamedTuple):
-    """A committed message, and where it lies."""
-
-    folder: Folder
-    name: str
-    message_id: MessageId
 
 
 class Forwarder:
@@ -76,44 +64,39 @@ class Forwarder:
         `corrupt` now; all others are published then. Raises ClientError; the rest then waits for
         the next call.
         """
-        delayed = self._delayed()
+        delayed = delayed_messages(self._spool)
         names = [name for name in self._spool.names(Folder.QUEUES) if is_queue_name(name)]
         for queue in map(QueueName, sorted({*names, *delayed})):
             make_staged_queue(self._spool, queue)
             folder = self._spool.fd(Folder.QUEUES)
             with self._spool.files.locked_folder(folder, queue, LOCK_SECONDS):
-                self._forward(queue, self._ready(queue))
+                self._forward(queue, ready_messages(self._spool, queue))
                 self._forward(queue, delayed.get(queue, []))
         if self._refused:
             raise NotForwarded("; ".join(self._refused))
 
-    def _delayed(self) -> dict[QueueName, list[Committed]]:
-        found: dict[QueueName, list[Committed]] = {}
-        for name in sorted(self._spool.names(Folder.DELAY)):
-            parsed = parse_file_name(name)
-            if parsed is not None:
-                waiting = Committed(Folder.DELAY, name, parsed[1])
-                found.setdefault(parsed[0], []).append(waiting)
-        return found
-
-    def _ready(self, queue: QueueName) -> list[Committed]:
-        listing = list_queue(self._spool, queue, lambda _: False)
-        ids = [MessageId(id_of_key(key)) for key in listing.keys] if listing is not None else []
-        return [Committed(Folder.QUEUES, queue_path(queue, each), each) for each in ids]
-
     def _forward(self, queue: QueueName, waiting: list[Committed]) -> None:
+        """Publish batch after batch. While the servers have one, the one before is unlinked and the
+        next one is read."""
         messages = self._read(queue, waiting)
-        while batch := _some(messages):
-            try:
-                self._publish(queue, [message for _, message in batch])
-            except QueueNotFound as error:
-                raise self._no_queue(queue, len(waiting)) from error
-            except _REFUSED:
-                # One of them kept all from being published. Sending each by itself tells which one.
-                for one in batch:
-                    self._forward_alone(queue, *one)
-                continue
-            self.put_away(queue, [place for place, _ in batch])
+        batch = _some(messages)
+        with ThreadPoolExecutor(1, "mq-forward") as publisher:
+            while batch:
+                publishing = publisher.submit(self._publish, queue, [each for _, each in batch])
+                reap_staged(self._spool)
+                following = _some(messages)
+                try:
+                    publishing.result()
+                except QueueNotFound as error:
+                    raise self._no_queue(queue, len(waiting)) from error
+                except _REFUSED:
+                    # One of them kept all from being published. Sending each by itself tells which.
+                    for one in batch:
+                        self._forward_alone(queue, *one)
+                else:
+                    self.put_away(queue, [place for place, _ in batch])
+                batch = following
+        reap_staged(self._spool)
 
     def _forward_alone(self, queue: QueueName, place: Committed, message: NewMessage) -> None:
         try:
@@ -146,42 +129,38 @@ class Forwarder:
         return self._spool.path(Folder.CORRUPT, kept or name)
 
     def put_away(self, queue: QueueName, places: list[Committed]) -> None:
-        """Move messages out of the staging: the servers have them."""
-        for place in places:
+        """Move messages out of the staging, durably: the servers have them."""
+        for at in range(0, len(places), CHAINS_AT_ONCE):
+            some = places[at : at + CHAINS_AT_ONCE]
+            outcomes = run(self._spool.files, [self._leaving(queue, place) for place in some])
+            for place, (_, code) in zip(some, outcomes, strict=True):
+                self._require_left(queue, place, code)
+        self._spool.files.sync_file_system(self._spool.fd(Folder.REMOVE))
+
+    def _leaving(self, queue: QueueName, place: Committed) -> Chain:
+        name = file_name(queue, place.message_id)
+        try:
+            move, _keepers = self._spool.move_call(place.folder, place.name, Folder.REMOVE, name)
+        except FileNotFoundError:
+            return ()
+        return (move,)
+
+    def _require_left(self, queue: QueueName, place: Committed, code: int) -> None:
+        if code == errno.EEXIST:
+            # Another message of that id is not unlinked yet.
             name = file_name(queue, place.message_id)
             self._spool.move_aside(place.folder, place.name, Folder.REMOVE, name)
-        reap_staged(self._spool)
-        self._spool.files.sync_file_system(self._spool.fd(Folder.REMOVE))
+        elif code not in (0, errno.ENOENT):
+            raise OSError(code, os.strerror(code), place.name)
 
     def _read(
         self, queue: QueueName, waiting: list[Committed]
     ) -> Iterator[tuple[Committed, NewMessage]]:
-        files = self._spool.files
-        for place in waiting:
-            try:
-                at = self._spool.at(place.folder, place.name)
-                fd = files.open_to_look(at.fd, at.name)
-            except FileNotFoundError:
-                # Another process published it before it let go of the lock.
-                continue
-            with Opened(files, place.name, fd, os.fstat(fd), seal_of(files, fd)) as opened:
-                message = self._message(opened, place)
-                if message is None:
-                    self._refuse(queue, place, "it fails its seal")
-                else:
-                    yield place, message
-
-    def _message(self, opened: Opened, place: Committed) -> NewMessage | None:
-        """Return a message to publish, or None if it is damaged."""
-        content = read_content(opened, self._spool.files)
-        if content is None:
-            return None
-        delay = 0.0
-        if place.folder is Folder.DELAY:
-            delay = max(0.0, (due_ns(opened.status, 0) - time.time_ns()) / SECOND_NS)
-        return NewMessage(
-            content.body, opened.content_type(), delay, place.message_id, content.properties
-        )
+        for place, message in read_committed(self._spool, waiting):
+            if message is None:
+                self._refuse(queue, place, "it fails its seal")
+            else:
+                yield place, message
 
 
 def _some(

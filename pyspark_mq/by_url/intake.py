@@ -15,6 +15,7 @@ consumer finished it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -32,11 +33,15 @@ from mq.spool.opening import move_held, open_held
 from mq.spool.seal import Seal, sealing
 from mq.spool.trailer import pack_trailer, sealed
 from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.by_url.allowance import Allowance
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging, reap_staged
 
 IDLE_WAIT_SECONDS = 0.5
 """How long a fetch waits for a message if there is only one queue. Spark asks again every 10 ms."""
+
+LANES = 3
+"""How many threads bring the messages of a long queue."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -89,38 +94,46 @@ class Intake:
         staging, or return at the server.
         """
         self.settle()
-        count = size = 0
+        allowance = Allowance(max_messages, max_bytes)
         for queue in self._queues:
-            while (most := self._most(queue, max_messages, count)) and not (
-                max_bytes is not None and size >= max_bytes
-            ):
-                messages = self._fetch(queue, most, is_idle=not count)
-                if not messages:
-                    break
-                count += self._remove(queue, self.stage(queue, messages))
-                size += sum(len(each.body) for each in messages)
-        return count
+            allowance.begin_queue(None if self._left is None else self._left[queue])
+            self._bring(queue, allowance)
+            if self._left is not None:
+                self._left[queue] = allowance.end_queue() or 0
+        return allowance.messages
 
-    def _most(self, queue: QueueName, max_messages: int | None, count: int) -> int:
-        """Return how many messages the next request may ask for."""
-        limits = [MAX_FETCH_MESSAGES]
-        if max_messages is not None:
-            limits.append(max_messages - count)
-        if self._left is not None:
-            limits.append(self._left[queue])
-        return max(0, min(limits))
+    def _bring(self, queue: QueueName, allowance: Allowance) -> None:
+        """Bring what comes of one queue. From the second request on several threads do it: while
+        one waits for a server, the others write files."""
+        is_idle = not allowance.messages and self._left is None and len(self._queues) == 1
+        came = self._bring_some(queue, allowance, IDLE_WAIT_SECONDS if is_idle else 0.0)
+        if came < MAX_FETCH_MESSAGES or allowance.is_by_bytes:
+            if came:
+                self._bring_rest(queue, allowance)
+            return
+        with ThreadPoolExecutor(LANES, "mq-intake") as threads:
+            bringing = [threads.submit(self._bring_rest, queue, allowance) for _ in range(LANES)]
+        for each in bringing:
+            each.result()
 
-    def _fetch(self, queue: QueueName, most: int, is_idle: bool) -> list[Message]:
-        waits = is_idle and self._left is None and len(self._queues) == 1
-        wait = IDLE_WAIT_SECONDS if waits else 0.0
+    def _bring_rest(self, queue: QueueName, allowance: Allowance) -> None:
+        while self._bring_some(queue, allowance, 0.0):
+            pass
+
+    def _bring_some(self, queue: QueueName, allowance: Allowance, wait: float) -> int:
+        """Bring what one request fetches. Returns how many messages that was."""
+        most = allowance.take()
+        if not most:
+            return 0
 
         def receive(mq: Client) -> list[Message]:
             return mq.queue(queue).receive_many(most, wait=wait, visibility=self._lease_seconds)
 
         messages = self._servers.ask(receive)
-        if self._left is not None:
-            self._left[queue] = self._left[queue] - len(messages) if messages else 0
-        return messages
+        allowance.came(most, len(messages), sum(len(each.body) for each in messages))
+        if messages:
+            allowance.taken(self._remove(queue, self.stage(queue, messages)))
+        return len(messages)
 
     def stage(self, queue: QueueName, messages: Iterable[Message]) -> dict[str, str]:
         """Write messages into `delay`, not durably by itself. Returns the lease of each. One whose

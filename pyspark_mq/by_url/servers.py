@@ -18,7 +18,8 @@ log = logging.getLogger("pyspark_mq")
 
 
 class ServerChoice:
-    """The servers at some addresses, asked one after the other until one answers."""
+    """The servers at some addresses, asked one after the other until one answers. Threads may share
+    it."""
 
     def __init__(self, addresses: Addresses) -> None:
         """Open clients for all addresses. This sends nothing. Raises ValueError for a malformed
@@ -33,6 +34,8 @@ class ServerChoice:
             )
             for url in addresses.urls
         ]
+        self._first = 0
+        """Which one is asked first: the one that has answered."""
 
     def ask(self, request: Callable[[Client], T]) -> T:
         """Return what `request` returns for the first server that answers. It must be safe to
@@ -45,11 +48,12 @@ class ServerChoice:
         pause, longest = CLIENT_BACKOFF_SECONDS
         while True:
             for _ in self._clients:
+                asked = self._first
                 try:
-                    return request(self._clients[0])
+                    return request(self._clients[asked])
                 except (NoAnswer, Unavailable) as error:
                     failed = error
-                    self._clients.append(self._clients.pop(0))
+                    self._first = (asked + 1) % len(self._clients)
             if time.monotonic() + pause >= give_up_at:
                 raise failed
             log.warning("%s; trying again", failed)

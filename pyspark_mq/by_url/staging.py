@@ -106,10 +106,10 @@ def _unlink_tree(spool: Spool, folder: OpenFolder, name: str) -> None:
     files = spool.files
     try:
         try:
-            fd = files.open_folder(folder.fd, name)
-        except NotADirectoryError:
             spool.moves.unlink(folder, name)
             return
+        except IsADirectoryError:
+            fd = files.open_folder(folder.fd, name)
         try:
             for each in os.listdir(fd):
                 _unlink_tree(spool, OpenFolder(folder.folder, fd), each)

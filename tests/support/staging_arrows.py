@@ -13,7 +13,8 @@ from mq.client.messages import Delivery
 from mq.lifecycle import Actor, Folder
 from mq.spool.files import Files
 from pyspark_mq.by_url.addresses import Addresses
-from pyspark_mq.by_url.forward import Committed, Forwarder
+from pyspark_mq.by_url.committed import Committed
+from pyspark_mq.by_url.forward import Forwarder
 from pyspark_mq.by_url.intake import Intake
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import open_staging, reap_staged
