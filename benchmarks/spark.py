@@ -220,15 +220,14 @@ def on_every_core(work: Callable[[int], None]) -> None:
             finally:
                 os._exit(1)
         children.append(child)
-    ends = [os.waitpid(child, 0)[1] for child in children]
-    if any(ends):
+    if sum(os.waitpid(child, 0)[1] for child in children):
         raise click.ClickException("the files could not be written or read; see above")
 
 
 def require_inodes(root: Path, messages: int) -> None:
     """Raise ClickException if the file system has too few inodes for a run."""
     found = os.statvfs(root)
-    needed = messages * FILES_FOR_A_MESSAGE + WARM_UP * FILES_FOR_A_MESSAGE
+    needed = (messages + WARM_UP) * FILES_FOR_A_MESSAGE
     # A file system that makes inodes when it needs them says that it has none at all.
     if found.f_files and found.f_favail < needed:
         raise click.ClickException(

@@ -6,7 +6,7 @@
     reading                 `batch_read`, `stream_read`; `backlog`: what waits; `balance`: the
                             shares of tasks; `driver`: claims, with helpers in `claimers`
     writing                 `write`, `rows`
-    what it needs           `environment`
+    what it needs           `environment`; `portable`: what executors lack
 
 Spark finds it by itself: it imports every module whose name begins with `pyspark_` and takes the
 `DefaultSource` in it. docs/spark.md says what there is. PySpark is loaded when a name of this

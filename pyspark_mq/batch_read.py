@@ -30,6 +30,7 @@ from mq.spool.seal import Seal, state_in
 from pyspark_mq.balance import balance
 from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, to_batches
 from pyspark_mq.options import Options, is_pattern, match_queues
+from pyspark_mq.portable import Portable
 
 _ALIVE = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES)
 """A message may move on between the listing and the read, or between two looks."""
@@ -52,7 +53,7 @@ class Places(InputPartition):
         self.places = places
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(Portable, DataSourceReader):
     def __init__(self, options: Options) -> None:
         self._options = options
 

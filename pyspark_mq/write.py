@@ -35,6 +35,7 @@ from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, give_up_attempts, sweep_transactions
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging
 from pyspark_mq.options import Options
+from pyspark_mq.portable import Portable
 from pyspark_mq.rows import drafts_of
 
 QUERY_ID = "sql.streaming.queryId"
@@ -164,7 +165,7 @@ def _attempts(messages: list[Any]) -> list[str]:
     return [message.attempt for message in messages if message and message.attempt]
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(Portable, DataSourceArrowWriter):
     """One write. With the name and version of a transaction it is done once, however often it is
     run."""
 
@@ -202,7 +203,7 @@ class BatchWriter(DataSourceArrowWriter):
         abort_staged(self._options, self._job, self._batch, messages)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(Portable, DataSourceStreamArrowWriter):
     """A sink. Only a task knows the query's id, so the driver learns it from what tasks return."""
 
     def __init__(self, options: Options) -> None:

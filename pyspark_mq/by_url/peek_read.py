@@ -16,6 +16,7 @@ from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.columns import MessageRow, refuse_damaged, to_batches
 from pyspark_mq.options import Options
+from pyspark_mq.portable import Portable
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -27,7 +28,7 @@ class PeekedQueue(InputPartition):
         self.queue = queue
 
 
-class PeekReader(DataSourceReader):
+class PeekReader(Portable, DataSourceReader):
     def __init__(self, options: Options) -> None:
         assert options.addresses is not None
         self._addresses: Addresses = options.addresses

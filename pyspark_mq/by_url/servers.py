@@ -8,13 +8,39 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
-from mq.client import Client, Counts, NoAnswer, Unavailable
+from mq.client import (
+    Client,
+    ClientError,
+    Counts,
+    Forbidden,
+    NoAnswer,
+    Unauthorized,
+    Unavailable,
+    UnexpectedAnswer,
+)
 from mq.config import CLIENT_BACKOFF_SECONDS
 from pyspark_mq.by_url.addresses import Addresses
 
 T = TypeVar("T")
 
 log = logging.getLogger("pyspark_mq")
+
+
+_WAYS_OUT: dict[type[ClientError], str] = {
+    NoAnswer: "option url: start mq there, or correct the address; option retrySeconds: how long "
+    "to try again",
+    Unavailable: "option retrySeconds: how long to try again",
+    Unauthorized: "option tokenFile: name a file that holds a token which the server knows",
+    Forbidden: "option tokenFile: name the file of a token that may do this with the queue",
+    UnexpectedAnswer: "option url: it must be the address of a server of MQ",
+}
+_OF_CERTIFICATES = "option caFile: name the file with the certificates to trust, in PEM"
+
+
+def _way_out(error: ClientError) -> str:
+    if "certificate" in str(error):
+        return _OF_CERTIFICATES
+    return next(way for kind, way in _WAYS_OUT.items() if isinstance(error, kind))
 
 
 class ServerChoice:
@@ -42,8 +68,15 @@ class ServerChoice:
         repeat.
 
         If none answers, or all answer 503, it is repeated until `retry_seconds` are over; then the
-        last error is raised. Raises ClientError.
+        last error is raised. Raises ClientError, which names the option that may help.
         """
+        try:
+            return self._ask(request)
+        except tuple(_WAYS_OUT) as error:
+            error.args = (f"{error}; {_way_out(error)}",)
+            raise
+
+    def _ask(self, request: Callable[[Client], T]) -> T:
         give_up_at = time.monotonic() + self._retry_seconds
         pause, longest = CLIENT_BACKOFF_SECONDS
         while True:

@@ -153,3 +153,12 @@ def test_a_profile_names_what_the_time_goes_to(tmp_path: Path) -> None:
 )
 def test_the_others_run_too(words: list[str], tmp_path: Path) -> None:
     assert run(*words, tmp_path).stdout
+
+
+def test_a_run_through_spark_that_needs_more_inodes_than_there_are_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+
+    done = attempt("spark.py", tmp_path, "--messages=1000000000000")
+
+    assert done.returncode == 1
+    assert " free inodes, and this run needs 7,000,000,140,000; choose fewer" in done.stderr

@@ -134,6 +134,51 @@ def test_registering_names_a_python_that_lacks_the_package(tmp_path: Path) -> No
     assert f"set PYSPARK_PYTHON={sys.executable}" in why
 
 
+def fake_python(folder: Path, answer: str) -> Path:
+    """An interpreter that answers so, whatever it is asked."""
+    python = folder / "fake-python"
+    python.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    python.chmod(0o755)
+    return python
+
+
+OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("3.6 pandas", f"which is Python 3.6, and this is Python {OWN}; driver and workers need"),
+        (f"{OWN} pandas pyarrow", "which lacks pandas, pyarrow; set "),
+        (f"{OWN} pyspark_mq", "which lacks pyspark_mq; set "),
+        ("hello", "which does not answer as a Python does"),
+    ],
+)
+@pytest.mark.parametrize("variable", ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"])
+def test_a_python_that_was_set_and_cannot_be_used_is_refused_with_the_way_out(
+    tmp_path: Path, no_java: dict[str, str], answer: str, why: str, variable: str
+) -> None:
+    python = fake_python(tmp_path, answer)
+
+    with pytest.raises(StartRefused) as raised:
+        find_settings(no_java | {variable: str(python)})
+
+    said = str(raised.value)
+    assert f"Spark runs '{python}', as {variable} says, ({python}), {why}" in said
+    assert f"set {variable}={sys.executable} before the session is made" in said
+
+
+def test_a_python_that_is_not_there_is_refused(no_java: dict[str, str]) -> None:
+    with pytest.raises(StartRefused, match=r"which does not start \(No such file or directory\)"):
+        find_settings(no_java | {"PYSPARK_PYTHON": "/nowhere/python3"})
+
+
+def test_another_path_of_the_same_python_is_taken(tmp_path: Path, no_java: dict[str, str]) -> None:
+    python = fake_python(tmp_path, OWN)
+
+    assert "PYSPARK_PYTHON" not in find_settings(no_java | {"PYSPARK_PYTHON": str(python)})
+
+
 def test_preparing_after_the_session_was_made_is_an_error_where_it_is_too_late(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

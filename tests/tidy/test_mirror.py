@@ -68,7 +68,6 @@ ELSEWHERE = {
     "http/test_http_server.py": "mq/web/connection",
     "http/test_quick_way.py": "mq/web/shortcut",
     "http/test_routes.py": "mq/web/api mq/web/problems",
-    "spark/by_url/test_forward.py": "pyspark_mq/by_url/servers",
     "spark/by_url/test_intake.py": "pyspark_mq/by_url/staging",
     "spark/by_url/test_jobs.py": "pyspark_mq/by_url/peek_read",
     "spark/pipeline/test_jobs.py": "pyspark_mq/pipeline/places pyspark_mq/pipeline/replay"

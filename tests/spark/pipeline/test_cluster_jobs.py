@@ -16,10 +16,12 @@ from tests.support.processes import Server
 from tests.support.sources import REPOSITORY
 from tests.support.spark_cluster import SPARK_HOME, Cluster, cluster_environment
 
-pytestmark = [pytest.mark.crash_long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.crash_long, pytest.mark.timeout(1800)]
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 """A master and two workers in the driver's JVM, each with one executor of 1 GiB."""
+SUBMIT_SECONDS = 1700
+"""Beside other work on the machine ten minutes were not enough."""
 ROWS = [b'{"number":%d}' % number for number in range(2000)]
 
 _SOONER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -67,7 +69,7 @@ def submit(master: str, folder: Path, *place: str) -> str:
     program = [f"{REPOSITORY}/tests/spark/cluster/jobs.py", str(folder), *place]
     done = subprocess.run(
         [SPARK_HOME / "bin/spark-submit", f"--master={master}", *settings, *program],
-        check=False, capture_output=True, text=True, cwd=folder, timeout=800,
+        check=False, capture_output=True, text=True, cwd=folder, timeout=SUBMIT_SECONDS,
         env=cluster_environment(folder) | {"SPARK_LOCAL_IP": "127.0.0.1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
@@ -98,6 +100,17 @@ def test_the_jobs_run_on_a_local_cluster(server: Server, tmp_path: Path) -> None
 
     assert told == f"executors 0,1, master {LOCAL_CLUSTER}"
     assert_each_once(server, tmp_path)
+
+
+def test_the_jobs_run_on_a_local_cluster_by_url(server: Server, tmp_path: Path) -> None:
+    staging = tmp_path / "staging"
+
+    told = submit(LOCAL_CLUSTER, tmp_path, f"--url={server.url}", f"--staging={staging}")
+
+    assert told == f"executors 0,1, master {LOCAL_CLUSTER}"
+    assert_each_once(server, tmp_path)
+    left = [staging / folder for folder in ("in/queues", "in/delay", "out/queues", "out/delay")]
+    assert [path for folder in left for path in folder.rglob("*") if path.is_file()] == []
 
 
 def test_the_jobs_run_on_a_standalone_master_with_two_workers(

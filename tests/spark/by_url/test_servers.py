@@ -1,0 +1,61 @@
+"""What servers answer that cannot go on names the option that may help."""
+
+from __future__ import annotations
+
+from typing import Never
+
+import pytest
+
+from mq.client import Client, ClientError, Forbidden, NoAnswer, Unauthorized, UnexpectedAnswer
+from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.by_url.servers import ServerChoice
+
+NOBODY = ("http://127.0.0.1:1", "http://127.0.0.1:2")
+
+
+def test_servers_that_cannot_be_reached_name_the_url_and_the_options() -> None:
+    with (
+        ServerChoice(Addresses(NOBODY, retry_seconds=0.1)) as servers,
+        pytest.raises(NoAnswer) as raised,
+    ):
+        servers.counts("orders")
+
+    said = str(raised.value)
+    assert "http://127.0.0.1:2 does not answer: " in said
+    assert "option url: start mq there, or correct the address; option retrySeconds:" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "option"),
+    [
+        (Unauthorized("401"), "tokenFile"),
+        (Forbidden("403"), "tokenFile"),
+        (UnexpectedAnswer("the answer is HTML"), "url"),
+        (UnexpectedAnswer("the certificate of https://a is not trusted"), "caFile"),
+    ],
+)
+def test_a_refusal_names_its_option(error: ClientError, option: str) -> None:
+    def refused(_: Client) -> Never:
+        raise error
+
+    with (
+        ServerChoice(Addresses(NOBODY, retry_seconds=0.1)) as servers,
+        pytest.raises(type(error), match=rf"; option {option}: "),
+    ):
+        servers.ask(refused)
+
+
+def test_a_server_that_has_answered_is_asked_first_from_then_on() -> None:
+    asked = []
+
+    def answer(mq: Client) -> str:
+        asked.append(mq)
+        if len(asked) == 1:
+            raise NoAnswer("gone")
+        return "there"
+
+    with ServerChoice(Addresses(NOBODY, retry_seconds=5)) as servers:
+        assert [servers.ask(answer), servers.ask(answer)] == ["there", "there"]
+
+    assert asked[0] is not asked[1]
+    assert asked[1] is asked[2]
