@@ -1,10 +1,13 @@
 """A live root is copied, and the copy opened beside the original: what docs/operations.md says of
-each way. Here no request is under way at the moment of the copy, as while all processes are
-stopped."""
+each way. No request is under way at the moment of the copy, except where the processes are stopped
+for it."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +16,9 @@ import pytest
 
 from mq.names import MessageId
 from mq.store.store import Store
+from tests.crash.load import LoadClient, client_of, create_queue
 from tests.support.mounts import LoopMount
+from tests.support.processes import Server, wait_until
 from tests.support.stores import ORDERS, body_of, publish, receive, store_on
 
 BODIES = [f"body {number}".encode() for number in range(12)]
@@ -102,6 +107,63 @@ async def test_copy_by_hard_links_is_copied_before_it_is_opened(root: Path) -> N
 
 async def test_snapshot_beside_the_original_gives_what_was_there(on_btrfs: Path) -> None:
     await _check(on_btrfs, on_btrfs.parent.with_name("snapshot") / "root", _snapshot)
+
+
+class Answered:
+    """What clients were told, and asked for."""
+
+    def __init__(self) -> None:
+        self.published: set[str] = set()
+        self.unwanted: set[str] = set()
+        self.removed: set[str] = set()
+
+    async def go_on(self, client: LoadClient, stopping: asyncio.Event) -> None:
+        while not stopping.is_set():
+            for _ in range(3):
+                self.published.add((await client.publish(b"body")).message_id)
+            received = await client.fetch()
+            if received.status == 200:
+                self.unwanted.add(received.message_id)
+                assert (await client.remove(received.message_id)).status == 202
+                self.removed.add(received.message_id)
+
+
+async def test_copy_while_the_processes_are_stopped_under_load_has_what_was_answered(
+    root: Path, start_server: Callable[..., Server]
+) -> None:
+    linked, target = root.with_name("linked"), root.with_name("copy")
+    server, answered, stopping = start_server(root=root), Answered(), asyncio.Event()
+    await create_queue(server)
+
+    async def work() -> None:
+        async with client_of(server) as client:
+            await answered.go_on(client, stopping)
+
+    async with asyncio.TaskGroup() as load:
+        for _ in range(8):
+            load.create_task(work())
+        while len(answered.removed) < 30:
+            await asyncio.sleep(0)
+        # From here on the clients wait too: they are tasks of this thread.
+        server.popen.send_signal(signal.SIGSTOP)
+        wait_until(lambda: _is_stopped(server))
+        _link(root, linked)
+        wanted, removed = answered.published - answered.unwanted, set(answered.removed)
+        server.popen.send_signal(signal.SIGCONT)
+        _copy(linked, target)
+        shutil.rmtree(linked)
+        stopping.set()
+
+    async with store_on(target) as restored:
+        there = {*map(str, await _drained(restored))}
+        there |= {name.rpartition(":")[2] for name in os.listdir(target / "delay")}
+    assert wanted - there == set()
+    assert removed & there == set()
+
+
+def _is_stopped(server: Server) -> bool:
+    tasks = Path(f"/proc/{server.popen.pid}/task").glob("*/stat")
+    return {task.read_text().rpartition(")")[2].split()[0] for task in tasks} == {"T"}
 
 
 async def test_server_says_that_a_root_has_a_copy_by_hard_links(
