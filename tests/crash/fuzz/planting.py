@@ -50,7 +50,8 @@ class Planter:
             if os.path.realpath(folder) != folder or os.path.lexists(path):
                 return None
             make(path)
-            self._make_odd(path)
+            if make != self._second_name:  # What it was linked to is left as it is.
+                self._make_odd(path)
         except (OSError, ValueError):
             return path if os.path.lexists(path) else None
         return path
