@@ -194,6 +194,11 @@ def report(place: Any, queues: str, html: Path | None) -> None:
     """Show backlog, ages, receive counts and dead letters; takes nothing."""
     if place.url is not None and not queues:
         raise click.UsageError("with --url name the queues: --queue orders,returns")
+    from mq.spool.files import Files
+    from pyspark_mq.pipeline.page_file import check_page_file, write_page
+
+    if html is not None:
+        check_page_file(html)
     spark, _ = _begin("report")
     from pyspark_mq.pipeline.page import page_of
     from pyspark_mq.pipeline.report import table_text, take_report
@@ -201,7 +206,7 @@ def report(place: Any, queues: str, html: Path | None) -> None:
     taken = _working(lambda: take_report(spark, place, queues))
     click.echo(table_text(taken))
     if html is not None:
-        html.write_text(page_of(taken))
+        write_page(html, page_of(taken), Files())
         click.echo(f"report: {html.absolute()}", err=True)
 
 

@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 from pyspark_mq.pipeline.report import AGES, COLUMNS, COUNTS, STATES, Report, table_rows
 
-WIDTH, BAR_HEIGHT, GAP = 720, 18, 8
-_LABEL_WIDTH, _NUMBER_WIDTH = 220, 90
-_LABEL_LETTERS = 30
+BAR_HEIGHT = 18
 MOST_BARS = 40
-"""How many queues one plot shows; the others are in the table."""
+"""How many queues one plot shows. A sentence below it counts the others, which are in the table."""
 
 
 class Bar(NamedTuple):
@@ -28,20 +26,18 @@ class Bar(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A plot. `kinds` name the parts of its bars."""
+    """A plot. `kinds` name the parts of its bars; `more` are the bars that it has no room for."""
 
     title: str
     kinds: tuple[str, ...]
     bars: list[Bar]
+    more: list[Bar]
 
 
 def plots_of(report: Report) -> list[Plot]:
     """Return the data behind each plot of the page."""
     queues = report.queues
-    largest = sorted(queues, key=lambda each: -each.ready - each.leased - each.delayed)
-    backlog = [
-        Bar(each.queue, (each.ready, each.leased, each.delayed)) for each in largest[:MOST_BARS]
-    ]
+    backlog = [Bar(each.queue, (each.ready, each.leased, each.delayed)) for each in queues]
     ages = [
         Bar(name, (sum(each.ages[place] for each in queues),))
         for place, (name, _) in enumerate(AGES)
@@ -50,14 +46,19 @@ def plots_of(report: Report) -> list[Plot]:
         Bar(name, (sum(each.counts[place] for each in queues),))
         for place, name in enumerate(COUNTS)
     ]
-    most_dead = sorted((each for each in queues if each.dead), key=lambda each: -each.dead)
-    dead = [Bar(each.queue, (each.dead,)) for each in most_dead[:MOST_BARS]]
+    dead = [Bar(each.queue, (each.dead,)) for each in queues if each.dead]
     return [
-        Plot("Backlog by queue", STATES[:3], backlog),
-        Plot("Age of messages", ("messages",), ages),
-        Plot("How often they were received", ("messages",), counts),
-        Plot("Dead letters by queue", ("dead",), dead),
+        _largest("Backlog by queue", STATES[:3], backlog),
+        Plot("Age of messages", ("messages",), ages, []),
+        Plot("How often they were received", ("messages",), counts, []),
+        _largest("Dead letters by queue", ("dead",), dead),
     ]
+
+
+def _largest(title: str, kinds: tuple[str, ...], bars: list[Bar]) -> Plot:
+    """Return a plot of the largest queues."""
+    bars = sorted(bars, key=lambda bar: -bar.total)
+    return Plot(title, kinds, bars[:MOST_BARS], bars[MOST_BARS:])
 
 
 def page_of(report: Report) -> str:
@@ -66,6 +67,9 @@ def page_of(report: Report) -> str:
     parts = [
         "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
+        # The page needs nothing but its own style, so nothing else is allowed to it.
+        "<meta http-equiv='Content-Security-Policy' "
+        "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n",
         f"<h1>{escape(title)}</h1>\n<p>Taken at {escape(report.taken_at)}.</p>\n",
         *map(_plot, plots_of(report)),
@@ -83,80 +87,103 @@ def _data(report: Report) -> str:
 
 
 def _plot(plot: Plot) -> str:
-    head = f"<h2>{escape(plot.title)}</h2>\n"
+    title = f"<h2>{escape(plot.title)}</h2>\n"
     if not any(bar.total for bar in plot.bars):
-        return head + "<p>None.</p>\n"
-    legend = ""
-    if len(plot.kinds) > 1:
-        kinds = "".join(
-            f"<span><i class='k{number}'></i>{escape(kind)}</span>"
-            for number, kind in enumerate(plot.kinds)
-        )
-        legend = f"<p class='legend'>{kinds}</p>\n"
+        return f"{title}<p>None.</p>\n"
     most = max(bar.total for bar in plot.bars)
-    height = len(plot.bars) * (BAR_HEIGHT + GAP)
-    lines = "".join(
-        _bar(bar, place * (BAR_HEIGHT + GAP), most, plot.kinds)
-        for place, bar in enumerate(plot.bars)
-    )
-    return (
-        f"{head}{legend}<svg viewBox='0 0 {WIDTH} {height}' role='img' "
-        f"aria-label='{escape(plot.title)}'>\n{lines}</svg>\n"
-    )
+    bars = "".join(_bar(bar, most, plot.kinds) for bar in plot.bars)
+    return f"{title}{_legend(plot.kinds)}<div class='plot'>\n{bars}</div>\n{_more(plot)}"
 
 
-def _bar(bar: Bar, top: int, most: int, kinds: Sequence[str]) -> str:
-    room = WIDTH - _LABEL_WIDTH - _NUMBER_WIDTH
-    middle = top + BAR_HEIGHT - 5
-    drawn = [
-        f"<text x='{_LABEL_WIDTH - 8}' y='{middle}' class='label'>{escape(_short(bar.label))}"
-        f"<title>{escape(bar.label)}</title></text>"
-    ]
-    left = float(_LABEL_WIDTH)
+def _legend(kinds: Sequence[str]) -> str:
+    if len(kinds) == 1:
+        return ""
+    names = "".join(
+        f"<span><i class='k{number}'></i>{escape(kind)}</span>" for number, kind in enumerate(kinds)
+    )
+    return f"<p class='legend'>{names}</p>\n"
+
+
+def _bar(bar: Bar, most: int, kinds: Sequence[str]) -> str:
+    """Return the label, a drawing whose width is that of the greatest bar, and the number."""
+    left, drawn = 0.0, ""
     for number, part in enumerate(bar.parts):
-        width = room * part / most
+        width = 100 * part / most
         if part:
-            drawn.append(
-                f"<rect x='{left:.1f}' y='{top}' width='{max(width, 1):.1f}' "
-                f"height='{BAR_HEIGHT}' class='k{number}'>"
+            drawn += (
+                f"<rect x='{left:.2f}%' width='{max(width, 0.2):.2f}%' height='{BAR_HEIGHT}' "
+                f"class='k{number}'>"
                 f"<title>{escape(bar.label)}: {part:,} {escape(kinds[number])}</title></rect>"
             )
         left += width
-    drawn.append(f"<text x='{left + 6:.1f}' y='{middle}'>{bar.total:,}</text>")
-    return "".join(drawn) + "\n"
+    return (
+        f"<span class='label'>{escape(bar.label)}</span>"
+        f"<svg height='{BAR_HEIGHT}' aria-hidden='true'>{drawn}</svg>"
+        f"<span class='number'>{bar.total:,}</span>\n"
+    )
 
 
-def _short(label: str) -> str:
-    """Shorten a label to what fits beside a bar: its beginning and its end, by which queues
-    differ."""
-    return label if len(label) <= _LABEL_LETTERS else f"{label[:16]}…{label[-12:]}"
+def _more(plot: Plot) -> str:
+    if not plot.more:
+        return ""
+    messages = sum(bar.total for bar in plot.more)
+    shown, more = len(plot.bars), len(plot.more)
+    queues, are = ("queue", "is") if more == 1 else ("queues", "are")
+    return (
+        f"<p class='more'>These are the {shown} largest of {shown + more} queues. "
+        f"{more:,} more {queues}, with {messages:,} messages, {are} in the table below.</p>\n"
+    )
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     head, *body = rows
-    cells = "".join(f"<th>{escape(each)}</th>" for each in head)
-    lines = "".join(
-        f"<tr>{''.join(f'<td>{escape(each)}</td>' for each in row)}</tr>\n" for row in body
+    cells = "".join(f"<th scope='col'>{escape(each)}</th>" for each in head)
+    lines = "".join(f"<tr>{''.join(map(_cell, head, row))}</tr>\n" for row in body)
+    return (
+        "<div class='wide' role='region' aria-label='Queues' tabindex='0'><table>\n"
+        f"<thead><tr>{cells}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n"
     )
-    return f"<table>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table>\n"
+
+
+def _cell(column: str, text: str) -> str:
+    """Return a cell that knows its column's name: a narrow screen shows no head."""
+    return f"<td data-column='{escape(column)}'>{escape(text)}</td>"
 
 
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1c2330; --paper: #fff; --line: #d5dae2;
-  --k0: #2f6fb2; --k1: #e0912f; --k2: #8a94a6; }
+:root { color-scheme: light dark; --ink: #1c2330; --faint: #5b6472; --paper: #fff;
+  --line: #d5dae2; --k0: #2f6fb2; --k1: #e0912f; --k2: #8a94a6; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e8ef; --paper: #14181f; --line: #343c49; --k0: #6aa9e9; --k1: #f0b35f; } }
+  :root { --ink: #e4e8ef; --faint: #a3adbb; --paper: #14181f; --line: #343c49;
+    --k0: #6aa9e9; --k1: #f0b35f; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-svg { width: 100%; height: auto; font-size: 12px; } svg text { fill: var(--ink); }
-svg .label { text-anchor: end; }
+.plot { display: grid; grid-template-columns: minmax(6rem, 17rem) 1fr auto; gap: .45rem .75rem;
+  align-items: center; }
+.plot svg { width: 100%; display: block; background: linear-gradient(var(--line), var(--line))
+  left / 1px 100% no-repeat; }
+.label { text-align: right; line-height: 1.2; overflow-wrap: anywhere; unicode-bidi: isolate; }
+.number { font-variant-numeric: tabular-nums; text-align: right; }
 rect.k0 { fill: var(--k0); } rect.k1 { fill: var(--k1); } rect.k2 { fill: var(--k2); }
-.legend span { margin-right: 1.2rem; }
+.legend span { display: inline-block; margin-right: 1.2rem; }
 .legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; }
 i.k0 { background: var(--k0); } i.k1 { background: var(--k1); } i.k2 { background: var(--k2); }
+.more { color: var(--faint); }
+.wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child { text-align: left; }
+th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line);
+  white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere;
+  unicode-bidi: isolate; min-width: 7rem; }
 tbody tr:last-child { font-weight: 600; }
+@media (max-width: 40rem) {
+  .plot { grid-template-columns: 1fr auto; row-gap: .15rem; }
+  .label { grid-column: 1 / -1; text-align: left; margin-top: .4rem; } }
+@media (max-width: 60rem) {
+  thead { display: none; }
+  tr { display: block; padding: .4rem 0; border-bottom: 1px solid var(--line); }
+  tr td { display: inline-block; border: 0; padding: 0 1rem 0 0; }
+  tr td:first-child { display: block; font-weight: 600; }
+  td:not(:first-child)::before { content: attr(data-column) " "; color: var(--faint); } }
 """
