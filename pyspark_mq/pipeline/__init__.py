@@ -1,7 +1,11 @@
 """`mq-pipeline`: jobs of Spark as commands, from queues to a lake of Parquet files and back.
 
-archive (`archive`, `lake`), replay and load (`replay`), report (`report`, `page`, `page_file`).
-What they share: where the queues are (`places`), the session (`session`), what is told meanwhile
-(`progress`).
+    archive       `archive`; a lake is `lake` in `hadoop_folder`, its columns are `lake_columns`
+    replay, load  `replay`, `load`; both write by `publishing`; `json_texts`
+    report        `report`, `page`, `page_file`
+    all of them   the command line (`cli`), where the queues are (`places`), the session
+                  (`session`), how a job is stopped (`stopping`), why it failed (`causes`), what is
+                  told meanwhile (`progress`)
+
 docs/pipeline.md says what they do. How a job reads and writes queues belongs in `pyspark_mq`.
 """

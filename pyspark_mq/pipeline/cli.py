@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar, cast
 
 import click
@@ -22,7 +24,8 @@ T = TypeVar("T")
 
 PIPELINE_EXIT_CODES = EXIT_CODES | {
     ExitCode.OK: "done",
-    ExitCode.TRY_AGAIN: "the job failed; run it again, and it goes on",
+    ExitCode.USAGE: "a flag or argument is wrong, or does not fit what it names",
+    ExitCode.TRY_AGAIN: "the job failed; when the cause is gone, run it again, and it goes on",
 }
 
 
@@ -39,10 +42,15 @@ def place_flags(command: F) -> F:
         ca_file: Path | None,
         **fields: Any,
     ) -> object:
-        from pyspark_mq.pipeline.places import QueuePlace
-
         if (root is None) == (url is None):
             raise click.UsageError("give one of --root and --url: where the queues are")
+        try:
+            # PySpark itself is asked for first, so that the error is about that.
+            import pyspark  # noqa: F401
+
+            from pyspark_mq.pipeline.places import QueuePlace
+        except ImportError as error:
+            raise CommandFailed(ExitCode.SYSTEM, why_not_importable(error)) from None
         place = QueuePlace(_whole(root), url, _whole(staging), _whole(token_file), _whole(ca_file))
         return command(place=place, **fields)
 
@@ -61,6 +69,11 @@ def place_flags(command: F) -> F:
     for flag in reversed(flags):
         decorated = flag(decorated)
     return decorated
+
+
+def _whole_address(address: str) -> str:
+    """Return the whole path, unless it is an address such as hdfs://...: writes are named by it."""
+    return address if "://" in address else os.path.abspath(address)
 
 
 def _whole(path: Path | None) -> str | None:
@@ -130,8 +143,15 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
     from pyspark_mq.pipeline.archive import ArchiveJob
     from pyspark_mq.pipeline.archive import archive as run_archive
 
+    asked["lake"] = _whole_address(asked["lake"])
     job = ArchiveJob(every_seconds=every, batch_messages=batch, takes_over=takeover, **asked)
-    line.end(_working(lambda: run_archive(spark, place, job, line)))
+    stopping = Event()
+
+    def work() -> None:
+        messages = run_archive(spark, place, job, line, stopping)
+        line.end(messages, f", {_AGAIN}" if stopping.is_set() else "")
+
+    _working(spark, work, stopping.set)
 
 
 @mq_pipeline.command()
@@ -155,8 +175,9 @@ def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
     from pyspark_mq.pipeline.replay import ReplayJob
     from pyspark_mq.pipeline.replay import replay as run_replay
 
+    asked["lake"] = _whole_address(asked["lake"])
     job = ReplayJob(queues=queues, **asked)
-    line.end(*_told(_working(lambda: run_replay(spark, place, job, line)), job.write_name))
+    _publish(spark, line, place, job.write_name, lambda: run_replay(spark, place, job, line))
 
 
 @mq_pipeline.command()
@@ -177,11 +198,11 @@ def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
 def load(place: Any, paths: tuple[str, ...], **asked: Any) -> None:
     """Publish the rows of files to a queue, each once."""
     spark, line = _begin("load")
-    from pyspark_mq.pipeline.replay import LoadJob
-    from pyspark_mq.pipeline.replay import load as run_load
+    from pyspark_mq.pipeline.load import LoadJob
+    from pyspark_mq.pipeline.load import load as run_load
 
-    job = LoadJob(paths=paths, **asked)
-    line.end(*_told(_working(lambda: run_load(spark, place, job, line)), job.write_name))
+    job = LoadJob(paths=tuple(map(_whole_address, paths)), **asked)
+    _publish(spark, line, place, job.write_name, lambda: run_load(spark, place, job, line))
 
 
 @mq_pipeline.command()
@@ -199,11 +220,12 @@ def report(place: Any, queues: str, html: Path | None) -> None:
 
     if html is not None:
         check_page_file(html)
-    spark, _ = _begin("report")
+    spark, line = _begin("report")
     from pyspark_mq.pipeline.page import page_of
     from pyspark_mq.pipeline.report import table_text, take_report
 
-    taken = _working(lambda: take_report(spark, place, queues))
+    taken = _working(spark, lambda: take_report(spark, place, queues, line), _cancel(spark, line))
+    line.end(taken.messages)
     click.echo(table_text(taken))
     if html is not None:
         write_page(html, page_of(taken), Files())
@@ -211,45 +233,67 @@ def report(place: Any, queues: str, html: Path | None) -> None:
 
 
 def _begin(command: str) -> tuple[Any, Any]:
-    """Return the session and the line of progress. Raises CommandFailed."""
-    try:
-        from pyspark_mq.pipeline.session import open_session
-    except ImportError as error:
-        raise CommandFailed(ExitCode.SYSTEM, why_not_importable(error)) from None
+    """Return the session and the line of progress. Raises StartRefused without a Java."""
     from pyspark_mq.pipeline.progress import ProgressLine
+    from pyspark_mq.pipeline.session import open_session
 
     return open_session(command), ProgressLine(command, sys.stderr)
 
 
-def _working(job: Callable[[], T]) -> T:
-    """Run a job. Raises CommandFailed with the cause, which Spark wraps in many lines."""
+def _publish(spark: Any, line: Any, place: Any, name: str, job: Callable[[], int]) -> None:
+    """Run a job that publishes, and say how that ended."""
+    count = _working(spark, job, _cancel(spark, line))
+    how = ""
+    if not count and place.has_written(name):
+        how = f", {name} was done before; --name does it under another one"
+    elif not count:
+        how = ", there was nothing to publish"
+    line.end(count, how)
+
+
+def _cancel(spark: Any, line: Any) -> Callable[[], None]:
+    """Return what stops a job that is all or nothing."""
+
+    def cancel() -> None:
+        line.say(_AGAIN)
+        spark.sparkContext.cancelAllJobs()
+
+    return cancel
+
+
+_AGAIN = "interrupted: run it again to go on"
+
+
+def _working(spark: Any, job: Callable[[], T], stop: Callable[[], object]) -> T:
+    """Run a job until it ends or a signal stops it. Raises CommandFailed with the cause, which
+    Spark wraps in many lines."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from pyspark_mq.options import BadOption
-    from pyspark_mq.pipeline.archive import reason_of
+    from pyspark_mq.pipeline.causes import failure_of
+    from pyspark_mq.pipeline.session import activate
+    from pyspark_mq.pipeline.stopping import raise_on_signals, run_until_stopped
 
-    try:
+    def work() -> T:
+        activate(spark)
         return job()
+
+    raise_on_signals()
+    try:
+        return run_until_stopped(work, stop)
+    except CommandFailed:
+        raise
     except (BadOption, InvalidName, QueueNotFound) as error:
         raise CommandFailed(ExitCode.USAGE, str(error)) from None
     except MQError as error:
         raise CommandFailed(ExitCode.TRY_AGAIN, str(error)) from None
     except (PySparkException, Py4JError) as error:
-        raise CommandFailed(ExitCode.TRY_AGAIN, reason_of(error)) from None
-
-
-def _told(count: int, name: str) -> tuple[int, str]:
-    """Return what the last line says."""
-    return count, "" if count else f", {name} was done before; --name does it under another one"
+        raise failure_of(error) from None
 
 
 def main() -> None:
     # A shell starts background jobs with SIGINT ignored, so they could not be interrupted.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     run(mq_pipeline, PIPELINE_EXIT_CODES)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt

@@ -2,28 +2,44 @@
 
     LAKE/queue=QUEUE/day=YYYY-MM-DD/*.parquet   what readers see
     LAKE/_checkpoint/                           Spark's, of the archive that fills the lake
-    LAKE/_incoming/JOB/                         files that are written and not placed yet
+    LAKE/_incoming/JOB.UUID/                    files that are written and not placed yet
     LAKE/_placing/JOB.json                      which of them go where, and what they replace
+    LAKE/_columns/NUMBER.json                   the columns of `body`, the greatest number counts
 
 A batch is written to `_incoming`, synced, and listed in `_placing`. From there on it counts: its
 files are renamed to their places, and a crash in between is finished by the next start. A batch
 that Spark runs again is placed already and is not written again. Readers take no folder whose name
 begins with `_`.
+
+Only the archive that holds the lake's lock adds and compacts. Each try writes to a folder of its
+own: the Spark of an archive that was killed may go on writing for a moment.
 """
 
 from __future__ import annotations
 
 import json
+import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from pyspark_mq.pipeline.lake_folder import LakeFolder
+from py4j.protocol import Py4JJavaError
+
+from mq.errors import CommandFailed, ExitCode, MQError
+from pyspark_mq.pipeline.causes import JobRefused, reason_of
+from pyspark_mq.pipeline.hadoop_folder import LakeFolder
 
 CHECKPOINT = "_checkpoint"
 _INCOMING = "_incoming"
 _PLACING = "_placing"
 _COMPACTION = "compaction-"
+_QUEUE = "queue="
+_PARQUET = ".parquet"
+_POLL_SECONDS = 0.2
+_LOCK_SECONDS = 5.0
+_COMPACTION_SECONDS = 600.0
+"""How long a reader waits for a compaction to place its files, which are renames alone."""
 
 SMALL_FILE_BYTES = 32 * 2**20
 MOST_SMALL_FILES = 8
@@ -47,13 +63,55 @@ class Placing(NamedTuple):
         return cls(found["places"], found["replaced"])
 
 
+class LakeBusy(MQError):
+    """Another process moves the lake's files, and does not come to an end."""
+
+
 class Lake:
-    """A lake, for the one archive that fills it."""
+    """A lake. Nothing is made until it is held or written."""
 
     def __init__(self, spark: Any, path: str) -> None:
+        """Raise JobRefused if there is something there that no archive has made."""
         self._spark = spark
-        self.folder = LakeFolder(spark, path)
-        self.folder.make(_PLACING)
+        self._name = path
+        try:
+            self.folder = LakeFolder(spark, path)
+            if self.folder.exists("") and not self.folder.is_folder(""):
+                raise JobRefused(f"lake {path} is a file; name a folder, or one to be made")
+            others = [name for name in self.folder.names("") if not _is_of_a_lake(name)]
+        except Py4JJavaError as error:
+            raise JobRefused(f"lake {path}: {reason_of(error)}") from None
+        if others:
+            raise JobRefused(
+                f"lake {path} has {others[0]} in it, which is not of a lake; name a lake or an "
+                "empty folder"
+            )
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the lake where it is missing, and be the only archive that fills it. Finishes what
+        an earlier one has left. Raises CommandFailed."""
+        try:
+            self.folder.make(_PLACING)
+            if not self.folder.is_writable():
+                raise PermissionError("permission denied")
+        except (OSError, Py4JJavaError) as error:
+            raise CommandFailed(
+                ExitCode.ROOT,
+                f"lake {self._name} cannot be made or written: {reason_of(error)}; make the folder "
+                "for this user, or name another one",
+            ) from None
+        # A replay has the lock for a moment.
+        with self.folder.locked(_LOCK_SECONDS) as is_held:
+            if not is_held:
+                raise CommandFailed(
+                    ExitCode.TRY_AGAIN,
+                    f"lake {self._name}: another archive fills it now; wait for its end, or stop "
+                    "it",
+                )
+            self._place_all()
+            self._forget_abandoned()
+            yield
 
     @property
     def checkpoint(self) -> str:
@@ -68,9 +126,8 @@ class Lake:
         run."""
         job = f"{self.query_id()}-{batch:012}"
         if not self.folder.exists(f"{_PLACING}/{job}.json"):
-            incoming = f"{_INCOMING}/{job}"
-            self.folder.remove(incoming)
-            writer = frame.write.partitionBy("queue", "day").mode("overwrite")
+            incoming = _incoming_of(job)
+            writer = frame.write.partitionBy("queue", "day")
             writer.parquet(self.folder.full(incoming))
             self._decide(job, self._places(incoming, job), [])
         self._place(job)
@@ -95,7 +152,8 @@ class Lake:
             self.folder.remove(name)
         for source, target in placing.places.items():
             self.folder.move(source, target)
-        self.folder.remove(f"{_INCOMING}/{job}")
+        for incoming in {"/".join(source.split("/")[:2]) for source in placing.places}:
+            self.folder.remove(incoming)
         self.folder.sync()
 
     def _forget_before(self, job: str) -> None:
@@ -109,11 +167,48 @@ class Lake:
         return [name.removesuffix(".json") for name in names if name.endswith(".json")]
 
     def finish(self) -> None:
-        """Bring to their places the files that a crash has left on their way."""
+        """Bring to their places the files that a crash has left on their way, unless an archive is
+        at work, which does that itself."""
+        if self._placings():
+            with self.folder.locked() as is_held:
+                if is_held:
+                    self._place_all()
+
+    def _place_all(self) -> None:
         for job in self._placings():
             self._place(job)
             if job.startswith(_COMPACTION):
                 self.folder.remove(f"{_PLACING}/{job}.json")
+
+    def _forget_abandoned(self) -> None:
+        """Remove what was written and never counted."""
+        for name in self.folder.names(_INCOMING):
+            self.folder.remove(f"{_INCOMING}/{name}")
+
+    # Reading
+
+    def files(self) -> list[str]:
+        """Return the addresses of all files with data. A compaction that is under way is waited
+        for: until it ends some rows are in no file. Raises LakeBusy."""
+        give_up_at = time.monotonic() + _COMPACTION_SECONDS
+        while True:
+            before = self._sizes()
+            is_compacted = any(job.startswith(_COMPACTION) for job in self._placings())
+            if not is_compacted and self._sizes().keys() == before.keys():
+                return [self.folder.full(name) for name in sorted(before)]
+            if time.monotonic() > give_up_at:
+                raise LakeBusy(f"lake {self._name} does not come to rest: is it compacted?")
+            time.sleep(_POLL_SECONDS)
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the size of each file with data."""
+        queues = [name for name in self.folder.names("") if name.startswith(_QUEUE)]
+        return {
+            f"{queue}/{name}": size
+            for queue in queues
+            for name, size in self.folder.files(queue).items()
+            if name.endswith(_PARQUET)
+        }
 
     # Compaction
 
@@ -121,9 +216,9 @@ class Lake:
         """Make the small files of each queue and day one. Returns how many files were replaced. Run
         it while nothing is added."""
         small: dict[str, list[str]] = {}
-        sizes = {name: size for name, size in self.folder.files("").items() if name[:1] != "_"}
-        for name in _data(sizes):
-            if sizes[name] < SMALL_FILE_BYTES:
+        sizes = self._sizes()
+        for name, size in sizes.items():
+            if size < SMALL_FILE_BYTES:
                 small.setdefault(name.rpartition("/")[0], []).append(name)
         gone = 0
         for partition, names in sorted(small.items()):
@@ -134,16 +229,24 @@ class Lake:
 
     def _compact(self, partition: str, names: list[str], size: int) -> None:
         job = f"{_COMPACTION}{uuid.uuid4()}"
-        incoming = f"{_INCOMING}/{job}"
+        incoming = _incoming_of(job)
         frame = self._spark.read.option("mergeSchema", "true").parquet(
             *(self.folder.full(name) for name in names)
         )
         frame = frame.coalesce(max(1, -(-size // _FILE_BYTES)))
-        frame.write.mode("overwrite").parquet(self.folder.full(f"{incoming}/{partition}"))
+        frame.write.parquet(self.folder.full(f"{incoming}/{partition}"))
         self._decide(job, self._places(incoming, job), names)
         self._place(job)
         self.folder.remove(f"{_PLACING}/{job}.json")
 
 
 def _data(names: Iterable[str]) -> list[str]:
-    return [name for name in names if name.endswith(".parquet")]
+    return [name for name in names if name.endswith(_PARQUET)]
+
+
+def _incoming_of(job: str) -> str:
+    return f"{_INCOMING}/{job}.{uuid.uuid4()}"
+
+
+def _is_of_a_lake(name: str) -> bool:
+    return name.startswith((_QUEUE, "_", "."))

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
+from mq.client import Counts
+from mq.client import QueueNotFound as NoSuchQueue
+from mq.errors import QueueNotFound
 from mq.lifecycle import Actor
+from mq.spool.folders import Spool
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed
+from pyspark_mq.backlog import Backlog
+from pyspark_mq.batch_read import existing_queues
+from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import prepare_staging
-from pyspark_mq.options import BATCH_WRITE, parse_options
+from pyspark_mq.options import BATCH_WRITE, BadOption, Options, is_pattern, parse_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +43,60 @@ class QueuePlace:
         }
         return {name: value for name, value in given.items() if value is not None}
 
+    def options_for(self, queues: str, allowed: frozenset[str]) -> Options:
+        """Return the parsed options of such a read or write. Raises BadOption."""
+        given = self.options("staging" in allowed and "states" not in allowed)
+        return parse_options(given | ({"queue": queues} if queues else {}), allowed)
+
+    def count_ready(self, queues: str, allowed: frozenset[str]) -> int:
+        """Return how many messages are ready in these queues. Raises BadOption, QueueNotFound for a
+        queue that is named and does not exist, StartRefused, and ClientError if no server
+        answers."""
+        options = self.options_for(queues, allowed)
+        if options.addresses is not None:
+            with _servers_of(options.addresses) as servers:
+                return sum(_counts(servers, queue).ready for queue in options.queues)
+        with self._visited(options) as spool:
+            existing_queues(spool, options.queues)
+            return Backlog(spool, options.queues).count()
+
+    def require_target(self, queue: str) -> None:
+        """Raise unless this is one queue that exists and that Spark may write to: BadOption,
+        QueueNotFound, and what `count_ready` raises."""
+        if "," in queue or is_pattern(queue):
+            raise BadOption(f"--to {queue}: name one queue")
+        self.count_ready(queue, BATCH_WRITE)
+
     def has_written(self, job: str) -> bool:
         """Return whether a write of that name is committed. Raises BadOption, MQError."""
-        given = self.options() | {"queue": "any"}
-        options = parse_options(given, BATCH_WRITE)
+        options = self.options_for("any", BATCH_WRITE)
         if options.addresses is not None:
             prepare_staging(options.root, options.addresses.urls)
-        spool = visit_root(Path(options.root), files_for(Path(options.root)), Actor.SPARK)
-        try:
+        with self._visited(options) as spool:
             return is_committed(spool, job, WRITE_VERSION)
+
+    @staticmethod
+    @contextmanager
+    def _visited(options: Options) -> Iterator[Spool]:
+        spool = visit_root(options.root, files_for(options.root), Actor.SPARK)
+        try:
+            yield spool
         finally:
             spool.close()
+
+
+def _servers_of(addresses: Addresses) -> ServerChoice:
+    try:
+        return ServerChoice(addresses)
+    except (ValueError, OSError) as error:
+        raise BadOption(f"option url, tokenFile or caFile: {error}") from None
+
+
+def _counts(servers: ServerChoice, queue: str) -> Counts:
+    try:
+        return servers.counts(queue)
+    except NoSuchQueue as error:
+        raise QueueNotFound(str(error)) from None
 
 
 WRITE_VERSION = 1

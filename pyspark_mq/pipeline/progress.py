@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from mq.command.pace import CLEAR_LINE, pace_texts
 
@@ -37,13 +37,16 @@ class ProgressLine:
         print(f"{CLEAR_LINE}{text}" if self._is_terminal else text,
               end="" if self._is_terminal else "\n", file=self._stream, flush=True)  # fmt: skip
 
+    def say(self, text: str) -> None:
+        """Write a line of its own."""
+        clear = CLEAR_LINE if self._is_terminal else ""
+        print(f"{clear}{self._name}: {text}", file=self._stream, flush=True)
+
     def end(self, done: int, how: str = "") -> None:
         """Write the last line: what was done, and in what time."""
         seconds = self._clock() - self._began_at
-        clear = CLEAR_LINE if self._is_terminal else ""
         [rate] = pace_texts(done, None, seconds)
-        print(f"{clear}{self._name}: {done:,} messages in {seconds:.1f} s, {rate}{how}",
-              file=self._stream, flush=True)  # fmt: skip
+        self.say(f"{done:,} messages in {seconds:.1f} s, {rate}{how}")
 
 
 def progress_text(name: str, done: int, left: int | None, seconds: float) -> str:
@@ -53,16 +56,28 @@ def progress_text(name: str, done: int, left: int | None, seconds: float) -> str
     return ", ".join([f"{name}: {done:,} messages", rate, *waiting, *rest])
 
 
+class WorkCount(Protocol):
+    """Says how far a job is."""
+
+    total: int
+
+    def done(self) -> int:
+        """Return how many messages are done now, up to `total`."""
+
+
 @contextmanager
-def watching_tasks(spark: Any, line: ProgressLine, total: int) -> Iterator[None]:
-    """Show, while a job runs in this block, what share of its tasks is done."""
+def watching(line: ProgressLine, count: WorkCount) -> Iterator[None]:
+    """Show, while a job runs in this block, how much of it is done. Between two looks it pauses ten
+    times as long as a look takes."""
     is_over = threading.Event()
-    tracker = spark.sparkContext.statusTracker()
 
     def watch() -> None:
-        while not is_over.wait(TERMINAL_SECONDS):
-            share = _share_done(tracker)
-            line.tell(int(total * share), total - int(total * share))
+        pause = TERMINAL_SECONDS
+        while not is_over.wait(pause):
+            began_at = time.monotonic()
+            done = count.done()
+            line.tell(done, count.total - done)
+            pause = max(TERMINAL_SECONDS, 10 * (time.monotonic() - began_at))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -73,11 +88,22 @@ def watching_tasks(spark: Any, line: ProgressLine, total: int) -> Iterator[None]
         thread.join()
 
 
-def _share_done(tracker: Any) -> float:
-    done = known = 0
-    for stage in tracker.getActiveStageIds():
-        info = tracker.getStageInfo(stage)
-        if info is not None:
-            done += info.numCompletedTasks
-            known += info.numTasks
-    return done / known if known else 0.0
+class TaskCount:
+    """How far a job is by the tasks of its group that are done, each taken for as much as any
+    other."""
+
+    def __init__(self, spark: Any, group: str, total: int) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._group = group
+        self.total = total
+
+    def done(self) -> int:
+        ended = known = 0
+        for job in self._tracker.getJobIdsForGroup(self._group):
+            info = self._tracker.getJobInfo(job)
+            for stage in info.stageIds if info is not None else ():
+                stage_info = self._tracker.getStageInfo(stage)
+                if stage_info is not None:
+                    ended += stage_info.numCompletedTasks
+                    known += stage_info.numTasks
+        return self.total * ended // known if known else 0

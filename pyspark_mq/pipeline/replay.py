@@ -1,25 +1,22 @@
-"""replay and load: from a lake, or from other files, to a queue, each row once."""
+"""replay: from a lake to a queue, each message once."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType
 
-from mq.errors import MQError
+from pyspark_mq.pipeline.causes import JobRefused, reason_of
 from pyspark_mq.pipeline.lake import Lake
-from pyspark_mq.pipeline.places import WRITE_VERSION, QueuePlace
-from pyspark_mq.pipeline.progress import ProgressLine, watching_tasks
+from pyspark_mq.pipeline.lake_columns import read_rows
+from pyspark_mq.pipeline.places import QueuePlace
+from pyspark_mq.pipeline.progress import ProgressLine
+from pyspark_mq.pipeline.publishing import digest_of, publish_once
 
-FORMATS = ("parquet", "csv", "json")
 _ID_DIGITS = 32
-
-
-class NothingToWrite(MQError):
-    """The files have no column that could be a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,50 +44,59 @@ class ReplayJob:
         return f"replay-{digest_of(asked)}"
 
 
-@dataclass(frozen=True, slots=True)
-class LoadJob:
-    """The request of `load`. `body` is the column with the message; None means the column `value`,
-    or else the whole row as JSON."""
-
-    paths: tuple[str, ...]
-    format: str
-    to: str
-    body: str | None = None
-    name: str | None = None
-
-    @property
-    def write_name(self) -> str:
-        if self.name is not None:
-            return f"load-{self.name}"
-        return f"load-{digest_of((self.paths, self.format, self.to, self.body))}"
-
-
-def digest_of(asked: object) -> str:
-    return hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
+def parse_time(flag: str, text: str) -> datetime:
+    """Parse a time, which is in UTC unless it says otherwise. Raises JobRefused."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise JobRefused(
+            f"{flag} {text!r} is not a time; write it as 2026-11-22 or '2026-11-22 08:00'"
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) -> int:
     """Publish what the lake has, in the order of publication, as one write. Returns how many
-    messages that were, 0 if this write was done before. Messages that were damaged have no body and
-    are left out."""
-    Lake(spark, job.lake).finish()
-    rows = spark.read.option("mergeSchema", "true").parquet(job.lake)
+    messages that were, 0 if this write was done before or no row fits. Messages that were damaged
+    have no body and are left out. Raises JobRefused, and what the write raises."""
+    since = None if job.since is None else parse_time("--since", job.since)
+    until = None if job.until is None else parse_time("--until", job.until)
+    place.require_target(job.to)
+    lake = Lake(spark, job.lake)
+    if not lake.folder.exists(""):
+        raise JobRefused(f"there is no lake {job.lake}; mq-pipeline archive makes one")
+    lake.finish()
+    rows = read_rows(spark, lake, with_bodies=job.where is not None)
+    if rows is None:
+        return 0
     rows = rows.where(F.col("value").isNotNull())
     if job.queues:
         rows = rows.where(F.col("queue").isin(*job.queues))
-    if job.since is not None:
-        rows = rows.where(F.col("published_at") >= F.lit(job.since).cast("timestamp"))
-    if job.until is not None:
-        rows = rows.where(F.col("published_at") < F.lit(job.until).cast("timestamp"))
+    if since is not None:
+        rows = rows.where(F.col("published_at") >= F.lit(since))
+    if until is not None:
+        rows = rows.where(F.col("published_at") < F.lit(until))
     if job.where is not None:
-        rows = rows.where(job.where)
+        rows = _filtered(rows, job.where)
     message_id = F.col("id") if job.keeps_ids else _new_id(job.write_name)
     # Files of an older archive have no properties.
     more = [name for name in ("properties",) if name in rows.columns]
     messages = rows.orderBy("published_at", "id").select(
         message_id.alias("id"), "value", "content_type", *more
     )
-    return write_once(messages, place, job.to, job.write_name, line)
+    return publish_once(messages, place, job.to, job.write_name, line)
+
+
+def _filtered(rows: Any, where: str) -> Any:
+    try:
+        found = rows.where(where)
+        # Spark looks at an expression when it is used.
+        found.schema  # noqa: B018
+    except PySparkException as error:
+        raise JobRefused(
+            f"--where {where!r}: {reason_of(error)}; the columns are {', '.join(rows.columns)}"
+        ) from None
+    return found
 
 
 def _new_id(name: str) -> Any:
@@ -98,50 +104,3 @@ def _new_id(name: str) -> Any:
     They are the same in each run."""
     parts = F.concat_ws("/", F.lit(name), "queue", "id")
     return F.substring(F.sha2(parts, 256), 1, _ID_DIGITS)
-
-
-def load(spark: Any, place: QueuePlace, job: LoadJob, line: ProgressLine) -> int:
-    """Publish the rows of some files as one write. Returns how many messages that were, 0 if this
-    write was done before. Raises NothingToWrite."""
-    return write_once(_messages(spark, job), place, job.to, job.write_name, line)
-
-
-def _messages(spark: Any, job: LoadJob) -> Any:
-    paths = list(job.paths)
-    if job.format == "json" and job.body is None:
-        # Each line is a message as it is.
-        lines = spark.read.text(paths).where(F.length(F.trim("value")) > 0)
-        return lines.withColumn("content_type", F.lit("application/json"))
-    reader = spark.read.option("header", "true") if job.format == "csv" else spark.read
-    rows = reader.format(job.format).load(paths)
-    body = job.body or ("value" if "value" in rows.columns else None)
-    if body is None:
-        whole = F.to_json(F.struct(*rows.columns)).alias("value")
-        return rows.select(whole, F.lit("application/json").alias("content_type"))
-    if body not in rows.columns:
-        raise NothingToWrite(
-            f"there is no column {body} in {', '.join(paths)}; there are {', '.join(rows.columns)}"
-        )
-    is_body = isinstance(rows.schema[body].dataType, BinaryType | StringType)
-    value = F.col(body) if is_body else F.col(body).cast("string")
-    others = [name for name in ("id", "content_type") if name in rows.columns and name != body]
-    return rows.select(value.alias("value"), *others)
-
-
-def write_once(messages: Any, place: QueuePlace, queue: str, name: str, line: ProgressLine) -> int:
-    """Write messages as one transaction with that name. Run again after a crash, it does what is
-    left, which may be nothing."""
-    if place.has_written(name):
-        # This finishes the write even if its driver died before everything was brought.
-        _write(messages.limit(0), place, queue, name)
-        return 0
-    total = int(messages.count())
-    with watching_tasks(messages.sparkSession, line, total):
-        _write(messages, place, queue, name)
-    return total
-
-
-def _write(messages: Any, place: QueuePlace, queue: str, name: str) -> None:
-    writer = messages.write.format("mq").options(**place.options()).option("queue", queue)
-    writer = writer.option("txnAppId", name).option("txnVersion", str(WRITE_VERSION))
-    writer.mode("append").save()

@@ -14,7 +14,9 @@ from mq.command.pace import duration_text
 from mq.names import DEAD_SUFFIX
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
+from pyspark_mq.options import BATCH_READ
 from pyspark_mq.pipeline.places import QueuePlace
+from pyspark_mq.pipeline.progress import ProgressLine, TaskCount, watching
 
 AGES = (("under 1 min", 60), ("1 to 10 min", 600), ("10 min to 1 h", 3600), ("1 to 6 h", 21_600),
         ("6 h to 1 d", 86_400), ("1 to 7 d", 604_800), ("over 7 d", None))  # fmt: skip
@@ -22,6 +24,10 @@ AGES = (("under 1 min", 60), ("1 to 10 min", 600), ("10 min to 1 h", 3600), ("1 
 begins."""
 
 COUNTS = ("0", "1", "2", "3", "4", "5 and more")
+_GROUP = "mq-pipeline report"
+_TASKS = 16
+"""Several for each processor, so that there is something to tell meanwhile."""
+
 STATES = ("ready", "leased", "delayed", "dead")
 
 
@@ -50,13 +56,22 @@ class Report:
     source: str
     queues: list[QueueReport]
 
+    @property
+    def messages(self) -> int:
+        """How many there are, in any state."""
+        return sum(getattr(each, state) for each in self.queues for state in STATES)
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def take_report(spark: Any, place: QueuePlace, queues: str, now: datetime | None = None) -> Report:
-    """Look at the queues and change nothing. Raises what the source raises."""
+def take_report(
+    spark: Any, place: QueuePlace, queues: str, line: ProgressLine, now: datetime | None = None
+) -> Report:
+    """Look at the queues and change nothing. Raises BadOption, QueueNotFound for a queue that is
+    named and does not exist, and what the source raises."""
     now = now or datetime.now(UTC)
+    waiting = place.count_ready(queues, BATCH_READ)
     found: dict[str, QueueReport] = {}
     counts: dict[str, tuple[int, int]] = {}
     if place.url is not None:
@@ -66,8 +81,10 @@ def take_report(spark: Any, place: QueuePlace, queues: str, now: datetime | None
         frame = _read(spark, place, queues, ",".join(STATES))
     for name in _named(queues):
         found[name] = QueueReport(name)
-    for row in _grouped(frame, now):
-        _add(found, row)
+    with watching(line, TaskCount(spark, _GROUP, waiting)):
+        spark.sparkContext.setJobGroup(_GROUP, "what is in the queues")
+        for row in _grouped(frame, now):
+            _add(found, row)
     for name, (leased, delayed) in counts.items():
         report = found.setdefault(name, QueueReport(name))
         report.leased, report.delayed = leased, delayed
@@ -83,6 +100,8 @@ def _named(queues: str) -> list[str]:
 
 def _read(spark: Any, place: QueuePlace, queues: str, states: str = "ready") -> Any:
     reader = spark.read.format("mq").options(**place.options(is_staged=False))
+    if place.url is None:
+        reader = reader.option("numPartitions", _TASKS)
     if queues:
         reader = reader.option("queue", queues)
     return reader.option("states", states).load()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -11,7 +12,8 @@ from pyspark.sql import SparkSession
 import pyspark_mq
 
 _SETTINGS = {
-    "spark.log.level": "ERROR",
+    # A command says in one line why it failed. Spark would say it in a hundred.
+    "spark.log.level": "FATAL",
     # A day of the lake is a day in UTC, wherever the job runs.
     "spark.sql.session.timeZone": "UTC",
     # A queue named 2026 stays a text.
@@ -40,8 +42,17 @@ def open_session(command: str) -> Any:
         settings |= _LOCAL
         # Without this Spark looks up its host's name, and warns about what it finds.
         os.environ.setdefault("SPARK_LOCAL_IP", _LOCAL["spark.driver.host"])
+    settings = {name: given.get(name, value) for name, value in settings.items()}
     fresh = {name: value for name, value in settings.items() if not given.contains(name)}
     builder = SparkSession.builder.appName(f"mq-pipeline {command}").config(map=fresh)
+    # It writes each error of an expression to stderr, as JSON.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark.sparkContext.setLogLevel(settings["spark.log.level"])
     return spark
+
+
+def activate(spark: Any) -> None:
+    """Make the session that of this thread. A write looks up its format there, and a new thread has
+    no session."""
+    SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)

@@ -71,9 +71,11 @@ ELSEWHERE = {
     "spark/by_url/test_intake.py": "pyspark_mq/by_url/staging",
     "spark/by_url/test_jobs.py": "pyspark_mq/by_url/peek_read",
     "spark/pipeline/test_jobs.py": "pyspark_mq/pipeline/places pyspark_mq/pipeline/replay"
-    " pyspark_mq/pipeline/report",
+    " pyspark_mq/pipeline/report pyspark_mq/pipeline/publishing",
+    "spark/pipeline/test_odd_input.py": "pyspark_mq/pipeline/load pyspark_mq/pipeline/lake_columns"
+    " pyspark_mq/pipeline/json_texts",
     "spark/pipeline/test_killed_commands.py": "pyspark_mq/pipeline/session",
-    "spark/pipeline/test_lake.py": "pyspark_mq/pipeline/lake_folder",
+    "spark/pipeline/test_lake.py": "pyspark_mq/pipeline/hadoop_folder",
     "spark/test_options.py": "pyspark_mq/by_url/addresses",
     "spark/test_batch_read.py": "pyspark_mq/balance pyspark_mq/columns",
     "spark/test_stream_read.py": "pyspark_mq/source",

@@ -2,34 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from pyspark_mq.pipeline.archive import BatchCounter, reason_of
-
-OF_PYTHON = """[STREAM_FAILED] Query [id = 9] terminated with exception: Traceback:
-  File "/x/driver.py", line 3, in fence
-    raise self._fenced()
-mq.errors.ClaimError: group archive belongs to query 7, and this is another one
- SQLSTATE: XXKST
-=== Streaming Query ===
-Current State: ACTIVE"""
-
-OF_JAVA = """An error occurred while calling o41.mkdirs.
-: java.io.IOException: Mkdirs failed to create file:/lake
-\tat org.apache.hadoop.fs.X.y(X.java:3)"""
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (OF_PYTHON, "group archive belongs to query 7, and this is another one"),
-        (OF_JAVA, "Mkdirs failed to create file:/lake"),
-        ("it just failed\nhere", "it just failed"),
-        ("", "RuntimeError"),
-    ],
-)
-def test_the_cause_is_found_in_what_spark_wraps_around_it(text: str, reason: str) -> None:
-    assert reason_of(RuntimeError(text)) == reason
+from pyspark_mq.pipeline.archive import BatchCounter
 
 
 def batch(number: int, rows: int, offset: object) -> dict[str, object]:
@@ -54,3 +27,11 @@ def test_a_lag_that_is_not_told_is_not_known() -> None:
     counter.count([batch(0, 5, None)])
 
     assert (counter.messages, counter.waiting) == (5, None)
+
+
+def test_before_the_first_batch_the_lag_is_what_was_counted() -> None:
+    counter = BatchCounter(12)
+
+    counter.count([])
+
+    assert (counter.messages, counter.waiting) == (0, 12)

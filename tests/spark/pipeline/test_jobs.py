@@ -7,19 +7,28 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
-from pyspark_mq.pipeline.archive import ArchiveFailed, ArchiveJob, archive
+from mq.errors import CommandFailed
+from pyspark_mq.pipeline.archive import ArchiveJob
+from pyspark_mq.pipeline.archive import archive as run_archive
+from pyspark_mq.pipeline.causes import JobRefused
+from pyspark_mq.pipeline.load import LoadJob, load
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
-from pyspark_mq.pipeline.replay import LoadJob, NothingToWrite, ReplayJob, load, replay
+from pyspark_mq.pipeline.replay import ReplayJob, replay
 from pyspark_mq.pipeline.report import take_report
 from tests.support.lone_root import Root
 from tests.support.messages import sealed_with, write_message
 from tests.support.processes import Server
 from tests.support.url_site import UrlSite
+
+
+def archive(spark: Any, place: QueuePlace, job: ArchiveJob, line: ProgressLine) -> int:
+    return run_archive(spark, place, job, line, Event())
 
 
 @pytest.fixture
@@ -94,7 +103,7 @@ def test_a_second_lake_with_the_same_group_is_refused_by_its_name(
     lone_root.put("orders", b"two")
 
     other = archive_job(tmp_path, lake=str(tmp_path / "other"))
-    with pytest.raises(ArchiveFailed, match="group archive belongs to query"):
+    with pytest.raises(CommandFailed, match="group archive belongs to query"):
         archive(spark, place_of(lone_root), other, line)
 
 
@@ -169,11 +178,11 @@ def test_rows_of_files_are_loaded_once(
         [b'{"item":"tea","price":"2.50"}', b'{"item":"coffee","price":"3"}', b"tea", b"coffee",
          b'{"item":"milk"}', b'{"item": "sugar"}', b"whole"]
     )  # fmt: skip
-    with pytest.raises(NothingToWrite, match=r"no column note in .*; there are item, price"):
+    with pytest.raises(JobRefused, match=r"no column note in .*; there are item, price"):
         load(spark, place, LoadJob((str(csv),), "csv", "orders", body="note"), line)
 
 
-def test_a_report_counts_what_is_there(spark: Any, lone_root: Root) -> None:
+def test_a_report_counts_what_is_there(spark: Any, lone_root: Root, line: ProgressLine) -> None:
     now = datetime.now(UTC)
     hour_ago = int((now - timedelta(hours=2)).timestamp()) * 10**9
     lone_root.put("orders", b"1234", b"12")
@@ -183,8 +192,8 @@ def test_a_report_counts_what_is_there(spark: Any, lone_root: Root) -> None:
     lone_root.put("orders.dead", b"dead", published_ns=hour_ago)
     lone_root.make("returns")
 
-    taken = take_report(spark, place_of(lone_root), "", now)
-    named = take_report(spark, place_of(lone_root), "returns", now)
+    taken = take_report(spark, place_of(lone_root), "", line, now)
+    named = take_report(spark, place_of(lone_root), "returns", line, now)
 
     [orders] = taken.queues
     assert (orders.queue, orders.ready, orders.leased, orders.delayed, orders.dead) == (
@@ -215,7 +224,7 @@ def test_all_of_them_work_by_url(
     site.orders.publish_many(published)
     site.mq.queue("orders.dead").publish("dead")
 
-    before = take_report(spark, place, "orders")
+    before = take_report(spark, place, "orders", line)
     assert archive(spark, place, archive_job(tmp_path), line) == 50
     job = ReplayJob(str(tmp_path / "lake"), "again")
     assert [replay(spark, place, job, line) for _ in range(2)] == [50, 0]

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from mq.errors import CommandFailed, ExitCode
 from pyspark_mq.pipeline import lake as lake_module
-from pyspark_mq.pipeline.lake import Lake
-from pyspark_mq.pipeline.lake_folder import LakeFolder
+from pyspark_mq.pipeline.causes import JobRefused
+from pyspark_mq.pipeline.hadoop_folder import LakeFolder
+from pyspark_mq.pipeline.lake import Lake, LakeBusy
 
 
 class Died(BaseException):
@@ -50,8 +52,7 @@ def test_a_batch_that_is_run_again_is_there_once(spark: Any, make_lake: Callable
 
 @pytest.mark.parametrize(
     ("step", "nth"),
-    [("sync", 1), ("sync", 2), ("write", 1), ("move", 1), ("move", 2), ("remove", 1),
-     ("remove", 2)],
+    [("sync", 1), ("sync", 2), ("write", 1), ("move", 1), ("move", 2), ("remove", 1)],
 )  # fmt: skip
 def test_a_batch_whose_writer_died_is_there_once_when_it_is_run_again(
     spark: Any,
@@ -76,8 +77,8 @@ def test_a_batch_whose_writer_died_is_there_once_when_it_is_run_again(
             lake.add(frame, 0)
 
     after = make_lake()
-    after.finish()
-    after.add(frame, 0)
+    with after.held():
+        after.add(frame, 0)
 
     assert numbers_in(spark, after) == list(range(6))
     assert after.folder.names("_incoming") == []
@@ -107,7 +108,8 @@ def test_many_small_files_become_one_and_nothing_is_lost_when_that_dies(
             patch.setattr(Lake, "_place", lambda lake, job: die_at(lake, job, step, die))
             with pytest.raises(Died):
                 lake.compact()
-        make_lake().finish()
+        with make_lake().held():
+            pass
     else:
         assert lake.compact() == 4
 
@@ -134,3 +136,87 @@ def test_few_small_files_stay_as_they_are(
     assert lake.compact() == 0
 
     assert files_in(tmp_path) == before
+
+
+def test_only_one_archive_at_a_time_fills_a_lake(make_lake: Callable[[], Lake]) -> None:
+    with make_lake().held():
+        second = make_lake().held()
+        with pytest.raises(CommandFailed, match="another archive fills it now") as found:
+            second.__enter__()
+        # A replay leaves to the archive what is on its way.
+        make_lake().finish()
+
+    assert found.value.exit_code is ExitCode.TRY_AGAIN
+    with make_lake().held():
+        pass
+
+
+def test_what_a_killed_try_still_writes_is_in_no_batch(
+    spark: Any, make_lake: Callable[[], Lake], tmp_path: Path
+) -> None:
+    lake = make_lake()
+    frame = rows_of(spark, 1, 2)
+    decide = lake._decide
+
+    def write_meanwhile(job: str, places: dict[str, str], replaced: list[str]) -> None:
+        """The Spark of an archive that was killed ends its try of the same batch."""
+        frame.write.partitionBy("queue", "day").parquet(lake.folder.full(f"_incoming/{job}.old"))
+        decide(job, places, replaced)
+
+    lake._decide = write_meanwhile  # type: ignore[method-assign]
+    lake.add(frame, 0)
+    with make_lake().held():
+        pass
+
+    assert numbers_in(spark, lake) == [1, 2]
+    assert lake.folder.names("_incoming") == []
+
+
+def test_a_reader_waits_for_a_compaction_and_two_that_finish_a_batch_agree(
+    spark: Any, make_lake: Callable[[], Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake_module, "MOST_SMALL_FILES", 2)
+    monkeypatch.setattr(lake_module, "_COMPACTION_SECONDS", 0.0)
+    lake = make_lake()
+    for batch in range(4):
+        lake.add(rows_of(spark, batch), batch)
+    place, waited = lake._place, []
+
+    def place_beside_others(job: str) -> None:
+        with pytest.raises(LakeBusy):
+            make_lake().files()
+        waited.append(job)
+        make_lake()._place(job)
+        place(job)
+
+    lake._place = place_beside_others  # type: ignore[method-assign]
+    lake.compact()
+
+    assert len(waited) == 1
+    assert len(make_lake().files()) == 1
+    assert numbers_in(spark, lake) == [0, 1, 2, 3]
+
+
+def test_what_is_no_lake_is_refused_and_nothing_is_made(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/rows.csv").write_text("a")
+
+    for name, text in (
+        ("file", "is a file; name a folder"),
+        ("other", r"has rows\.csv in it, which is not of a lake"),
+        ("l*ke", "for a pattern; choose a path without them"),
+        ("missing", ""),
+    ):
+        if text:
+            with pytest.raises(JobRefused, match=text):
+                Lake(spark, str(tmp_path / name))
+        else:
+            assert Lake(spark, str(tmp_path / name)).files() == []
+    nowhere = Lake(spark, "/proc/lake").held()
+    with pytest.raises(CommandFailed, match="cannot be made or written") as found:
+        nowhere.__enter__()
+
+    assert found.value.exit_code is ExitCode.ROOT
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "other"]
+    assert [each.name for each in (tmp_path / "other").iterdir()] == ["rows.csv"]

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from py4j.protocol import Py4JJavaError
+
 from mq.spool.files import Files
+from pyspark_mq.pipeline.causes import JobRefused
 
 
 class LakeFolder:
     """The folder. Names are relative to the lake. Methods raise what Java raises."""
 
     def __init__(self, spark: Any, path: str) -> None:
+        """Make nothing. Raises JobRefused for a path that Spark takes for a pattern."""
+        if any(letter in path for letter in "*?[]{}"):
+            raise JobRefused(f"lake {path}: Spark takes *, ?, [, ], {{ and }} in a path for a "
+                             "pattern; choose a path without them")  # fmt: skip
         jvm = spark._jvm
         self._jvm = jvm
         self._path_of = jvm.org.apache.hadoop.fs.Path
@@ -30,8 +40,13 @@ class LakeFolder:
     def exists(self, name: str) -> bool:
         return bool(self._fs.exists(self._path(name)))
 
+    def is_folder(self, name: str) -> bool:
+        return bool(self._fs.isDirectory(self._path(name)))
+
     def make(self, name: str) -> None:
-        self._fs.mkdirs(self._path(name))
+        """Make a folder, and those above it, where they are missing. Raises OSError."""
+        if not self._fs.mkdirs(self._path(name)):
+            raise OSError(f"{self.full(name)} could not be made")
 
     def names(self, name: str) -> list[str]:
         """Return the names directly below a folder, and none if it does not exist."""
@@ -53,11 +68,18 @@ class LakeFolder:
         return found
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file, if it is still there, and make the folder that it goes to."""
+        """Rename a file and make the folder that it goes to, unless another process, or an earlier
+        one, has moved it."""
         if not self.exists(source):
             return
         self.make(target.rpartition("/")[0])
-        if not self._fs.rename(self._path(source), self._path(target)):
+        try:
+            if self._fs.rename(self._path(source), self._path(target)):
+                return
+        except Py4JJavaError:
+            if self.exists(source):
+                raise
+        if self.exists(source):
             raise OSError(f"{self.full(source)} was not renamed to {self.full(target)}")
 
     def remove(self, name: str) -> None:
@@ -85,11 +107,40 @@ class LakeFolder:
     def sync(self) -> None:
         """Bring everything to stable media, on a file system of this machine. Elsewhere a file is
         durable when it is closed, as its service promises."""
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("", "file"):
+        if self._local_path is None:
             return
-        fd = os.open(unquote(parts.path), os.O_RDONLY | os.O_DIRECTORY)
+        files = Files()
+        fd = files.open_folder(None, self._local_path)
         try:
-            Files().sync_file_system(fd)
+            files.sync_file_system(fd)
         finally:
-            os.close(fd)
+            files.close(fd)
+
+    @property
+    def _local_path(self) -> str | None:
+        parts = urlsplit(self.url)
+        return unquote(parts.path) if parts.scheme in ("", "file") else None
+
+    def is_writable(self) -> bool:
+        """Whether this user may write there, as far as that can be told before it is tried."""
+        return self._local_path is None or os.access(self._local_path, os.W_OK | os.X_OK)
+
+    @contextmanager
+    def locked(self, wait_seconds: float = 0.0) -> Iterator[bool]:
+        """Hold the lock of the folder, which must exist. Yields whether it is held: another process
+        may have it for longer than that. It ends with this process. Other file systems have no
+        locks: there it is always held, and people must run one archive at a time."""
+        if self._local_path is None:
+            yield True
+            return
+        files, deadline = Files(), time.monotonic() + wait_seconds
+        fd = files.open_folder(None, self._local_path)
+        try:
+            while not (is_held := files.lock(fd)) and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+            yield is_held
+        finally:
+            files.close(fd)
+
+
+_POLL_SECONDS = 0.05

@@ -1,0 +1,115 @@
+"""The columns of a lake: those that each lake has, and those of JSON bodies."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from pyspark_mq.pipeline.causes import JobRefused, reason_of
+from pyspark_mq.pipeline.hadoop_folder import LakeFolder
+from pyspark_mq.pipeline.json_texts import is_one_json
+from pyspark_mq.pipeline.lake import Lake
+
+BASE = (
+    "id string, value binary, content_type string, published_at timestamp, receive_count int, "
+    "length bigint, properties map<string, string>, queue string, day string"
+)
+_COLUMNS = "_columns"
+"""Has a file for each time that columns were added, by their order."""
+_BAD = "_body_that_does_not_fit"
+
+
+def parse_schema(spark: Any, text: str) -> StructType:
+    """Parse --schema, which is DDL. Raises JobRefused."""
+    try:
+        found = spark.createDataFrame([], text).schema if text.strip() else StructType()
+    except (PySparkException, ValueError, TypeError) as error:
+        raise JobRefused(
+            f"--schema {text!r}: {reason_of(error)}; write it as 'item string, price double'"
+        ) from None
+    names = [field.name.lower() for field in found.fields]
+    if not names or len(set(names)) < len(names):
+        why = "a column is named twice" if names else "it names no column"
+        raise JobRefused(f"--schema {text!r}: {why}; write it as 'item string, price double'")
+    return found
+
+
+def keep_columns(folder: LakeFolder, schema: StructType) -> None:
+    """Write down the columns of bodies, with those that the lake has already. A column keeps its
+    type for ever, or nothing could read the lake as a whole. Raises JobRefused."""
+    versions = [name for name in folder.names(_COLUMNS) if name.endswith(".json")]
+    known = StructType()
+    if versions:
+        known = StructType.fromJson(json.loads(folder.read(f"{_COLUMNS}/{versions[-1]}")))
+    before = len(known.fields)
+    types = {field.name.lower(): field.dataType for field in known.fields}
+    for field in schema.fields:
+        kept = types.get(field.name.lower())
+        if kept is None:
+            known.add(field.name, field.dataType)
+        elif kept != field.dataType:
+            raise JobRefused(
+                f"--schema: column {field.name} is {field.dataType.simpleString()}, and the lake "
+                f"has it as {kept.simpleString()}; keep the type, give it another name, or "
+                "archive to another lake"
+            )
+    if len(known.fields) > before:
+        folder.write(f"{_COLUMNS}/{len(versions):06}.json", known.json())
+
+
+def lake_rows(frame: Any, schema: StructType | None) -> Any:
+    """Return the columns of the lake. With a schema the JSON body is in `body`; a body that does
+    not fit it is in `bad_body` as text, and `body` has what could be read of it."""
+    rows = frame.select(
+        "queue",
+        F.date_format("published_at", "yyyy-MM-dd").alias("day"),
+        "id",
+        "value",
+        "content_type",
+        "published_at",
+        "receive_count",
+        "length",
+        "properties",
+    )
+    if schema is None:
+        return rows
+    text = F.col("value").cast("string")
+    whole = StructType([*schema.fields]).add(_BAD, "string")
+    read = F.from_json(text, whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD})
+    rows = rows.withColumn("body", read)
+    # An empty body does not fit either, nor does an object with something behind it.
+    is_bad = F.col(f"body.{_BAD}").isNotNull() | F.col("body").isNull() | ~is_one_json(text)
+    rows = rows.withColumn("bad_body", F.when(is_bad, text))
+    return rows.withColumn("body", F.col("body").dropFields(_BAD))
+
+
+def read_rows(spark: Any, lake: Lake, with_bodies: bool) -> Any | None:
+    """Return the rows of a lake, or None if it has none. `with_bodies` reads the columns `body` and
+    `bad_body` too. Raises JobRefused if the files are not those of an archive, LakeBusy."""
+    files = lake.files()
+    if not files:
+        return None
+    reader = spark.read.option("basePath", lake.folder.url)
+    found = reader.parquet(files[0]).columns
+    missing = [name for name in ("id", "value", "published_at", "day") if name not in found]
+    if missing:
+        raise JobRefused(
+            f"{files[0]} has no column {missing[0]}, so it is not of a lake that mq-pipeline "
+            "archive has made; load can read it"
+        )
+    if not with_bodies:
+        return reader.schema(BASE).parquet(*files)
+    try:
+        return reader.option("mergeSchema", "true").parquet(*files)
+    except PySparkException as error:
+        if "CANNOT_MERGE" not in str(error):
+            raise
+        raise JobRefused(
+            f"lake {lake.folder.url}: its files have the same column of body in two types, so an "
+            "expression cannot use them; leave out --where, or filter by Spark: "
+            f"{reason_of(error)}"
+        ) from None

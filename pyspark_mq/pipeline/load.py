@@ -1,0 +1,122 @@
+"""load: from files of Parquet, CSV or JSON lines to a queue, each row once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType, VariantType
+
+from pyspark_mq.pipeline.causes import JobRefused, reason_of
+from pyspark_mq.pipeline.json_texts import is_one_json
+from pyspark_mq.pipeline.places import QueuePlace
+from pyspark_mq.pipeline.progress import ProgressLine
+from pyspark_mq.pipeline.publishing import digest_of, publish_once
+
+_JSON = "application/json"
+_NESTED = (StructType, ArrayType, MapType, VariantType)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadJob:
+    """The request of `load`. `body` is the column with the message; None means the column `value`,
+    or else the whole row as JSON."""
+
+    paths: tuple[str, ...]
+    format: str
+    to: str
+    body: str | None = None
+    name: str | None = None
+
+    @property
+    def write_name(self) -> str:
+        """The name of the write. It is the same for the same request."""
+        if self.name is not None:
+            return f"load-{self.name}"
+        return f"load-{digest_of((self.paths, self.format, self.to, self.body))}"
+
+
+def load(spark: Any, place: QueuePlace, job: LoadJob, line: ProgressLine) -> int:
+    """Publish the rows of some files as one write. Returns how many messages that were, 0 if this
+    write was done before or there are no rows. Raises JobRefused if the files are not what the job
+    says, and what the write raises; then nothing is published."""
+    place.require_target(job.to)
+    try:
+        return publish_once(_messages(spark, job), place, job.to, job.write_name, line)
+    except (PySparkException, Py4JJavaError) as error:
+        if any(each in str(error) for each in _NOT_READABLE):
+            raise JobRefused(
+                f"{', '.join(job.paths)} cannot be read as {job.format}: {reason_of(error)}; "
+                "nothing was published"
+            ) from None
+        raise
+
+
+_NOT_READABLE = ("PATH_NOT_FOUND", "CANNOT_READ_FILE_FOOTER", "MALFORMED_", "FAILED_READ_FILE",
+                 "UNABLE_TO_INFER_SCHEMA")  # fmt: skip
+
+
+def _messages(spark: Any, job: LoadJob) -> Any:
+    paths = list(job.paths)
+    if job.format == "json":
+        lines = spark.read.text(paths).where(F.length(F.trim("value")) > 0)
+        _require_json(lines, paths)
+        if job.body is None:
+            # Each line is a message as it is.
+            return lines.withColumn("content_type", F.lit(_JSON))
+        rows = spark.read.json(paths)
+    elif job.format == "csv":
+        rows = spark.read.options(**_CSV).csv(paths)
+    else:
+        rows = spark.read.parquet(*paths)
+    return _bodies(rows, job)
+
+
+_CSV = {
+    "header": "true",
+    # A quoted field may have several lines, and a quote in it is doubled (RFC 4180).
+    "multiLine": "true",
+    "escape": '"',
+    # A row with more or fewer fields than the header is an error, also if nobody asks for them.
+    "mode": "FAILFAST",
+    "columnPruning": "false",
+}
+
+
+def _require_json(lines: Any, paths: list[str]) -> None:
+    bad = lines.where(~is_one_json(F.col("value"))).select("value").limit(1).collect()
+    if bad:
+        raise JobRefused(
+            f"{', '.join(paths)} has a line that is not JSON: {bad[0].value[:100]!r}; nothing was "
+            "published. Mend it or leave it out"
+        )
+
+
+def _bodies(rows: Any, job: LoadJob) -> Any:
+    """Return the columns that are written. Names are quoted: a column may have a dot in its
+    name."""
+    body = job.body or ("value" if "value" in rows.columns else None)
+    if body is None:
+        whole = F.to_json(F.struct(*map(_column, rows.columns))) if rows.columns else F.lit("")
+        return rows.select(whole.alias("value"), F.lit(_JSON).alias("content_type"))
+    if body not in rows.columns:
+        raise JobRefused(
+            f"there is no column {body} in {', '.join(job.paths)}; there are "
+            f"{', '.join(rows.columns)}"
+        )
+    kind = rows.schema[body].dataType
+    value = _column(body)
+    if isinstance(kind, _NESTED):
+        value = F.to_json(value)
+    elif not isinstance(kind, BinaryType | StringType):
+        value = value.cast("string")
+    others = [_column(name).cast("string").alias(name) for name in ("id", "content_type")
+              if name in rows.columns and name != body]  # fmt: skip
+    return rows.select(value.alias("value"), *others)
+
+
+def _column(name: str) -> Any:
+    return F.col(f"`{name.replace('`', '``')}`")

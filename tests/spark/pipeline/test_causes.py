@@ -1,0 +1,55 @@
+"""What a failed command says is the cause, not what Spark wraps around it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mq.errors import ExitCode
+from pyspark_mq.pipeline.causes import failure_of, reason_of
+
+OF_PYTHON = """[STREAM_FAILED] Query [id = 9] terminated with exception: Traceback:
+  File "/x/driver.py", line 3, in fence
+    raise self._fenced()
+mq.errors.ClaimError: group archive belongs to query 7, and this is another one
+ SQLSTATE: XXKST
+=== Streaming Query ===
+Current State: ACTIVE"""
+
+OF_JAVA = """An error occurred while calling o41.mkdirs.
+: java.io.IOException: Mkdirs failed to create file:/lake
+\tat org.apache.hadoop.fs.X.y(X.java:3)"""
+
+
+OF_A_TASK = """An exception was thrown from the Python worker: Traceback (most recent call last):
+  File "/x/pyspark.zip/pyspark/worker.py", line 3, in main
+    raise InvalidRequest("column value: null")
+mq.errors.InvalidRequest: column value: null; a message needs a body
+ SQLSTATE: 38000
+org.apache.spark.api.python.PythonException: Traceback: again
+\tat org.apache.spark.X.y(X.scala:3)"""
+
+OF_SPARK = "[PATH_NOT_FOUND] Path does not exist: file:/srv/x.csv. SQLSTATE: 42K03"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (OF_PYTHON, "group archive belongs to query 7, and this is another one"),
+        (OF_JAVA, "Mkdirs failed to create file:/lake"),
+        (OF_A_TASK, "column value: null; a message needs a body"),
+        (OF_SPARK, "Path does not exist: file:/srv/x.csv."),
+        ("it just failed\nhere", "it just failed"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_the_cause_is_found_in_what_spark_wraps_around_it(text: str, reason: str) -> None:
+    assert reason_of(RuntimeError(text)) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [(OF_PYTHON, ExitCode.TRY_AGAIN), (OF_A_TASK, ExitCode.USAGE)]
+)
+def test_what_comes_again_however_often_a_job_is_run_is_no_reason_to_run_it_again(
+    text: str, code: ExitCode
+) -> None:
+    assert failure_of(RuntimeError(text)).exit_code is code
