@@ -2,9 +2,9 @@
 
 What is asked for in one turn of the event loop reaches the committer together. It takes all pending
 operations as a round: runs each up to its barrier, issues one barrier for all, runs them on, and
-wakes the event loop once. It does not linger: while a barrier runs, the next round gathers. What an
-operation needs besides a barrier (a worker, a pause) is done meanwhile, and the operation joins the
-round after that.
+wakes the event loop once. It does not linger, except beside other servers (`mq.commit.gathering`):
+while a barrier runs, the next round gathers. What an operation needs besides a barrier (a worker, a
+pause) is done meanwhile, and the operation joins the round after that.
 
 A failed barrier fails its whole round: StoreUnavailable is raised at each `yield`, where the
 operation takes back the name it made. The committer then refuses everything while it reopens the
@@ -30,6 +30,7 @@ import structlog
 
 from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.engine import Engine, outcome, settle
+from mq.commit.gathering import Gathering
 from mq.commit.operation import Operation, Submitted
 from mq.config import (
     MAX_PENDING_OPERATIONS,
@@ -49,7 +50,8 @@ class GroupCommitter(Engine):
 
     `begin_round` is called before each round, and `end_calls` whenever its operations have done
     file calls. `recover` reopens the store and sweeps it after a failed barrier, and raises OSError
-    while that does not work.
+    while that does not work. `gathering` says how long a round waits for more operations; without
+    it none does.
     """
 
     def __init__(
@@ -59,9 +61,12 @@ class GroupCommitter(Engine):
         end_calls: Callable[[], None],
         recover: Callable[[], None],
         workers: Executor,
+        *,
+        gathering: Gathering | None = None,
     ) -> None:
         super().__init__(end_calls, workers)
         self._barrier = barrier
+        self._gathering = gathering
         self._begin_round = begin_round
         self._recover = recover
         self._turn: list[Submitted] = []
@@ -95,8 +100,7 @@ class GroupCommitter(Engine):
 
     def submit(self, submitted: Submitted) -> None:
         failure = self._failure
-        waiting = self._submitted - self._taken + self._away
-        if failure is None and waiting >= MAX_PENDING_OPERATIONS:
+        if failure is None and self._waiting() + self._away >= MAX_PENDING_OPERATIONS:
             failure = "too many requests wait for the disk; try again later"
         if failure is not None:
             self._loop.call_soon(submitted.done, None, StoreUnavailable(failure))
@@ -105,6 +109,10 @@ class GroupCommitter(Engine):
             self._loop.call_soon(self._hand_over)
         self._turn.append(submitted)
         self._submitted += 1
+
+    def _waiting(self) -> int:
+        """Return how many operations no round has taken yet. Any thread may call it."""
+        return self._submitted - self._taken
 
     def _hand_over(self) -> None:
         """Hand operations over once in a turn of the event loop, so that the thread is woken once
@@ -153,6 +161,8 @@ class GroupCommitter(Engine):
             self._let_go()
         self.stats.durations.observe(time.perf_counter() - started)
         self.stats.operations.observe(carried + len(taken))
+        if self._gathering is not None:
+            self._gathering.expect(len(taken) + self._waiting())
         self._tell()
         self._round = []
         if self._failed_barriers != failed_before:
@@ -183,6 +193,8 @@ class GroupCommitter(Engine):
                 self._is_closing = True
             else:
                 self._handed_over.extend(turn)
+                if is_idle and self._gathering is not None:
+                    self._gathering.wait(self._waiting)
         return taken
 
     def _take_one(self) -> Submitted:

@@ -74,6 +74,7 @@ class Workspace:
         self.end_calls()
         self._folders.clear()
         self._room = None
+        self.ready.begin_round()
         self.ready.drain_sometimes(time.monotonic())
 
     def end_calls(self) -> None:

@@ -39,6 +39,7 @@ class ReadyQueues:
         self._spool = spool
         self._queues: dict[str, ReadyQueue] = {}
         self._last_drain = 0.0
+        self._is_drained = False
         self.watch = self._start_watch()
 
     def _start_watch(self) -> Watch | None:
@@ -104,6 +105,15 @@ class ReadyQueues:
             ready.watched_inode = os.fstat(opened.fd).st_ino
         except OSError as error:
             log.warning("queue is not watched; listings only", queue=queue, error=str(error))
+
+    def begin_round(self) -> None:
+        self._is_drained = False
+
+    def drain_once(self) -> None:
+        """Take in all events, unless that was done in this round."""
+        if not self._is_drained:
+            self._is_drained = True
+            self.drain()
 
     def drain_sometimes(self, now: float) -> None:
         """Take in events before the kernel's queue of them overflows."""

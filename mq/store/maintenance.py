@@ -14,6 +14,7 @@ import structlog
 from mq.command.logs import report_left
 from mq.commit.barrier import SyncBarrier
 from mq.commit.committer import Committer
+from mq.commit.gathering import Gathering
 from mq.commit.group import GroupCommitter
 from mq.commit.memory import MemoryCommitter
 from mq.config import (
@@ -104,8 +105,14 @@ def _start_committer(
         work.spool.reopen()
         _sweep(sweeper, work.counts)
 
+    gathering = Gathering() if work.config.peers else None
     return GroupCommitter(
-        SyncBarrier(work.spool), work.begin_round, work.end_calls, recover, workers
+        SyncBarrier(work.spool),
+        work.begin_round,
+        work.end_calls,
+        recover,
+        workers,
+        gathering=gathering,
     )
 
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import time
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mq.config import MoverConfig
+from mq.commit.blocking import BlockingCommitter
+from mq.config import SECOND_NS, MoverConfig
 from mq.spool.files import Files
+from mq.store.receive import receive as receive_oldest
 from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles
 from tests.support.messages import foreign_id, new_id, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, drain, eventually, publish, receive, store_on
+from tests.support.workspaces import workspace_on
 
 
 def _no_instances_left(_: object) -> None:
@@ -164,6 +169,36 @@ async def test_one_lost_race_tells_of_all_that_others_took(root: Path) -> None:
 
         assert (await receive(one)).message_id == published[31]
         assert files.calls["open_message"] <= 2
+
+
+async def test_beside_peers_no_race_is_run_for_what_they_took_before(root: Path) -> None:
+    files = WatchedFiles()
+    async with store_on(root, files, peers=1) as one, store_on(root, peers=1) as two:
+        published = [await publish(one, b"body") for _ in range(40)]
+        taken = [(await receive(one)).message_id]
+        others = await two.receive_many(ORDERS, 30, LONG_SECONDS)
+        taken += [each.message_id for each in others]
+
+        files.calls.clear()
+        taken.append((await receive(one)).message_id)
+
+        assert files.calls["open_message"] == 1
+        assert len(set(taken)) == 32
+        assert set(taken) < set(published)
+
+
+def test_receive_beside_peers_does_not_wait_for_them(root: Path) -> None:
+    """That holds for a queue that is nearly empty too: a wait costs more than a lost race."""
+    pauses: list[float] = []
+    with workspace_on(root, ORDERS, time.time_ns) as work:
+        work.config = replace(work.config, peers=2)
+        message_id = write_message(root / "queues" / ORDERS / new_id()).name
+        committer = BlockingCommitter(None, work.begin_round, work.end_calls, pauses.append)
+        for expected in (message_id, None):
+            received = committer.run(receive_oldest(work, ORDERS, 3600 * SECOND_NS))
+
+            assert (received and received.message_id) == expected
+    assert pauses == []
 
 
 async def test_servers_that_race_for_messages_give_each_once(root: Path) -> None:

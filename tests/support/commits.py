@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from mq.commit.barrier import SyncBarrier, Unsynced
+from mq.commit.gathering import Gathering
 from mq.commit.group import GroupCommitter
 from mq.commit.operation import Operation
 from mq.errors import StoreUnavailable
@@ -18,14 +19,21 @@ from tests.support.messages import names_in
 
 
 class Bench:
-    def __init__(self, spool: Spool, files: WatchedFiles) -> None:
+    def __init__(
+        self, spool: Spool, files: WatchedFiles, gathering: Gathering | None = None
+    ) -> None:
         self.spool = spool
         self.files = files
         self.rounds = 0
         self.syncs_when_calls_ended: list[int] = []
         self.workers = ThreadPoolExecutor(2)
         self.committer = GroupCommitter(
-            SyncBarrier(spool), self._begin, self._end_calls, spool.reopen, self.workers
+            SyncBarrier(spool),
+            self._begin,
+            self._end_calls,
+            spool.reopen,
+            self.workers,
+            gathering=gathering,
         )
 
     def _begin(self) -> None:
@@ -64,9 +72,11 @@ class Bench:
 
 
 @asynccontextmanager
-async def open_bench(spool: Spool, files: WatchedFiles) -> AsyncIterator[Bench]:
+async def open_bench(
+    spool: Spool, files: WatchedFiles, gathering: Gathering | None = None
+) -> AsyncIterator[Bench]:
     files.calls.clear()
-    made = Bench(spool, files)
+    made = Bench(spool, files, gathering)
     try:
         yield made
     finally:

@@ -1,0 +1,82 @@
+"""A round beside other servers waits for its clients, and no longer than they keep coming."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
+
+import pytest
+
+from mq.commit.gathering import GATHERING_PAUSE_SECONDS, MAX_GATHERING_PAUSES, Gathering
+from mq.spool.folders import Spool
+from tests.support.commits import open_bench
+from tests.support.faults import WatchedFiles
+
+
+def _counting(counts: Iterator[int]) -> Callable[[], int]:
+    return lambda: next(counts)
+
+
+@pytest.mark.parametrize(
+    ("expected", "counts", "pauses"),
+    [
+        pytest.param(0, [1], 0, id="nothing is known yet"),
+        pytest.param(1, [1], 0, id="a lone client"),
+        pytest.param(9, [9], 0, id="all are here"),
+        pytest.param(9, [12], 0, id="more than expected"),
+        pytest.param(9, [4, 9], 1, id="the rest comes"),
+        pytest.param(9, [4, 6, 8, 9], 3, id="the rest comes bit by bit"),
+        pytest.param(9, [4, 4], 1, id="nobody comes"),
+        pytest.param(9, [4, 7, 7], 2, id="nobody comes any more"),
+        pytest.param(99, [*range(1, 20)], MAX_GATHERING_PAUSES, id="they come too slowly"),
+    ],
+)
+def test_round_waits_while_operations_come(expected: int, counts: list[int], pauses: int) -> None:
+    paused: list[float] = []
+    gathering = Gathering(paused.append)
+    gathering.expect(expected)
+
+    gathering.wait(_counting(chain(counts, repeat(counts[-1]))))
+
+    assert paused == [GATHERING_PAUSE_SECONDS] * pauses
+
+
+async def test_operations_that_come_during_the_pause_share_the_sync(
+    spool: Spool, files: WatchedFiles
+) -> None:
+    """The second is sent once the round pauses, and the pause lasts until then."""
+    loop, paused, sent = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def pause(_: float) -> None:
+        loop.call_soon_threadsafe(paused.set)
+        assert sent.wait(30)
+
+    gathering = Gathering(pause)
+    gathering.expect(2)
+    async with open_bench(spool, files, gathering) as bench:
+        tasks = bench.start("first")
+        await paused.wait()
+        tasks += bench.start("second")
+        await asyncio.sleep(0)
+        loop.call_soon(sent.set)
+        await asyncio.gather(*tasks)
+
+        assert bench.rounds == 1
+
+
+async def test_round_tells_how_many_clients_are_at_work(
+    spool: Spool, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    gathering = Gathering()
+    monkeypatch.setattr(gathering, "expect", told.append)
+    async with open_bench(spool, files, gathering) as bench:
+        gate = await bench.hold_barrier()
+        tasks = bench.start("second", "third")
+        await asyncio.sleep(0)
+        gate.open()
+        await asyncio.gather(*tasks)
+
+    assert told == [3, 2]
