@@ -16,7 +16,7 @@ from mq.spool.spark.finished import CLAIMS, DoneBatches, folders_in
 _Stage = list[str] | Callable[[MessageId], Iterable[str]]
 """Some of the places: what each path begins with, or a function from an id to the paths."""
 
-_ON_ITS_WAY = 3
+ON_ITS_WAY = 3
 """How often `queues` and `delay` are looked at in turn. A receive and a redelivery may pass between
 two looks, again and again."""
 
@@ -39,7 +39,7 @@ class Finder:
         self._first = [
             f"{Folder.NEW}/{queue}:",
             *(f"{Folder.NEW}/{batch}/{queue}:" for batch in sealed_batches(spool, queue)),
-            *(ready, delayed) * _ON_ITS_WAY,
+            *(ready, delayed) * ON_ITS_WAY,
         ]
         self._dead_letters = list(dead_letters)
         # The last places are those of a claim that was given back and of a dead letter that got

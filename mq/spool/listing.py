@@ -18,6 +18,7 @@ from mq.names import (
     order_key,
     queue_path,
 )
+from mq.spool.finder import ON_ITS_WAY
 from mq.spool.folders import Spool
 from mq.spool.message import seal_at
 from mq.spool.seal import published_ns
@@ -53,12 +54,11 @@ def key_of(spool: Spool, queue: QueueName, message_id: str) -> str | None:
 def place_of(spool: Spool, queue: QueueName, message_id: MessageId) -> str | None:
     """Return the place of a message like `key_of`, also if it has left the queue: then by the time
     inside its id. Returns None if nothing tells the time."""
-    key = key_of(spool, queue, message_id)
-    if key is not None:
-        return key
-    name = file_name(queue, message_id)
-    folders = (Folder.DELAY, Folder.REMOVE)
-    times = (_published_ns(spool, folder, name, message_id) for folder in folders)
+    if is_server_id(message_id):
+        return message_id
+    flat = file_name(queue, message_id)
+    ways = ((Folder.QUEUES, queue_path(queue, message_id)), (Folder.DELAY, flat)) * ON_ITS_WAY
+    times = (_published_ns(spool, *way, message_id) for way in (*ways, (Folder.REMOVE, flat)))
     time_ns = next((each for each in times if each is not None), id_time_ns(message_id))
     return None if time_ns is None else order_key(message_id, time_ns)
 

@@ -97,7 +97,7 @@ ELSEWHERE = {
     "sqs/fifo/test_sending.py": "mq_sqs/fifo/parameters",
     "sqs/test_faults.py": "mq_sqs/operations/refusing",
     "sqs/test_gateway.py": "mq_sqs/protocol/json mq_sqs/protocol/query",
-    "store/test_index.py": "mq/spool/listing mq/store/indexing mq/store/ready_queue",
+    "store/test_index.py": "mq/store/indexing mq/store/ready_queue",
     "store/test_open_files.py": "mq/store/bodies",
     "store/test_looking.py": "mq/spool/hidden mq/store/hidden_index mq/store/hidden_window",
     "store/test_store.py": "mq/store/context mq/store/lease mq/store/publish mq/store/publisher",
