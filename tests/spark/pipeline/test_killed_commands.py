@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from tests.spark.dying.sitecustomize import processes_of
-from tests.spark.pipeline.commands import FAULTS, CommandScene, checksum
+from tests.spark.pipeline.commands import FAULTS, Command, CommandScene, checksum
 from tests.support.processes import wait_until
 from tests.support.url_site import UrlSite
 
@@ -40,6 +40,17 @@ def end_leases(site: UrlSite) -> None:
         connection.request("GET", f"/orders/messages?id={path.name[7:]}&visibility=0")
         assert connection.getresponse().read() is not None
     connection.close()
+
+
+def has_workers(command: Command) -> bool:
+    """Whether Spark has been started and runs Python, so that the job itself has begun."""
+    for pid in processes_of(command.popen.pid):
+        try:
+            if b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return True
+        except OSError:
+            continue  # It has just ended.
+    return False
 
 
 def in_the_lake(lake: Path) -> list[bytes]:
@@ -109,8 +120,7 @@ def test_a_report_that_is_stopped_leaves_a_whole_page_and_takes_nothing(
     page.write_text("old</html>\n")
 
     stopped = scene.start(*report)
-    # It has a JVM and workers then, and looks at messages.
-    wait_until(lambda: len(processes_of(stopped.popen.pid)) > 3 or stopped.has_ended(), 300)
+    wait_until(lambda: has_workers(stopped) or stopped.has_ended(), 300)
     scene.strike(fault, stopped)
     assert page.read_text().endswith("</html>\n")
     again = scene.start(*report)
