@@ -52,7 +52,7 @@ def change_visibility(
             if went is None:
                 return False
             if not isinstance(went, Lost):
-                yield Unsynced((), (f"{Folder.QUEUES}/{went}",), sources=(Folder.DELAY,))
+                yield Unsynced((), (Folder.DELAY, f"{Folder.QUEUES}/{went}"))
                 return True
         yield patience.pause()
 
