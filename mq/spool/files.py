@@ -1,7 +1,6 @@
 """The one module that changes the file system.
 
-Everything else asks a `Files` for it, so a test can put another one in its place: a full disk, an
-I/O error, a power cut.
+Everything else asks a `Files` for it, so a test can put a full disk or a power cut in its place.
 """
 
 from __future__ import annotations
@@ -292,6 +291,7 @@ class Files:
         """Call fsync(2), or syncfs(2) for a folder of btrfs. Never repeat it after an error."""
         call = self.sync_file_system if is_folder_of_btrfs(self._libc, fd) else os.fsync
         call(fd)
+        os.fstat(fd)  # Where xfs has shut down this fails, although fsync of a folder succeeds.
 
     def sync_file_system(self, fd: int) -> None:
         """Call syncfs(2), which reports a writeback error once for each descriptor (Linux 5.8)."""
