@@ -20,11 +20,14 @@ from mq.spool.folders import Spool
 class Unsynced(NamedTuple):
     """What an operation's file calls leave for the barrier to sync: descriptors of files, and
     folders relative to the root (`new`, `queues/orders`). `has_closed_files` says that data was
-    written to files which are closed by now, so that only a sync of everything finds it."""
+    written to files which are closed by now, so that only a sync of everything finds it. `sources`
+    are folders from which names were moved into one of `folders`, and a sync of that one may be
+    enough (`SyncBarrier`)."""
 
     files: tuple[int, ...]
     folders: tuple[str, ...]
     has_closed_files: bool = False
+    sources: tuple[str, ...] = ()
 
 
 class Barrier(Protocol):
@@ -41,9 +44,14 @@ class Barrier(Protocol):
 
 
 class SyncBarrier:
-    """Syncs few files and folders by fsync, and many by syncfs. The descriptor for syncfs is held
-    from the start, because a writeback error is reported once to each descriptor that was open when
-    it happened."""
+    """Syncs few files and folders by fsync, and many by syncfs.
+
+    Of a move it syncs the folder that the name came to, and not its source, where changes keep
+    their order and a move is one change. While others write to that file system, each sync makes it
+    write its log once more.
+
+    The descriptor for syncfs is held from the start, because a writeback error is reported once to
+    each descriptor that was open when it happened."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -55,10 +63,17 @@ class SyncBarrier:
     def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
         files = [fd for each in unsynced for fd in each.files]
         folders = {folder for each in unsynced for folder in each.folders}
+        if not self._moves_are_whole():
+            folders.update(folder for each in unsynced for folder in each.sources)
         are_few = len(files) + len(folders) <= FEW_UNSYNCED
         must_be_all = any(each.has_closed_files for each in unsynced)
         if must_be_all or not are_few or not self._sync_each(files, folders):
             self._spool.files.sync_file_system(self._fd)
+
+    def _moves_are_whole(self) -> bool:
+        """Whether the folder that a name came to brings all of the move with it. A move by link and
+        unlink ends in the folder that it came from."""
+        return self._spool.keeps_order and self._spool.files.renames_without_replacing
 
     def _sync_each(self, files: list[int], folders: set[str]) -> bool:
         """Sync each by itself. Returns False if a folder is gone: another process has just deleted

@@ -40,7 +40,8 @@ class FileSystem:
 
 def measure_file_system(spool: Spool) -> FileSystem:
     """Find out what the root's file system does, with a file that never gets a name. Afterwards the
-    spool knows whether there are seals. Raises StartRefused if locks do not work, and OSError."""
+    spool knows whether there are seals, and whether names keep their order. Raises StartRefused if
+    locks do not work, and OSError."""
     files = spool.files
     require_locks(spool)
     kind = file_system_kind(spool.root)
@@ -50,6 +51,7 @@ def measure_file_system(spool: Spool) -> FileSystem:
         granularity_ns = stamp_granularity_ns(files, fd)
     finally:
         files.close(fd)
+    spool.keeps_order = keeps_order(spool.root, kind)
     warnings = []
     if not spool.has_seals:
         warnings.append(
@@ -57,7 +59,7 @@ def measure_file_system(spool: Spool) -> FileSystem:
         )
     if kind in _IN_MEMORY:
         warnings.append(f"{kind} keeps nothing over a power cut: syncs are skipped")
-    elif not keeps_order(spool.root, kind):
+    elif not spool.keeps_order:
         who = f"this {kind} has no journal, and" if kind in _ORDERED else kind
         warnings.append(
             f"{who} is not known to keep renames in order over a power cut "

@@ -74,6 +74,8 @@ class Spool:
         its own log here. It is not imported here, because every Python process of Spark would have
         to load it."""
         self.has_seals = True
+        self.keeps_order = False
+        """Whether a power cut leaves changes of names in the order in which they were made."""
         self.has_long_seals = read_format(root) == LONG_SEALS
         """Whether the root's format file is known to allow long seals."""
         self._has_raised_format = False

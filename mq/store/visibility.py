@@ -52,7 +52,7 @@ def change_visibility(
             if went is None:
                 return False
             if not isinstance(went, Lost):
-                yield Unsynced((), (Folder.DELAY, f"{Folder.QUEUES}/{went}"))
+                yield Unsynced((), (f"{Folder.QUEUES}/{went}",), sources=(Folder.DELAY,))
                 return True
         yield patience.pause()
 

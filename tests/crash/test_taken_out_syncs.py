@@ -21,7 +21,6 @@ from mq.store import (
     publish,
     purge,
     queues,
-    receive,
     remove,
     settings,
     visibility,
@@ -38,41 +37,20 @@ RUNS_A_ROW = 6
 MOST_RUNS = 24
 """The loss of a sync must show within this many runs that come by it."""
 
-EACH_FOLDER = "a rename is durable with either folder; both are synced so as not to rest on that"
+SOURCE = "the folder that the name came to is synced; this one where changes keep no order"
 
 REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
-    at(by_id._take, "a queue's folder"): (EACH_FOLDER, (at(by_id._take, "delay"),)),
-    at(by_id._take, "delay"): (EACH_FOLDER, (at(by_id._take, "a queue's folder"),)),
-    at(move._move_one, "delay"): (EACH_FOLDER, (at(move._move_one, "a queue's folder"),)),
+    at(by_id._take, "a queue's folder"): (SOURCE, (at(by_id._take, "delay"),)),
+    at(move._move_one, "delay"): (SOURCE, (at(move._move_one, "a queue's folder"),)),
     at(purge.purge, "remove"): (
         "the folders that messages are taken from are synced; this one, so as not to rest on that",
         (at(purge.purge, "delay"),),
     ),
-    at(queues.begin_deletion, "queues"): (
-        EACH_FOLDER,
-        (at(queues.begin_deletion, "remove"),),
-    ),
-    at(queues.begin_deletion, "remove"): (
-        EACH_FOLDER,
-        (at(queues.begin_deletion, "queues"),),
-    ),
-    at(receive.receive_some, "delay"): (
-        EACH_FOLDER,
-        (at(receive.receive_some, "a queue's folder"),),
-    ),
-    at(remove.remove, "a queue's folder"): (
-        EACH_FOLDER,
-        (at(remove.remove, "remove"),),
-    ),
-    at(remove.remove, "delay"): (EACH_FOLDER, (at(remove.remove, "remove"),)),
-    at(remove.remove_leased, "a queue's folder"): (
-        EACH_FOLDER,
-        (at(remove.remove_leased, "remove"),),
-    ),
-    at(remove.remove_leased, "delay"): (
-        EACH_FOLDER,
-        (at(remove.remove_leased, "remove"),),
-    ),
+    at(queues.begin_deletion, "queues"): (SOURCE, (at(queues.begin_deletion, "remove"),)),
+    at(remove.remove, "a queue's folder"): (SOURCE, (at(remove.remove, "remove"),)),
+    at(remove.remove, "delay"): (SOURCE, (at(remove.remove, "remove"),)),
+    at(remove.remove_leased, "a queue's folder"): (SOURCE, (at(remove.remove_leased, "remove"),)),
+    at(remove.remove_leased, "delay"): (SOURCE, (at(remove.remove_leased, "remove"),)),
     at(root_format.write_format, "the root"): (
         "a format file that is gone is written again; synced so that a server that is refused for "
         "it is refused for good",

@@ -67,7 +67,7 @@ def play(operation: Operation[Any]) -> tuple[list[object], object]:
         if isinstance(need, FileCalls):
             (answer,) = make_calls([need])
         elif isinstance(need, Unsynced):
-            needs.append(sorted(need.folders))
+            needs.append((need.folders, sorted(need.sources)))
         else:
             operation.close()
             return needs, type(need).__name__
@@ -204,7 +204,7 @@ def test_what_is_usual_does_not_come_to_the_unusual_way(
     with workspace_on(root, ORDERS, lambda: 10**18) as work:
         make(root)
 
-        assert play(of_one(work)) == ([["delay", "remove"]], None)
+        assert play(of_one(work)) == ([(("remove",), ["delay"])], None)
     assert not delay(root).exists()
 
 

@@ -35,7 +35,7 @@ ELSEWHERE = {
     "client/test_retries.py": "mq/client/wire",
     "client/test_wrong_addresses.py": "mq/client/connection",
     "commit/test_ends.py": "mq/commit/memory mq/commit/operation",
-    "commit/test_group.py": "mq/commit/barrier mq/commit/committer",
+    "commit/test_group.py": "mq/commit/committer",
     "commit/test_needs.py": "mq/commit/blocking mq/commit/engine",
     "crash/test_publish_against_deletion.py": "mq/store/queues",
     "ctl/test_access.py": "mq/ctl/connect",

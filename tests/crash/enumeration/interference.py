@@ -73,11 +73,12 @@ class WithoutSync(Interference):
         files = need.files
         if files and self.strikes(f"{name}: {A_FILE}"):
             files = ()
-        folders = tuple(
-            folder for folder in need.folders if not self.strikes(f"{name}: {_kind_of(folder)}")
-        )
         has_closed_files = need.has_closed_files and not self.strikes(f"{name}: {EVERYTHING}")
-        return Unsynced(files, folders, has_closed_files)
+        folders, sources = self._left_of(name, need.folders), self._left_of(name, need.sources)
+        return Unsynced(files, folders, has_closed_files, sources)
+
+    def _left_of(self, name: str, folders: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(each for each in folders if not self.strikes(f"{name}: {_kind_of(each)}"))
 
 
 class _WithoutSync(RecordedFiles):
