@@ -6,10 +6,8 @@ a token lets nobody in here.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -20,12 +18,6 @@ from mq_sqs.faults import INVALID_CLIENT_TOKEN_ID, SQSError
 log = structlog.get_logger(__name__)
 
 _MAX_DERIVED = 64
-_BLOCK_BYTES = 64
-_INNER_PAD = bytes(each ^ 0x36 for each in range(256))
-_OUTER_PAD = bytes(each ^ 0x5C for each in range(256))
-
-if TYPE_CHECKING:
-    Hash = hashlib._Hash
 
 
 class SigningKey:
@@ -34,7 +26,7 @@ class SigningKey:
     def __init__(self, token: KnownToken, secret: str | None) -> None:
         self.token = token
         self._secret = secret
-        self._derived: dict[str, tuple[Hash, Hash]] = {}
+        self._derived: dict[str, hmac.HMAC] = {}
 
     @property
     def can_sign(self) -> bool:
@@ -43,27 +35,20 @@ class SigningKey:
     def sign(self, text: bytes, scope: str) -> str:
         """Return the signature of version 4 in hexadecimal. The scope is
         `DAY/REGION/SERVICE/aws4_request`.
-
-        This is HMAC (RFC 2104), whose two hashes begin with the key. They are kept for the next
-        request, which takes half of the time of `hmac` then.
         """
-        inner, outer = self._derived.get(scope) or self._derive(scope)
-        inner, outer = inner.copy(), outer.copy()
-        inner.update(text)
-        outer.update(inner.digest())
-        return outer.hexdigest()
+        signature = (self._derived.get(scope) or self._derive(scope)).copy()
+        signature.update(text)
+        return signature.hexdigest()
 
-    def _derive(self, scope: str) -> tuple[Hash, Hash]:
-        """Return the hashes for a scope, with the key in them."""
+    def _derive(self, scope: str) -> hmac.HMAC:
+        """Return the HMAC of a scope before any text; a copy of it costs less than a new one."""
         assert self._secret is not None
         key = f"AWS4{self._secret}".encode()
         for each in scope.split("/"):
             key = hmac.digest(key, each.encode(), "sha256")
-        block = key.ljust(_BLOCK_BYTES, b"\0")
         if len(self._derived) >= _MAX_DERIVED:
             self._derived.clear()
-        inner = hashlib.sha256(block.translate(_INNER_PAD))
-        found = self._derived[scope] = (inner, hashlib.sha256(block.translate(_OUTER_PAD)))
+        found = self._derived[scope] = hmac.new(key, digestmod="sha256")
         return found
 
 

@@ -64,9 +64,10 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _
     visibility = call.number("VisibilityTimeout", 0, _MAX_VISIBILITY_SECONDS)
     usual = await operations.number_of(queue, "VisibilityTimeout")
     hidden_seconds = usual if visibility is None else visibility
-    is_attempt = attempt_id is not None and is_fifo(queue) and hidden_seconds > 0
-    if is_attempt:
-        known = await _receive_again(operations, queue, attempt_id or "", hidden_seconds)
+    if not is_fifo(queue) or not hidden_seconds:
+        attempt_id = None
+    if attempt_id is not None:
+        known = await _receive_again(operations, queue, attempt_id, hidden_seconds)
         if known is not None:
             return known
     seconds = visibility if hidden_seconds else _UNTIL_SHOWN_SECONDS
@@ -83,8 +84,8 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _
             )
         )
     bodies = await _read_bodies(operations, call.received)
-    if is_attempt:
-        operations.fifo.attempts.keep(queue, attempt_id or "", tuple(call.received), bodies)
+    if attempt_id is not None:
+        operations.fifo.attempts.keep(queue, attempt_id, tuple(call.received), bodies)
     return call.received, bodies
 
 
