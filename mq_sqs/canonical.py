@@ -81,8 +81,11 @@ def _query_as_it_is(query: str) -> str:
 
 def _query_encoded_again(query: str) -> str:
     pairs = (each.partition("=")[::2] for each in query.split("&") if each)
-    encoded = ((_encode_again(name), _encode_again(value)) for name, value in pairs)
-    return _join(pair for pair in encoded if pair[0] != SIGNATURE_FIELD)
+    return _join(
+        (_encode_again(name), _encode_again(value))
+        for name, value in pairs
+        if name != SIGNATURE_FIELD
+    )
 
 
 def _join(pairs: Iterator[tuple[str, str]]) -> str:

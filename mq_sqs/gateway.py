@@ -33,6 +33,7 @@ from mq_sqs.faults import (
     INVALID_ACTION,
     MALFORMED_QUERY,
     METHOD_NOT_ALLOWED,
+    SERIALIZATION,
     SQSError,
     translate,
 )
@@ -139,6 +140,11 @@ class Gateway:
             raise SQSError(MALFORMED_QUERY, "the path must be percent-encoded")
         if http.method not in ("GET", "POST"):
             raise SQSError(METHOD_NOT_ALLOWED, "SQS takes POST and GET")
+        coding = http.headers.get("Content-Encoding", "identity")
+        if coding.lower() != "identity":
+            raise SQSError(
+                SERIALIZATION, f"header Content-Encoding {coding[:80]!r}: send the body as it is"
+            )
         path, _, query = raw.partition("?")
         head = RequestHead(http.method, path, query, http.headers)
         signature = None if self._signatures is None else self._signatures.read(head)

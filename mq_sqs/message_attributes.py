@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from mq_sqs.faults import INVALID_MESSAGE_CONTENTS, INVALID_PARAMETER_VALUE, SQSError
@@ -24,9 +25,12 @@ Attributes = Mapping[str, Mapping[str, Any]]
 _NAME = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9_.-]{1,256}(?<!\.)")
 _RESERVED = ("aws.", "amazon.")
 _TYPE = re.compile(r"(String|Number|Binary)(?:\..+)?")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_NUMBER = re.compile(r"[+-]?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+"""The time that it takes grows with the length, not with its square: a value may have a MiB."""
 _MAX_TYPE_CHARACTERS = 256
 _MAX_NUMBER_DIGITS = 38
+_LEAST_POWER, _MOST_POWER = -128, 126
+"""Of ten, for the first digit of a number."""
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that SQS takes in no text, because XML 1.0 cannot contain them."""
 
@@ -75,11 +79,16 @@ def check_type(name: str, kind: str) -> str:
 
 
 def check_number(name: str, text: str) -> None:
-    """Raise SQSError for what is not a number, or has too many digits."""
-    mantissa = re.split("[eE]", text, maxsplit=1)[0]
-    digits = re.sub("[^0-9]", "", mantissa).strip("0")
-    if not _NUMBER.fullmatch(text) or len(digits) > _MAX_NUMBER_DIGITS:
-        raise wrong(name, "its value must be a number of up to 38 digits")
+    """Raise SQSError for what is not a number, has too many digits, or is too large or small."""
+    match = _NUMBER.fullmatch(text)
+    if match is not None:
+        digits = match[1].replace(".", "").strip("0")
+        if not digits:
+            return
+        power = Decimal(text).adjusted()
+        if len(digits) <= _MAX_NUMBER_DIGITS and _LEAST_POWER <= power <= _MOST_POWER:
+            return
+    raise wrong(name, "its value must be a number of up to 38 digits, from 1e-128 to 1e126")
 
 
 def explain(name: str, value: Mapping[str, Any], member: str) -> SQSError:

@@ -13,6 +13,7 @@ from binascii import Error as Base64Error
 from typing import Any
 
 from mq.properties import Properties
+from mq_sqs.message_attributes import is_text
 
 ATTRIBUTES = "x-meta-sqs-attributes"
 SYSTEM = "x-meta-sqs-system"
@@ -37,9 +38,14 @@ def system_of(properties: Properties) -> dict[str, str]:
 
 
 def _read(text: str) -> Read:
+    """Return the attributes that SQS can express: a producer over HTTP may have written others."""
     try:
         pairs = json.loads(text) if text else {}
-        return {name: _value(kind, value) for name, (kind, value) in pairs.items()}
+        return {
+            name: _value(kind, value)
+            for name, (kind, value) in pairs.items()
+            if is_text(name) and is_text(kind) and is_text(str(value))
+        }
     except (ValueError, TypeError, AttributeError, RecursionError, Base64Error):
         return {}
 

@@ -37,7 +37,7 @@ from mq_sqs.protocol import SqsRequest, Values
 from mq_sqs.protocol.json import TARGET, JsonDialect
 from mq_sqs.signatures import Signatures
 
-_TARGET = istr("X-Amz-Target")
+_TARGET, _CODING = istr("X-Amz-Target"), istr("Content-Encoding")
 
 _BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values, SqsRequest], Begun | None]] = {
     "DeleteMessage": begin_delete,
@@ -87,9 +87,11 @@ class QuickCalls:
         """Begin to answer a request, if this way is for it."""
         started = perf_counter()
         headers = message.headers
-        operation = _OPERATIONS.get(headers.get(_TARGET, ""))
+        targets = headers.getall(_TARGET, ())
+        operation = _OPERATIONS.get(targets[0]) if len(targets) == 1 else None
         if (
             operation is None
+            or _CODING in headers
             or message.method != "POST"
             or payload.total_bytes > SMALL_BODY_BYTES
             or not is_plain(connection, message, payload)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import quote, unquote
 
 from mq.spool.queue_settings import QueueSettings
@@ -11,6 +11,7 @@ from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
 from mq_sqs.message_attributes import is_text
 
 MAX_TAGS = 50
+_MAX_KEY_CHARACTERS = 128
 
 _TAG = "sqs.tag."
 _EMPTY = '""'
@@ -22,18 +23,26 @@ def tag_changes(tags: Mapping[str, str]) -> dict[str, str]:
     take."""
     for key, value in tags.items():
         is_plain = is_text(key) and is_text(value)
-        if not (1 <= len(key) <= 128 and len(value) <= 256 and is_plain):
+        if not (1 <= len(key) <= _MAX_KEY_CHARACTERS and len(value) <= 256 and is_plain):
             raise SQSError(
                 INVALID_PARAMETER_VALUE,
-                f"tag {key[:128]!r}: a key has 1 to 128 characters, a value up to 256",
+                f"tag {key[:128]!r}: a key has 1 to {_MAX_KEY_CHARACTERS} characters, a "
+                "value up to 256",
             )
         if key.lower().startswith("aws:"):
             raise SQSError(INVALID_PARAMETER_VALUE, f"tag {key!r}: keys with aws: are Amazon's")
     return {_TAG + _quote(key): _quote(value) or _EMPTY for key, value in tags.items()}
 
 
-def untag_changes(keys: Iterable[str]) -> dict[str, str]:
-    return {_TAG + _quote(key): "" for key in keys if key}
+def untag_changes(keys: Collection[str]) -> dict[str, str]:
+    """Return the changes of settings that take these tags away. Raises SQSError for a key that no
+    tag has, and if there are none."""
+    if not keys or not all(1 <= len(key) <= _MAX_KEY_CHARACTERS for key in keys):
+        raise SQSError(
+            INVALID_PARAMETER_VALUE,
+            f"Tag keys must be between 1 and {_MAX_KEY_CHARACTERS} characters in length.",
+        )
+    return {_TAG + _quote(key): "" for key in keys}
 
 
 def tags_of(settings: QueueSettings) -> dict[str, str]:

@@ -210,8 +210,8 @@ def refuse_fifo(work: Workspace, queue: QueueName) -> None:
     if is_fifo(queue):
         work.require_queue(queue)
         raise QueueIsFifo(
-            f"queue {queue} is a FIFO queue: send and receive its messages through mq-sqs; here "
-            "you can count, look at and delete them"
+            f"queue {queue} is a FIFO queue: send, receive and move its messages through mq-sqs; "
+            "here you can count, look at and delete them"
         )
 
 

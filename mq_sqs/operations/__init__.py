@@ -13,11 +13,13 @@ from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.operations import move_tasks, queues, receipts, receiving, sending
 from mq_sqs.protocol import Values
 
+Run = Callable[[Operations, SqsCall, Any], Awaitable[Result]]
+
 
 class Handler(NamedTuple):
     """An operation. `queue_of` reads the queue from the values of a call; it raises SQSError."""
 
-    run: Callable[[Operations, SqsCall, Any], Awaitable[Result]]
+    run: Run
     scope: Scope
     queue_of: Callable[[Values], QueueName | None]
 
@@ -26,16 +28,27 @@ def _by_url(values: Values) -> QueueName:
     return queue_of_url(values["QueueUrl"])
 
 
-def _reads(run: Callable[[Operations, SqsCall, Any], Awaitable[Result]]) -> Handler:
-    return Handler(run, Scope.READ, _by_url)
+def _in_queue(run: Run, scope: Scope, queue_of: Callable[[Values], QueueName]) -> Handler:
+    """Return the handler for a queue that must exist. A client is told first if it does not,
+    whatever else is wrong."""
+
+    async def run_there(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
+        await operations.settings_of(queue)
+        return await run(operations, call, queue)
+
+    return Handler(run_there, scope, queue_of)
 
 
-def _writes(run: Callable[[Operations, SqsCall, Any], Awaitable[Result]]) -> Handler:
-    return Handler(run, Scope.WRITE, _by_url)
+def _reads(run: Run) -> Handler:
+    return _in_queue(run, Scope.READ, _by_url)
 
 
-def _administers(run: Callable[[Operations, SqsCall, Any], Awaitable[Result]]) -> Handler:
-    return Handler(run, Scope.ADMIN, _by_url)
+def _writes(run: Run) -> Handler:
+    return _in_queue(run, Scope.WRITE, _by_url)
+
+
+def _administers(run: Run) -> Handler:
+    return _in_queue(run, Scope.ADMIN, _by_url)
 
 
 HANDLERS: Mapping[str, Handler] = {
@@ -51,7 +64,7 @@ HANDLERS: Mapping[str, Handler] = {
     "DeleteMessageBatch": _writes(receipts.delete_message_batch),
     "DeleteQueue": _administers(queues.delete_queue),
     "GetQueueAttributes": _reads(queues.get_queue_attributes),
-    "GetQueueUrl": Handler(
+    "GetQueueUrl": _in_queue(
         queues.get_queue_url, Scope.READ, lambda values: queue_of_name(values["QueueName"])
     ),
     "ListDeadLetterSourceQueues": _reads(queues.list_dead_letter_source_queues),

@@ -15,11 +15,11 @@ from mq_sqs.faults import (
     INVALID_ATTRIBUTE_NAME,
     INVALID_ATTRIBUTE_VALUE,
     INVALID_PARAMETER_VALUE,
-    MISSING_PARAMETER,
     QUEUE_NAME_EXISTS,
     SQSError,
 )
 from mq_sqs.fifo.attributes import check_together, check_type
+from mq_sqs.protocol.json import missing
 from mq_sqs.queue_attributes import (
     COUNTS,
     CREATED,
@@ -69,7 +69,6 @@ async def create_queue(operations: Operations, call: SqsCall, queue: QueueName) 
 
 
 async def get_queue_url(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    await operations.settings_of(queue)
     return _url(operations, call, queue)
 
 
@@ -101,7 +100,6 @@ async def list_queues(operations: Operations, call: SqsCall, queue: None) -> Res
 async def list_dead_letter_source_queues(
     operations: Operations, call: SqsCall, queue: QueueName
 ) -> Result:
-    await operations.settings_of(queue)
     names = [name for name in await dead_letter_sources(operations, queue) if _may_see(call, name)]
     return _page(operations, call, names, "queueUrls")
 
@@ -139,8 +137,9 @@ async def get_queue_attributes(operations: Operations, call: SqsCall, queue: Que
 
 async def set_queue_attributes(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     attributes = call.values["Attributes"]
+    if not attributes:
+        raise missing("Attributes")
     changes = changes_of(queue, attributes)
-    await operations.settings_of(queue)
     await _check_dead_letters(operations, queue, attributes)
     async with operations.turn(queue):
         check_together(await operations.store.read_settings(queue), changes)
@@ -156,7 +155,7 @@ async def list_queue_tags(operations: Operations, call: SqsCall, queue: QueueNam
 async def tag_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     tags = call.values["Tags"]
     if not tags:
-        raise SQSError(MISSING_PARAMETER, "The request must contain the parameter Tags.")
+        raise missing("Tags")
     async with operations.turn(queue):
         _check_tags(tags_of(await operations.store.read_settings(queue)) | tags)
         await _change(operations, queue, tag_changes(tags))
@@ -164,14 +163,12 @@ async def tag_queue(operations: Operations, call: SqsCall, queue: QueueName) -> 
 
 
 async def untag_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    await operations.settings_of(queue)
     await _change(operations, queue, untag_changes(call.values["TagKeys"]))
     return {}
 
 
 async def _change(operations: Operations, queue: QueueName, changes: Mapping[str, str]) -> None:
-    if changes:
-        await operations.store.change_settings(queue, changes)
+    await operations.store.change_settings(queue, changes)
     operations.forget(queue)
 
 
@@ -189,7 +186,7 @@ async def _check_dead_letters(
     if is_fifo(policy.queue) != is_fifo(queue):
         raise SQSError(
             INVALID_PARAMETER_VALUE,
-            f"Value {attributes['RedrivePolicy'][:1000]} for parameter RedrivePolicy is invalid. "
+            "Value for parameter RedrivePolicy is invalid. "
             "Reason: Dead-letter queue must be same type of queue as the source.",
         )
     if policy.queue == queue:

@@ -96,8 +96,6 @@ async def change_message_visibility_batch(
     entries: Sequence[Values] = call.values["Entries"]
     check_entries(entries)
     receipts, failed = _read_handles(entries)
-    # The first change in a queue looks it up; an empty batch has none.
-    await operations.settings_of(queue)
     changes = [
         _change(operations, queue, receipts[entry["Id"]], entry.get("VisibilityTimeout"))
         for entry in entries

@@ -37,7 +37,9 @@ class JsonDialect:
         return "X-Amz-Target" in headers or media_type.startswith("application/x-amz-json")
 
     def operation_of(self, asked: SqsRequest) -> str:
-        target = asked.headers.get("X-Amz-Target", "")
+        target, *others = asked.headers.getall("X-Amz-Target", [""])
+        if others:
+            raise SQSError(INVALID_ACTION, "header X-Amz-Target is given twice")
         service, dot, operation = target.rpartition(".")
         if f"{service}{dot}" != TARGET:
             raise SQSError(

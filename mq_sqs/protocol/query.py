@@ -32,7 +32,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _INDEX = re.compile(r"[1-9][0-9]{0,5}")
 _TRUTH = {"true": True, "false": False}
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#13;"}
-_ESCAPED = re.compile('[&<>"\r]')
+_ESCAPED = re.compile('[&<>"\r]|[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
 _OF_EVERY_REQUEST = frozenset({
     "Action", "Version", "AWSAccessKeyId", "Signature", "SignatureMethod", "SignatureVersion",
@@ -87,7 +87,7 @@ def _fields(asked: SqsRequest) -> dict[str, str]:
     """Return the fields of the query string and of the form. Raises SQSError."""
     found: dict[str, str] = {}
     try:
-        body = asked.body.decode("ascii") if asked.method == "POST" else ""
+        body = asked.body.decode() if asked.method == "POST" else ""
         for text in (asked.query, body):
             pairs = parse_qsl(
                 text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
@@ -97,7 +97,7 @@ def _fields(asked: SqsRequest) -> dict[str, str]:
                     raise SQSError(MALFORMED_QUERY, f"parameter {name[:80]!r} is given twice")
                 found[name] = value
     except UnicodeDecodeError:
-        raise SQSError(MALFORMED_QUERY, "the form must be percent-encoded UTF-8") from None
+        raise SQSError(MALFORMED_QUERY, "the form must be UTF-8") from None
     except ValueError:
         raise SQSError(MALFORMED_QUERY, f"there are more than {_MAX_FIELDS} parameters") from None
     return found
@@ -118,15 +118,17 @@ def _plant(tree: Node, name: str, value: str) -> None:
 def _read(shape: Shape, node: Any, place: str) -> Any:
     if isinstance(shape, Scalar):
         return _read_scalar(shape, node, place)
+    # Some clients leave the number out if there is one value.
     if isinstance(shape, ListOf):
-        # Some clients leave the number out if there is one value.
         items = [(place, node)] if isinstance(node, str) else _numbered(node, place)
         return [_read(shape.item, each, below) for below, each in items]
     if isinstance(shape, MapOf):
         pair = Structure(
             {shape.key: Scalar.TEXT, "Value": shape.value}, frozenset({shape.key, "Value"})
         )
-        read = [_read_structure(pair, each, below) for below, each in _numbered(node, place)]
+        is_single = isinstance(node, dict) and not node.keys().isdisjoint(pair.members)
+        items = [(place, node)] if is_single else _numbered(node, place)
+        read = [_read_structure(pair, each, below) for below, each in items]
         found = {each[shape.key]: each["Value"] for each in read}
         if len(found) != len(read):
             raise SQSError(INVALID_PARAMETER_VALUE, f"a name in {place!r} is given twice")
@@ -228,5 +230,5 @@ def _element(name: str, inside: str) -> str:
 
 def _escape(text: str) -> str:
     """Escape a text for XML. `\r` needs an escape too, because XML makes the same character of
-    every line break."""
-    return _ESCAPED.sub(lambda found: _ESCAPES[found[0]], text)
+    every line break. What XML cannot contain becomes U+FFFD."""
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[0], "\ufffd"), text)

@@ -47,3 +47,10 @@ def test_headers_are_trimmed_and_those_given_twice_joined() -> None:
     [text] = texts("", headers, "host", "x-two")
 
     assert text == "GET\n/\n\nhost:h\nx-two:a b,c\n\nhost;x-two\nHASH"
+
+
+def test_nothing_but_the_signature_is_left_out_of_a_query() -> None:
+    """A field with an encoded name could be added by anyone on the way."""
+    found = [text.splitlines()[2] for text in texts("a=1&X-Amz%2DSignature=2&X-Amz-Signature=0")]
+
+    assert found == ["X-Amz%2DSignature=2&a=1", "X-Amz-Signature=2&a=1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -63,6 +64,11 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
      "MalformedInput"),
     ("ReceiveMessage", {"QueueUrl": "URL", "AttributeNames": ["x"]}, "InvalidAttributeName",
      "InvalidAttributeName"),
+    ("SetQueueAttributes", {"QueueUrl": "URL", "Attributes": {}}, "MissingParameter",
+     "MissingParameter"),
+    ("TagQueue", {"QueueUrl": "URL", "Tags": {}}, "MissingParameter", "MissingParameter"),
+    ("UntagQueue", {"QueueUrl": "URL", "TagKeys": []}, "InvalidParameterValue",
+     "InvalidParameterValue"),
 ]  # fmt: skip
 
 
@@ -76,17 +82,67 @@ def test_an_error_has_its_name_and_code_in_both_protocols(
     if values.get("QueueName") == "URL":
         values = values | {"QueueName": url.rpartition("/")[2]}
 
-    json, query = ask_both(gateway, operation, values)
+    by_json, query = ask_both(gateway, operation, values)
 
-    assert (json.name, json.code, query.code) == (name, code, code)
-    assert json.status == query.status
-    assert 400 <= json.status < 500
-    assert json.message == query.message
-    assert json.message
-    assert json.headers["x-amzn-query-error"] == f"{code};Sender"
+    assert (by_json.name, by_json.code, query.code) == (name, code, code)
+    assert by_json.status == query.status
+    assert 400 <= by_json.status < 500
+    assert by_json.message == query.message
+    assert by_json.message
+    assert by_json.headers["x-amzn-query-error"] == f"{code};Sender"
     assert text_in(query, "Type") == "Sender"
-    assert UUID.fullmatch(json.headers["x-amzn-RequestId"])
+    assert UUID.fullmatch(by_json.headers["x-amzn-RequestId"])
     assert text_in(query, "RequestId") == query.headers["x-amzn-RequestId"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "values"),
+    [
+        ("ChangeMessageVisibility", {"ReceiptHandle": "x", "VisibilityTimeout": -1}),
+        ("DeleteMessage", {"ReceiptHandle": "x"}),
+        ("DeleteMessageBatch", {"Entries": []}),
+        ("GetQueueAttributes", {"AttributeNames": ["x"]}),
+        ("ReceiveMessage", {"MaxNumberOfMessages": 11}),
+        ("SendMessage", {"MessageBody": "\x00"}),
+        ("SendMessageBatch", {"Entries": TWICE}),
+        ("SetQueueAttributes", {"Attributes": {"Nonsense": "1"}}),
+        ("TagQueue", {"Tags": {}}),
+        ("UntagQueue", {"TagKeys": []}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_queue_that_is_not_there_is_told_first(
+    gateway: Server, operation: str, values: dict[str, Any]
+) -> None:
+    for told in ask_both(gateway, operation, {"QueueUrl": "/0/not-there", **values}):
+        assert told.code == "AWS.SimpleQueueService.NonExistentQueue"
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Content-Encoding": "gzip"}, "MalformedInput"),
+        ({"Content-Encoding": "aws-chunked"}, "MalformedInput"),
+        ({"Content-Encoding": "Identity"}, ""),
+        ({"x-amz-target": "AmazonSQS.DeleteQueue"}, "InvalidAction"),
+    ],
+)
+def test_a_request_that_says_two_things_is_refused(
+    gateway: Server, url: str, headers: dict[str, str], code: str
+) -> None:
+    """For the quick way too, which is the one of this operation."""
+    body = json.dumps({"QueueUrl": url, "MessageBody": "a"}).encode()
+    target = {"X-Amz-Target": "AmazonSQS.SendMessage"}
+
+    assert send(gateway, "POST", "/", {**target, **headers}, body).code == code
+
+
+def test_of_a_name_that_json_gives_twice_the_last_counts(gateway: Server, url: str) -> None:
+    body = b'{"MessageBody": 7, "QueueUrl": "%s", "MessageBody": "b"}' % url.encode()
+
+    told = ask_json(gateway, "SendMessage", body)
+
+    assert told.json()["MD5OfMessageBody"] == "92eb5ffee6ae2fec3ad71c777531578f"
 
 
 def test_a_name_that_a_form_gives_twice_is_refused(gateway: Server, url: str) -> None:

@@ -10,7 +10,9 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from mq.errors import ExitCode
 from tests.support.gateways import ask_both, ask_query, client_of, make_url, name_of, text_in
+from tests.support.mqctl import Ctl, assert_refused
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, assert_problem
 
@@ -260,3 +262,29 @@ def test_over_http_one_counts_looks_and_deletes_and_nothing_else(
         send(sqs, line, "2")
         assert http.request("DELETE", f"/{name}").status == 200
         assert code_of(sqs.receive_message, QueueUrl=line).endswith("NonExistentQueue")
+
+
+def test_by_root_nothing_comes_between_the_messages_of_a_group_either(
+    gateway: Server, sqs: Any
+) -> None:
+    line = make_url(
+        sqs, FifoQueue="true", ContentBasedDeduplication="true", VisibilityTimeout="600"
+    )
+    first, second, _ = (send(sqs, line, body)["MessageId"] for body in "123")
+    assert bodies(sqs, line, 1) == ["1"]
+    name, other = name_of(line), name_of(make_url(sqs))
+    sqs.send_message(QueueUrl=f"/0/{other}", MessageBody="x")
+    mqctl = Ctl("--root", str(gateway.root))
+
+    for words in (
+        ("send", name, "4"), ("import", name, "-"), ("recv", name), ("release", name, first),
+        ("touch", name, first, "--visibility=1"), ("move", name, other), ("move", other, name),
+    ):  # fmt: skip
+        assert_refused(mqctl(*words, stdin=b'{"body": "4"}'), ExitCode.REFUSED, "mq-sqs")
+    mqctl.ok("ack", name, second)
+    mqctl.ok("fsck", "--repair")
+
+    assert bodies(sqs, line) == []
+    mqctl.ok("ack", name, first)
+    [message] = sqs.receive_message(QueueUrl=line, WaitTimeSeconds=20)["Messages"]
+    assert message["Body"] == "3"

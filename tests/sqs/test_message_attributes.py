@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mq_sqs.faults import SQSError
-from mq_sqs.message_attributes import check_text, md5_of, select, size_of
+from mq_sqs.message_attributes import check_number, check_text, md5_of, select, size_of
 
 CITY: dict[str, Any] = {"DataType": "String", "StringValue": "Any City"}
 GREETING: dict[str, Any] = {"DataType": "Binary", "BinaryValue": b"Hello, World!"}
@@ -72,3 +72,25 @@ def test_every_character_of_xml_is_taken(text: str) -> None:
 def test_any_other_character_is_refused_by_name(text: str) -> None:
     with pytest.raises(SQSError, match=f"U\\+{ord(text[-1]):04X}"):
         check_text(text, "it")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0", "-1.5", "+.5", "1.", "1e5", "1E-10", "9" * 38, "1" + "0" * 80, "0.0" + "9" * 38, "1e126",
+     "1e-128", "0e999", "0" * 1_000_000 + "1"],
+    ids=lambda text: text[:10],
+)  # fmt: skip
+def test_a_number_that_sqs_can_keep_is_taken(text: str) -> None:
+    check_number("n", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " 1", "1 ", "-", ".", "1e", "0x1", "1_0", "NaN", "Infinity", "\u0661", "9" * 39, "1e127",
+     "1e-129", "1e1000", "9" * 1_000_000 + "x", "9." + "9" * 1_000_000 + "x"],
+    ids=lambda text: text[:10],
+)  # fmt: skip
+def test_any_other_number_is_refused_however_long_it_is(text: str) -> None:
+    """Looking at the long ones from each of their digits would take hours."""
+    with pytest.raises(SQSError, match="38 digits"):
+        check_number("n", text)

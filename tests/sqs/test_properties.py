@@ -12,6 +12,20 @@ def test_a_message_without_attributes_has_none() -> None:
 
 
 @pytest.mark.parametrize(
+    "attribute",
+    ['"a": ["String", "\\ud800"]', '"a": ["String", "\\u0001"]', '"a": ["String.\\ud800", "x"]',
+     '"\\ud800": ["String", "x"]', '"\\ufffe": ["String", "x"]'],
+)  # fmt: skip
+def test_an_attribute_that_sqs_cannot_express_is_left_out_alone(attribute: str) -> None:
+    text = f'{{{attribute}, "b": ["String", "x"]}}'
+
+    attributes, system = from_properties({ATTRIBUTES: text, SYSTEM: text})
+
+    assert attributes == {"b": {"DataType": "String", "StringValue": "x"}}
+    assert system == {"b": "x"}
+
+
+@pytest.mark.parametrize(
     "text", ["x", "[]", "1", '{"a": 1}', '{"a": []}', '{"a": [1, "b"]}', '{"a": ["Binary", "!"]}',
              '{"a": ["Binary", 1]}', "[" * 100_000],
 )  # fmt: skip

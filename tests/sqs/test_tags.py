@@ -22,7 +22,7 @@ def test_tags_survive_in_the_file(tags: dict[str, str]) -> None:
     settings = change(ORDERS, NO_SETTINGS, tag_changes(tags))
 
     assert tags_of(parse_settings(ORDERS, settings.text())) == tags
-    assert change(ORDERS, settings, untag_changes(tags)) == NO_SETTINGS
+    assert not tags or change(ORDERS, settings, untag_changes(tags)) == NO_SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,12 @@ def test_tags_survive_in_the_file(tags: dict[str, str]) -> None:
 def test_a_tag_that_sqs_does_not_take_is_refused(key: str, value: str) -> None:
     with pytest.raises(SQSError, match="tag"):
         tag_changes({key: value})
+
+
+@pytest.mark.parametrize("keys", [[], [""], ["a", "k" * 129]])
+def test_a_key_that_no_tag_has_cannot_be_taken_away(keys: list[str]) -> None:
+    with pytest.raises(SQSError, match="128"):
+        untag_changes(keys)
 
 
 def test_a_tag_can_be_read_with_cat() -> None:
