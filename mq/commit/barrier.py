@@ -20,14 +20,15 @@ from mq.spool.folders import Spool
 class Unsynced(NamedTuple):
     """What an operation's file calls leave for the barrier to sync: descriptors of files, and
     folders relative to the root (`new`, `queues/orders`). `has_closed_files` says that data was
-    written to files which are closed by now, so that only a sync of everything finds it. `sources`
-    are folders from which names were moved into one of `folders`, and a sync of that one may be
-    enough (`SyncBarrier`)."""
+    written to files which are closed by now, so that only a sync of everything finds it. `implied`
+    are folders whose changes a sync of `files` and `folders` may bring with it (`SyncBarrier`):
+    that from which a name was moved to one of `folders`, and that in which one of `files` got its
+    name or was changed."""
 
     files: tuple[int, ...]
     folders: tuple[str, ...]
     has_closed_files: bool = False
-    sources: tuple[str, ...] = ()
+    implied: tuple[str, ...] = ()
 
 
 class Barrier(Protocol):
@@ -46,9 +47,10 @@ class Barrier(Protocol):
 class SyncBarrier:
     """Syncs few files and folders by fsync, and many by syncfs.
 
-    Of a move it syncs the folder that the name came to, and not its source, where changes keep
-    their order and a move is one change. While others write to that file system, each sync makes it
-    write its log once more.
+    Where all changes are entries of one log, a sync of one thing that an operation has changed last
+    makes all of the operation durable: of a new message its file, of a move the folder that the
+    name came to. Each further sync makes the disk flush its cache once more, and the log too while
+    others write.
 
     The descriptor for syncfs is held from the start, because a writeback error is reported once to
     each descriptor that was open when it happened."""
@@ -63,17 +65,19 @@ class SyncBarrier:
     def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
         files = [fd for each in unsynced for fd in each.files]
         folders = {folder for each in unsynced for folder in each.folders}
-        if not self._moves_are_whole():
-            folders.update(folder for each in unsynced for folder in each.sources)
+        if not self._is_one_log():
+            folders.update(folder for each in unsynced for folder in each.implied)
         are_few = len(files) + len(folders) <= FEW_UNSYNCED
         must_be_all = any(each.has_closed_files for each in unsynced)
         if must_be_all or not are_few or not self._sync_each(files, folders):
             self._spool.files.sync_file_system(self._fd)
 
-    def _moves_are_whole(self) -> bool:
-        """Whether the folder that a name came to brings all of the move with it. A move by link and
-        unlink ends in the folder that it came from."""
-        return self._spool.keeps_order and self._spool.files.renames_without_replacing
+    def _is_one_log(self) -> bool:
+        """Whether what is implied is durable too. Without a call for it, a move is a link and then
+        an unlink in the folder that the name came from; a new file is moved to its name."""
+        files = self._spool.files
+        is_each_one_change = files.renames_without_replacing and files.has_unnamed_files
+        return self._spool.has_one_log and is_each_one_change
 
     def _sync_each(self, files: list[int], folders: set[str]) -> bool:
         """Sync each by itself. Returns False if a folder is gone: another process has just deleted

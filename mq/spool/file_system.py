@@ -18,6 +18,8 @@ from mq.spool.seal import SEAL_ATTRIBUTE
 
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _ORDERED = {"ext4", "ext3", "xfs", "btrfs"}
+_LOGS_OF_THEIR_OWN = {"btrfs"}
+"""There fsync(2) logs what it is called for by itself."""
 _NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "lustre", "nfs", "nfs4",
             "ocfs2", "smb3", "virtiofs"}  # fmt: skip
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -40,8 +42,8 @@ class FileSystem:
 
 def measure_file_system(spool: Spool) -> FileSystem:
     """Find out what the root's file system does, with a file that never gets a name. Afterwards the
-    spool knows whether there are seals, and whether names keep their order. Raises StartRefused if
-    locks do not work, and OSError."""
+    spool knows whether there are seals, and one log. Raises StartRefused if locks do not work, and
+    OSError."""
     files = spool.files
     require_locks(spool)
     kind = file_system_kind(spool.root)
@@ -51,7 +53,8 @@ def measure_file_system(spool: Spool) -> FileSystem:
         granularity_ns = stamp_granularity_ns(files, fd)
     finally:
         files.close(fd)
-    spool.keeps_order = keeps_order(spool.root, kind)
+    is_ordered = keeps_order(spool.root, kind)
+    spool.has_one_log = is_ordered and kind not in _LOGS_OF_THEIR_OWN
     warnings = []
     if not spool.has_seals:
         warnings.append(
@@ -59,7 +62,7 @@ def measure_file_system(spool: Spool) -> FileSystem:
         )
     if kind in _IN_MEMORY:
         warnings.append(f"{kind} keeps nothing over a power cut: syncs are skipped")
-    elif not spool.keeps_order:
+    elif not is_ordered:
         who = f"this {kind} has no journal, and" if kind in _ORDERED else kind
         warnings.append(
             f"{who} is not known to keep renames in order over a power cut "

@@ -91,10 +91,10 @@ def _take(
         return None
     if place.folder is Folder.QUEUES:
         _forget(work, queue, message_id)
-        unsynced = Unsynced((), (Folder.DELAY,), sources=(f"{Folder.QUEUES}/{queue}",))
+        unsynced = Unsynced((), (Folder.DELAY,), implied=(f"{Folder.QUEUES}/{queue}",))
     else:
         # Only its attributes changed, and syncing the file itself brings those into the log.
-        unsynced = Unsynced((received.fd,), (Folder.DELAY,))
+        unsynced = Unsynced((received.fd,), (), implied=(Folder.DELAY,))
     try:
         yield unsynced
     except BaseException:

@@ -285,7 +285,7 @@ def _id_taken(moving: Moving, message_id: MessageId) -> IdTaken:
 def unsynced_move(moving: Moving, folder: Folder) -> Unsynced:
     """Return what a move out of `folder` leaves to sync."""
     source = f"{folder}/{moving.source}" if folder is Folder.QUEUES else str(folder)
-    return Unsynced((), (f"{Folder.QUEUES}/{moving.target}",), sources=(source,))
+    return Unsynced((), (f"{Folder.QUEUES}/{moving.target}",), implied=(source,))
 
 
 def count_moved(work: Workspace, moving: Moving, number: int) -> None:

@@ -123,7 +123,7 @@ def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publish
         return twin
     assert draft.message_id is not None
     try:
-        yield Unsynced((twin,), (Folder.NEW,))
+        yield Unsynced((twin,), (), implied=(Folder.NEW,))
     finally:
         work.files.close(twin)
     if work.spool.exists(Folder.NEW, file_name(queue, draft.message_id)):

@@ -22,7 +22,7 @@ def probe(work: Workspace) -> Operation[None]:
         files.lock(fd)
         work.spool.link(fd, Folder.NEW, name)
         try:
-            yield Unsynced((fd,), (Folder.NEW,))
+            yield Unsynced((fd,), (), implied=(Folder.NEW,))
         finally:
             work.spool.unlink(Folder.NEW, name)
     finally:

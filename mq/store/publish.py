@@ -28,7 +28,7 @@ from mq.store.rules import delay_ns
 log = structlog.get_logger(__name__)
 
 _NEW, _QUEUES = Folder.NEW, Folder.QUEUES
-_UNSYNCED_FOLDERS = (_NEW,)
+_IMPLIED = (_NEW,)
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
         results = check((yield FileCalls(work.files, chain)))
         fd = draft.fd if draft.body is None else results[0]
         try:
-            yield Unsynced((fd,), _UNSYNCED_FOLDERS)
+            yield Unsynced((fd,), (), implied=_IMPLIED)
         except BaseException as error:
             try:
                 if isinstance(error, StoreUnavailable):

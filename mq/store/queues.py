@@ -116,7 +116,7 @@ def begin_deletion(work: Workspace, queue: QueueName) -> Operation[None]:
     begin = partial(_begin_deletion, work, queue)
     for _ in range(_DELETIONS + 1):
         if (yield from _when_unlocked(patience, begin)):
-            yield Unsynced((), (Folder.REMOVE,), sources=(Folder.QUEUES,))
+            yield Unsynced((), (Folder.REMOVE,), implied=(Folder.QUEUES,))
             return
         yield InWorker(queues.finish_deletion, work.spool, queue)
     raise _being_deleted(queue)

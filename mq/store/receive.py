@@ -89,7 +89,7 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
             )
             if taken:
                 try:
-                    yield Unsynced((), (_DELAY,), sources=(f"{_QUEUES}/{queue}",))
+                    yield Unsynced((), (_DELAY,), implied=(f"{_QUEUES}/{queue}",))
                 except BaseException:
                     _close(work, taken)
                     raise

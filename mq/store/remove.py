@@ -38,7 +38,7 @@ _AT_ONCE = 64
 
 _DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
 
-_REMOVED_FROM_DELAY = Unsynced((), (_REMOVE,), sources=(_DELAY,))
+_REMOVED_FROM_DELAY = Unsynced((), (_REMOVE,), implied=(_DELAY,))
 _ALREADY_REMOVED = Unsynced((), (_REMOVE,))
 
 
@@ -118,8 +118,8 @@ def _sync_moved(
     """Issue one barrier for all that were moved. Returns what is wrong with each."""
     sources = {each for each in outcomes if isinstance(each, Folder)}
     if sources:
-        came_from = {name for each in sources for name in _unsynced(each, queue).sources}
-        yield Unsynced((), (_REMOVE,), sources=tuple(came_from))
+        came_from = {name for each in sources for name in _unsynced(each, queue).implied}
+        yield Unsynced((), (_REMOVE,), implied=tuple(came_from))
         removed = [each for each in outcomes if isinstance(each, Folder)]
         work.counts.of(queue).removed += len(removed) - removed.count(Folder.REMOVE)
     return [_told(each) for each in outcomes]
@@ -291,4 +291,4 @@ def _unsynced(source: Folder, queue: QueueName) -> Unsynced:
     if source is _REMOVE:
         return _ALREADY_REMOVED
     folder = f"{source}/{queue}" if source is Folder.QUEUES else str(source)
-    return Unsynced((), (_REMOVE,), sources=(folder,))
+    return Unsynced((), (_REMOVE,), implied=(folder,))

@@ -52,7 +52,7 @@ def change_visibility(
             if went is None:
                 return False
             if not isinstance(went, Lost):
-                yield Unsynced((), (f"{Folder.QUEUES}/{went}",), sources=(Folder.DELAY,))
+                yield Unsynced((), (f"{Folder.QUEUES}/{went}",), implied=(Folder.DELAY,))
                 return True
         yield patience.pause()
 
@@ -62,7 +62,7 @@ def _hide(work: Workspace, held: Held, visibility_ns: int) -> Operation[bool]:
     work.files.stamp(held.fd, due)
     # No other process needs to wait for the barrier.
     work.files.unlock(held.fd)
-    yield Unsynced((held.fd,), (Folder.DELAY,))
+    yield Unsynced((held.fd,), (), implied=(Folder.DELAY,))
     return True
 
 

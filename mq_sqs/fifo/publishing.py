@@ -73,7 +73,8 @@ def publish_in_order(
         else:
             linked = yield from _link_all(work, fifo, queue, messages, positions)
         try:
-            yield Unsynced(tuple(each.fd for each in linked), (Folder.NEW,))
+            fds = tuple(each.fd for each in linked)
+            yield Unsynced(fds, (), implied=(Folder.NEW,))
         except BaseException as error:
             fifo.drop(queue)
             try:

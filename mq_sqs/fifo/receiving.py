@@ -159,7 +159,7 @@ def _commit(
 ) -> Operation[list[Received]]:
     """Make the leases durable. Returns those messages that are whole, none if a lease is over."""
     try:
-        yield Unsynced((), (Folder.DELAY,), sources=(f"{Folder.QUEUES}/{queue}",))
+        yield Unsynced((), (Folder.DELAY,), implied=(f"{Folder.QUEUES}/{queue}",))
     except BaseException:
         _close(work, taken)
         raise

@@ -17,6 +17,7 @@ from mq.store import (
     by_id,
     filling,
     move,
+    own_id,
     probe,
     publish,
     purge,
@@ -37,11 +38,14 @@ RUNS_A_ROW = 6
 MOST_RUNS = 24
 """The loss of a sync must show within this many runs that come by it."""
 
-SOURCE = "the folder that the name came to is synced; this one where changes keep no order"
+SOURCE = "the folder that the name came to is synced; this one where there is no one log"
+LINKED = "the file that got the name is synced; this folder where there is no one log"
 
 REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(by_id._take, "a queue's folder"): (SOURCE, (at(by_id._take, "delay"),)),
     at(move._move_one, "delay"): (SOURCE, (at(move._move_one, "a queue's folder"),)),
+    at(own_id._adopt, "new"): (LINKED, (at(own_id._adopt, "a file"),)),
+    at(publish.publish, "new"): (LINKED, (at(publish.publish, "a file"),)),
     at(purge.purge, "remove"): (
         "the folders that messages are taken from are synced; this one, so as not to rest on that",
         (at(purge.purge, "delay"),),

@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -248,28 +248,6 @@ def test_file_system_in_memory_is_told(memory: Path) -> None:
 
     assert file_system.is_in_memory
     assert any("keeps nothing over a power cut" in warning for warning in file_system.warnings)
-
-
-@pytest.mark.parametrize(
-    ("kind", "megabytes", "options", "why"),
-    [
-        ("ext4", 16, (), None),
-        ("ext4", 16, ("-O", "^has_journal"), "this ext4 has no journal, and is not known to"),
-        ("btrfs", 128, (), None),
-    ],
-)
-def test_only_a_file_system_that_may_lose_order_is_warned_of(
-    loop_mount: Callable[..., Path],
-    kind: str,
-    megabytes: int,
-    options: list[str],
-    why: str | None,
-) -> None:
-    file_system = _open(loop_mount(kind, megabytes, *options) / "root")
-
-    assert (file_system.kind, file_system.is_in_memory) == (kind, False)
-    assert [why for _ in file_system.warnings] == ([] if why is None else [why])
-    assert all(warning.startswith(str(why)) for warning in file_system.warnings)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")

@@ -67,7 +67,7 @@ def play(operation: Operation[Any]) -> tuple[list[object], object]:
         if isinstance(need, FileCalls):
             (answer,) = make_calls([need])
         elif isinstance(need, Unsynced):
-            needs.append((need.folders, sorted(need.sources)))
+            needs.append((need.folders, sorted(need.implied)))
         else:
             operation.close()
             return needs, type(need).__name__

@@ -87,7 +87,6 @@ ELSEWHERE = {
     "spool/test_message.py": "mq/spool/seal",
     "spool/test_moves.py": "mq/spool/folders",
     "spool/test_network_files.py": "mq/spool/byte_locks",
-    "spool/test_root.py": "mq/spool/file_system",
     "spool/test_second_names.py": "mq/spool/libc",
     "sqs/operations/test_receipts.py": "mq/store/visibility",
     "sqs/operations/test_sending.py": "mq_sqs/operations/batches",

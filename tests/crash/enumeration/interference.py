@@ -74,8 +74,8 @@ class WithoutSync(Interference):
         if files and self.strikes(f"{name}: {A_FILE}"):
             files = ()
         has_closed_files = need.has_closed_files and not self.strikes(f"{name}: {EVERYTHING}")
-        folders, sources = self._left_of(name, need.folders), self._left_of(name, need.sources)
-        return Unsynced(files, folders, has_closed_files, sources)
+        folders, implied = self._left_of(name, need.folders), self._left_of(name, need.implied)
+        return Unsynced(files, folders, has_closed_files, implied)
 
     def _left_of(self, name: str, folders: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(each for each in folders if not self.strikes(f"{name}: {_kind_of(each)}"))

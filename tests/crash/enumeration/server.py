@@ -84,7 +84,7 @@ class OpenedServer:
 
     def __init__(self, root: Path, files: Files, clock: StoppedClock, **settings: Any) -> None:
         spool, file_system = open_root(root, 0o700, files)
-        spool.keeps_order = True  # as the recorded disk does, on whatever the folder is
+        spool.has_one_log = True  # as the recorded disk does, on whatever the folder is
         config = ServerConfig(root=root, min_free_bytes=0, **settings)
         granularity_ns = file_system.stamp_granularity_ns
         self.work = Workspace(spool, config, lambda: None, granularity_ns, clock)

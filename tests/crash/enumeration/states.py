@@ -2,9 +2,9 @@
 
 The log is kept up to some entry, which is not before the last that a sync made durable. fsync of a
 folder makes durable the last change of a name in it, fsync of a file its data and its last change
-of an attribute or time; with that change all earlier ones of the log. A folder or file without a
-change makes nothing durable. syncfs makes everything durable. Data that was not synced is whole,
-missing, cut in half, or all zeros.
+of an attribute or time, or the name that it got last; with that change all earlier ones of the log.
+A folder or file without a change makes nothing durable. syncfs makes everything durable. Data that
+was not synced is whole, missing, cut in half, or all zeros.
 """
 
 from __future__ import annotations
@@ -158,9 +158,11 @@ class _Medium:
 
 
 def _touched(change: Change) -> tuple[int, ...]:
-    """The folders whose names changed, or the file whose attributes did."""
+    """The folders whose names changed, and the file whose attributes did."""
     match change:
-        case Named(folder, _, _) | Unnamed(folder, _):
+        case Named(folder, _, inode):
+            return folder, inode
+        case Unnamed(folder, _):
             return (folder,)
         case Renamed(folder, _, target_folder, _) | Exchanged(folder, _, target_folder, _):
             return folder, target_folder

@@ -1,0 +1,38 @@
+"""What a server finds out of the file system of its root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mq.spool.files import Files
+from mq.spool.root import open_root
+
+NO_JOURNAL = "this ext4 has no journal, and is not known to"
+
+
+@pytest.mark.parametrize(
+    ("make", "why", "has_one_log"),
+    [
+        (("ext4", 16), None, True),
+        (("ext4", 16, "-O", "^has_journal"), NO_JOURNAL, False),
+        (("xfs", 320), None, True),
+        (("btrfs", 128), None, False),
+    ],
+)
+def test_only_a_file_system_that_may_lose_order_is_warned_of(
+    loop_mount: Callable[..., Path],
+    make: tuple[str, int],
+    why: str | None,
+    has_one_log: bool,
+) -> None:
+    spool, file_system = open_root(loop_mount(*make) / "root", 0o700, Files())
+
+    with closing(spool):
+        assert spool.has_one_log is has_one_log
+        assert (file_system.kind, file_system.is_in_memory) == (make[0], False)
+        assert [why for _ in file_system.warnings] == ([] if why is None else [why])
+        assert all(warning.startswith(str(why)) for warning in file_system.warnings)
