@@ -113,12 +113,16 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
 
 
 def _drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
-    """Return the messages whose lease still runs. After a barrier that outlasted the lease another
-    receiver may have the message by now."""
+    """Return the messages whose lease still runs, and give the others back: the next to be received
+    is the oldest one again. After a barrier that outlasted the lease another receiver may have the
+    message by now, and then it stays with that one."""
     now_ns = work.clock_ns()
-    if all(each.visible_ns > now_ns for each in taken):
+    late = [each for each in taken if each.visible_ns <= now_ns]
+    if not late:
         return taken
-    _close(work, [each for each in taken if each.visible_ns <= now_ns])
+    _give_back(work, late)
+    # What the mover has brought back meanwhile is in no index before this.
+    work.ready.drain()
     return [each for each in taken if each.visible_ns > now_ns]
 
 
