@@ -30,6 +30,8 @@ _REMOVALS = {"remove", "delete"}
 _GUARDED = _REMOVALS | {"renew", "release", "move"}
 _DEFECT = 500
 
+_NEVER = 1 << 63
+
 _LATE_SECONDS = 60
 """For how long after its client has given up a purge may go on."""
 
@@ -41,23 +43,35 @@ class SoakViolation(NamedTuple):
 
 
 class Steps:
-    """When the clock was set."""
+    """When the clock was set, and how far it was ahead from then on. At the beginning it is right;
+    steps are added in order."""
 
     def __init__(self) -> None:
         self._times: list[int] = []
+        self._ahead: list[tuple[int, int]] = [(0, 0)]
 
     def add(self, event: Event) -> None:
         self._times += [event.asked, event.ended]
-        self._times.sort()
+        self._ahead.append((event.ended, int(event.seconds * SECOND_NS)))
 
     def between(self, begin: int, end: int) -> bool:
         """Whether the clock may have been set between those times."""
         first = bisect_left(self._times, begin)
         return bisect_right(self._times, end) > first or first % 2 == 1
 
-    def next_after(self, at: int) -> int:
-        """When it was set next after that time; that time if it was not."""
-        return next((each for each in self._times if each > at), at)
+    def shown_last(self, begin: int, end: int) -> int:
+        """The latest time that the clock may have shown between those times."""
+        since = bisect_right(self._times, begin) // 2
+        until = (bisect_right(self._times, end) + 1) // 2
+        return end + max(ahead for _, ahead in self._ahead[since : until + 1])
+
+    def reached(self, since: int, time_ns: int) -> int:
+        """When after `since` the clock certainly shows `time_ns`, or a later time."""
+        ends = [at for at, _ in self._ahead[1:]] + [_NEVER]
+        for (begin, ahead), end in zip(self._ahead, ends, strict=True):
+            if (at := max(since, begin, time_ns - ahead)) < end:
+                return at
+        return _NEVER
 
 
 def judge(

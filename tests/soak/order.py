@@ -18,7 +18,9 @@ _MOVER_NS = 10 * SECOND_NS
 class ClockSteps(Protocol):
     def between(self, begin: int, end: int) -> bool: ...
 
-    def next_after(self, at: int) -> int: ...
+    def shown_last(self, begin: int, end: int) -> int: ...
+
+    def reached(self, since: int, time_ns: int) -> int: ...
 
 
 def order_violations(
@@ -40,12 +42,10 @@ def order_violations(
 
 
 def _hidden_until(event: Event, steps: ClockSteps) -> int:
-    """When all is back that this receive may have taken. If the clock was set back meanwhile, that
-    is once it is set ahead again."""
-    until = event.ended + int(event.seconds * SECOND_NS) + _MOVER_NS
-    if steps.between(event.asked, until):
-        until = max(until, steps.next_after(until) + _MOVER_NS)
-    return until
+    """When all is back that this receive may have taken: the clock has reached the latest stamp, if
+    only for a while, and the mover has come."""
+    stamp = steps.shown_last(event.asked, event.ended) + int(event.seconds * SECOND_NS)
+    return steps.reached(event.ended, stamp) + _MOVER_NS
 
 
 def _passed_over(

@@ -212,6 +212,32 @@ def test_who_was_not_answered_may_have_what_seems_to_be_passed_over() -> None:
     assert "reordered" not in kinds(history, left)
 
 
+def test_what_was_taken_is_hidden_until_the_clock_shows_its_stamp() -> None:
+    """The clock was an hour ahead then, and is set back, and back once more."""
+    history, left = good()
+    history += [
+        Event("clock", ns(1.65), ns(1.66), seconds=3600),
+        Event("receive", ns(1.7), ns(1.8), None, ORDERS, 2.0),
+        Event("clock", ns(2.7), ns(2.8), seconds=0),
+        Event("clock", ns(40), ns(40.1), seconds=-3600),
+        Event("clock", ns(60), ns(60.1), seconds=0),
+        published(20, 70.0),
+        received(20, 71.0, "x"),
+    ]
+    left.append(Given("id-20", "t20", "z"))
+    assert judged(history, left) == []
+
+    history += [
+        Event("clock", ns(80), ns(80.1), seconds=3600),
+        published(21, 95.0),
+        received(21, 96.0, "y"),
+    ]
+    left.append(Given("id-21", "t21", "z"))
+    assert [(each.kind, each.message_id) for each in judged(history, left)] == [
+        ("reordered", "id-21")
+    ]
+
+
 def test_a_history_is_read_as_it_was_written() -> None:
     history, _ = good()
 
