@@ -17,6 +17,9 @@ from tests.support.processes import Process, Server, wait_until
 
 StartServer = Callable[..., Server]
 
+_START_SECONDS = 60
+"""On a busy machine four processes take their time."""
+
 
 @pytest.fixture
 def servers(start_server: StartServer, root: Path) -> list[Server]:
@@ -40,9 +43,13 @@ async def _publish(server: Server, count: int, clients: int = 16) -> set[str]:
 def test_servers_that_start_at_once_make_one_root(root: Path, processes: list[Process]) -> None:
     for number in range(4):
         log = root.with_name(f"mq-{number}.log")
-        processes.append(Process("mq", f"--root={root}", "--port=0", log=log))
+        processes.append(Process("mq", f"--root={root}", "--port=0", "--admin=", log=log))
 
-    wait_until(lambda: all("event=listening" in process.log() for process in processes))
+    def have_begun() -> bool:
+        assert all(process.popen.poll() is None for process in processes)
+        return all("event=listening" in process.log() for process in processes)
+
+    wait_until(have_begun, _START_SECONDS)
 
     assert names_in(root) == ["delay", "format", "new", "queues", "remove"]
     assert not any("level=error" in process.log() for process in processes)
