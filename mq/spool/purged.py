@@ -22,6 +22,9 @@ from mq.spool.sets import OPEN_SUFFIX, hold_set, make_set
 
 PURGED_SUFFIX = ":.purged"
 
+_LARGEST_NUMBER = 10**18
+"""Of a part, in ASCII digits. Anything else in the folder is not a part, and is left alone."""
+
 _TRIES = 100
 """How many times it is tried while other purges take the number, or the queue's deletion takes the
 folder."""
@@ -37,14 +40,14 @@ class OpenPart(NamedTuple):
 def open_part(spool: Spool, queue: QueueName) -> OpenPart:
     """Make a part and take its lock. Raises OSError."""
     folder = queue + PURGED_SUFFIX
-    for _ in range(_TRIES):
+    for tried in range(_TRIES):
         try:
             spool.files.make_folder(spool.fd(Folder.REMOVE), folder, spool.mode)
         except FileExistsError:
             pass
         try:
             number = _next_number(spool.names_below(Folder.REMOVE, folder))
-            name = f"{folder}/{number}{OPEN_SUFFIX}"
+            name = f"{folder}/{number + tried}{OPEN_SUFFIX}"
             fd = make_set(spool, Folder.REMOVE, name)
         except (FileExistsError, FileNotFoundError):
             continue
@@ -69,7 +72,7 @@ def close_abandoned(spool: Spool) -> int:
         if not folder.endswith(PURGED_SUFFIX):
             continue
         for entry in _parts_in(spool, folder):
-            if not entry.endswith(OPEN_SUFFIX):
+            if not entry.endswith(OPEN_SUFFIX) or _number_of(entry) is None:
                 continue
             fd = hold_set(spool, Folder.REMOVE, f"{folder}/{entry}")
             if not isinstance(fd, Lost):
@@ -95,8 +98,9 @@ def _parts_in(spool: Spool, folder: str) -> list[str]:
 
 
 def _hand_over(spool: Spool, name: str) -> None:
-    number = int(name.rpartition("/")[2].removesuffix(OPEN_SUFFIX))
-    folder = name.rpartition("/")[0]
+    folder, _, entry = name.rpartition("/")
+    number = _number_of(entry)
+    assert number is not None
     for _ in range(_TRIES):
         try:
             spool.rename_within(Folder.REMOVE, name, f"{folder}/{number}")
@@ -109,5 +113,14 @@ def _hand_over(spool: Spool, name: str) -> None:
 
 
 def _next_number(names: Iterable[str]) -> int:
-    numbers = (name.removesuffix(OPEN_SUFFIX) for name in names)
-    return max((int(each) for each in numbers if each.isdigit()), default=0) + 1
+    """Return a number that leaves room for others above it. Another name may have it all the same,
+    if a person has made it."""
+    numbers = [number for name in names if (number := _number_of(name)) is not None]
+    return max((each for each in numbers if each < _LARGEST_NUMBER // 2), default=0) + 1
+
+
+def _number_of(entry: str) -> int | None:
+    """Return the number of a part, open or closed, or None if that is not the name of one."""
+    digits = entry.removesuffix(OPEN_SUFFIX)
+    is_number = digits.isascii() and digits.isdigit() and int(digits) < _LARGEST_NUMBER
+    return int(digits) if is_number else None

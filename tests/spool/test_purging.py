@@ -221,6 +221,21 @@ def test_a_dead_purge_is_closed_by_a_sweep_and_a_living_one_is_not(spool: Spool)
     assert names_in(spool.root / "remove" / "orders:.purged") == ["1"]
 
 
+@pytest.mark.parametrize(
+    "name", [".orders:1.open", "\u00b2.open", "\u00b2", "1.x.open", ".open", "9" * 250, "9" * 18]
+)
+def test_what_is_not_a_part_hinders_neither_sweep_nor_purge(spool: Spool, name: str) -> None:
+    folder = spool.root / "remove" / "orders:.purged"
+    (folder / name).mkdir(parents=True)
+
+    purge(spool)
+    open_part(spool, ORDERS)
+
+    assert close_abandoned(spool) == 0
+    assert (folder / name).exists()
+    assert purged(spool.root) == ["1", "2", "orders:3", "orders:4"]
+
+
 def test_the_reaper_leaves_a_purge_that_is_under_way(spool: Spool) -> None:
     with purge_of(spool) as running:
         go_to_the_end(running)

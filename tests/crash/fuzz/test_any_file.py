@@ -182,8 +182,21 @@ class Household:
                     leases[line["id"]] = f'"{line["lease"]}"'
             return leases.keys() == ids
 
-        wait_until(have_come, _SERVED_SECONDS)
+        try:
+            wait_until(have_come, _SERVED_SECONDS)
+        except AssertionError as error:
+            raise AssertionError(self._seen_of(ids - leases.keys())) from error
         return leases
+
+    def _seen_of(self, ids: set[str]) -> str:
+        """Where messages are that do not come, and what the log says."""
+        there = [
+            f"{folder}/{name}: {os.lstat(os.path.join(folder, name))}"
+            for folder, _, names in os.walk(self._root)
+            for name in names
+            if any(name.endswith(each) for each in ids)
+        ]
+        return "\n".join([f"did not come: {ids}", *there, self._server.log()[-50_000:]])
 
     def _ask(self, method: str, target: str, body: bytes | None = None, port: int | None = None,
              **headers: str) -> tuple[dict[str, str], bytes]:  # fmt: skip
