@@ -71,7 +71,7 @@ class NetworkFiles(Files):
     def rename(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
         """Move as `Files` does. If the file was at `source` and is at `target` now, it was moved:
         by this call, or by another process that made the same move meanwhile."""
-        inode = self.status_of(source_fd, source).st_ino
+        inode = self._known_inode_of(source_fd, source)
         try:
             self.rename_once(source_fd, source, target_fd, target)
         except (FileNotFoundError, FileExistsError):
@@ -99,16 +99,30 @@ class NetworkFiles(Files):
         self.unlink(source_fd, source)  # Two names of one file: a move that stopped half-way.
 
     def exists(self, folder_fd: int | None, name: str) -> bool:
-        with suppress(OSError):
+        try:
             self.look_up(folder_fd, name)
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return False
         return super().exists(folder_fd, name)
 
     def status_of(self, folder_fd: int, name: str) -> os.stat_result:
         """Ask the file system itself, whatever this host has cached. mknod(2) of `name/` looks for
         `name` (LOOKUP_EXCL) and then fails, with EEXIST or ENOENT: it never makes a file."""
-        with suppress(OSError):
+        try:
             self.look_up(folder_fd, name)
+        except OSError as error:
+            if error.errno == errno.ENOENT:  # Its status would be another request.
+                raise
         return super().status_of(folder_fd, name)
+
+    def _known_inode_of(self, folder_fd: int, name: str) -> int:
+        """Return the inode of a name as this host knows it, which mostly costs no request. A name
+        leads to one file as long as it exists, so that is right also if the file is gone by now."""
+        try:
+            return super().status_of(folder_fd, name).st_ino
+        except FileNotFoundError:
+            return self.status_of(folder_fd, name).st_ino
 
     def _inode_of(self, folder_fd: int, name: str) -> int | None:
         try:

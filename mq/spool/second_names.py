@@ -7,6 +7,7 @@ beside another process that does the same, the file would have no name left.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from mq.lifecycle import Folder
@@ -40,6 +41,12 @@ def finish_move(spool: Spool, folder: Folder, name: str, status: AnyStatus) -> b
         return False
     spool.unlink(folder, name)
     return True
+
+
+def removed_with_two_names(spool: Spool, name: str) -> os.stat_result | None:
+    """Return the status of a message in `remove`, or None if it has no other name or is reaped."""
+    status = spool.status(Folder.REMOVE, name)
+    return status if status is not None and status.st_nlink > 1 else None
 
 
 def other_queue(queue: QueueName) -> QueueName:

@@ -21,7 +21,7 @@ from mq.spool.finder import sealed_batches
 from mq.spool.message import Held, Lost
 from mq.spool.opening import held_by, holding, move_held, open_held
 from mq.spool.seal import lease_in
-from mq.spool.second_names import other_queue
+from mq.spool.second_names import other_queue, removed_with_two_names
 from mq.spool.status import INODE, MODE, OWNER
 from mq.store.context import Workspace, no_message
 from mq.store.holding import work_once_unlocked
@@ -258,14 +258,16 @@ def _places(
 
 def _remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId) -> None:
     """Remove the other names of a message. Where a move is a link and an unlink, an interruption
-    leaves both names: in this queue, in its dead letters, or in a batch."""
+    leaves both names: in this queue, in its dead letters, or in a batch. Over a network no move is
+    that, and one look at the number of names is enough."""
     spool, target = work.spool, file_name(queue, message_id)
     if work.files.renames_without_replacing:
         return
+    if work.files.is_of_network and removed_with_two_names(spool, target) is None:
+        return
     for source, name in _places(queue, message_id):
         spool.move_aside(source, name, Folder.REMOVE, target)
-    removed = spool.status(Folder.REMOVE, target)
-    if removed is None or removed.st_nlink == 1:
+    if (removed := removed_with_two_names(spool, target)) is None:
         return
     others = [*_places(other_queue(queue), message_id)]
     # The first name of a dead letter may be that of any queue whose settings name this one.

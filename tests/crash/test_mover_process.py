@@ -39,7 +39,7 @@ def mover(start_mover: StartMover, delay: Path, orders: Path) -> Process:
 
 
 def _wait_for_a_probe(delay: Path, orders: Path) -> None:
-    """On return the mover knows of everything that was in `delay` before."""
+    """The mover knows of everything that is in `delay` when this returns."""
     _lease(delay, "probe", 0.001)
     wait_until((orders / "probe").exists)
     (orders / "probe").unlink()

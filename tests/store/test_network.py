@@ -54,6 +54,33 @@ async def test_messages_are_published_received_and_removed(root: Path, files: Lo
     assert os.listdir(root / "new") == names_in(root / "delay") == []
 
 
+async def test_removed_message_is_looked_for_elsewhere_if_it_has_another_name(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version that moved by link and unlink may have left one. Each look is a request."""
+    files = LossyFiles(root, is_plain=True)
+    async with store_on(root, files) as store:
+        files.loses = False
+        ids = [await publish(store, b"body") for _ in range(2)]
+        leases = [(await receive(store)).lease for _ in ids]
+        os.link(root / "delay" / f"orders:{ids[1]}", root / "queues/orders" / ids[1])
+        looks: list[str] = []
+        look_up = files.look_up
+
+        def note(folder_fd: int | None, name: str) -> None:
+            looks.append(name)
+            look_up(folder_fd, name)
+
+        monkeypatch.setattr(files, "look_up", note)
+
+        await store.remove(ORDERS, ids[0], frozenset({leases[0]}))
+        asked_for_one = looks.count(f"orders:{ids[0]}") + looks.count(ids[0])
+        await store.remove(ORDERS, ids[1], frozenset({leases[1]}))
+
+    assert asked_for_one < 6
+    assert os.listdir(root / "queues/orders") == os.listdir(root / "delay") == []
+
+
 async def test_received_message_whose_reply_was_lost_is_due_at_once(
     root: Path, files: LossyFiles
 ) -> None:

@@ -129,13 +129,13 @@ async def test_cancelled_fetch_gives_the_message_back(
 
 def _set_clock_ahead(store: Store, files: WatchedFiles, times: int) -> None:
     """At each of the next `times` syncs, by twice what a lease takes."""
-    ahead = [0.0]
+    ahead_ns: list[int] = []
 
     def step(*_: object) -> None:
-        if ahead[0] < times * 2 * LONG_SECONDS:
-            ahead[0] += 2 * LONG_SECONDS
+        if len(ahead_ns) < times:
+            ahead_ns.append(int(2 * LONG_SECONDS * SECOND_NS))
 
-    store._work.clock_ns = lambda: time.time_ns() + int(ahead[0] * SECOND_NS)
+    store._work.clock_ns = lambda: time.time_ns() + sum(ahead_ns)
     files.before |= dict.fromkeys(SYNCS, step)
 
 
@@ -180,10 +180,7 @@ async def test_what_the_mover_brings_back_while_the_barrier_takes_too_long_comes
 
     files.before |= dict.fromkeys(SYNCS, bring_back)
 
-    received = await store.receive(ORDERS, LONG_SECONDS)
-
-    assert received is not None
-    assert received.message_id == published[0]
+    assert (await receive(store)).message_id == published[0]
 
 
 # Races with other processes
