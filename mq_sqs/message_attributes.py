@@ -80,6 +80,8 @@ def check_type(name: str, kind: str) -> str:
 
 def check_number(name: str, text: str) -> None:
     """Raise SQSError for what is not a number, has too many digits, or is too large or small."""
+    if len(text) <= _MAX_NUMBER_DIGITS and text.isascii() and text.isdigit():
+        return
     match = _NUMBER.fullmatch(text)
     if match is not None:
         digits = match[1].replace(".", "").strip("0")

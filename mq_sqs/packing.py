@@ -7,7 +7,7 @@ is JSON within a string of JSON.
 
 from __future__ import annotations
 
-import base64
+import binascii
 import json
 from collections.abc import Mapping
 from functools import lru_cache
@@ -73,20 +73,20 @@ def pack_attributes(attributes: Attributes, are_plain: bool = False) -> Packed:
     written: list[bytes] = []
     for name in sorted(attributes):
         value = attributes[name]
-        head = _head_of(name, value["DataType"])
-        given = value.get(head.member)
+        member, base, length, hashed_head, written_head = _head_of(name, value["DataType"])
+        given = value.get(member)
         if not given or len(value) != 2:
-            raise explain(name, value, head.member)
-        if head.base == "Binary":
-            data, text = given, base64.b64encode(given)
+            raise explain(name, value, member)
+        if base == "Binary":
+            data, text = given, binascii.b2a_base64(given, newline=False)
         else:
             data = given.encode()
             text = data if are_plain else _write(data, given, name)
-            if head.base == "Number":
+            if base == "Number":
                 check_number(name, given)
-        size += head.size + len(data)
-        hashed += (head.hashed, len(data).to_bytes(4, "big"), data)
-        written += (head.written, text, _END)
+        size += length + len(data)
+        hashed += (hashed_head, len(data).to_bytes(4), data)
+        written += (written_head, text, _END)
     return Packed(size, digest_of(hashed), written)
 
 

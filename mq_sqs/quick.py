@@ -33,19 +33,24 @@ from mq_sqs.canonical import RequestHead
 from mq_sqs.faults import SQSError
 from mq_sqs.operations.receipts import begin_delete, begin_delete_batch
 from mq_sqs.operations.sending import begin_send
+from mq_sqs.packing import is_plain_json
 from mq_sqs.protocol import SqsRequest, Values
 from mq_sqs.protocol.json import TARGET, JsonDialect
 from mq_sqs.signatures import Signatures
 
 _TARGET, _CODING = istr("X-Amz-Target"), istr("Content-Encoding")
 
-_BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values, SqsRequest], Begun | None]] = {
-    "DeleteMessage": begin_delete,
-    "DeleteMessageBatch": begin_delete_batch,
-    "SendMessage": begin_send,
+_BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values, bytes], Begun | None]] = {
+    "DeleteMessage": lambda operations, queue, values, _: begin_delete(operations, queue, values),
+    "DeleteMessageBatch": lambda operations, queue, values, _: begin_delete_batch(
+        operations, queue, values
+    ),
+    "SendMessage": lambda operations, queue, values, body: begin_send(
+        operations, queue, values, is_plain_json(body)
+    ),
 }
-"""What begins these operations. Each of them needs the scope `write`. None is for the usual way, as
-is SQSError or MQError; then nothing was done."""
+"""What begins these operations, given the body too. Each of them needs the scope `write`. None is
+for the usual way, as is SQSError or MQError; then nothing was done."""
 
 _OPERATIONS = {f"{TARGET}{operation}": operation for operation in _BEGINNINGS}
 
@@ -130,7 +135,7 @@ class QuickCalls:
         queue = queue_of_url(values["QueueUrl"])
         if token is not None:
             token.require(Scope.WRITE, queue)
-        return _BEGINNINGS[operation](self._operations, queue, values, asked)
+        return _BEGINNINGS[operation](self._operations, queue, values, body)
 
     def _ender(
         self,

@@ -13,7 +13,7 @@ from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
 from mq_sqs.faults import MESSAGE_NOT_INFLIGHT, SQSError, translate
 from mq_sqs.handles import LeasedMessage, read_handle
 from mq_sqs.operations.batches import answer_batch, check_entries
-from mq_sqs.protocol import SqsRequest, Values
+from mq_sqs.protocol import Values
 from mq_sqs.protocol.json import missing
 
 _MAX_VISIBILITY_SECONDS = 43_200
@@ -30,9 +30,7 @@ async def delete_message(operations: Operations, call: SqsCall, queue: QueueName
     return {}
 
 
-def begin_delete(
-    operations: Operations, queue: QueueName, values: Values, asked: SqsRequest
-) -> Begun:
+def begin_delete(operations: Operations, queue: QueueName, values: Values) -> Begun:
     """Begin DeleteMessage. Raises SQSError."""
     message_id, lease = read_handle(values["ReceiptHandle"])
     remove = operations.keeper_of(queue).submit_remove
@@ -49,9 +47,7 @@ async def delete_message_batch(operations: Operations, call: SqsCall, queue: Que
     return deletions.answer(await remove(queue, deletions.ids, deletions.leases))
 
 
-def begin_delete_batch(
-    operations: Operations, queue: QueueName, values: Values, asked: SqsRequest
-) -> Begun:
+def begin_delete_batch(operations: Operations, queue: QueueName, values: Values) -> Begun:
     """Begin DeleteMessageBatch. Raises SQSError."""
     deletions = _Deletions(values)
     remove = operations.keeper_of(queue).submit_remove_many

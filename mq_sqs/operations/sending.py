@@ -34,7 +34,6 @@ from mq_sqs.message_attributes import check_text, size_of
 from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.packing import (
     NO_ATTRIBUTES,
-    is_plain_json,
     pack_attributes,
     pack_system_attributes,
     pack_texts,
@@ -42,7 +41,7 @@ from mq_sqs.packing import (
     trailer_of,
 )
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
-from mq_sqs.protocol import SqsRequest, Values
+from mq_sqs.protocol import Values
 from mq_sqs.protocol.json import missing
 from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES, number_of
 
@@ -91,15 +90,16 @@ async def send_message(operations: Operations, call: SqsCall, queue: QueueName) 
 
 
 def begin_send(
-    operations: Operations, queue: QueueName, values: Values, asked: SqsRequest
+    operations: Operations, queue: QueueName, values: Values, are_plain: bool
 ) -> Begun | None:
-    """Begin SendMessage. Returns None for a message that is not for the committer alone, and while
-    the queue's settings must be read first. Raises SQSError, PropertiesTooLarge."""
+    """Begin SendMessage, with texts that may be known to be plain. Returns None for a message that
+    is not for the committer alone, and while the queue's settings must be read first. Raises
+    SQSError, PropertiesTooLarge."""
     settings = operations.known_settings_of(queue)
     if settings is None:
         return None
     rules = _rules_by(operations, queue, settings)
-    message = _check_message(values, rules, is_plain_json(asked.body))
+    message = _check_message(values, rules, are_plain)
     if rules.is_fifo:
         return _begin_in_order(operations, queue, message)
     draft = message.draft()

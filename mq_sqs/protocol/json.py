@@ -6,6 +6,7 @@ The body names an error; the header `x-amzn-query-error` has its name in the que
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
@@ -58,6 +59,8 @@ class JsonDialect:
         try:
             checked: Values = _READERS[operation](document)
         except _Unusual:
+            # The reader may have changed some of it.
+            document = json.loads(text) if text.strip(_SPACE) else {}
             checked = _read(OPERATIONS[operation].takes, document, "")
         return checked
 
@@ -94,8 +97,8 @@ _Reader = Callable[[Any], Any]
 
 
 def _reader_of(shape: Shape) -> _Reader:
-    """Return what reads most requests. It takes a fifth of the time of `_read`, which also knows
-    the place of each value."""
+    """Return what reads most requests, and changes values in their places. It takes a tenth of the
+    time of `_read`, which also knows the place of each value."""
     if isinstance(shape, Scalar):
         return _SCALAR_READERS[shape]
     if isinstance(shape, Structure):
@@ -103,25 +106,40 @@ def _reader_of(shape: Shape) -> _Reader:
     if isinstance(shape, ListOf):
         read_item = _reader_of(shape.item)
         return lambda value: [read_item(each) for each in _plain(list, value)]
-    read_value = _reader_of(shape.value)
-    return lambda value: {
-        _read_text(name): read_value(each) for name, each in _plain(dict, value).items()
-    }
+    return _map_reader(shape)
 
 
 def _structure_reader(shape: Structure) -> _Reader:
     readers = {name: _reader_of(each) for name, each in shape.members.items()}
+    texts = frozenset(name for name, each in shape.members.items() if each is Scalar.TEXT)
     required = shape.required
 
     def read(value: Any) -> Values:
-        try:
-            if type(value) is not dict:
+        found = _plain(dict, value)
+        for name, each in found.items():
+            if type(each) is str and name in texts and each.isascii():
+                continue
+            reader = readers.get(name)
+            if reader is None:
                 raise _Unusual
-            found = {name: readers[name](each) for name, each in value.items()}
-        except KeyError:
-            raise _Unusual from None
-        if not required <= found.keys():
-            raise _Unusual
+            found[name] = reader(each)
+        for name in required:
+            if name not in found:
+                raise _Unusual
+        return found
+
+    return read
+
+
+def _map_reader(shape: MapOf) -> _Reader:
+    read_value = _reader_of(shape.value)
+
+    def read(value: Any) -> Values:
+        found = _plain(dict, value)
+        for name, each in found.items():
+            if not name.isascii():
+                _read_text(name)
+            found[name] = read_value(each)
         return found
 
     return read
@@ -141,7 +159,7 @@ def _read_text(value: Any) -> str:
 
 def _read_blob(value: Any) -> bytes:
     try:
-        return base64.b64decode(_read_text(value), validate=True)
+        return binascii.a2b_base64(_read_text(value), strict_mode=True)
     except ValueError:
         raise _Unusual from None
 

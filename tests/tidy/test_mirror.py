@@ -95,7 +95,6 @@ ELSEWHERE = {
     "sqs/fifo/test_loading.py": "mq_sqs/fifo/fifo_queue mq_sqs/fifo/using",
     "sqs/fifo/test_sending.py": "mq_sqs/fifo/parameters",
     "sqs/test_faults.py": "mq_sqs/operations/refusing",
-    "sqs/test_gateway.py": "mq_sqs/protocol/json",
     "store/test_index.py": "mq/store/indexing mq/store/ready_queue",
     "store/test_open_files.py": "mq/store/bodies",
     "store/test_looking.py": "mq/spool/hidden mq/store/hidden_index mq/store/hidden_window",

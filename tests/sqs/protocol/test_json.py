@@ -1,0 +1,66 @@
+"""Documents as values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from mq_sqs.faults import SQSError
+from mq_sqs.protocol import SqsRequest, Values
+from mq_sqs.protocol.json import JsonDialect
+
+HEADERS = CIMultiDictProxy(CIMultiDict({"X-Amz-Target": "AmazonSQS.SendMessage"}))
+SEND = {"QueueUrl": "q", "MessageBody": "x"}
+GREETING = {"DataType": "Binary", "BinaryValue": "AAEC"}
+CITY = {"DataType": "String", "StringValue": "Gruß"}
+
+
+def read(values: dict[str, Any], operation: str = "SendMessage") -> Values:
+    body = json.dumps(values).encode()
+    return JsonDialect().read(operation, SqsRequest("POST", "/", "", HEADERS, body))
+
+
+@pytest.mark.parametrize("more", [{}, {"DelaySeconds": None}], ids=["plain", "with null"])
+def test_attributes_are_read_by_their_types(more: dict[str, Any]) -> None:
+    """What the quick reader began with, the other one reads from the beginning."""
+    found = read({**SEND, "MessageAttributes": {"a": GREETING, "ä": CITY}, **more})
+
+    assert found == SEND | {
+        "MessageAttributes": {"a": GREETING | {"BinaryValue": b"\0\1\2"}, "ä": CITY}
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"MessageAttributes": {"a": GREETING, "b": 1}}, "'MessageAttributes.b' must be an object"),
+        (
+            {"MessageAttributes": {"a": GREETING | {"BinaryValue": "A"}}},
+            "must be a string of Base64",
+        ),
+        ({"MessageAttributes": {"a": {"BinaryValue": "AAEC"}}}, "MessageAttributes.a.DataType"),
+        ({"MessageAttributes": {"\ud800": CITY}}, "half of a surrogate pair"),
+        ({"MessageAttributes": [CITY]}, "'MessageAttributes' must be an object"),
+        ({"MessageBody": "\ud800"}, "half of a surrogate pair"),
+        ({"MessageBody": None}, "MessageBody"),
+        ({"DelaySeconds": True}, "'DelaySeconds' must be a whole number"),
+        ({"DelaySeconds": 1.0}, "'DelaySeconds' must be a whole number"),
+        ({"Nonsense": "x"}, "'Nonsense' is not a parameter"),
+    ],
+)
+def test_the_place_of_what_is_wrong_is_named(values: dict[str, Any], why: str) -> None:
+    with pytest.raises(SQSError, match=why):
+        read(SEND | values)
+
+
+def test_an_operation_is_named_once() -> None:
+    headers = CIMultiDict(HEADERS)
+    dialect = JsonDialect()
+    assert dialect.operation_of(SqsRequest("POST", "/", "", HEADERS, b"")) == "SendMessage"
+    headers.add("X-Amz-Target", "AmazonSQS.DeleteQueue")
+
+    with pytest.raises(SQSError, match="twice"):
+        dialect.operation_of(SqsRequest("POST", "/", "", CIMultiDictProxy(headers), b""))
