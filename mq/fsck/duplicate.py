@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import Enum
 
 from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
+from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import Held, Lost, hold_in
 from mq.spool.seal import measure
@@ -20,6 +22,14 @@ class Likeness(Enum):
     SAME_FILE = "the same file"
     SAME_BODY = "a file with the same body"
     OTHER_BODY = "a file with another body"
+
+
+def _is_same(files: Files, fd: int, held: Held) -> bool:
+    """Return whether two files have the same bytes. They are read only if they are equally long: a
+    sparse file may be as long as no disk."""
+    if os.fstat(fd).st_size != held.status.st_size:
+        return False
+    return measure(files, fd) == measure(files, held.fd)
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,7 @@ class Duplicate:
                 return Likeness.SAME_FILE
             if self.other.message != self.kept.message:
                 return None
-            is_same = measure(files, fd) == measure(files, held.fd)
+            is_same = _is_same(files, fd, held)
             return Likeness.SAME_BODY if is_same else Likeness.OTHER_BODY
         finally:
             files.close(fd)

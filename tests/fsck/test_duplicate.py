@@ -65,6 +65,19 @@ def test_of_two_messages_with_one_id_both_are_kept_somewhere(
     assert everything(root)["corrupt/orders:1"] == b"one body"
 
 
+@pytest.mark.parametrize(("other", "kept"), PAIRS[:1])
+def test_a_sparse_file_that_nobody_could_read_is_compared_by_its_length(
+    root: Path, fsck: Fsck, other: str, kept: str
+) -> None:
+    sealed(root / other)
+    with (root / kept).open("xb") as file:
+        file.truncate(1 << 40)
+
+    fsck.assert_mends(
+        "duplicate", other, f"{kept} is a file with another body", "moved to corrupt/orders:1"
+    )
+
+
 @pytest.mark.parametrize("other", WAY[:3])
 def test_a_message_that_was_never_removed_stays_beside_a_removed_one_of_its_id(
     root: Path, fsck: Fsck, other: str
