@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from mq.fsck.check import Check, mend
 from mq.names import MessageId
+from mq.spool.network_files import files_for
 from mq.store.store import Store
 from tests.crash.load import LoadClient, client_of, create_queue
 from tests.support.mounts import LoopMount
@@ -164,6 +166,28 @@ async def test_copy_while_the_processes_are_stopped_under_load_has_what_was_answ
 def _is_stopped(server: Server) -> bool:
     tasks = Path(f"/proc/{server.popen.pid}/task").glob("*/stat")
     return {task.read_text().rpartition(")")[2].split()[0] for task in tasks} == {"T"}
+
+
+async def test_copy_that_is_not_one_instant_is_mended_before_it_is_opened(root: Path) -> None:
+    """One that was made while messages moved, folder by folder: what is there twice stays where it
+    is furthest on its way."""
+    target = root.with_name("copy")
+    async with store_on(root) as store:
+        ids = [await publish(store, body) for body in BODIES]
+        _copy(root, target)
+        received = [await receive(store) for _ in range(LEASED)]
+        for each in received[:REMOVED]:
+            await store.remove(ORDERS, each.message_id, frozenset({each.lease}))
+        for folder in ("delay", "remove"):
+            shutil.rmtree(target / folder)
+            _copy(root / folder, target / folder)
+
+    list(Check(target, files_for(target), mend, lambda *_: None, settle_seconds=0).run())
+
+    async with store_on(target) as restored:
+        assert await _drained(restored) == dict(zip(ids[LEASED:], BODIES[LEASED:], strict=True))
+        for each in received[REMOVED:]:
+            await restored.remove(ORDERS, each.message_id, frozenset({each.lease}))
 
 
 async def test_server_says_that_a_root_has_a_copy_by_hard_links(
