@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from mq_sqs.faults import INVALID_MESSAGE_CONTENTS, INVALID_PARAMETER_VALUE, SQSError
 
@@ -140,17 +140,26 @@ def digest_of(parts: Iterable[bytes]) -> str:
     return hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
 
 
-def select(attributes: Attributes, asked: Iterable[str]) -> Attributes:
-    """Return the attributes that a receiver asks for: by name, `prefix.*`, `.*` or `All`."""
-    wanted = list(asked)
-    if "All" in wanted or ".*" in wanted:
-        return attributes
-    prefixes = tuple(each[:-2] for each in wanted if each.endswith(".*"))
-    return {
-        name: value
-        for name, value in attributes.items()
-        if name in wanted or (prefixes and name.startswith(prefixes))
-    }
+class Choice(NamedTuple):
+    """Which attributes a receiver asks for: by name, `prefix.*`, `.*` or `All`."""
+
+    names: frozenset[str]
+    prefixes: tuple[str, ...]
+
+    def of(self, attributes: Attributes) -> Attributes:
+        """Return those that are asked for."""
+        if "All" in self.names or ".*" in self.names:
+            return attributes
+        return {
+            name: value
+            for name, value in attributes.items()
+            if name in self.names or name.startswith(self.prefixes)
+        }
+
+
+def choice_of(asked: Iterable[str]) -> Choice:
+    names = frozenset(asked)
+    return Choice(names, tuple(each[:-2] for each in names if each.endswith(".*")))
 
 
 def _data_of(value: Mapping[str, Any]) -> bytes:

@@ -36,7 +36,9 @@ def tag_changes(tags: Mapping[str, str]) -> dict[str, str]:
 
 def untag_changes(keys: Collection[str]) -> dict[str, str]:
     """Return the changes of settings that take these tags away. Raises SQSError for a key that no
-    tag has, and if there are none."""
+    tag has, if there are none, and for more than a queue has."""
+    if len(keys) > MAX_TAGS:
+        raise SQSError(INVALID_PARAMETER_VALUE, f"Too many tags: a queue has up to {MAX_TAGS}.")
     if not keys or not all(1 <= len(key) <= _MAX_KEY_CHARACTERS for key in keys):
         raise SQSError(
             INVALID_PARAMETER_VALUE,

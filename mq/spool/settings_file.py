@@ -97,6 +97,17 @@ def settings_in(spool: Spool, queue: QueueName) -> QueueSettings:
     return read_settings(spool.files, spool.queues.open(queue), queue).settings
 
 
+def changed(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) -> QueueSettings:
+    """Return the settings with some of them changed. Raises InvalidRequest, also if they would not
+    fit into the file."""
+    after = change(queue, before, changes)
+    if len(after.text().encode()) > MAX_SETTINGS_BYTES:
+        raise InvalidRequest(
+            f"queue {queue}: its settings would have more than {MAX_SETTINGS_BYTES} bytes"
+        )
+    return after
+
+
 def change_settings(spool: Spool, queue: QueueName, changes: Mapping[str, str]) -> None:
     """Change some settings. It syncs the new file, so it is for a worker; the caller syncs the
     queue's folder. Whatever a damaged file said is lost.
@@ -107,13 +118,9 @@ def change_settings(spool: Spool, queue: QueueName, changes: Mapping[str, str]) 
     with settings_lock(spool, queue):
         opened = spool.queues.open(queue)
         found = read_settings(spool.files, opened, queue)
-        after = change(queue, found.settings, changes)
+        after = changed(queue, found.settings, changes)
         if after == found.settings and found.fault is None:
             return
-        if len(after.text().encode()) > MAX_SETTINGS_BYTES:
-            raise InvalidRequest(
-                f"queue {queue}: its settings would have more than {MAX_SETTINGS_BYTES} bytes"
-            )
         _replace(spool, opened, after)
         if spool.queues.open(queue) is not opened:
             raise FileNotFoundError(errno.ENOENT, "the queue was deleted meanwhile", queue)

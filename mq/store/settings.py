@@ -11,7 +11,7 @@ from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool import settings_file
 from mq.spool.folders import Spool
-from mq.spool.queue_settings import NO_SETTINGS, QueueSettings, change
+from mq.spool.queue_settings import NO_SETTINGS, QueueSettings
 from mq.store.context import Workspace, no_queue
 
 NO_CHANGES: Mapping[str, str] = {}
@@ -20,7 +20,7 @@ NO_CHANGES: Mapping[str, str] = {}
 def check_changes(queue: QueueName, changes: Mapping[str, str]) -> None:
     """Raise InvalidRequest for changes that no queue of that name can have, whatever its other
     settings."""
-    change(queue, NO_SETTINGS, changes)
+    settings_file.changed(queue, NO_SETTINGS, changes)
 
 
 def change_settings(

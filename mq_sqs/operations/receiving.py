@@ -17,7 +17,7 @@ from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import INVALID_ATTRIBUTE_NAME, SQSError
 from mq_sqs.fifo.parameters import SEQUENCE_NUMBER, read_attempt_id, sequence_number
 from mq_sqs.handles import make_handle
-from mq_sqs.message_attributes import TRACE_HEADER, is_text, md5_of, select
+from mq_sqs.message_attributes import TRACE_HEADER, Choice, choice_of, is_text, md5_of
 from mq_sqs.operations.batches import MAX_ENTRIES
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, from_properties
 from mq_sqs.queue_attributes import KNOWN
@@ -47,9 +47,9 @@ async def receive_message(operations: Operations, call: SqsCall, queue: QueueNam
     for name in asked - _OTHERS - _SYSTEM.keys() - KNOWN:
         raise SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]!r}.")
     received, bodies = await _receive(operations, call, queue)
-    names = values.get("MessageAttributeNames", ())
+    choice = choice_of(values.get("MessageAttributeNames", ()))
     messages = [
-        _message(each, body, asked, names, operations.decoration)
+        _message(each, body, asked, choice, operations.decoration)
         for each, body in zip(received, bodies, strict=True)
     ]
     return {"Messages": messages} if messages else {}
@@ -114,7 +114,7 @@ def _message(
     received: Received,
     body: bytes,
     asked: frozenset[str],
-    names: Sequence[str],
+    choice: Choice,
     decoration: Decoration,
 ) -> dict[str, Any]:
     text = _text_of(body)
@@ -125,7 +125,7 @@ def _message(
         "Body": text,
     }
     attributes, system = from_properties(received.properties)
-    chosen = select(attributes, names) if names else {}
+    chosen = choice.of(attributes)
     if chosen:
         found["MessageAttributes"] = chosen
         found["MD5OfMessageAttributes"] = md5_of(chosen)

@@ -34,9 +34,9 @@ def test_a_tag_that_sqs_does_not_take_is_refused(key: str, value: str) -> None:
         tag_changes({key: value})
 
 
-@pytest.mark.parametrize("keys", [[], [""], ["a", "k" * 129]])
+@pytest.mark.parametrize("keys", [[], [""], ["a", "k" * 129], [str(at) for at in range(51)]])
 def test_a_key_that_no_tag_has_cannot_be_taken_away(keys: list[str]) -> None:
-    with pytest.raises(SQSError, match="128"):
+    with pytest.raises(SQSError, match=r"128|50"):
         untag_changes(keys)
 
 

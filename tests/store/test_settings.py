@@ -80,11 +80,16 @@ def test_a_queue_that_is_not_there_has_none(spool: Spool) -> None:
         settings_of(spool, QueueName("nowhere"))
 
 
-def test_a_queue_with_a_wrong_setting_is_not_made(spool: Spool) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [{"ttl": "never"}, {f"x.n{at}": "y" * 4000 for at in range(17)}],
+    ids=["wrong", "too many"],
+)
+def test_a_queue_with_a_wrong_setting_is_not_made(spool: Spool, changes: dict[str, str]) -> None:
     work = Workspace(spool, ServerConfig(root=spool.root), lambda: None)
 
     with pytest.raises(InvalidRequest):
-        BlockingCommitter().run(create_queue(work, QueueName("another"), {"ttl": "never"}))
+        BlockingCommitter().run(create_queue(work, QueueName("another"), changes))
 
     assert os.listdir(spool.root / "queues") == ["orders"]
     work.ready.close()
