@@ -8,14 +8,13 @@ the usual way (`mq_sqs.gateway`), which finds the error again, or is handed it, 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import NamedTuple
 
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
-from multidict import CIMultiDictProxy, istr
+from multidict import istr
 
 from mq.commit.operation import Done
 from mq.config import SMALL_BODY_BYTES
@@ -24,6 +23,7 @@ from mq.names import QueueName
 from mq.store.lease import Received
 from mq.web.browsers import Doors
 from mq.web.durations import Durations
+from mq.web.parameters import BareHead
 from mq.web.quick import is_plain, whole_body
 from mq.web.shortcut import ShortConnection
 from mq.web.tokens import Scope
@@ -53,13 +53,6 @@ _BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values, bytes], Begun
 for the usual way, as is SQSError or MQError; then nothing was done."""
 
 _OPERATIONS = {f"{TARGET}{operation}": operation for operation in _BEGINNINGS}
-
-
-class _KnownHead(NamedTuple):
-    """What is asked of a request's head here."""
-
-    headers: CIMultiDictProxy[str]
-    transport: asyncio.Transport | None
 
 
 class _Asked(NamedTuple):
@@ -103,7 +96,7 @@ class QuickCalls:
         ):
             return False
         try:
-            self._doors.check(_KnownHead(headers, connection.line))
+            self._doors.check(BareHead(headers, connection.line))
             begun = self._begin(operation, message, payload)
         except (MQError, SQSError):
             return False
@@ -113,6 +106,10 @@ class QuickCalls:
         connection.begin_quick()
         begun.submit(end)
         return True
+
+    def take_known(self, connection: ShortConnection, data: bytes) -> bool:
+        """Return False: the heads of signed requests differ each time."""
+        return False
 
     def drop(self, received: Received) -> None:
         """Do nothing: no message is received this way."""

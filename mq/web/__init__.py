@@ -1,7 +1,8 @@
 """The HTTP contract: docs/protocol.md in code.
 
     from bytes to requests  `http_server`, `connection`, `framing`, `handshakes`, `unread`,
-                            `presence`; `shortcut` and `quick`: the frequent ones without a task
+                            `presence`; `shortcut` and `quick`: the frequent ones without a task;
+                            `known_heads`: what was parsed before
     who may ask             `tokens`, `browsers`
     the six endpoints       `api`, `routes`; `publishing`, `receiving`, `removing`, `queues`,
                             `moving`, `peeking`

@@ -40,6 +40,13 @@ class Head(Protocol):
     def transport(self) -> asyncio.Transport | None: ...
 
 
+class BareHead(NamedTuple):
+    """A head of which no more than this is known."""
+
+    headers: CIMultiDictProxy[str]
+    transport: asyncio.Transport | None = None
+
+
 class Target(NamedTuple):
     """The target of a request: a checked queue name, the id as it came, the parameters."""
 

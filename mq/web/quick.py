@@ -4,6 +4,8 @@ It begins behind aiohttp's parser, so one parser reads every byte. A parsed publ
 remove whose body is here becomes neither a `web.Request` nor a coroutine: it goes to the committer
 at once and is answered from its callback. Anything unusual about it, and anything but a success,
 goes the usual way (`mq.web.api`), which finds the error again, or is handed it, and words it.
+
+A head that came before is not parsed again (`mq.web.known_heads`).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from multidict import istr
 
 from mq.config import DEFAULT_ALLOWED_HOSTS, SMALL_BODY_BYTES
 from mq.errors import MQError
-from mq.names import QueueName, parse_message_id, parse_queue_name
+from mq.names import parse_message_id, parse_queue_name
 from mq.spool.trailer import pack_trailer
 from mq.store.lease import Received
 from mq.store.publish import Draft, Published
@@ -32,11 +34,12 @@ from mq.web.connection import Limits
 from mq.web.downloads import answer_small_body
 from mq.web.durations import Durations
 from mq.web.http_server import HttpServer
-from mq.web.parameters import read_content_type, read_leases
+from mq.web.known_heads import KnownHeads, QuickHead
+from mq.web.parameters import BareHead, read_content_type, read_leases
 from mq.web.properties import read_properties
 from mq.web.publishing import answer_published
 from mq.web.receiving import headers_of
-from mq.web.shortcut import ShortConnection
+from mq.web.shortcut import Parsed, ShortConnection
 from mq.web.tokens import Scope, Tokens
 
 _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%,]+))?")
@@ -70,6 +73,7 @@ class QuickWay:
         self._tokens = tokens
         self._durations = durations
         self._doors = doors
+        self._heads = KnownHeads()
 
     def take(
         self, connection: ShortConnection, message: RawRequestMessage, payload: StreamReader
@@ -79,90 +83,109 @@ class QuickWay:
         if found is None or not is_plain(connection, message, payload):
             return False
         try:
-            request = _Request(self, connection, message, payload, parse_queue_name(found[1]))
+            head = self._read_head(message, payload, found)
+            if head is None:
+                return False
+            request = _Request(self, connection, head, (message, payload))
             self._admit(request)
-            return self._begin(request, found[2])
         except MQError:
             return False
+        self._begin(request, whole_body(payload))
+        connection.is_at_head = self._heads.learn(connection.piece, message, head)
+        return True
+
+    def take_known(self, connection: ShortConnection, data: bytes) -> bool:
+        """Begin to answer what the parser has not seen, if it is one whole request with a head that
+        is known."""
+        line = connection.line
+        known = self._heads.find(data)
+        if known is None or line is None or line.get_write_buffer_size():
+            return False
+        head, body = known
+        request = _Request(self, connection, head, data)
+        try:
+            self._admit(request)
+        except MQError:
+            return False
+        self._begin(request, body)
+        return True
 
     def drop(self, received: Received) -> None:
         """Discard what was handed over and not taken."""
         self._store.give_back(received)
 
+    def _read_head(
+        self, message: RawRequestMessage, payload: StreamReader, found: re.Match[str]
+    ) -> QuickHead | None:
+        """Return what a head asks for, or None if it is for the usual way. Raises MQError."""
+        queue, message_id = parse_queue_name(found[1]), found[2]
+        method, headers = message.method, message.headers
+        if method == "POST" and message_id is None:
+            longest = min(SMALL_BODY_BYTES, self._store.max_body_bytes)
+            if _OWN_ID in headers or payload.total_bytes > longest:
+                return None
+            asked = BareHead(headers)
+            content_type, properties = read_content_type(asked), read_properties(asked)
+            trailer = pack_trailer(properties) if properties else b""
+            return QuickHead(method, queue, headers, payload.total_bytes, content_type, trailer)
+        if payload is not EMPTY_PAYLOAD:
+            return None
+        if method == "GET" and message_id is None:
+            return QuickHead(method, queue, headers)
+        if method == "DELETE" and message_id is not None:
+            checked, leases = parse_message_id(message_id), read_leases(BareHead(headers))
+            return QuickHead(method, queue, headers, message_id=checked, leases=leases)
+        return None
+
     def _admit(self, request: _Request) -> None:
         """Raise MQError for a request that may not be answered."""
         self._doors.check(request)
         if self._tokens is not None:
-            self._tokens.authenticate(request).require(Scope.WRITE, request.queue)
+            self._tokens.authenticate(request).require(Scope.WRITE, request.head.queue)
 
-    def _begin(self, request: _Request, message_id: str | None) -> bool:
-        """Do what the request asks for. Returns False, or raises MQError, if the request is for the
-        usual way; then nothing was done."""
-        store, method = self._store, request.message.method
-        if method == "POST" and message_id is None:
-            draft = self._read_draft(request)
-            if draft is None:
-                return False
-            request.begin()
-            store.submit_publish(request.queue, draft, request.published)
-        elif request.payload is not EMPTY_PAYLOAD:
-            return False
-        elif method == "GET" and message_id is None:
-            request.begin()
-            store.submit_receive(request.queue, request.received)
-        elif method == "DELETE" and message_id is not None:
-            checked, leases = parse_message_id(message_id), read_leases(request)
-            request.begin()
-            store.submit_remove(request.queue, checked, leases, request.removed)
+    def _begin(self, request: _Request, body: bytes) -> None:
+        """Do what the request asks for. From here on this way answers it, or hands it over."""
+        store, head = self._store, request.head
+        request.connection.begin_quick()
+        if head.method == "POST":
+            draft = Draft(len(body), zlib.crc32(body), head.content_type, body)
+            if head.trailer:
+                draft.trailer = head.trailer
+            store.submit_publish(head.queue, draft, request.published)
+        elif head.method == "GET":
+            store.submit_receive(head.queue, request.received)
         else:
-            return False
-        return True
-
-    def _read_draft(self, request: _Request) -> Draft | None:
-        """Return the message to publish, or None if it is for the usual way. Raises MQError."""
-        longest = min(SMALL_BODY_BYTES, self._store.max_body_bytes)
-        if _OWN_ID in request.headers or request.payload.total_bytes > longest:
-            return None
-        content_type, properties = read_content_type(request), read_properties(request)
-        body = whole_body(request.payload)
-        draft = Draft(len(body), zlib.crc32(body), content_type, body)
-        if properties:
-            draft.trailer = pack_trailer(properties)
-        return draft
+            assert head.message_id is not None
+            store.submit_remove(head.queue, head.message_id, head.leases, request.removed)
 
 
 class _Request:
-    """One request on its way."""
+    """One request on its way. `source` is the parsed request, or the bytes of one that the parser
+    has not seen."""
 
-    __slots__ = ("_connection", "_started", "_way", "headers", "message", "payload", "queue")
+    __slots__ = ("_source", "_started", "_way", "connection", "head", "headers")
 
     def __init__(
         self,
         way: QuickWay,
         connection: ShortConnection,
-        message: RawRequestMessage,
-        payload: StreamReader,
-        queue: QueueName,
+        head: QuickHead,
+        source: Parsed | bytes,
     ) -> None:
         self._started = perf_counter()
         self._way = way
-        self._connection = connection
-        self.message = message
-        self.headers = message.headers
-        self.payload = payload
-        self.queue = queue
+        self._source = source
+        self.connection = connection
+        self.head = head
+        self.headers = head.headers
 
     @property
     def transport(self) -> asyncio.Transport | None:
-        return self._connection.line
-
-    def begin(self) -> None:
-        """From here on it is answered by this way, or handed over."""
-        self._connection.begin_quick()
+        return self.connection.line
 
     def published(self, result: object, error: BaseException | None) -> None:
         if isinstance(result, Published):
-            self._answer(answer_published(self.queue, result), _MESSAGES)
+            self._answer(answer_published(self.head.queue, result), _MESSAGES)
         else:
             self._hand_over(error)
 
@@ -173,12 +196,12 @@ class _Request:
             self._hand_over(error)
 
     def received(self, result: object, error: BaseException | None) -> None:
-        line = self._connection.line
+        line = self.connection.line
         if isinstance(result, Received):
             if line is None or line.is_closing():
                 self._way.drop(result)
-                self._connection.end_quick(None)
-            elif result.body is None or self._connection.has_closed(line):
+                self.connection.end_quick(None)
+            elif result.body is None or self.connection.has_closed(line):
                 self._hand_over(result)
             else:
                 self._answer_with(result, result.body)
@@ -196,12 +219,15 @@ class _Request:
             self._hand_over(error)
 
     def _answer(self, answer: Answer, route: str) -> None:
-        self._connection.end_quick(answer)
+        self.connection.end_quick(answer)
         seconds = perf_counter() - self._started
-        self._way._durations.add(route, self.message.method, answer.status, seconds)
+        self._way._durations.add(route, self.head.method, answer.status, seconds)
 
     def _hand_over(self, outcome: BaseException | Received | None) -> None:
-        self._connection.hand_over(self.message, self.payload, outcome)
+        source = self._source
+        if isinstance(source, bytes):
+            source = self.connection.parse(source)
+        self.connection.hand_over(*source, outcome)
 
 
 def is_plain(connection: ShortConnection, message: RawRequestMessage, body: StreamReader) -> bool:

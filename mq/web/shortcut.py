@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from aiohttp import web
-from aiohttp.http_parser import RawRequestMessage
+from aiohttp.http_parser import HttpRequestParser, RawRequestMessage
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
@@ -23,6 +23,7 @@ from mq.web.connection import Connection
 from mq.web.unread import poll_for_end
 
 T = TypeVar("T")
+Parsed = tuple[RawRequestMessage, StreamReader]
 
 
 class Shortcut(Protocol):
@@ -32,13 +33,28 @@ class Shortcut(Protocol):
         self, connection: ShortConnection, message: RawRequestMessage, payload: StreamReader
     ) -> bool: ...
 
+    def take_known(self, connection: ShortConnection, data: bytes) -> bool: ...
+
     def drop(self, received: Any) -> None: ...
 
 
 class ShortConnection(Connection):
-    """A connection. Without a shortcut every request goes the usual way."""
+    """A connection. Without a shortcut every request goes the usual way.
 
-    __slots__ = ("_behind", "_end", "_handed_over", "_is_free", "_is_quick", "_shortcut")
+    `is_at_head` says that the parser has read all that came and is about to read a head; `piece` is
+    what it is reading.
+    """
+
+    __slots__ = (
+        "_behind",
+        "_end",
+        "_handed_over",
+        "_is_free",
+        "_is_quick",
+        "_shortcut",
+        "is_at_head",
+        "piece",
+    )
 
     def __init__(self, *arguments: Any, shortcut: Shortcut | None, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -48,10 +64,42 @@ class ShortConnection(Connection):
         self._behind: deque[Any] = deque()
         self._handed_over: object = None
         self._end: select.poll | None = None
+        self.is_at_head = shortcut is not None
+        self.piece = b""
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
         self.drop_handed_over()
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_at_head and self._is_taken_unparsed(data):
+            self._stop_head_timer()
+            return
+        self.is_at_head, self.piece = False, data
+        super().data_received(data)
+        self.piece = b""
+
+    def _is_taken_unparsed(self, data: bytes) -> bool:
+        """Whether the shortcut answers this without the parser. While a request is under way, the
+        parser reads what comes."""
+        if self._shortcut is None or self._is_quick or not self._is_free or self._is_broken:
+            return False
+        return not (self._close or self._force_close) and self._shortcut.take_known(self, data)
+
+    def parse(self, data: bytes) -> Parsed:
+        """Return what a parser reads in a whole request that this connection's has not seen."""
+        parser = HttpRequestParser(
+            self,
+            self._loop,
+            self._read_bufsize,
+            max_line_size=self.max_line_size,
+            max_field_size=self.max_field_size,
+            max_headers=self.max_headers,
+            payload_exception=web.RequestPayloadError,
+            auto_decompress=False,
+        )
+        messages, _, _ = parser.feed_data(data)
+        return messages[0]
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -116,7 +164,10 @@ class ShortConnection(Connection):
         """Note that the request that has come will be answered by `end_quick`, or given to aiohttp
         by `hand_over`."""
         self._is_quick = True
-        self._messages.popleft()
+        if self._messages:
+            self._messages.popleft()
+        else:
+            self._request_count += 1  # The parser has not seen it.
         self._door.begin_request(self)
 
     def end_quick(self, answer: Answer | None) -> None:

@@ -49,7 +49,7 @@ class KnownToken(NamedTuple):
 
 
 class Tokens:
-    """The tokens that are known now. Only their hashes are in memory."""
+    """The tokens that are known now. Only their hashes are kept here."""
 
     def __init__(self, tokens: Sequence[KnownToken]) -> None:
         self._tokens = tokens

@@ -27,15 +27,24 @@ BOTH = ("plain", "unix", "tls", "token")
 
 
 class Way:
-    """Which requests went the quick way: their methods, in lower case if they did not."""
+    """Which requests went the quick way: their methods, in lower case if they did not; and how many
+    were not parsed, because their heads were known."""
 
     def __init__(self, quick: QuickWay) -> None:
         self._quick = quick
         self.taken: list[str] = []
+        self.known = 0
 
     def take(self, connection: Any, message: Any, payload: Any) -> bool:
         is_taken = self._quick.take(connection, message, payload)
         self.taken.append(message.method if is_taken else message.method.lower())
+        return is_taken
+
+    def take_known(self, connection: Any, data: bytes) -> bool:
+        is_taken = self._quick.take_known(connection, data)
+        if is_taken:
+            self.taken.append(data.partition(b" ")[0].decode())
+            self.known += 1
         return is_taken
 
     def drop(self, received: Any) -> None:

@@ -1,0 +1,116 @@
+"""Heads that the parser has read before.
+
+A client sends the same head with every receive, and with every publish of one length; the heads of
+its removals differ in an id and a lease. What the parser made of such a head is kept by its bytes,
+so that it is read once and not each time. Only the parser decides what a head means.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from aiohttp.http_parser import RawRequestMessage
+from multidict import CIMultiDictProxy
+
+from mq.names import MessageId, QueueName
+
+MAX_KNOWN_HEADS = 256
+MAX_KNOWN_HEAD_BYTES = 1024
+_MAX_SEEN = 4096
+
+_END = b"\r\n\r\n"
+_REMOVAL = re.compile(
+    rb"(DELETE /[^/?%, ]+/messages/)([0-9a-f-]{36})( HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*?(?i:If-Match): "
+    rb'")([0-9a-f]{16})("\r\n(?:[^\r\n]+\r\n)*\r\n)'
+)
+"""A removal under a lease. Any id and lease that fit here are parsed alike."""
+_ALIKE = 1, 3, 5
+
+_Key = bytes | tuple[bytes, ...]
+
+
+class QuickHead(NamedTuple):
+    """What a head asks for that the quick way can answer: a publish of `body_bytes`, whose packed
+    properties are `trailer`; a receive; a removal."""
+
+    method: str
+    queue: QueueName
+    headers: CIMultiDictProxy[str]
+    body_bytes: int = 0
+    content_type: str | None = None
+    trailer: bytes = b""
+    message_id: MessageId | None = None
+    leases: frozenset[int] | None = None
+
+
+class KnownHeads:
+    """Those of one server."""
+
+    def __init__(self) -> None:
+        self._heads: dict[_Key, QuickHead] = {}
+        self._seen: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def find(self, data: bytes) -> tuple[QuickHead, bytes] | None:
+        """Return the head and the body of a whole request, or None if its head is not known or
+        `data` is anything but one whole request. The parser must be about to read a head."""
+        if data.startswith(b"DELETE "):
+            return self._find_removal(data)
+        end = data.find(_END) + len(_END)
+        head = self._heads.get(data[:end])
+        if head is None or len(data) - end != head.body_bytes:
+            return None
+        return head, data[end:]
+
+    def _find_removal(self, data: bytes) -> tuple[QuickHead, bytes] | None:
+        if len(data) > MAX_KNOWN_HEAD_BYTES or (match := _REMOVAL.fullmatch(data)) is None:
+            return None
+        alike = self._heads.get(match.group(*_ALIKE))
+        if alike is None:
+            return None
+        message_id, lease = MessageId(match[2].decode()), int(match[4], 16)
+        leases = frozenset((lease,)) if lease else frozenset()
+        return QuickHead(
+            "DELETE", alike.queue, alike.headers, 0, None, b"", message_id, leases
+        ), b""
+
+    def learn(self, data: bytes, message: RawRequestMessage, head: QuickHead) -> bool:
+        """Keep the head of a request when it comes for the second time. Returns whether `data`, the
+        last that the parser was given and in which it found this one message, is the request from
+        its first byte to its last: the parser is about to read a head then."""
+        end = data.find(_END) + len(_END)
+        if len(data) - end != head.body_bytes or not _begins(data, end, message):
+            return False
+        if end > MAX_KNOWN_HEAD_BYTES:
+            return True
+        key: _Key | None = data[:end]
+        if head.method == "DELETE":
+            match = _REMOVAL.fullmatch(data)
+            is_usual = match is not None and len(head.headers.getall("If-Match", ())) == 1
+            key = match.group(*_ALIKE) if match is not None and is_usual else None
+        if key is not None and key not in self._heads:
+            self._keep(key, head)
+        return True
+
+    def _keep(self, key: _Key, head: QuickHead) -> None:
+        """Heads that come once only, for example with the number of a trace, cost nothing more than
+        this number."""
+        if (number := hash(key)) not in self._seen:
+            if len(self._seen) >= _MAX_SEEN:
+                self._seen.clear()
+            self._seen.add(number)
+            return
+        if len(self._heads) >= MAX_KNOWN_HEADS:
+            self._heads.clear()
+        self._heads[key] = head
+
+
+def _begins(data: bytes, end: int, message: RawRequestMessage) -> bool:
+    """Whether the head of a message is the first `end` bytes. If the parser had begun it before,
+    its first line would be another, or it would have more lines."""
+    first = f"{message.method} {message.path} HTTP/1.1\r\n".encode("utf-8", "surrogateescape")
+    lines = len(message.raw_headers) + 2
+    return data.startswith(first) and data.count(b"\r\n", 0, end) == lines

@@ -1,0 +1,188 @@
+"""Which heads are known, and what is taken for one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http_parser import HttpRequestParser, RawRequestMessage
+from aiohttp.streams import StreamReader
+
+from mq.names import QueueName
+from mq.web.known_heads import MAX_KNOWN_HEAD_BYTES, MAX_KNOWN_HEADS, KnownHeads, QuickHead
+from tests.support.wire import request_bytes
+
+ID, OTHER_ID = "01a205be-67fe-77cc-b5ba-b6aa66959255", "01a205be-0000-7000-8000-000000000001"
+PUBLISH = request_bytes("POST", "/orders/messages", b"body", content_type="text/plain")
+RECEIVE = request_bytes("GET", "/orders/messages")
+
+
+def removal(message_id: str, if_match: str | None = '"6da76b1b0281345a"', **more: str) -> bytes:
+    headers = more if if_match is None else {"if_match": if_match, **more}
+    return request_bytes("DELETE", f"/orders/messages/{message_id}", **headers)
+
+
+class Lesson:
+    """Heads that learn what a parser makes of some bytes."""
+
+    def __init__(self) -> None:
+        self.heads = KnownHeads()
+
+    def learn(self, data: bytes, before: bytes = b"") -> bool:
+        """`before` is what the parser was given before `data`."""
+        message, payload = parse(before, data)
+        return self.heads.learn(data, message, head_of(message, payload))
+
+    def knows(self, data: bytes) -> bool:
+        return self.heads.find(data) is not None
+
+
+def parse(*pieces: bytes) -> tuple[RawRequestMessage, StreamReader]:
+    loop = asyncio.new_event_loop()
+    try:
+        parser = HttpRequestParser(BaseProtocol(loop), loop, 2**16)
+        messages = [each for piece in pieces for each in parser.feed_data(piece)[0]]
+    finally:
+        loop.close()
+    return messages[-1]
+
+
+def head_of(message: RawRequestMessage, payload: StreamReader) -> QuickHead:
+    return QuickHead(message.method, QueueName("orders"), message.headers, payload.total_bytes)
+
+
+@pytest.fixture
+def lesson() -> Lesson:
+    return Lesson()
+
+
+@pytest.mark.parametrize("data", [PUBLISH, RECEIVE, removal(ID)])
+def test_a_head_is_known_when_it_has_come_twice(lesson: Lesson, data: bytes) -> None:
+    assert lesson.learn(data)
+    assert not lesson.knows(data)
+    assert lesson.learn(data)
+    assert lesson.knows(data)
+
+
+def test_the_body_is_what_follows_a_known_head(lesson: Lesson) -> None:
+    for _ in range(2):
+        lesson.learn(PUBLISH)
+
+    found = lesson.heads.find(PUBLISH.replace(b"body", b"\r\n\r\n"))
+
+    assert found is not None
+    assert (found[0].body_bytes, found[0].headers["Content-Type"]) == (4, "text/plain")
+    assert found[1] == b"\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        PUBLISH[:-1],
+        PUBLISH + b"!",
+        PUBLISH + RECEIVE,
+        PUBLISH[1:],
+        b"\r\n" + PUBLISH,
+        PUBLISH.replace(b"text/plain", b"text/html_"),
+        PUBLISH.replace(b"Content-Length", b"content-length"),
+        PUBLISH.replace(b"orders", b"orderz"),
+        b"",
+        b"\r\n\r\n",
+    ],
+)
+def test_anything_but_one_whole_request_is_for_the_parser(lesson: Lesson, data: bytes) -> None:
+    for _ in range(2):
+        lesson.learn(PUBLISH)
+
+    assert not lesson.knows(data)
+
+
+def test_removals_differ_in_an_id_and_a_lease(lesson: Lesson) -> None:
+    for _ in range(2):
+        lesson.learn(removal(ID))
+
+    found = lesson.heads.find(removal(OTHER_ID, '"00000000000000ff"'))
+
+    assert found is not None
+    assert (found[0].method, str(found[0].message_id)) == ("DELETE", OTHER_ID)
+    assert found[0].leases == frozenset({255})
+    assert found[1] == b""
+
+
+def test_a_lease_of_zero_is_none_that_was_ever_given(lesson: Lesson) -> None:
+    for _ in range(2):
+        lesson.learn(removal(ID))
+
+    found = lesson.heads.find(removal(ID, f'"{"0" * 16}"'))
+
+    assert found is not None
+    assert found[0].leases == frozenset()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        removal("own-id"),
+        removal(f"{ID}?x=1"),
+        removal(ID.replace("0", "%", 1)),
+        removal(ID.upper()),
+        removal(ID, None),
+        removal(ID, "*"),
+        removal(ID, 'W/"6da76b1b0281345a"'),
+        removal(ID, '"6da76b1b0281345a", "6da76b1b0281345b"'),
+        removal(ID, '"6DA76B1B0281345A"'),
+        removal(ID, x_other="1"),
+        removal(ID)[:-2] + b"If-Match: *\r\n\r\n",
+        removal(ID) + RECEIVE,
+    ],
+)
+def test_another_removal_is_for_the_parser(lesson: Lesson, data: bytes) -> None:
+    for _ in range(2):
+        lesson.learn(removal(ID))
+
+    assert not lesson.knows(data)
+
+
+def test_a_removal_with_two_preconditions_is_never_known(lesson: Lesson) -> None:
+    data = removal(ID)[:-2] + b'If-Match: "6da76b1b0281345b"\r\n\r\n'
+    for _ in range(3):
+        assert lesson.learn(data)
+
+    assert not lesson.knows(data)
+
+
+@pytest.mark.parametrize("cut", range(1, len(RECEIVE)))
+def test_the_end_of_a_head_is_not_taken_for_a_head(lesson: Lesson, cut: int) -> None:
+    for _ in range(3):
+        assert not lesson.learn(RECEIVE[cut:], before=RECEIVE[:cut])
+
+    assert len(lesson.heads) == 0
+
+
+@pytest.mark.parametrize(
+    "before", [b"GET /other HTTP/1.1\r\nX-Other: ", b"GET /other HTTP/1.1\r\nA: 1\r\nX-Other: "]
+)
+def test_a_head_within_a_header_is_none(lesson: Lesson, before: bytes) -> None:
+    for _ in range(3):
+        assert not lesson.learn(RECEIVE, before)
+
+    assert not lesson.knows(RECEIVE)
+
+
+def test_long_heads_are_parsed_each_time(lesson: Lesson) -> None:
+    data = request_bytes("GET", "/orders/messages", x_long="x" * MAX_KNOWN_HEAD_BYTES)
+    for _ in range(3):
+        assert lesson.learn(data)
+
+    assert not lesson.knows(data)
+
+
+def test_few_heads_are_kept(lesson: Lesson) -> None:
+    for number in range(MAX_KNOWN_HEADS + 10):
+        data = request_bytes("GET", "/orders/messages", x_number=str(number))
+        for _ in range(2):
+            lesson.learn(data)
+        assert lesson.knows(data)
+
+    assert len(lesson.heads) == 10
