@@ -3,9 +3,9 @@
     archive       `archive`; a lake is `lake` in `hadoop_folder`, its columns are `lake_columns`
     replay, load  `replay`, `load`; both write by `publishing`; `json_texts`
     report        `report`, `page`, `page_file`
-    all of them   the command line (`cli`), where the queues are (`places`), the session
-                  (`session`), how a job is stopped (`stopping`), why it failed (`causes`), what is
-                  told meanwhile (`progress`)
+    all of them   the command line (`cli`), where the queues are (`place_flags`, `places`), the
+                  session (`session`), how a job is stopped (`stopping`), why it failed (`causes`),
+                  what is told meanwhile (`progress`)
 
 docs/pipeline.md says what they do. How a job reads and writes queues belongs in `pyspark_mq`.
 """

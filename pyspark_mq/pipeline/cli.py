@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from threading import Event
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import click
 
@@ -17,9 +15,9 @@ from mq import __version__
 from mq.command.flags import FILE, Seconds, exit_codes_text, run
 from mq.config import CLAIM_MESSAGES
 from mq.errors import EXIT_CODES, CommandFailed, ExitCode, InvalidName, MQError, QueueNotFound
-from pyspark_mq import why_not_importable
+from pyspark_mq.pipeline.place_flags import place_flags
+from pyspark_mq.pipeline.stopping import end_children, raise_on_signals, run_until_stopped
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 PIPELINE_EXIT_CODES = EXIT_CODES | {
@@ -27,58 +25,6 @@ PIPELINE_EXIT_CODES = EXIT_CODES | {
     ExitCode.USAGE: "a flag or argument is wrong, or does not fit what it names",
     ExitCode.TRY_AGAIN: "the job failed; when the cause is gone, run it again, and it goes on",
 }
-
-
-def place_flags(command: F) -> F:
-    """Add --root, --url and the flags that belong to them, as the parameter `place`."""
-
-    @wraps(command)
-    def with_place(
-        *,
-        root: Path | None,
-        url: str | None,
-        staging: Path | None,
-        token_file: Path | None,
-        ca_file: Path | None,
-        **fields: Any,
-    ) -> object:
-        if (root is None) == (url is None):
-            raise click.UsageError("give one of --root and --url: where the queues are")
-        try:
-            # PySpark itself is asked for first, so that the error is about that.
-            import pyspark  # noqa: F401
-
-            from pyspark_mq.pipeline.places import QueuePlace
-        except ImportError as error:
-            raise CommandFailed(ExitCode.SYSTEM, why_not_importable(error)) from None
-        place = QueuePlace(_whole(root), url, _whole(staging), _whole(token_file), _whole(ca_file))
-        return command(place=place, **fields)
-
-    flags = (
-        click.option("--root", type=FILE,
-                     help="The root that has the queues."),
-        click.option("--url",
-                     help="In place of --root: servers of one root, with commas between."),
-        click.option("--staging", type=FILE,
-                     help="With --url: a folder of this job's own, to be kept between runs."),
-        click.option("--token-file", type=FILE, envvar="MQ_CLIENT_TOKEN_FILE", show_envvar=True,
-                     help="With --url: a file that holds a token."),
-        click.option("--ca-file", type=FILE, help="With --url: certificates to trust, in PEM."),
-    )  # fmt: skip
-    decorated = cast(F, with_place)
-    for flag in reversed(flags):
-        decorated = flag(decorated)
-    return decorated
-
-
-def _whole_address(address: str) -> str:
-    """Return the whole path, unless it is an address such as hdfs://...: writes are named by it."""
-    return address if "://" in address else os.path.abspath(address)
-
-
-def _whole(path: Path | None) -> str | None:
-    """Return the whole path, because Spark's processes run in other folders."""
-    return None if path is None else str(path.absolute())
 
 
 @click.group(
@@ -232,12 +178,23 @@ def report(place: Any, queues: str, html: Path | None) -> None:
         click.echo(f"report: {html.absolute()}", err=True)
 
 
+def _whole_address(address: str) -> str:
+    """Return the whole path, unless it is an address such as hdfs://...: writes are named by it."""
+    return address if "://" in address else os.path.abspath(address)
+
+
 def _begin(command: str) -> tuple[Any, Any]:
     """Return the session and the line of progress. Raises StartRefused without a Java."""
     from pyspark_mq.pipeline.progress import ProgressLine
     from pyspark_mq.pipeline.session import open_session
 
-    return open_session(command), ProgressLine(command, sys.stderr)
+    line = ProgressLine(command, sys.stderr)
+
+    def stop() -> None:
+        line.say(_AGAIN)
+        end_children()
+
+    return run_until_stopped(lambda: open_session(command), stop), line
 
 
 def _publish(spark: Any, line: Any, place: Any, name: str, job: Callable[[], int]) -> None:
@@ -273,7 +230,6 @@ def _working(spark: Any, job: Callable[[], T], stop: Callable[[], object]) -> T:
     from pyspark_mq.options import BadOption
     from pyspark_mq.pipeline.causes import failure_of
     from pyspark_mq.pipeline.session import activate
-    from pyspark_mq.pipeline.stopping import raise_on_signals, run_until_stopped
 
     def work() -> T:
         activate(spark)
@@ -293,7 +249,5 @@ def _working(spark: Any, job: Callable[[], T], stop: Callable[[], object]) -> T:
 
 
 def main() -> None:
-    # A shell starts background jobs with SIGINT ignored, so they could not be interrupted.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    raise_on_signals()
     run(mq_pipeline, PIPELINE_EXIT_CODES)

@@ -21,13 +21,15 @@ FAULTS = ("SIGKILL", "SIGINT", "SIGTERM", "restart", "SIGKILL and restart")
 class Command:
     """One run of mq-pipeline, in a session of its own."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
         self.log = folder / "mq-pipeline.log"
         with self.log.open("wb") as log:
             self.popen = subprocess.Popen(
                 [sys.executable, "-m", "pyspark_mq.pipeline", *arguments],
                 stdout=log, stderr=log, cwd=folder, start_new_session=True,
-                env=os.environ | {"PYTHONPATH": f"{REPOSITORY}", "SPARK_DRIVER_MEMORY": "1g"},
+                env=os.environ
+                | {"PYTHONPATH": f"{REPOSITORY}", "SPARK_DRIVER_MEMORY": "1g"}
+                | environment,
             )  # fmt: skip
 
     def wait(self) -> int:

@@ -6,10 +6,14 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pyspark_mq.pipeline.stopping import raise_on_signals, run_until_stopped
+from tests.spark.pipeline.commands import Command
+from tests.support.lone_root import Root
+from tests.support.processes import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +59,28 @@ def test_a_job_that_fails_because_it_was_stopped_was_interrupted() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run_until_stopped(work, stopping.set)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_stopped_while_its_jvm_starts_leaves_none(
+    number: signal.Signals, root: Path, tmp_path: Path
+) -> None:
+    java = tmp_path / "bin/java"
+    java.parent.mkdir()
+    java.write_text(
+        '#!/bin/sh\nif [ "$1" = -version ]; then echo \'openjdk version "21"\' >&2; exit; fi\n'
+        "touch starting\nexec sleep 1000\n"
+    )
+    java.chmod(0o755)
+    Root(root).make("orders")
+    command = Command(tmp_path, "report", f"--root={root}", JAVA_HOME=str(tmp_path))
+
+    try:
+        wait_until((tmp_path / "starting").exists, 60)
+        os.kill(command.popen.pid, number)
+
+        assert command.wait() == 130, command.end_of_log()
+        said = command.log.read_text().splitlines()
+        assert said[0] == "report: interrupted: run it again to go on"
+    finally:
+        command.kill()
