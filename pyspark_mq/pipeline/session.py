@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -28,6 +29,8 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
 }
+_QUIET = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
+"""Until Spark knows `spark.log.level` it writes half a dozen lines."""
 
 
 def open_session(command: str) -> Any:
@@ -36,6 +39,9 @@ def open_session(command: str) -> Any:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         # Without a connection to the JVM of `spark-submit` its settings are not in a SparkConf.
         SparkContext._ensure_initialized()
+    else:
+        # Of an option that is given twice the later one counts.
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{_QUIET} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
     given = SparkConf()
     settings = dict(_SETTINGS)
     if not given.contains("spark.master"):
