@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import os
 import re
@@ -123,11 +124,13 @@ _BOOLEANS = ("true", "false")
 def _unknown_option(name: str, allowed: frozenset[str]) -> BadOption:
     everywhere = {each.lower(): each for each in READ | BATCH_WRITE | STREAM_WRITE}
     there = f"there are {', '.join(sorted(allowed))}"
+    meant = difflib.get_close_matches(name.lower(), [each.lower() for each in allowed], n=1)
     if name.lower() in everywhere:
         return BadOption(
             f"option {everywhere[name.lower()]}: not for this kind of read or write; {there}"
         )
-    return BadOption(f"option {name}: unknown; {there}")
+    hint = f"do you mean {everywhere[meant[0]]}? " if meant else ""
+    return BadOption(f"option {name}: unknown; {hint}{there}")
 
 
 def _parse_root(values: Mapping[str, str]) -> Path:

@@ -13,6 +13,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from mq.lifecycle import Actor
+from mq.spool.network_files import files_for
+from mq.spool.root import visit_root
 from pyspark_mq.batch_read import BatchReader
 from pyspark_mq.by_url.staging import prepare_staging
 from pyspark_mq.columns import SCHEMA
@@ -92,8 +95,12 @@ class RefusedReader(DataSourceStreamReader):
 
 
 def _prepare(options: Options) -> None:
+    """Make the staging, or look whether the root is there. Raises StartRefused before there is a
+    task that would meet the same error, and hide it in Spark's own."""
     if options.addresses is not None:
         prepare_staging(options.root, options.addresses.urls)
+    else:
+        visit_root(options.root, files_for(options.root), Actor.SPARK).close()
 
 
 def _require_own_schema(schema: StructType) -> None:

@@ -77,6 +77,7 @@ def test_no_rows_are_no_messages(spark: Any, lone_root: Root) -> None:
         ("value string", {"queue": "orders*"}, "option queue: name one queue"),
         ("value string", {"group": "lake"}, "option group: not for this kind"),
         ("value string", {"txnVersion": "1"}, "txnAppId and txnVersion: give both or none"),
+        ("value string", {"root": "/nowhere"}, "root /nowhere: there is no folder"),
     ],
 )
 def test_what_cannot_be_written_is_named(
