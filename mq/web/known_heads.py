@@ -20,12 +20,9 @@ MAX_KNOWN_HEAD_BYTES = 1024
 _MAX_SEEN = 4096
 
 _END = b"\r\n\r\n"
-_REMOVAL = re.compile(
-    rb"(DELETE /[^/?%, ]+/messages/)([0-9a-f-]{36})( HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*?(?i:If-Match): "
-    rb'")([0-9a-f]{16})("\r\n(?:[^\r\n]+\r\n)*\r\n)'
-)
-"""A removal under a lease. Any id and lease that fit here are parsed alike."""
-_ALIKE = 1, 3, 5
+_REMOVAL = re.compile(rb"DELETE (/[^/?%, ]+/messages/)([0-9a-f-]{36}) HTTP/1\.1\r\n")
+_GUARD = re.compile(rb'\n(?i:If-Match): "([0-9a-f]{16})"\r\n')
+"""Any id and any lease that fit here are parsed alike."""
 
 _Key = bytes | tuple[bytes, ...]
 
@@ -66,16 +63,14 @@ class KnownHeads:
         return head, data[end:]
 
     def _find_removal(self, data: bytes) -> tuple[QuickHead, bytes] | None:
-        if len(data) > MAX_KNOWN_HEAD_BYTES or (match := _REMOVAL.fullmatch(data)) is None:
+        removal = _read_removal(data)
+        alike = None if removal is None else self._heads.get(removal.key)
+        if removal is None or alike is None:
             return None
-        alike = self._heads.get(match.group(*_ALIKE))
-        if alike is None:
-            return None
-        message_id, lease = MessageId(match[2].decode()), int(match[4], 16)
-        leases = frozenset((lease,)) if lease else frozenset()
-        return QuickHead(
-            "DELETE", alike.queue, alike.headers, 0, None, b"", message_id, leases
-        ), b""
+        queue, headers, leases = alike.queue, alike.headers, alike.leases
+        if removal.lease is not None:
+            leases = frozenset((removal.lease,)) if removal.lease else frozenset()
+        return QuickHead("DELETE", queue, headers, 0, None, b"", removal.message_id, leases), b""
 
     def learn(self, data: bytes, message: RawRequestMessage, head: QuickHead) -> bool:
         """Keep the head of a request when it comes for the second time. Returns whether `data`, the
@@ -84,14 +79,12 @@ class KnownHeads:
         end = data.find(_END) + len(_END)
         if len(data) - end != head.body_bytes or not _begins(data, end, message):
             return False
-        if end > MAX_KNOWN_HEAD_BYTES:
-            return True
         key: _Key | None = data[:end]
         if head.method == "DELETE":
-            match = _REMOVAL.fullmatch(data)
-            is_usual = match is not None and len(head.headers.getall("If-Match", ())) == 1
-            key = match.group(*_ALIKE) if match is not None and is_usual else None
-        if key is not None and key not in self._heads:
+            removal = _read_removal(data)
+            has_one_guard = len(head.headers.getall("If-Match", ())) <= 1
+            key = removal.key if removal is not None and has_one_guard else None
+        if key is not None and end <= MAX_KNOWN_HEAD_BYTES and key not in self._heads:
             self._keep(key, head)
         return True
 
@@ -106,6 +99,27 @@ class KnownHeads:
         if len(self._heads) >= MAX_KNOWN_HEADS:
             self._heads.clear()
         self._heads[key] = head
+
+
+class _Removal(NamedTuple):
+    """`key` is what it has in common with others; `lease` that in its precondition, if it has one
+    of that form."""
+
+    key: tuple[bytes, ...]
+    message_id: MessageId
+    lease: int | None
+
+
+def _read_removal(data: bytes) -> _Removal | None:
+    line = _REMOVAL.match(data)
+    if line is None:
+        return None
+    guard = _GUARD.search(data, line.end() - 1)
+    message_id = MessageId(line[2].decode())
+    if guard is None:
+        return _Removal((line[1], data[line.end() :]), message_id, None)
+    key = line[1], data[line.end() : guard.start(1)], data[guard.end(1) :]
+    return _Removal(key, message_id, int(guard[1], 16))
 
 
 def _begins(data: bytes, end: int, message: RawRequestMessage) -> bool:

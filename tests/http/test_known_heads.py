@@ -110,6 +110,29 @@ def test_removals_differ_in_an_id_and_a_lease(lesson: Lesson) -> None:
     assert found[1] == b""
 
 
+@pytest.mark.parametrize("if_match", [None, "*"])
+def test_without_a_lease_removals_differ_in_an_id(lesson: Lesson, if_match: str | None) -> None:
+    for _ in range(2):
+        lesson.learn(removal(ID, if_match))
+
+    found = lesson.heads.find(removal(OTHER_ID, if_match))
+
+    assert found is not None
+    assert found[0].message_id == OTHER_ID
+    assert found[0].headers.get("If-Match") == if_match
+    assert not lesson.knows(removal(OTHER_ID))
+    assert not lesson.knows(removal(OTHER_ID, if_match) + b"\r\n")
+
+
+def test_a_lease_within_another_header_is_none(lesson: Lesson) -> None:
+    data = removal(ID, None, x_other='If-Match: "6da76b1b0281345a"')
+    for _ in range(2):
+        lesson.learn(data)
+
+    assert lesson.knows(data)
+    assert not lesson.knows(data.replace(b"345a", b"345b"))
+
+
 def test_a_lease_of_zero_is_none_that_was_ever_given(lesson: Lesson) -> None:
     for _ in range(2):
         lesson.learn(removal(ID))
@@ -128,6 +151,7 @@ def test_a_lease_of_zero_is_none_that_was_ever_given(lesson: Lesson) -> None:
         removal(ID.replace("0", "%", 1)),
         removal(ID.upper()),
         removal(ID, None),
+        removal(ID, None, x_other='If-Match: "6da76b1b0281345a"'),
         removal(ID, "*"),
         removal(ID, 'W/"6da76b1b0281345a"'),
         removal(ID, '"6da76b1b0281345a", "6da76b1b0281345b"'),
