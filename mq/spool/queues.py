@@ -77,6 +77,9 @@ def begin_deletion(spool: Spool, queue: QueueName) -> bool:
 def finish_deletion(spool: Spool, queue: QueueName) -> None:
     """Do steps 2 and 3, from where they stopped; return at once if there is nothing to finish.
 
+    If there is a queue of that name, the folder is not what its deletion has left: a person or an
+    old copy has put it there. The reaper may have it, and the queue keeps its messages.
+
     This is for a worker: it waits up to FOLDER_LOCK_SECONDS for another process that finishes the
     deletion, and then raises BlockingIOError.
 
@@ -90,20 +93,25 @@ def finish_deletion(spool: Spool, queue: QueueName) -> None:
         with spool.files.locked_folder(remove, deleting, FOLDER_LOCK_SECONDS) as fd:
             if spool.inode(Folder.REMOVE, deleting) != spool.files.inode(fd):
                 return
-            for folder in (Folder.NEW, Folder.DELAY):
-                for name in spool.names(folder):
-                    if name.startswith(f"{queue}:"):
-                        spool.move_aside(folder, name, Folder.REMOVE, name)
-                    elif name.startswith(f"{HIDDEN}{queue}:"):
-                        spool.move(folder, name, Folder.REMOVE, f"{queue}:.{uuid.uuid4()}")
-            for name in spool.names(Folder.REMOVE):
-                if name == queue + PURGED_SUFFIX:
-                    _put_away_purged(spool, queue)
-                elif name.startswith(f"{queue}:") and not name.startswith(f"{queue}:{HIDDEN}"):
-                    _move_into(spool, fd, name)
+            if not has_queue(spool.files, spool.fd(Folder.QUEUES), queue):
+                _put_away_messages(spool, queue, fd)
             spool.rename_within(Folder.REMOVE, deleting, f"{queue}:.{uuid.uuid4()}")
     except FileNotFoundError:
         return
+
+
+def _put_away_messages(spool: Spool, queue: QueueName, deleting_fd: int) -> None:
+    for folder in (Folder.NEW, Folder.DELAY):
+        for name in spool.names(folder):
+            if name.startswith(f"{queue}:"):
+                spool.move_aside(folder, name, Folder.REMOVE, name)
+            elif name.startswith(f"{HIDDEN}{queue}:"):
+                spool.move(folder, name, Folder.REMOVE, f"{queue}:.{uuid.uuid4()}")
+    for name in spool.names(Folder.REMOVE):
+        if name == queue + PURGED_SUFFIX:
+            _put_away_purged(spool, queue)
+        elif name.startswith(f"{queue}:") and not name.startswith(f"{queue}:{HIDDEN}"):
+            _move_into(spool, deleting_fd, name)
 
 
 def _move_into(spool: Spool, deleting_fd: int, name: str) -> None:

@@ -79,6 +79,21 @@ def test_deleted_queue_leaves_only_what_the_reaper_takes(spool: Spool) -> None:
     assert unfinished_deletions(spool) == []
 
 
+def test_a_queue_that_exists_keeps_its_messages_from_an_old_deletion(spool: Spool) -> None:
+    """A person, or a copy that is not one instant, has put the folder there."""
+    _fill(spool.root)
+    write_message(spool.root / "remove" / "orders:4")
+    (spool.root / "remove" / "orders:.deleting").mkdir()
+
+    finish_deletion(spool, ORDERS)
+
+    assert names_in(spool.root / "queues" / "orders") == ["1"]
+    assert names_in(spool.root / "delay") == ["orders:2"]
+    assert names_in(spool.root / "new") == ["orders:3"]
+    assert "orders:4" in names_in(spool.root / "remove")
+    assert unfinished_deletions(spool) == []
+
+
 def test_folder_of_a_deleted_queue_is_handed_over_under_a_name_of_its_own(spool: Spool) -> None:
     for _ in range(2):
         _make(spool)

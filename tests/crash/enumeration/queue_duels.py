@@ -24,23 +24,49 @@ from tests.crash.enumeration.acting import (
     two_servers,
 )
 from tests.crash.enumeration.clients import PlayedClients
+from tests.crash.enumeration.known import LedgerMessage
 from tests.crash.enumeration.ledger import Ledger
 from tests.crash.enumeration.scene import Scene, seal_of
 from tests.support.file_work import run_to_need
 
 
+class _KilledDeletion:
+    """A deletion of queue b, which has a message under a lease, that is killed after its first
+    step."""
+
+    def __init__(self, scene: Scene, others: PlayedClients) -> None:
+        self._scene, self._others = scene, others
+        self._bodies: list[bytes] = []
+        self._is_asked = self._has_begun = False
+
+    def make_and_fill(self) -> None:
+        self._others.run(self._others.create("b"))
+        self._others.run(self._others.publish("b"))
+        self._others.run(self._others.receive("b"))
+
+    def begin(self) -> None:
+        self._bodies, self._is_asked = list(self._scene.bodies_in("b")), True
+        self._scene.say(partial(Ledger.asks_delete, queue="b", bodies=self._bodies))
+        with suppress(OSError):
+            self._has_begun = begin_deletion(self._others.server.work.spool, QueueName("b"))
+
+    def ends(self, later: LedgerMessage) -> None:
+        """Say what it has done. If another message is in the queue by now, the queue was made
+        again, and has no old ones."""
+        if self._is_asked:
+            is_certain = self._has_begun and later.is_published
+            no = partial(Ledger.is_not_deleted, queue="b", bodies=self._bodies)
+            self._scene.say(partial(no, is_certain=is_certain))
+
+
 def make_while_deleting(scene: Scene, step: Chance) -> None:
     """One makes a queue that another one makes before and deletes again, and is then killed."""
     clients, others = two_servers(scene, ready=0)
+    deletion = _KilledDeletion(scene, others)
 
     def make_and_begin_to_delete() -> None:
-        others.run(others.create("b"))
-        bodies = scene.bodies_in("b")
-        scene.say(partial(Ledger.asks_delete, queue="b", bodies=bodies))
-        with suppress(OSError):
-            begin_deletion(others.server.work.spool, QueueName("b"))
-        no = partial(Ledger.is_not_deleted, queue="b", bodies=bodies, is_certain=False)
-        scene.say(no)
+        deletion.make_and_fill()
+        deletion.begin()
 
     interleave(
         scene,
@@ -49,7 +75,7 @@ def make_while_deleting(scene: Scene, step: Chance) -> None:
         lambda: clients.run(clients.create("b")),
         make_and_begin_to_delete,
     )
-    clients.run(clients.publish("b"))
+    deletion.ends(*clients.run(clients.publish("b")))
     clients.run(clients.receive("b"))
     others.server.sweep()
 
@@ -57,26 +83,18 @@ def make_while_deleting(scene: Scene, step: Chance) -> None:
 def delete_while_making(scene: Scene, step: Chance) -> None:
     """Delete a queue that was made before the first one took the lock."""
     clients, others = two_servers(scene, ready=0)
-
-    def make() -> None:
-        others.run(others.create("b"))
-
-    def begin_to_delete() -> None:
-        scene.say(partial(Ledger.asks_delete, queue="b", bodies=[]))
-        with suppress(OSError):
-            begin_deletion(others.server.work.spool, QueueName("b"))
-        scene.say(partial(Ledger.is_not_deleted, queue="b", bodies=[], is_certain=False))
+    deletion = _KilledDeletion(scene, others)
 
     def before(call: str) -> None:
         if call == "lock":
-            step_in(clients.files, step.number, begin_to_delete)
-            apart(make)
+            step_in(clients.files, step.number, deletion.begin)
+            apart(deletion.make_and_fill)
 
     clients.files.before = before
     clients.run(clients.create("b"))
     scene.is_over = clients.files.before is not None
     clients.files.before = None
-    clients.run(clients.publish("b"))
+    deletion.ends(*clients.run(clients.publish("b")))
     clients.run(clients.receive("b"))
     others.server.sweep()
 
