@@ -97,6 +97,7 @@ def signed(operation: str, values: dict[str, object]) -> bytes:
 def cases(body: str) -> list[Case]:
     message: dict[str, object] = {"MessageBody": body}
     kib = {"note": {"DataType": "String", "StringValue": "x" * 1000}}
+    ten = {f"note-{at}": {"DataType": "String", "StringValue": "x" * 90} for at in range(TEN)}
     entries = [{"Id": str(at), "MessageBody": body} for at in range(TEN)]
     ask_ten: dict[str, object] = {"MaxNumberOfMessages": TEN}
     fifo: dict[str, object] = {"QueueUrl": FIFO_URL}
@@ -123,6 +124,8 @@ def cases(body: str) -> list[Case]:
         Case("SendMessage", "mq-sqs", lambda: ask("SendMessage", message), 1, "POST"),
         Case("with 1 KiB of attributes", "mq-sqs",
              lambda: ask("SendMessage", message | {"MessageAttributes": kib}), 1, "SendMessage"),
+        Case("the same in ten attributes", "mq-sqs",
+             lambda: ask("SendMessage", message | {"MessageAttributes": ten}), 1, "SendMessage"),
         Case("signed", "signed", lambda: signed("SendMessage", message), 1, "SendMessage"),
         Case("POST ?batch of ten", "mq", lambda: ENDPOINTS.publish_batch([body] * TEN), TEN, ""),
         Case("SendMessageBatch", "mq-sqs", lambda: ask("SendMessageBatch", {"Entries": entries}),

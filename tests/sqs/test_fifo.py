@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from click.testing import CliRunner, Result
 
-from mq.errors import ExitCode
+from mq.ctl.commands import mqctl
 from tests.support.gateways import ask_both, ask_query, client_of, make_url, name_of, text_in
-from tests.support.mqctl import Ctl, assert_refused
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, assert_problem
 
@@ -274,17 +274,20 @@ def test_by_root_nothing_comes_between_the_messages_of_a_group_either(
     assert bodies(sqs, line, 1) == ["1"]
     name, other = name_of(line), name_of(make_url(sqs))
     sqs.send_message(QueueUrl=f"/0/{other}", MessageBody="x")
-    mqctl = Ctl("--root", str(gateway.root))
+
+    def ctl(*words: str) -> Result:
+        """Run mqctl in this process: nine others would take longer than all else here."""
+        return CliRunner().invoke(mqctl, [f"--root={gateway.root}", *words], '{"body": "4"}\n')
 
     for words in (
         ("send", name, "4"), ("import", name, "-"), ("recv", name), ("release", name, first),
         ("touch", name, first, "--visibility=1"), ("move", name, other), ("move", other, name),
     ):  # fmt: skip
-        assert_refused(mqctl(*words, stdin=b'{"body": "4"}'), ExitCode.REFUSED, "mq-sqs")
-    mqctl.ok("ack", name, second)
-    mqctl.ok("fsck", "--repair")
+        assert "through mq-sqs" in str(ctl(*words).exception), words
+    assert ctl("ack", name, second).exit_code == 0
+    assert ctl("fsck", "--repair").exit_code == 0
 
     assert bodies(sqs, line) == []
-    mqctl.ok("ack", name, first)
+    assert ctl("ack", name, first).exit_code == 0
     [message] = sqs.receive_message(QueueUrl=line, WaitTimeSeconds=20)["Messages"]
     assert message["Body"] == "3"
