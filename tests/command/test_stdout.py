@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,17 +45,24 @@ MQCTL = [
 VSQS = [("export",), ("export", "--remove"), ("size",), ("receive",), ("publish",)]
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a queue, more messages than a buffer holds, and something for fsck to find."""
-    ctl = Ctl("--root", str(tmp_path / "mq"))
+    root = tmp_path_factory.mktemp("made") / "mq"
+    ctl = Ctl("--root", str(root))
     ctl.ok("create", "jobs")
     lines = [b'{"id": "message-%d", "body": "%s"}\n' % (at, b"x" * 300) for at in range(50)]
     ctl.ok("import", "jobs", stdin=b"".join(lines))
     ctl.ok("create", "jobs.dead")
     ctl.ok("send", "jobs.dead", "--lines", stdin=b"one\ntwo\n")
-    (tmp_path / "mq" / "queues" / "a foreign name").mkdir()
-    return tmp_path / "mq"
+    (root / "queues" / "a foreign name").mkdir()
+    return root
+
+
+@pytest.fixture
+def root(made_root: Path, tmp_path: Path) -> Path:
+    """A copy for each test, with the seals, which are extended attributes."""
+    return shutil.copytree(made_root, tmp_path / "mq")
 
 
 @pytest.fixture
