@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from mq.errors import CTL_EXIT_CODES, ExitCode
+from tests.support.preloaded import run_preloaded
 
 
 class Done(NamedTuple):
@@ -31,12 +31,15 @@ class Ctl:
         self.way = way
 
     def __call__(self, *words: str, stdin: bytes = b"", **environment: str) -> Done:
-        done = subprocess.run(
-            [sys.executable, "-m", "mq.ctl", *words, *self.way],
-            check=False, capture_output=True, input=stdin, timeout=60,
-            env=without_ours() | environment,
-        )  # fmt: skip
-        return Done(done.returncode, done.stdout, done.stderr.decode())
+        env = without_ours() | environment
+        with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+            given.write(stdin)
+            given.seek(0)
+            files = (given.fileno(), out.fileno(), err.fileno())
+            code = run_preloaded("mq.ctl", *words, *self.way, files=files, env=env, seconds=60)
+            out.seek(0)
+            err.seek(0)
+            return Done(code, out.read(), err.read().decode())
 
     def ok(self, *words: str, stdin: bytes = b"") -> Done:
         done = self(*words, stdin=stdin)

@@ -1,0 +1,142 @@
+"""Runs commands of MQ as real processes that are there at once: they are forked from a process that
+has imported what they import, on which `python -m` spends nearly all of its time.
+
+Each has a pid, an environment and standard files of its own, and ends as any interpreter ends. How
+a command starts from nothing is the business of other tests, which use `subprocess`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from typing import NamedTuple
+
+from tests.support.sources import REPOSITORY
+
+PRELOADED = ("mq.ctl.by_http", "mq.ctl.by_root", "mq.ctl.commands")
+"""What takes long to import."""
+
+_CONTROL_FD = 0
+_MAX_REQUEST_BYTES = 200_000
+"""What a socket takes as one message."""
+
+
+def run_preloaded(
+    module: str, *words: str, files: tuple[int, int, int], env: dict[str, str], seconds: float
+) -> int:
+    """Run `python -m module words...` with stdin, stdout and stderr in `files`.
+
+    Returns its exit code, or that of the signal as a negative number. Raises TimeoutError when it
+    has not ended after `seconds`; it is killed then.
+    """
+    request = json.dumps([module, words, env, os.getcwd()]).encode()
+    assert len(request) < _MAX_REQUEST_BYTES
+    status, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with status:
+        with its_end:
+            socket.send_fds(_control(), [request], [its_end.fileno(), *files])
+        status.settimeout(seconds)
+        pid = int(status.recv(20))
+        try:
+            return int(status.recv(20))
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise
+
+
+@functools.cache
+def _control() -> socket.socket:
+    """A connection to the process that forks, which ends with it."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with its:
+        command = [sys.executable, "-m", __name__]
+        process = subprocess.Popen(command, stdin=its.fileno(), cwd=REPOSITORY)
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours
+
+
+# The process that forks
+
+
+class _Start(NamedTuple):
+    module: str
+    words: list[str]
+    env: dict[str, str]
+    folder: str
+
+
+def _serve() -> tuple[_Start, list[int]] | None:
+    """Fork one process for each request until there are no more. In the forked process it returns
+    the request and the three files."""
+    control = socket.socket(fileno=_CONTROL_FD)
+    selector = selectors.DefaultSelector()
+    selector.register(control, selectors.EVENT_READ)
+    while True:
+        for key, _ in selector.select():
+            if key.fileobj is not control:
+                selector.unregister(key.fileobj)
+                _tell_end(key.fd, *key.data)
+                continue
+            data, fds, _, _ = socket.recv_fds(control, _MAX_REQUEST_BYTES, 4)
+            if not data:
+                return None
+            status = socket.socket(fileno=fds.pop(0))
+            pid = os.fork()
+            if pid == 0:
+                selector.close()
+                control.detach()
+                return _Start(*json.loads(data)), fds
+            for fd in fds:
+                os.close(fd)
+            status.sendall(b"%d" % pid)
+            selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, status))
+
+
+def _tell_end(pidfd: int, pid: int, status: socket.socket) -> None:
+    os.close(pidfd)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        status.sendall(b"%d" % code)
+    except BrokenPipeError:
+        pass  # Its time was over.
+    status.close()
+
+
+def _become(request: _Start, fds: list[int]) -> None:
+    """Be as a process that `python -m` has just started."""
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+    # Nothing else is open in a new process; here the pidfds of others may be.
+    os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(request.env)
+    os.chdir(request.folder)
+    sys.path[0] = request.folder
+    sys.argv[1:] = request.words
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", closefd=False, buffering=1, errors="backslashreplace")
+
+
+if __name__ == "__main__":
+    # An interrupt from a terminal is for the tests, which end this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in PRELOADED:
+        importlib.import_module(name)
+    if forked := _serve():
+        _become(*forked)
+        runpy.run_module(forked[0].module, run_name="__main__", alter_sys=True)
