@@ -29,9 +29,9 @@ _VISIBILITY_SECONDS = 30.0
               help="How many messages at the most.  [default: all]")  # fmt: skip
 @queue_flags
 def export_queue(queue: Path, remove: bool, limit: int | None, unit: str, sync: bool) -> None:
-    """Write the ready messages to stdout, a line of JSON each, oldest first.
+    """Write the ready messages to stdout as JSON, oldest first.
 
-    Without --remove they are copied, and nothing is changed.
+    Each is a line. Without --remove they are copied, and nothing is changed.
     """
     require_queue(queue)
     output = sys.stdout.buffer

@@ -148,7 +148,7 @@ def flag(
     return click.option(
         name, field, type=kind, help=help, required=required,
         envvar=variable or "MQ_" + name.lstrip("-").replace("-", "_").upper(),
-        show_envvar=True, show_default=True, **given,
+        show_envvar=True, show_default=default != "", **given,
     )  # fmt: skip
 
 

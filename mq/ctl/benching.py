@@ -39,7 +39,7 @@ _BUSY = 0.8
 def bench(
     context: click.Context, *, connections: int, messages: int, size: int, rounds: int
 ) -> None:
-    """Measure how fast a server publishes, receives and removes messages.
+    """Measure how fast a server publishes, receives and removes.
 
     The messages are in a queue of its own, which is deleted in the end. In the phase `cycle` each
     connection publishes, receives and removes in turn. Other clients of the server are slower

@@ -99,7 +99,7 @@ def create(context: click.Context, queue: QueueName) -> None:
 @everywhere
 @click.pass_context
 def rm(context: click.Context, queue: QueueName, yes: bool) -> None:
-    """Delete a queue with all its messages, including leased and delayed ones."""
+    """Delete a queue with all its messages, whatever their state."""
     settings = settings_of(context)
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("rm asks before it deletes, but there is no terminal: give --yes")

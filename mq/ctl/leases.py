@@ -55,7 +55,7 @@ def release(
     group: str | None,
     force: bool,
 ) -> None:
-    """Give a message back to its queue at once, and end its lease or delay.
+    """Give a message back at once, and end its lease or delay.
 
     With --group, and --root only: give back what a Spark query has claimed and not read. Use it for
     a query that will not come back. A query that still runs is fenced off and fails.

@@ -52,10 +52,10 @@ def move(
     lease: int | None,
     reason: str | None,
 ) -> None:
-    """Move messages from queue SOURCE to queue TARGET, where they are ready.
+    """Move messages from queue SOURCE to queue TARGET.
 
-    Each keeps its id, its properties and its place in the order; its count begins at 0. One whose
-    id TARGET has already stays where it is.
+    They are ready there. Each keeps its id, its properties and its place in the order; its count
+    begins at 0. One whose id TARGET has already stays where it is.
     """
     settings = settings_of(context)
     _refuse_both(limit, ids)
@@ -88,10 +88,10 @@ def redrive(
     ids: tuple[MessageId, ...],
     target: QueueName | None,
 ) -> None:
-    """Move the dead letters of QUEUE back to it: those in QUEUE.dead, or in the queue that its
-    setting dead-letters names.
+    """Move the dead letters of QUEUE back to it.
 
-    Each keeps its id, its properties and its place in the order; its count begins at 0.
+    They are in QUEUE.dead, or in the queue that its setting dead-letters names. Each keeps its id,
+    its properties and its place in the order; its count begins at 0.
     """
     settings = settings_of(context)
     _refuse_both(limit, ids)

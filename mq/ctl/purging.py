@@ -25,9 +25,9 @@ from mq.names import QueueName
 @everywhere
 @click.pass_context
 def purge(context: click.Context, queue: QueueName, ready: bool, yes: bool) -> None:
-    """Remove all messages of a queue, including leased and delayed ones, and keep the queue.
+    """Remove all messages of a queue, whatever their state.
 
-    Prints how many they were.
+    The queue stays. Prints how many they were.
     """
     settings = settings_of(context)
     scope = PurgeScope.READY if ready else PurgeScope.ALL

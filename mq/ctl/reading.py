@@ -32,9 +32,9 @@ _raw = click.option(
 @everywhere
 @click.pass_context
 def cat(context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], raw: bool) -> None:
-    """Write the bodies of messages to stdout, whatever their state, and change nothing.
+    """Write the bodies of messages to stdout, whatever their state.
 
-    Nothing is between them. With --json write a document for each.
+    Nothing is between them, and nothing is changed. With --json write a document for each.
     """
     settings = settings_of(context)
     put = display.write_document if settings.as_json else display.write_content
@@ -64,9 +64,9 @@ def cat(context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], ra
 def tail(
     context: click.Context, *, queue: QueueName, follow: bool, limit: int, is_long: bool, raw: bool
 ) -> None:
-    """Write the bodies of the newest ready messages, oldest first, and change nothing.
+    """Write the bodies of the newest ready messages, oldest first.
 
-    A body that does not end with a line break gets one.
+    A body that does not end with a line break gets one. Nothing is changed.
     """
     settings = settings_of(context)
     put = display.write_line if is_long else display.write_as_line

@@ -42,9 +42,10 @@ def top(
     once: bool,
     admin: str | None,
 ) -> None:
-    """Show the queues, or those that are named, with what comes and goes, as it changes.
+    """Show the queues with what comes and goes, as it changes.
 
-    Where stdin or stdout is not a terminal, print one table. It changes nothing.
+    With names it shows only those. Where stdin or stdout is not a terminal, it prints one table. It
+    changes nothing.
     """
     settings = settings_of(context)
     settings = settings._replace(admin=admin or settings.admin)

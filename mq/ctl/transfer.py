@@ -34,9 +34,9 @@ _queue = click.argument("queue", type=QueueParam())
 @everywhere
 @click.pass_context
 def export_queue(context: click.Context, queue: QueueName, remove: bool, limit: int | None) -> None:
-    """Write the ready messages to stdout, a line of JSON each, oldest first.
+    """Write the ready messages to stdout as JSON, oldest first.
 
-    Without --remove they are copied, and nothing is changed.
+    Each is a line. Without --remove they are copied, and nothing is changed.
     """
     from mq.lines.transfer import TakenOut, flush, take_out
     from mq.spool.files import Files

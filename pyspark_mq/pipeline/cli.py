@@ -158,7 +158,7 @@ def load(place: Any, paths: tuple[str, ...], **asked: Any) -> None:
 )
 @click.option("--html", type=FILE, help="Write a page with plots to this file.")
 def report(place: Any, queues: str, html: Path | None) -> None:
-    """Show backlog, ages, receive counts and dead letters; takes nothing."""
+    """Show backlog, ages, receive counts and dead letters. It takes nothing."""
     if place.url is not None and not queues:
         raise click.UsageError("with --url name the queues: --queue orders,returns")
     from mq.spool.files import Files

@@ -17,7 +17,9 @@ from mq import __version__
 from mq.command.manual import man_page
 from mq.ctl.commands import mqctl
 from mq.errors import CTL_EXIT_CODES
+from pyspark_mq.pipeline.cli import mq_pipeline
 from tests.support.sources import REPOSITORY
+from vsqs.cli import vsqs
 
 SCRIPTS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]
 
@@ -77,6 +79,15 @@ def test_man_shows_what_help_shows(share: Path) -> None:
                 assert parameter.opts[-1] in shown
     for code, meaning in CTL_EXIT_CODES.items():
         assert f"{code.value} {meaning}" in shown
+
+
+@pytest.mark.parametrize("command", [mqctl, mq_pipeline, vsqs], ids=lambda each: str(each.name))
+def test_the_list_of_commands_cuts_no_sentence(command: click.Group) -> None:
+    context = click.Context(command, terminal_width=80)
+    _, _, listed = command.get_help(context).partition("\nCommands:\n")
+
+    assert all(name in listed for name in command.commands)
+    assert "..." not in listed
 
 
 def test_text_is_no_markup() -> None:
