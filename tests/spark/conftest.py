@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.lone_root import Root
-from tests.support.packages import IS_SPARK_INSTALLED
+from tests.support.packages import IS_SPARK_INSTALLED, JAVA_OPTIONS
 
 IN_MEMORY = Path("/dev/shm")
 
@@ -49,7 +49,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(warehouse),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={warehouse}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={warehouse} {JAVA_OPTIONS}",
     }
     session = SparkSession.builder.master("local[2,4]").appName("tests").config(map=settings)
     made = session.getOrCreate()

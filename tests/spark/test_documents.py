@@ -22,6 +22,7 @@ from pyspark_mq.options import (
 )
 from pyspark_mq.rows import COLUMNS
 from tests.support.lone_root import Root
+from tests.support.packages import JAVA_OPTIONS
 from tests.support.sources import REPOSITORY, read_table
 
 DOCUMENT = "docs/spark.md"
@@ -74,8 +75,8 @@ def test_the_example_runs_as_a_job(lone_root: Root, tmp_path: Path, spark: Any) 
     command = (
         f'eval "$({shlex.quote(sys.executable)} -m pyspark_mq)" && exec spark-submit --master '
         "'local[1]' --conf spark.ui.enabled=false --conf spark.driver.bindAddress=127.0.0.1 "
-        f"--conf spark.driver.host=127.0.0.1 {REPOSITORY / 'examples/archive.py'} "
-        f"{lone_root.path} orders {tmp_path / 'lake'}"
+        f"--conf spark.driver.host=127.0.0.1 --driver-java-options '{JAVA_OPTIONS}' "
+        f"{REPOSITORY / 'examples/archive.py'} {lone_root.path} orders {tmp_path / 'lake'}"
     )
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 

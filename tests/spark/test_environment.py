@@ -14,14 +14,16 @@ import pyspark_mq
 from mq.errors import StartRefused
 from pyspark_mq import environment
 from pyspark_mq.environment import find_settings, java_version, why_not_found
+from tests.support.packages import JAVA_OPTIONS
 from tests.support.sources import REPOSITORY
 
-READS_A_QUEUE = """
+READS_A_QUEUE = f"""
 import sys
 from pyspark.sql import SparkSession
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 builder = builder.config("spark.driver.memory", "1g").config("spark.driver.host", "127.0.0.1")
-spark = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+spark = builder.config("spark.driver.bindAddress", "127.0.0.1")
+spark = spark.config("spark.driver.extraJavaOptions", "{JAVA_OPTIONS}").getOrCreate()
 print("java", spark._jvm.java.lang.System.getProperty("java.version"))
 rows = spark.read.format("mq").option("root", sys.argv[1]).load().collect()
 print("read", [bytes(row.value) for row in rows])

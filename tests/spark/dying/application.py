@@ -13,6 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import pyspark_mq
+from tests.support.packages import JAVA_OPTIONS
 
 
 def main(kind: str, place: str, folder: str, limit: str) -> None:
@@ -26,8 +27,7 @@ def main(kind: str, place: str, folder: str, limit: str) -> None:
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # To start sooner: it does not live long.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     }
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     Path(folder, "started").touch()

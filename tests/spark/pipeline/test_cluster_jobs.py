@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from mq.client import Client
+from tests.support.packages import JAVA_OPTIONS
 from tests.support.processes import Server
 from tests.support.sources import REPOSITORY
 from tests.support.spark_cluster import SPARK_HOME, Cluster, cluster_environment
@@ -24,14 +25,13 @@ SUBMIT_SECONDS = 1700
 """Beside other work on the machine ten minutes were not enough."""
 ROWS = [b'{"number":%d}' % number for number in range(2000)]
 
-_SOONER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": _SOONER,
-    "spark.executor.extraJavaOptions": _SOONER,
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.memory": "1g",
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
