@@ -17,6 +17,8 @@ from tests.support.processes import Process, Server
 
 LARGE = bytes(100_000)
 SECONDS = 8.0
+FEWEST = 4
+"""So often fsck looks, however long that takes on a busy machine."""
 
 StartServer = Callable[..., Server]
 
@@ -104,10 +106,10 @@ async def test_fsck_is_silent_beside_running_servers_and_nothing_is_lost(
     await create_queue(servers[0])
 
     async def check() -> list[LoadEnded]:
-        ended = []
+        ended: list[LoadEnded] = []
         loop = asyncio.get_running_loop()
         deadline = loop.time() + SECONDS
-        while loop.time() < deadline:
+        while loop.time() < deadline or len(ended) < FEWEST:
             ended.append(await mqctl(root, "fsck"))
             ended.append(await mqctl(root, "fsck", "--repair"))
         load.is_over = True
@@ -124,7 +126,6 @@ async def test_fsck_is_silent_beside_running_servers_and_nothing_is_lost(
     )
 
     assert set(checks.result()) == {LoadEnded(0, b"", "")}
-    assert len(checks.result()) >= 4
     assert min(len(load.published), len(load.removed), load.deletions) > 20
     assert await take_the_rest(servers[0]) == load.published - load.removed
     assert not (root / "corrupt").exists()

@@ -130,7 +130,10 @@ def test_queues_come_from_the_way_in_that_the_line_names(
 
 
 def test_nothing_is_offered_and_nothing_said_where_nothing_answers(tmp_path: Path) -> None:
-    assert ask_for_queues({}, "--url", "http://127.0.0.1:9") == []
+    # Where a server of this machine may listen by default is not asked.
+    nowhere = {"MQCTL_ADMIN": "127.0.0.1:9"}
+    unreadable = nowhere | {"MQCTL_TOKEN_FILE": "/absent"}
+    assert ask_for_queues(nowhere, "--url", "http://127.0.0.1:9") == []
     assert ask_for_queues({}, "--root", str(tmp_path / "absent")) == []
-    assert ask_for_queues({"MQCTL_TOKEN_FILE": "/absent"}, "--url", "http://127.0.0.1:9") == []
+    assert ask_for_queues(unreadable, "--url", "http://127.0.0.1:9") == []
     assert ask_for_queues({}, "--url", "http://127.0.0.1:9", "--root", str(tmp_path)) == []
