@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mq.config import MoverConfig, ServerConfig
-from mq.names import MessageId, QueueName
+from mq.names import QueueName
 from mq.spool.files import Files
 from mq.store.lease import Received
 from mq.store.maintenance import open_store
@@ -106,9 +106,3 @@ def move_due(root: Path) -> None:
     """What a mover does that runs just now."""
     with closing(Mover(MoverConfig(root / "delay", root / "queues"), Files())) as mover:
         mover.scan()
-
-
-def path_of(root: Path, message_id: MessageId) -> Path:
-    """Where a message is, in whatever folder."""
-    [path] = [each for each in root.rglob(f"*{message_id}") if each.is_file()]
-    return path
