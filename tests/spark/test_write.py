@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark import TaskContext
+from pyspark.errors import AnalysisException
 
 from tests.support.lone_root import Root
 from tests.support.messages import read_seal
@@ -77,7 +78,6 @@ def test_no_rows_are_no_messages(spark: Any, lone_root: Root) -> None:
         ("value string", {"queue": "orders*"}, "option queue: name one queue"),
         ("value string", {"group": "lake"}, "option group: not for this kind"),
         ("value string", {"txnVersion": "1"}, "txnAppId and txnVersion: give both or none"),
-        ("value string", {"root": "/nowhere"}, "root /nowhere: there is no folder"),
     ],
 )
 def test_what_cannot_be_written_is_named(
@@ -85,6 +85,14 @@ def test_what_cannot_be_written_is_named(
 ) -> None:
     with pytest.raises(Exception, match=detail):
         write(spark.createDataFrame([], columns), lone_root, **options)
+
+
+def test_a_root_that_is_not_there_is_named_before_a_task_runs(spark: Any) -> None:
+    writer = spark.createDataFrame([("one",)], "value string").write.format("mq")
+    writer = writer.options(root="/nowhere", queue="orders").mode("append")
+
+    with pytest.raises(AnalysisException, match="root /nowhere: there is no folder"):
+        writer.save()
 
 
 @pytest.mark.parametrize(
