@@ -14,6 +14,7 @@ import hashlib
 import os
 import random
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from pathlib import Path
 from mq.client import Client
 
 LISTENING = re.compile(r"event=listening url=(\S+)")
+TRIES = 3
 ITEMS = ("tea", "coffee", "milk", "sugar")
 
 
@@ -35,7 +37,7 @@ def main(messages: int, folder: Path) -> None:
         said(f"published {messages:,} messages, digest {published[:16]}")
         place = ["--url", url, "--staging", str(folder / "staging")]
         lake = str(folder / "lake")
-        pipeline("archive", *place, "--queue=orders", "--lake", lake,
+        pipeline("archive", *place, "--queue=orders", "--lake", lake, "--batch=25000",
                  "--schema=item string, price double")  # fmt: skip
         counted = count_by_sql(lake)
         pipeline("replay", *place, "--lake", lake, "--to=orders.again")
@@ -126,8 +128,15 @@ print(sum(row.messages for row in rows.collect()))
 
 
 def pipeline(*arguments: str) -> None:
-    said(f"mq-pipeline {' '.join(arguments)}")
-    subprocess.run([sys.executable, "-m", "pyspark_mq.pipeline", *arguments], check=True)
+    """Run a command; again if it failed for now, as on a machine that is too busy for Spark."""
+    said(f"mq-pipeline {shlex.join(arguments)}")
+    command = [sys.executable, "-m", "pyspark_mq.pipeline", *arguments]
+    for _ in range(TRIES):
+        code = subprocess.run(command, check=False).returncode
+        if code != os.EX_TEMPFAIL:
+            break
+    if code:
+        sys.exit(code)
 
 
 def said(text: str) -> None:

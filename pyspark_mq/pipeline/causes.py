@@ -19,6 +19,7 @@ _OURS = re.compile(r"(?:mq|pyspark_mq)\.[\w.]*")
 _OF_PYTHON = re.compile(r"[A-Z]\w*Error|.*\.[A-Z]\w*Exception")
 _OF_SPARK = re.compile(r"(?:.*?: )?\[[A-Z][A-Z_.0-9]+\] (?P<text>.*?)(?: SQLSTATE: .*)?")
 _OF_JAVA = re.compile(r".*\.[A-Z]\w*(?:Exception|Error)")
+_QUERY = re.compile(r"Query \[.*?\] terminated with exception: ")
 _STATE = re.compile(r" ?SQLSTATE: \w+;?")
 
 _REFUSED = {"BadOption", "InvalidName", "InvalidRequest", "QueueNotFound", "PropertiesTooLarge"}
@@ -27,7 +28,7 @@ _REFUSED = {"BadOption", "InvalidName", "InvalidRequest", "QueueNotFound", "Prop
 
 def failure_of(error: BaseException) -> CommandFailed:
     """Return what a command that met this error ends with. Spark wraps the cause in many lines."""
-    kind, text = _cause(str(error) or type(error).__name__)
+    kind, text = _cause(_QUERY.sub("", str(error) or type(error).__name__))
     code = ExitCode.USAGE if kind.rpartition(".")[2] in _REFUSED else ExitCode.TRY_AGAIN
     return CommandFailed(code, text)
 

@@ -28,6 +28,10 @@ mq.errors.InvalidRequest: column value: null; a message needs a body
 org.apache.spark.api.python.PythonException: Traceback: again
 \tat org.apache.spark.X.y(X.scala:3)"""
 
+OF_A_QUERY = """[STREAM_FAILED] Query [id = 9, runId = 7] terminated with exception: Python worker \
+failed to connect back. SQLSTATE: XXKST
+=== Streaming Query ==="""
+
 OF_SPARK = "[PATH_NOT_FOUND] Path does not exist: file:/srv/x.csv. SQLSTATE: 42K03"
 
 
@@ -37,6 +41,7 @@ OF_SPARK = "[PATH_NOT_FOUND] Path does not exist: file:/srv/x.csv. SQLSTATE: 42K
         (OF_PYTHON, "group archive belongs to query 7, and this is another one"),
         (OF_JAVA, "Mkdirs failed to create file:/lake"),
         (OF_A_TASK, "column value: null; a message needs a body"),
+        (OF_A_QUERY, "Python worker failed to connect back."),
         (OF_SPARK, "Path does not exist: file:/srv/x.csv."),
         ("it just failed\nhere", "it just failed"),
         ("", "RuntimeError"),
