@@ -42,6 +42,7 @@ A_FOLDER = "moves a folder, and a folder replaces only an empty one"
 CANNOT_REPLACE = {
     name_of(queues._put_away_purged): A_FOLDER,
     name_of(queues.begin_deletion): A_FOLDER,
+    name_of(queues.finish_deletion): "the name is that of a new UUID",
     name_of(root._send_probe): "the name has 48 random bits",
     name_of(remove._remove_other_names): "finishes a move: both names are those of one file",
 }

@@ -70,12 +70,23 @@ def test_nothing_is_durable_before_a_sync(recorded: Recorded) -> None:
     assert recorded.left() == torn | {frozenset()}
 
 
-def test_synced_file_keeps_its_data_and_may_lose_its_name(recorded: Recorded) -> None:
+def test_synced_file_keeps_its_data_and_the_name_that_it_was_given(recorded: Recorded) -> None:
     fd = recorded.make("file", b"body")
     recorded.files.sync(fd)
     os.close(fd)
 
-    assert recorded.left() == {frozenset(), frozenset({("one/file", b"body")})}
+    assert recorded.left() == {frozenset({("one/file", b"body")})}
+
+
+def test_synced_file_may_be_at_the_name_that_it_was_moved_from(recorded: Recorded) -> None:
+    fd = recorded.make("file", b"body")
+    recorded.files.rename(recorded.one, "file", recorded.two, "file")
+    recorded.files.sync(fd)
+    os.close(fd)
+
+    assert recorded.left() == {
+        frozenset({("one/file", b"body")}), frozenset({("two/file", b"body")}),
+    }  # fmt: skip
 
 
 def test_synced_folder_keeps_the_name_and_not_the_data(recorded: Recorded) -> None:

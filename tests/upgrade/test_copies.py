@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from mq.fsck.check import Check, mend
 from mq.names import MessageId
@@ -190,18 +191,18 @@ async def test_copy_that_is_not_one_instant_is_mended_before_it_is_opened(root: 
             await restored.remove(ORDERS, each.message_id, frozenset({each.lease}))
 
 
-async def test_server_says_that_a_root_has_a_copy_by_hard_links(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with store_on(root):
-        pass
-    assert "hard links" not in capsys.readouterr().out
+async def test_server_says_that_a_root_has_a_copy_by_hard_links(root: Path) -> None:
+    with capture_logs() as logs:
+        async with store_on(root):
+            pass
+    assert "hard links" not in str(logs)
 
     _link(root, root.with_name("linked"))
-    async with store_on(root):
-        pass
+    with capture_logs() as logs:
+        async with store_on(root):
+            pass
 
-    assert "the file format has 2 names" in capsys.readouterr().out
+    assert "the file format has 2 names" in str(logs)
 
 
 async def test_copy_in_place_of_the_original_says_what_came_since(root: Path) -> None:
