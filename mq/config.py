@@ -17,8 +17,8 @@ CHUNK_BYTES = 512 * KIB
 """How much of a large body one call of a worker carries."""
 
 FEW_UNSYNCED = 4
-"""Up to this many files and folders are synced one by one. For more, one syncfs is cheaper, even if
-others write to the same file system (on an idle ext4 or xfs: from two files on)."""
+"""Up to this many folders and one file are synced one by one. For more, one syncfs is cheaper, even
+if others write 20 MB/s to the same file system: three new files take 1.6 ms, and one syncfs 0.9."""
 
 MAX_ROUND_OPERATIONS = 512
 MAX_PENDING_OPERATIONS = 8192

@@ -45,7 +45,7 @@ class Barrier(Protocol):
 
 
 class SyncBarrier:
-    """Syncs few files and folders by fsync, and many by syncfs.
+    """Syncs one file and few folders by fsync, and more by syncfs.
 
     Where all changes are entries of one log, a sync of one thing that an operation has changed last
     makes all of the operation durable: of a new message its file, of a move the folder that the
@@ -67,7 +67,7 @@ class SyncBarrier:
         folders = {folder for each in unsynced for folder in each.folders}
         if not self._is_one_log():
             folders.update(folder for each in unsynced for folder in each.implied)
-        are_few = len(files) + len(folders) <= FEW_UNSYNCED
+        are_few = len(files) <= 1 and len(files) + len(folders) <= FEW_UNSYNCED
         must_be_all = any(each.has_closed_files for each in unsynced)
         if must_be_all or not are_few or not self._sync_each(files, folders):
             self._spool.files.sync_file_system(self._fd)

@@ -63,6 +63,17 @@ def test_with_one_log_the_file_brings_its_name(
     assert synced == ["message"]
 
 
+@pytest.mark.parametrize("has_one_log", [True, False])
+def test_several_files_are_synced_in_one_go(
+    spool: Spool, barrier: SyncBarrier, synced: list[str], new_file: int, has_one_log: bool
+) -> None:
+    spool.has_one_log = has_one_log
+
+    barrier.make_durable([Unsynced((new_file,), (), implied=(Folder.NEW,))] * 2)
+
+    assert synced == ["."]
+
+
 @pytest.mark.parametrize("abilities", [(False, True), (True, False), (False, False)])
 def test_elsewhere_the_folder_of_a_new_file_is_synced_too(
     spool: Spool,
