@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from mq.spool import libc
 from mq.spool.byte_locks import is_free, lock_byte
-from mq.spool.libc import c_name, is_folder_of_btrfs, load_libc
 
 _RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -36,7 +36,7 @@ class Files:
     is_of_network = False  # Whether other hosts may work on it: `mq.spool.network_files`.
 
     def __init__(self) -> None:
-        self._libc, self.owners = load_libc(), {0, os.geteuid()}
+        self._libc, self.owners = libc.load_libc(), {0, os.geteuid()}
         self.renames_without_replacing = True
         self.has_unnamed_files = True
         self._temporary_names: dict[int, tuple[int, str]] = {}
@@ -69,7 +69,7 @@ class Files:
             raise OSError(code, os.strerror(code), name, None, other)
 
     def _rename_errno(self, fd: int, name: str, other_fd: int, other: str, flag: int) -> int:
-        failed = self._libc.renameat2(fd, c_name(name), other_fd, c_name(other), flag)
+        failed = self._libc.renameat2(fd, libc.c_name(name), other_fd, libc.c_name(other), flag)
         return ctypes.get_errno() if failed else 0
 
     def _without_flags(self, source_fd: int, source: str, target_fd: int, target: str) -> None:
@@ -198,8 +198,7 @@ class Files:
         An error is dropped: Linux has let go of the descriptor whatever close(2) says, what must
         last was synced before, and a sweep finds an upload that keeps its hidden name.
         """
-        temporary = self._temporary_names.pop(fd, None)
-        if temporary is not None:
+        if (temporary := self._temporary_names.pop(fd, None)) is not None:
             with suppress(OSError):
                 os.unlink(temporary[1], dir_fd=temporary[0])
         try:
@@ -289,12 +288,13 @@ class Files:
 
     def sync(self, fd: int) -> None:
         """Call fsync(2), or syncfs(2) for a folder of btrfs. Never repeat it after an error."""
-        call = self.sync_file_system if is_folder_of_btrfs(self._libc, fd) else os.fsync
-        call(fd)
-        os.fstat(fd)  # Where xfs has shut down this fails, although fsync of a folder succeeds.
+        is_all = libc.is_folder_of_btrfs(self._libc, fd)
+        (self.sync_file_system if is_all else os.fsync)(fd)
+        if not self.is_of_network:
+            libc.require_log(fd)
 
     def sync_file_system(self, fd: int) -> None:
         """Call syncfs(2), which reports a writeback error once for each descriptor (Linux 5.8)."""
-        if self._libc.syncfs(fd):
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), "syncfs")
+        libc.sync_file_system(self._libc, fd)
+        if not self.is_of_network:
+            libc.require_log(fd)

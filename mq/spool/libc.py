@@ -4,6 +4,7 @@ the GIL."""
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import stat
 import struct
@@ -15,6 +16,12 @@ _BTRFS_MAGIC = 0x9123683E
 _STATFS_BYTES = 256
 """At least as large as a `struct statfs`, which begins with the type of the file system
 (statfs(2))."""
+
+_NO_ATTRIBUTE = "user.mq.none"
+
+_LOG_IS_THERE = frozenset({errno.ENODATA, errno.EOPNOTSUPP, errno.EPERM, errno.EACCES})
+"""What taking away an attribute that is not there ends in where the log goes on: there is none, or
+this file system or this user may have none."""
 
 _AT_FDCWD = -100
 _AT_SYMLINK_NOFOLLOW = 0x100
@@ -65,6 +72,27 @@ def is_folder_of_btrfs(libc: ctypes.CDLL, fd: int) -> bool:
     if libc.fstatfs(fd, status):
         return False
     return ctypes.c_uint32.from_buffer(status).value == _BTRFS_MAGIC
+
+
+def sync_file_system(libc: ctypes.CDLL, fd: int) -> None:
+    """Call syncfs(2) for the file system of `fd`. Raises OSError."""
+    if libc.syncfs(fd):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), "syncfs")
+
+
+def require_log(fd: int) -> None:
+    """Raise OSError if the file system has given up its log, after a call that has synced `fd`.
+
+    After an error ext4 and xfs drop what is not in the log yet, and a sync that comes a moment
+    later finds nothing to wait for and succeeds. To take away an attribute that is not there begins
+    a change, which the file system refuses from that moment on, and changes nothing.
+    """
+    try:
+        os.removexattr(fd, _NO_ATTRIBUTE)
+    except OSError as error:
+        if error.errno not in _LOG_IS_THERE:
+            raise
 
 
 def birth_ns(path: str) -> int | None:
