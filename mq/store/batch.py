@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
-from mq.config import FEW_UNSYNCED, MIB
+from mq.config import MIB
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import Position, QueueName
@@ -32,10 +32,9 @@ _SHORT_BYTES = MIB
 
 def is_short(entries: Sequence[Entry]) -> bool:
     """Return whether one native call writes the batch in a few milliseconds, for which others can
-    wait. The ids of its producer need more looks than that, and messages so few that each is synced
-    by itself need more syncs."""
+    wait. The ids of its producer need more looks than that."""
     return (
-        FEW_UNSYNCED < len(entries) <= CHAINS_AT_ONCE
+        len(entries) <= CHAINS_AT_ONCE
         and length_of(entries) <= _SHORT_BYTES
         and all(draft.message_id is None for _, draft in entries)
     )

@@ -7,11 +7,10 @@ from contextlib import suppress
 
 import structlog
 
-from mq.config import FEW_UNSYNCED
 from mq.errors import IdTaken, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, Position, QueueName, file_name, order_key
-from mq.spool.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, SYNC, WRITE, Call, Chain, check, run
+from mq.spool.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Call, Chain, check, run
 from mq.spool.finder import Finder
 from mq.spool.folders import Spool
 from mq.spool.message import Lost
@@ -52,19 +51,14 @@ class Batch:
 
     def fill(self, entries: Sequence[Entry], positions: Sequence[Position]) -> bool:
         """Do what `write` does. On return the data of all is durable."""
-        is_small = len(entries) <= FEW_UNSYNCED
-        if not self.write(entries, positions, is_small):
+        if not self.write(entries, positions):
             return False
-        if not is_small:
-            # The sync is on a descriptor that is older than the data, so every error since then is
-            # reported.
-            self._spool.files.sync_file_system(self._fd)
+        # The descriptor is older than the data, so every error since then is reported.
+        self._spool.files.sync_file_system(self._fd)
         return True
 
-    def write(
-        self, entries: Sequence[Entry], positions: Sequence[Position], are_synced: bool = False
-    ) -> bool:
-        """Write every message into the open set, and sync each if they are to be synced.
+    def write(self, entries: Sequence[Entry], positions: Sequence[Position]) -> bool:
+        """Write every message into the open set.
 
         A message that is published already is in `published` as a duplicate. Returns False if
         another publisher holds one of the ids. Raises IdTaken, which names the line,
@@ -83,7 +77,7 @@ class Batch:
         placed = list(zip(entries, positions, strict=True))
         with self._work.floor.writing(length_of(entries)):
             for at in range(0, len(placed), CHAINS_AT_ONCE):
-                if not self._add_some(placed[at : at + CHAINS_AT_ONCE], are_synced):
+                if not self._add_some(placed[at : at + CHAINS_AT_ONCE]):
                     return False
         return True
 
@@ -94,7 +88,7 @@ class Batch:
             fd = make_set(self._spool, Folder.NEW, self.name.open)
         self._fd = fd
 
-    def _add_some(self, placed: Sequence[tuple[Entry, Position]], are_synced: bool) -> bool:
+    def _add_some(self, placed: Sequence[tuple[Entry, Position]]) -> bool:
         """Write the messages that are not published yet, and enter all of them in `published`.
         Returns False if another publisher holds one of the ids."""
         own = [draft.message_id for (_, draft), _ in placed if draft.message_id is not None]
@@ -102,14 +96,14 @@ class Batch:
         chains = []
         for (line, draft), position in placed:
             try:
-                known = self._known(draft, missing, are_synced)
+                known = self._known(draft, missing)
             except IdTaken as error:
                 raise IdTaken(f"line {line}: {error}") from None
             if isinstance(known, Lost):
                 return False
             if known is None:
                 visible_ns = visible_from(self._work, self.queue, draft)
-                chains.append(self._writing(draft, position, visible_ns, are_synced))
+                chains.append(self._writing(draft, position, visible_ns))
                 is_own = draft.message_id is not None
                 self.keys[position[0]] = order_key(*position) if is_own else position[0]
                 known = Published(position.message_id, visible_ns)
@@ -121,9 +115,7 @@ class Batch:
             raise vanished(self._spool, self.queue) from None
         return True
 
-    def _known(
-        self, draft: Draft, missing: Set[MessageId], is_synced: bool
-    ) -> Published | Lost | None:
+    def _known(self, draft: Draft, missing: Set[MessageId]) -> Published | Lost | None:
         """Return the message with the draft's id that is published already, or comes before it in
         the batch; None if there is none."""
         if draft.message_id is None:
@@ -141,15 +133,13 @@ class Batch:
         if twin is None or isinstance(twin, Lost):
             return twin
         try:
-            if is_synced:
+            if self._spool.files.is_of_network:  # What others have written syncfs does not reach.
                 self._spool.files.sync(twin)
         finally:
             self._spool.files.close(twin)
         return Published(draft.message_id, is_duplicate=True)
 
-    def _writing(
-        self, draft: Draft, position: Position, visible_ns: int | None, is_synced: bool
-    ) -> Chain:
+    def _writing(self, draft: Draft, position: Position, visible_ns: int | None) -> Chain:
         """Return the file calls that put a new message into the open set."""
         spool, name = self._spool, file_name(self.queue, position.message_id)
         assert draft.body is not None
@@ -158,8 +148,6 @@ class Batch:
         calls: list[Call] = [(OPEN_UNNAMED, spool.fd(Folder.NEW), spool.file_mode)]
         calls += [(WRITE, ~0, data), *sealing(~0, sealed, draft.content_type, visible_ns)]
         calls.append(spool.link_call(~0, Folder.NEW, f"{self.name.open}/{name}"))
-        if is_synced:
-            calls.append((SYNC, ~0))
         return (*calls, (CLOSE, ~0))
 
     def deliver(self) -> Rolled:

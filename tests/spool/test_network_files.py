@@ -12,7 +12,7 @@ import pytest
 from mq.spool.files import Files
 from mq.spool.message import Held, hold
 from mq.spool.network_files import NetworkFiles, files_for
-from tests.support.faults import LossyFiles
+from tests.support.faults import LossyFiles, looks_of
 from tests.support.messages import SECOND_NS
 
 
@@ -133,7 +133,7 @@ def test_a_rename_asks_the_file_system_for_nothing_but_the_rename(
     """Each look costs as much as the rename. Without rename flags there is one, for the target."""
     files = LossyFiles(tmp_path, is_plain=True)
     files.loses = False
-    looks = _looks_of(files, monkeypatch)
+    looks = looks_of(files, monkeypatch)
 
     files.rename(folder, "one", folder, "two")
 
@@ -144,7 +144,7 @@ def test_a_missing_name_is_asked_for_once(
     tmp_path: Path, folder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = NetworkFiles(tmp_path)
-    looks = _looks_of(files, monkeypatch)
+    looks = looks_of(files, monkeypatch)
 
     def stat(*_: object, **__: object) -> None:
         raise AssertionError("asked for it again")
@@ -156,19 +156,6 @@ def test_a_missing_name_is_asked_for_once(
         files.status_of(folder, "none")
     assert files.exists(folder, "none") is False
     assert looks == ["none", "none"]
-
-
-def _looks_of(files: NetworkFiles, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names that it will have asked the file system for."""
-    looks: list[str] = []
-    look_up = files.look_up
-
-    def note(folder_fd: int | None, name: str) -> None:
-        looks.append(name)
-        look_up(folder_fd, name)
-
-    monkeypatch.setattr(files, "look_up", note)
-    return looks
 
 
 def test_locks_of_a_folder_are_those_of_a_byte_that_reach_other_hosts(

@@ -13,7 +13,7 @@ import pytest
 from mq.errors import IdTaken, LeaseMismatch, MessageNotFound
 from mq.names import MessageId
 from mq.spool.network_files import STALE_NS, NetworkFiles
-from tests.support.faults import LossyFiles
+from tests.support.faults import LossyFiles, looks_of
 from tests.support.messages import SECOND_NS, names_in, stamp
 from tests.support.redelivery import redeliver
 from tests.support.stores import (
@@ -64,14 +64,7 @@ async def test_removed_message_is_looked_for_elsewhere_if_it_has_another_name(
         ids = [await publish(store, b"body") for _ in range(2)]
         leases = [(await receive(store)).lease for _ in ids]
         os.link(root / "delay" / f"orders:{ids[1]}", root / "queues/orders" / ids[1])
-        looks: list[str] = []
-        look_up = files.look_up
-
-        def note(folder_fd: int | None, name: str) -> None:
-            looks.append(name)
-            look_up(folder_fd, name)
-
-        monkeypatch.setattr(files, "look_up", note)
+        looks = looks_of(files, monkeypatch)
 
         await store.remove(ORDERS, ids[0], frozenset({leases[0]}))
         asked_for_one = looks.count(f"orders:{ids[0]}") + looks.count(ids[0])
@@ -147,6 +140,30 @@ async def test_own_ids_and_batches_are_published_once(root: Path, files: LossyFi
         assert [each.is_duplicate for each in published] == [True, *[False] * 5]
     assert len(names_in(root / "queues" / "orders")) == 6
     assert os.listdir(root / "new") == []
+
+
+@pytest.mark.parametrize("others", [0, 5])
+async def test_known_message_of_a_batch_is_synced_as_another_host_may_have_written_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    files = NetworkFiles(root)
+    async with store_on(root, files) as store:
+        own = MessageId("own")
+        await publish_as(store, b"body", message_id=own)
+        inode = (root / "queues" / "orders" / own).stat().st_ino
+        synced: list[int] = []
+        sync = files.sync
+
+        def note(fd: int) -> None:
+            synced.append(os.fstat(fd).st_ino)
+            sync(fd)
+
+        monkeypatch.setattr(files, "sync", note)
+        entries = batch_of(draft_of(b"body", own), *[draft_of(b"x")] * others)
+        published = await store.publish_batch(ORDERS, entries)
+
+        assert published[0].is_duplicate
+        assert inode in synced
 
 
 async def test_queue_is_deleted_with_all_its_messages(root: Path, files: LossyFiles) -> None:

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pytest
+
 from mq.spool.files import Files
 from mq.spool.network_files import NetworkFiles
 
@@ -160,6 +162,19 @@ class LossyFiles(NetworkFiles, _LosingFiles):
             yield
         finally:
             self.loses = False
+
+
+def looks_of(files: NetworkFiles, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names that `files` will have asked the file system for."""
+    looks: list[str] = []
+    look_up = files.look_up
+
+    def note(folder_fd: int | None, name: str) -> None:
+        looks.append(name)
+        look_up(folder_fd, name)
+
+    monkeypatch.setattr(files, "look_up", note)
+    return looks
 
 
 class SuspiciousFiles(WatchedFiles):
