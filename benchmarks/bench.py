@@ -151,7 +151,10 @@ def first_disk(places: Mapping[str, Path]) -> tuple[str, Path]:
 
 
 def numbers(_context: click.Context, _parameter: click.Parameter, value: str) -> list[int]:
-    return [int(number) for number in value.split(",")]
+    try:
+        return [int(number) for number in value.split(",") if number]
+    except ValueError:
+        raise click.BadParameter("give whole numbers, as in 1,64,256") from None
 
 
 def targets(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]

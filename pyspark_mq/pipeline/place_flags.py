@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -33,7 +34,7 @@ def place_flags(command: F) -> F:
             raise click.UsageError("give one of --root and --url: where the queues are")
         try:
             # PySpark itself is asked for first, so that the error is about that.
-            import pyspark  # noqa: F401
+            importlib.import_module("pyspark")
 
             from pyspark_mq.pipeline.places import QueuePlace
         except ImportError as error:
