@@ -8,10 +8,10 @@ from enum import Enum
 
 from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
+from mq.spool.checksum import measure
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import Held, Lost, hold_in
-from mq.spool.seal import measure
 
 WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
 
@@ -25,8 +25,7 @@ class Likeness(Enum):
 
 
 def _is_same(files: Files, fd: int, held: Held) -> bool:
-    """Return whether two files have the same bytes. They are read only if they are equally long: a
-    sparse file may be as long as no disk."""
+    """Return whether two files have the same bytes. They are read only if they are equally long."""
     if os.fstat(fd).st_size != held.status.st_size:
         return False
     return measure(files, fd) == measure(files, held.fd)

@@ -8,7 +8,8 @@
     its folders         `folders` holds them open, `open_queues` those of the queues; `moves` asks
                         the table before each move; `arrivals` watches them
     a message           `message`: its lock; `opening`: the same as a chain of calls; `seal`,
-                        `trailer` and `burial`: what its file says; `second_names`
+                        `trailer` and `burial`: what its file says; `checksum`: whether that is
+                        true; `second_names`
     a queue             `queues` makes and deletes one; `listing`, `hidden` and `finder` look into
                         it; `queue_settings`, `settings_file`; `purging`, `purged`, `fresh_folder`,
                         `leftovers`; `queue_birth`

@@ -16,13 +16,13 @@ from typing import NamedTuple, Self
 
 from mq.lifecycle import Folder
 from mq.spool.burial import DEAD_ATTRIBUTE
+from mq.spool.checksum import measure
 from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.seal import (
     SEAL_ATTRIBUTE,
     TYPE_ATTRIBUTE,
     Seal,
-    measure,
     published_ns,
     unless_unreadable,
 )

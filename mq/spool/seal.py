@@ -9,11 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import struct
-import zlib
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from mq.config import CHUNK_BYTES, DEFAULT_CONTENT_TYPE, MAX_STAMP_AHEAD_NS
+from mq.config import DEFAULT_CONTENT_TYPE, MAX_STAMP_AHEAD_NS
 from mq.lifecycle import Folder, State
 from mq.names import id_time_ns
 from mq.spool.calls import SET_ATTRIBUTE, STAMP, Chain, check, run
@@ -186,17 +185,6 @@ def is_stamped_ahead(status: AnyStatus, now_ns: int) -> bool:
 def round_up(time_ns: int, granularity_ns: int) -> int:
     """Return the first instant at or after `time_ns` that the file system can keep."""
     return -(-time_ns // granularity_ns) * granularity_ns
-
-
-def measure(files: Files, fd: int, most: int | None = None) -> tuple[int, int]:
-    """Return the length in bytes and the CRC-32 of a whole file, or of its first `most` bytes."""
-    length = crc32 = 0
-    while chunk := files.read(
-        fd, CHUNK_BYTES if most is None else min(CHUNK_BYTES, most - length), length
-    ):
-        crc32 = zlib.crc32(chunk, crc32)
-        length += len(chunk)
-    return length, crc32
 
 
 def unless_unreadable(read: Callable[[], T]) -> T | None:

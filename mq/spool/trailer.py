@@ -21,8 +21,9 @@ from mq.properties import (
     check_properties,
     require_size,
 )
+from mq.spool.checksum import measure
 from mq.spool.files import Files
-from mq.spool.seal import Seal, measure, unless_unreadable
+from mq.spool.seal import Seal, unless_unreadable
 
 NO_TRAILER = b""
 

@@ -17,6 +17,7 @@ from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.burial import Burial, burial_in
 from mq.spool.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain
+from mq.spool.checksum import measure
 from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.files import Files
 from mq.spool.message import Held, Lost, hold, read_content, set_aside
@@ -28,7 +29,6 @@ from mq.spool.seal import (
     SEAL_ATTRIBUTE,
     Seal,
     due_ns,
-    measure,
     round_up,
 )
 from mq.spool.trailer import read_long

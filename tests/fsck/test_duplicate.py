@@ -78,6 +78,17 @@ def test_a_sparse_file_that_nobody_could_read_is_compared_by_its_length(
     )
 
 
+def test_two_sparse_files_that_nobody_could_read_are_compared(root: Path, fsck: Fsck) -> None:
+    for path in (root / "queues/orders/1", root / "delay/orders:1"):
+        with path.open("xb") as file:
+            file.truncate(1 << 40)
+
+    fsck.assert_mends(
+        "duplicate", "queues/orders/1", "delay/orders:1 is a file with the same body",
+        "moved to corrupt/orders:1",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("other", WAY[:3])
 def test_a_message_that_was_never_removed_stays_beside_a_removed_one_of_its_id(
     root: Path, fsck: Fsck, other: str

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mq.errors import StoreUnavailable
+from mq.spool.seal import SEAL_ATTRIBUTE, Seal
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
@@ -44,6 +45,20 @@ async def test_a_file_without_a_seal_that_takes_too_long_to_read_is_set_aside(
 ) -> None:
     with (orders / "0-of-a-tib").open("wb") as file:
         file.truncate(1 << 40)
+    message_id = await publish(store, b"body")
+
+    assert await drain(store) == [message_id]
+
+    assert names_in(root / "corrupt") == ["orders:0-of-a-tib"]
+
+
+async def test_a_file_of_a_tib_whose_seal_is_wrong_is_set_aside(
+    root: Path, store: Store, orders: Path
+) -> None:
+    path = orders / "0-of-a-tib"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    os.setxattr(path, SEAL_ATTRIBUTE, Seal(1 << 40, 1, 0, 0, 0).pack())
     message_id = await publish(store, b"body")
 
     assert await drain(store) == [message_id]
