@@ -168,7 +168,9 @@ def is_v7(message_id: str) -> bool:
 def is_server_id(message_id: str) -> bool:
     """Return whether a server made the id, so that its time is that of the publication. An id that
     a producer made is mistaken for one once in 16 million times."""
-    return is_v7(message_id) and message_id[_CHECKED:] == _check_digits(message_id[:_CHECKED])
+    if _OWN_ID.fullmatch(message_id) is None:
+        return False
+    return message_id[_CHECKED:] == _check_digits(message_id[:_CHECKED])
 
 
 _CHECKED = 30

@@ -25,6 +25,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from enum import StrEnum
+from operator import itemgetter
 from types import ModuleType
 from typing import Any, Final
 
@@ -110,6 +111,7 @@ _FILES_AT = tuple(
     for arguments in _KINDS.values()
 )
 _OPENING = (OPEN_UNNAMED, OPEN_MESSAGE)
+_CODE = itemgetter(1)
 _ASKING = (STATUS, STATUS_OF)
 
 _WAYS_ROUND = {OPEN_UNNAMED: LACKS_UNNAMED_FILES, RENAME: LACKS_RENAME_FLAGS}
@@ -161,9 +163,10 @@ def run(files: Files, chains: Sequence[Chain]) -> list[Outcome]:
     if _native is None or not _are_plain(files):
         return _run_in_python(files, chains)
     outcomes: list[Outcome] = _native.run(chains)
-    for at, (results, code) in enumerate(outcomes):
-        if code:
-            outcomes[at] = _go_on(files, chains[at], results, code)
+    if any(map(_CODE, outcomes)):
+        for at, (results, code) in enumerate(outcomes):
+            if code:
+                outcomes[at] = _go_on(files, chains[at], results, code)
     return outcomes
 
 

@@ -49,13 +49,6 @@ class At(NamedTuple):
     keeper: OpenQueue | None
 
 
-class MoveCall(NamedTuple):
-    """The file call of one move; what is in `keepers` keeps its descriptors open."""
-
-    call: Call
-    keepers: tuple[OpenQueue | None, ...]
-
-
 class Spool:
     """The folders of an existing root. `mq.spool.root` checks and makes one.
 
@@ -205,13 +198,21 @@ class Spool:
 
     def move_call(
         self, source: Folder, source_name: str, target: Folder, target_name: str
-    ) -> MoveCall:
-        """Return the call that makes a move, for `mq.spool.calls`. Raises MoveRefused, and what
-        `at` raises."""
+    ) -> tuple[Call, tuple[OpenQueue | None, ...]]:
+        """Return the call that makes a move, for `mq.spool.calls`, and what keeps its descriptors
+        open. Raises MoveRefused, and what `at` raises."""
         if (source, target) not in self._allowed:
             raise MoveRefused(self.moves.actor, source, target)
         here, there = self.reach(source, source_name), self.reach(target, target_name)
-        return MoveCall((RENAME, here[0], here[1], there[0], there[1]), (here[2], there[2]))
+        return (RENAME, here[0], here[1], there[0], there[1]), (here[2], there[2])
+
+    def rename_call(
+        self, source: Folder, source_fd: int, source_name: str, target: Folder, target_name: str
+    ) -> Call:
+        """Return the call of a move out of an open folder to a fixed one. Raises MoveRefused."""
+        if (source, target) not in self._allowed:
+            raise MoveRefused(self.moves.actor, source, target)
+        return RENAME, source_fd, source_name, self._fixed_fds[target], target_name
 
     def move_aside(
         self, source: Folder, source_name: str, target: Folder, target_name: str

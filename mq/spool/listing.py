@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import filterfalse
 from typing import NamedTuple
 
 from mq.lifecycle import Folder
@@ -89,8 +91,8 @@ def list_queue(spool: Spool, queue: QueueName, is_known: Callable[[str], bool]) 
         names = spool.names_in_queue(queue)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    found = (name for name in names if is_message_id(name) and not is_known(name))
-    keys = sorted(key for name in found if (key := key_of(spool, queue, name)) is not None)
+    found = filterfalse(is_known, filter(is_message_id, names))
+    keys = sorted(filter(None, map(partial(key_of, spool, queue), found)))
     is_old = status.st_mtime_ns < time.time_ns() - _SAME_TICK_NS
     # On a network file system the time is another host's, and may have been cached here.
     mtime_ns = status.st_mtime_ns if is_old and not spool.files.is_of_network else None

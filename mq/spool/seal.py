@@ -32,6 +32,7 @@ _SEAL = struct.Struct(">QIQIQ")
 _LONG_SEAL = struct.Struct(">QIQIQIIQ")
 _NOT_LONG = (0, 0, 0)
 _LEASE = struct.Struct(">Q")
+_SHORT_BYTES = _SEAL.size
 _SIZES = (_SEAL.size, _LONG_SEAL.size)
 _LEASE_AT = _SEAL.size - _LEASE.size
 _RANDOM = struct.Struct("512Q")
@@ -71,10 +72,7 @@ class Seal(NamedTuple):
         return self.length + self.trailer_length
 
     def pack(self) -> bytes:
-        length, crc32, published_ns, count, lease, trailer_length, trailer_crc32, first_ns = self
-        if trailer_length or trailer_crc32 or first_ns:
-            return _LONG_SEAL.pack(*self)
-        return _SEAL.pack(length, crc32, published_ns, count, lease)
+        return _SEAL.pack(*self[:5]) if self[5:] == _NOT_LONG else _LONG_SEAL.pack(*self)
 
     @classmethod
     def unpack(cls, data: bytes | None) -> Seal | None:
@@ -82,9 +80,9 @@ class Seal(NamedTuple):
         as whole."""
         if data is None:
             return None
-        if len(data) == _SEAL.size:
-            return cls._make(_SEAL.unpack(data) + _NOT_LONG)
-        return cls._make(_LONG_SEAL.unpack(data)) if len(data) == _LONG_SEAL.size else None
+        if len(data) == _SHORT_BYTES:
+            return cls(*_SEAL.unpack(data))
+        return cls(*_LONG_SEAL.unpack(data)) if len(data) == _LONG_SEAL.size else None
 
 
 def lease_in(data: bytes | None) -> int | None:

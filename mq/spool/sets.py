@@ -42,10 +42,11 @@ from mq.names import (
     parse_file_name,
     queue_path,
 )
-from mq.spool.calls import CHAINS_AT_ONCE, STATUS_OF, check, run
+from mq.spool.calls import CHAINS_AT_ONCE, STATUS_OF, Call, check, run
 from mq.spool.files import HIDDEN
-from mq.spool.folders import MoveCall, Spool
+from mq.spool.folders import Spool
 from mq.spool.message import Lost
+from mq.spool.open_queues import OpenQueue
 from mq.spool.seal import is_stamped_ahead
 from mq.spool.second_names import finish_move
 from mq.spool.status import Status
@@ -159,12 +160,13 @@ def roll_forward(spool: Spool, folder: Folder, name: str, place: Place) -> Rolle
 
 
 class _Step(NamedTuple):
-    """A member, its parsed name, and the move to its place."""
+    """A member, its parsed name, and the move to its place. `keepers` keep that place open."""
 
     member: str
     parsed: tuple[QueueName, MessageId]
     target: Folder
-    move: MoveCall
+    move: Call
+    keepers: tuple[OpenQueue | None, ...]
 
 
 class _Rolling:
@@ -201,8 +203,8 @@ class _Rolling:
                 self.rolled.left[member] = step
             elif step is not None:
                 steps.append(step)
-        outcomes = run(self._spool.files, [(step.move.call,) for step in steps])
-        for (member, parsed, target, _), (_, code) in zip(steps, outcomes, strict=True):
+        outcomes = run(self._spool.files, [(step.move,) for step in steps])
+        for (member, parsed, target, _, _), (_, code) in zip(steps, outcomes, strict=True):
             if code == errno.EEXIST:
                 self.rolled.left[member] = f"{target} has another message of that id"
             elif code == errno.ENOENT:
@@ -235,10 +237,10 @@ class _Rolling:
         if target is not Folder.QUEUES and not spool.exists(Folder.QUEUES, parsed[0]):
             return f"there is no queue {parsed[0]}"
         try:
-            move = spool.move_call(self._folder, path, target, target_name)
+            move, keepers = spool.move_call(self._folder, path, target, target_name)
         except FileNotFoundError:
             return f"there is no queue {parsed[0]}"
-        return _Step(member, parsed, target, move)
+        return _Step(member, parsed, target, move, keepers)
 
     def _leave(self, member: str, error: OSError) -> None:
         self.rolled.left[member] = error.strerror or str(error)

@@ -20,7 +20,7 @@ from mq.store.expiry import expire_held
 from mq.store.holding import once_unlocked
 from mq.store.lease import Place, Received, begin_lease, keep_lease, place_in, take_held
 from mq.store.patience import with_message
-from mq.store.receive import check_bodies
+from mq.store.receive import check_bodies, taken_from
 from mq.store.release import end_lease, give_back
 
 _ORDER = (Folder.DELAY, Folder.QUEUES) * 3
@@ -91,7 +91,7 @@ def _take(
         return None
     if place.folder is Folder.QUEUES:
         _forget(work, queue, message_id)
-        unsynced = Unsynced((), (Folder.DELAY,), implied=(f"{Folder.QUEUES}/{queue}",))
+        unsynced = taken_from(queue)
     else:
         # Only its attributes changed, and syncing the file itself brings those into the log.
         unsynced = Unsynced((received.fd,), (), implied=(Folder.DELAY,))

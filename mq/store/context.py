@@ -128,7 +128,7 @@ class Workspace:
     def loaded_index(self, queue: QueueName) -> ReadyQueue | None:
         """Return the queue's index, or None if it must be listed first: it never was, or the queue
         was deleted and made again. Raises QueueNotFound."""
-        status = self.require_queue(queue)
+        status = self._folders.get(queue) or self.require_queue(queue)
         ready = self.ready.get(queue)
         if ready is None or not ready.is_loaded or ready.inode != status.st_ino:
             return None

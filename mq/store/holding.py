@@ -20,7 +20,8 @@ def hold(work: Workspace, queue: QueueName) -> Operation[None] | tuple[()]:
     done for it, which is nothing unless the queue is locked. Raises QueueNotFound,
     StoreUnavailable, now or then."""
     try:
-        work.hold_queue(queue)
+        if not work.spool.queues.is_held(queue):
+            work.hold_queue(queue)
     except QueueLocked:
         return once_unlocked(queue, lambda: work.hold_queue(queue))
     return ()

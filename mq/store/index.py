@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from operator import itemgetter
 
 import structlog
 
@@ -26,6 +27,9 @@ log = structlog.get_logger(__name__)
 
 _ALL_QUEUES = "/"
 """What the folder `queues` is called where the others go by the names of their queues."""
+
+_WENT, _FOLDER_WENT = Change.WENT, Change.FOLDER_WENT
+_CHANGE = itemgetter(2)
 
 
 class ReadyQueues:
@@ -126,7 +130,7 @@ class ReadyQueues:
         if self.watch is None:
             return
         arrivals = self.watch.read_last()
-        if any(change is Change.OVERFLOW for _, _, change in arrivals):
+        if Change.OVERFLOW in map(_CHANGE, arrivals):
             log.warning("file system events were lost; listing again")
             for queue in self.names():
                 self.forget(queue)
@@ -135,12 +139,12 @@ class ReadyQueues:
             if folder == _ALL_QUEUES:
                 self._look_whether_it_is_the_same(QueueName(name))
                 continue
-            if change is Change.FOLDER_WENT:
+            if change is _FOLDER_WENT:
                 self.forget(QueueName(folder))
             ready = self._queues.get(folder)
             if ready is None:
                 continue
-            if change is Change.WENT:
+            if change is _WENT:
                 ready.discard(name)
             elif name not in ready and not ready.is_being_taken(name) and is_message_id(name):
                 self._came(QueueName(folder), ready, name)

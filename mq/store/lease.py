@@ -6,7 +6,6 @@ import errno
 import os
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import structlog
@@ -46,12 +45,9 @@ class Before(NamedTuple):
     due_ns: int
 
 
-@dataclass(slots=True, eq=False)
-class Received:
+class Received(NamedTuple):
     """A message under a lease: its body in memory, or `fd`, open at it, for the caller to close.
-    Nothing changes it, except that the properties of one in a file come with the check of its body.
-    It is not frozen, because a frozen one takes three times as long to make. Each is equal to
-    itself alone, because a fetch of many looks for other outcomes among them.
+    The properties of one in a file come with the check of its body.
 
     Times are in ns since 1970. On a file system without seals `receive_count` is None, and so is
     `sealed`, which is what the seal said when the lease began. `first_received_ns` is 0 if it is
@@ -72,15 +68,14 @@ class Received:
     fd: int = -1
     before: Before | None = None
     is_prolonged: bool = False
-    properties: Properties = field(default_factory=lambda: NO_PROPERTIES)
+    properties: Properties = NO_PROPERTIES
     first_received_ns: int = 0
+    burial: Burial | None = None
 
     @property
     def file_length(self) -> int:
         """The length of body and properties, in bytes."""
         return self.length if self.sealed is None else self.sealed.file_length
-
-    burial: Burial | None = None
 
     def close(self, files: Files) -> None:
         if self.fd >= 0:
@@ -91,7 +86,7 @@ class Received:
         if self.body is None:
             return self
         self.close(files)
-        return replace(self, fd=-1)
+        return self._replace(fd=-1)
 
 
 class Place(NamedTuple):
@@ -115,9 +110,8 @@ def place_in(folder: Folder, queue: QueueName, message_id: MessageId) -> Place:
 
 def begin_lease(seal: Seal, lease: int) -> Seal:
     """Return the seal with one more receive and this new lease."""
-    length, crc32, published_ns, count, _, trailer_length, trailer_crc32, first_ns = seal
-    count = count + 1 if count < MAX_RECEIVE_COUNT else count
-    return Seal(length, crc32, published_ns, count, lease, trailer_length, trailer_crc32, first_ns)
+    count = min(seal.receive_count + 1, MAX_RECEIVE_COUNT)
+    return Seal(*seal[:3], count, lease, *seal[5:])
 
 
 def keep_lease(seal: Seal, lease: int) -> Seal:
@@ -275,19 +269,17 @@ def _set_aside(work: Workspace, folder: Folder, held: Held) -> None:
     log.error("damaged message set aside", name=f"{folder}/{held.name}")
 
 
-def find_damaged(files: Files, received: Sequence[Received]) -> list[Received]:
-    """Return the messages whose open file fails its seal. All of each file is read, and the
-    properties of those that are whole are filled in. Blocking, for a worker."""
-    return [each for each in received if not _is_whole(files, each)]
+def check_large(files: Files, taken: Sequence[Received]) -> list[Received | None]:
+    """Read all of each body that is not in memory. Returns the messages with their properties, and
+    None for one that fails its seal. Blocking, for a worker."""
+    return [_check(files, each) for each in taken]
 
 
-def _is_whole(files: Files, received: Received) -> bool:
-    if received.sealed is None:
-        return True
+def _check(files: Files, received: Received) -> Received | None:
+    if received.body is not None or received.sealed is None:
+        return received
     properties = read_long(files, received.fd, received.sealed)
-    if properties is not None:
-        received.properties = properties
-    return properties is not None
+    return None if properties is None else received._replace(properties=properties)
 
 
 def set_aside_leased(work: Workspace, received: Received) -> None:

@@ -95,7 +95,7 @@ class ReadyQueue:
 
     def pop_some(self, limit: int) -> list[MessageId]:
         """Take out the oldest `limit`, or as many as there are."""
-        heap, keys, gone = self._heap, self._keys, self._gone_while_listing
+        heap, keys = self._heap, self._keys
         popped: list[MessageId] = []
         while heap and len(popped) < limit:
             key = heapq.heappop(heap)
@@ -104,10 +104,11 @@ class ReadyQueue:
                 continue  # It was discarded, and its place in the heap left for later.
             del keys[message_id]
             popped.append(MessageId(message_id))
-            if gone is not None:
-                gone.add(message_id)
-            if self.follower is not None:
-                self.follower.went(message_id)
+        if self._gone_while_listing is not None:
+            self._gone_while_listing.update(popped)
+        if self.follower is not None:
+            for each in popped:
+                self.follower.went(each)
         return popped
 
     def begin_taking(self, message_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import structlog
@@ -18,7 +19,7 @@ from mq.store.context import Workspace, refuse_fifo
 from mq.store.expiry import expire_some
 from mq.store.holding import hold
 from mq.store.indexing import MAX_LISTINGS, listing
-from mq.store.lease import Received, find_damaged, set_aside_leased
+from mq.store.lease import Received, check_large, set_aside_leased
 from mq.store.ready_queue import ReadyQueue
 from mq.store.release import put_back
 from mq.store.rules import visibility_ns
@@ -36,8 +37,6 @@ memory."""
 
 
 _PASSED = (None, Lost.BUSY)
-
-_DELAY, _QUEUES = Folder.DELAY, Folder.QUEUES.value
 
 
 class Ask(NamedTuple):
@@ -79,7 +78,7 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
             return []
         ready = work.loaded_index(queue)
         if ready is not None:
-            if expire_some(work, queue, ready, settings):
+            if settings.ttl_seconds is not None and expire_some(work, queue, ready, settings):
                 yield Pause(0.0)
                 continue
             taken, was_busy = (
@@ -89,7 +88,7 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
             )
             if taken:
                 try:
-                    yield Unsynced((), (_DELAY,), implied=(f"{_QUEUES}/{queue}",))
+                    yield taken_from(queue)
                 except BaseException:
                     _close(work, taken)
                     raise
@@ -112,6 +111,12 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
     return []
 
 
+@lru_cache(maxsize=1024)
+def taken_from(queue: QueueName) -> Unsynced:
+    """Return what moves from the queue to `delay` leave for the barrier."""
+    return Unsynced((), (Folder.DELAY,), implied=(f"{Folder.QUEUES}/{queue}",))
+
+
 def _drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
     """Return the messages whose lease still runs, and give the others back: the next to be received
     is the oldest one again. After a barrier that outlasted the lease another receiver may have the
@@ -129,13 +134,13 @@ def _drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
 def check_bodies(work: Workspace, taken: list[Received]) -> Operation[list[Received]]:
     """Check large bodies before any receiver gets their first byte. Returns the messages that are
     whole and still under their lease. A damaged one goes to `corrupt`."""
-    large = [each for each in taken if each.body is None]
-    if not large:
+    if all(each.body is not None for each in taken):
         return taken
     good = taken
     try:
-        damaged = yield InWorker(find_damaged, work.files, large)
-        good = [each for each in taken if each not in damaged]
+        checked: list[Received | None] = yield InWorker(check_large, work.files, taken)
+        damaged = [each for each, found in zip(taken, checked, strict=True) if found is None]
+        good = [each for each in checked if each is not None]
         for each in damaged:
             each.close(work.files)
         for each in damaged:
@@ -181,7 +186,8 @@ def _take_one(
                 work.ready.drain()
         return [], was_busy
     finally:
-        _restore(work, queue, passed)
+        if passed:
+            _restore(work, queue, passed)
 
 
 def _take_some(

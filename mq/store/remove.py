@@ -136,8 +136,8 @@ def _move(work: Workspace, queue: QueueName, message_id: MessageId) -> FileWork[
     was there already: the rename may be that of another request or server, and not durable yet.
     Raises QueueNotFound, MessageNotFound, OSError."""
     work.require_queue(queue)
-    target = file_name(queue, message_id)
-    move, _keepers = work.spool.move_call(_DELAY, target, _REMOVE, target)
+    target, spool = file_name(queue, message_id), work.spool
+    move = spool.rename_call(_DELAY, spool.fd(_DELAY), target, _REMOVE, target)
     _, code = yield FileCalls(work.files, (move,))
     if code == 0:
         _remove_other_names(work, queue, message_id)
@@ -163,13 +163,14 @@ def _move_leased(
     process holds the lock. Raises LeaseMismatch too."""
     work.require_queue(queue)
     name, spool = file_name(queue, message_id), work.spool
-    outcome = yield FileCalls(work.files, holding(spool.fd(_DELAY), name))
+    delay_fd = spool.fd(_DELAY)
+    outcome = yield FileCalls(work.files, holding(delay_fd, name))
     if not _is_usual(work, outcome, leases):
         found = held_by(spool, _DELAY, name, outcome)
         return (yield from _move_unusual(work, queue, message_id, leases, found))
     fd, is_open = outcome[0][0], True
     try:
-        move, _keepers = spool.move_call(_DELAY, name, _REMOVE, name)
+        move = spool.rename_call(_DELAY, delay_fd, name, _REMOVE, name)
         moved, code = yield FileCalls(work.files, (move, (CLOSE, fd)))
         is_open = not moved
         is_moved = not is_open or _move_beside(work, _DELAY, name, name, code)
@@ -260,9 +261,9 @@ def _remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId
     """Remove the other names of a message. Where a move is a link and an unlink, an interruption
     leaves both names: in this queue, in its dead letters, or in a batch. Over a network no move is
     that, and one look at the number of names is enough."""
-    spool, target = work.spool, file_name(queue, message_id)
     if work.files.renames_without_replacing:
         return
+    spool, target = work.spool, file_name(queue, message_id)
     if work.files.is_of_network and removed_with_two_names(spool, target) is None:
         return
     for source, name in _places(queue, message_id):

@@ -12,13 +12,22 @@ from mq.spool.burial import burial_in
 from mq.spool.calls import CLOSE, SET_ATTRIBUTE, STAMP, Outcome
 from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, content_type_of
+from mq.spool.open_queues import OpenQueue
 from mq.spool.opening import opened_by, reading
 from mq.spool.seal import SEAL_ATTRIBUTE, Seal, round_up
 from mq.spool.status import INODE, MODE, OWNER, Status
 from mq.spool.trailer import split
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace
-from mq.store.lease import Place, Received, begin_lease, break_off, note_first_receive, take_held
+from mq.store.lease import (
+    Place,
+    Received,
+    begin_lease,
+    break_off,
+    note_first_receive,
+    place_in,
+    take_held,
+)
 
 _QUEUES, _DELAY = Folder.QUEUES, Folder.DELAY
 
@@ -58,23 +67,23 @@ def take_ready(
     """Lock, read, stamp and rename a message. Returns None if there is no room for its body, or if
     something is wrong with this message alone, which is reported. A failure leaves the message as
     it was. Raises OSError."""
-    name = queue_path(queue, message_id)
+    spool, files = work.spool, work.files
     try:
         try:
-            fd, bare, _keeper = work.spool.reach(_QUEUES, name)
+            opened = spool.queues.open(queue)
         except (FileNotFoundError, NotADirectoryError):
             return Lost.GONE
-        outcome = yield FileCalls(work.files, reading(work.spool, fd, bare, SMALL_BODY_BYTES))
+        outcome = yield FileCalls(files, reading(spool, opened.fd, message_id, SMALL_BODY_BYTES))
         usual = _begin_usual(work, queue, message_id, outcome, visibility_ns)
         if usual is None:
-            place = Place(_QUEUES, queue, message_id, name)
+            place = place_in(_QUEUES, queue, message_id)
             return (yield from _take_unusual(work, place, outcome, visibility_ns, room))
-        return (yield from _take_usual(work, name, outcome, usual, room))
+        return (yield from _take_usual(work, opened, outcome, usual, room))
     except OSError as error:
         if error.errno not in FAULTS_OF_ONE_MESSAGE:
             work.ready.restore(queue, message_id)
             raise
-        work.report(f"{_QUEUES}/{name}", str(error.strerror))
+        work.report(f"{_QUEUES}/{queue_path(queue, message_id)}", str(error.strerror))
         return None
 
 
@@ -137,9 +146,12 @@ def _begin_usual(
         sealed.published_ns,
         round_up(work.clock_ns() + visibility_ns, work.granularity_ns),
         body,
-        properties=properties,
-        first_received_ns=fresh.first_received_ns,
-        burial=None if burial is None else burial_in(burial, queue),
+        -1,
+        None,
+        False,
+        properties,
+        fresh.first_received_ns,
+        None if burial is None else burial_in(burial, queue),
     )
     return received, fresh
 
@@ -149,23 +161,23 @@ _USUAL_RESULTS = 8
 
 def _take_usual(
     work: Workspace,
-    name: str,
+    opened: OpenQueue,
     outcome: Outcome,
     usual: tuple[Received, Seal],
     room: AnswerRoom | None,
 ) -> FileWork[Received | Lost | None]:
-    """Make the lease that `_begin_usual` has returned."""
+    """Make the lease that `_begin_usual` has returned, of a message in the folder of its queue."""
     (received, fresh), (results, _) = usual, outcome
     fd, is_open = results[0], True
     try:
         if room is not None and not room.takes(received.file_length):
             return None
-        target = file_name(received.queue, received.message_id)
-        move, _keepers = work.spool.move_call(_QUEUES, name, _DELAY, target)
+        name = received.message_id
+        target = file_name(received.queue, name)
         chain = (
             (SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, fresh.pack()),
             (STAMP, fd, received.visible_ns),
-            move,
+            work.spool.rename_call(_QUEUES, opened.fd, name, _DELAY, target),
             (CLOSE, fd),
         )
         done, code = yield FileCalls(work.files, chain)
@@ -174,8 +186,6 @@ def _take_usual(
             return received
         held = Held(work.files, name, fd, Status._make(results[2]), received.sealed)
         return break_off(held, received.sealed if done else None, code)
-    except FileNotFoundError:
-        return Lost.GONE  # The queue is gone.
     finally:
         if is_open:
             work.files.close(fd)

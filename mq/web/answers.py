@@ -25,6 +25,8 @@ AS_FILE = {"Content-Disposition": "attachment"}
 
 _NO_CONTENT = int(HTTPStatus.NO_CONTENT)
 
+_LINE = "%s: %s\r\n".__mod__
+
 
 class Answer:
     """All that aiohttp needs of a response: status, headers, and a body in bytes.
@@ -71,7 +73,7 @@ class Answer:
         seconds = int(time())
         if not (self._headers or self._body):
             return _bare_head(self.status, seconds)
-        lines = "".join([f"{name}: {value}\r\n" for name, value in self._headers.items()])
+        lines = "".join(map(_LINE, self._headers.items()))
         if lines.count("\r") + lines.count("\n") != 2 * len(self._headers):
             raise ValueError(f"a header has a line break in it: {self._headers}")
         if self.status != _NO_CONTENT:

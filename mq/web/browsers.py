@@ -56,6 +56,15 @@ class Doors:
         if _SITE in headers and not all(site in _OWN_SITES for site in headers.getall(_SITE)):
             raise ForeignPage("header Sec-Fetch-Site: a page of another site must not use MQ")
 
+    def admit(self, request: Head) -> bool:
+        """Return whether `check` raises nothing. For the same headers and no transport the answer
+        is always the same."""
+        try:
+            self.check(request)
+        except (UnknownHost, ForeignPage):
+            return False
+        return True
+
     def check_target(self, request: web.BaseRequest) -> None:
         """Check the absolute form, which says whom a request is for, whatever `Host` says (RFC
         9112, section 3.2.2). Raises UnknownHost."""

@@ -42,12 +42,11 @@ class Door(Protocol):
     """What a connection asks its server."""
 
     is_draining: bool
+    busy: set[web.RequestHandler]
 
     def admit(self) -> bool: ...
 
     def refusal(self) -> bytes: ...
-
-    def begin_request(self, connection: Connection) -> None: ...
 
     def end_request(self, connection: Connection) -> None: ...
 

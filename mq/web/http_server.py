@@ -46,7 +46,8 @@ class HttpServer(web.Server):
         self._limits = limits or Limits()
         self._accepted = 0
         self._event_loop = asyncio.get_running_loop()
-        self._busy: set[web.RequestHandler] = set()
+        self.busy: set[web.RequestHandler] = set()
+        """The connections with a request under way. None is closed before that is answered."""
         self.shortcut = shortcut
         self.is_draining = False
         self._may_be_drained = asyncio.Event()
@@ -61,7 +62,7 @@ class HttpServer(web.Server):
             except InvalidRequest as error:
                 connection.close_at_once()
                 return _last(error_response(error))
-        self.begin_request(connection)
+        self.busy.add(connection)
         try:
             response = await self._handler(request)
         finally:
@@ -72,12 +73,8 @@ class HttpServer(web.Server):
             response.force_close()
         return response
 
-    def begin_request(self, connection: Connection) -> None:
-        """Note that a request is under way. Its connection is not closed before it is answered."""
-        self._busy.add(connection)
-
     def end_request(self, connection: Connection) -> None:
-        self._busy.discard(connection)
+        self.busy.discard(connection)
         if self.is_draining:
             self._may_be_drained.set()
 
@@ -119,7 +116,7 @@ class HttpServer(web.Server):
         self, handler: web.RequestHandler, exc: BaseException | None = None
     ) -> None:
         super().connection_lost(handler, exc)
-        self._busy.discard(handler)
+        self.busy.discard(handler)
         self.leave()
 
     def refusal(self) -> bytes:
@@ -158,14 +155,14 @@ class HttpServer(web.Server):
         self.is_draining = True
         await asyncio.sleep(0)  # Connections that were accepted already exist after this.
         for connection in self.connections:
-            if connection not in self._busy and not _is_expected(connection):
+            if connection not in self.busy and not _is_expected(connection):
                 connection.close()
         await self._wait_until_answered(self._is_anybody_expected, FIRST_REQUEST_SECONDS)
-        await self._wait_until_answered(lambda: bool(self._busy), timeout_seconds)
+        await self._wait_until_answered(lambda: bool(self.busy), timeout_seconds)
 
     def _is_anybody_expected(self) -> bool:
         return any(
-            connection not in self._busy and _is_expected(connection)
+            connection not in self.busy and _is_expected(connection)
             for connection in self.connections
         )
 

@@ -8,6 +8,7 @@ so that it is read once and not each time. Only the parser decides what a head m
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from aiohttp.http_parser import RawRequestMessage
@@ -20,16 +21,20 @@ MAX_KNOWN_HEAD_BYTES = 1024
 _MAX_SEEN = 4096
 
 _END = b"\r\n\r\n"
-_REMOVAL = re.compile(rb"DELETE (/[^/?%, ]+/messages/)([0-9a-f-]{36}) HTTP/1\.1\r\n")
-_GUARD = re.compile(rb'\n(?i:If-Match): "([0-9a-f]{16})"\r\n')
+_REMOVAL = re.compile(
+    rb"DELETE (/[^/?%, ]+/messages/)([0-9a-f-]{36}) HTTP/1\.1(\r\n.*?)"
+    rb'(?:(?<=\n)(?i:If-Match): "([0-9a-f]{16})"(\r\n.*))?',
+    re.DOTALL,
+)
 """Any id and any lease that fit here are parsed alike."""
 
-_Key = bytes | tuple[bytes, ...]
+_Key = bytes | tuple[bytes | None, ...]
 
 
 class QuickHead(NamedTuple):
     """What a head asks for that the quick way can answer: a publish of `body_bytes`, whose packed
-    properties are `trailer`; a receive; a removal."""
+    properties are `trailer`; a receive; a removal. `is_ours` says that `Doors` let such a head
+    pass on any connection."""
 
     method: str
     queue: QueueName
@@ -39,12 +44,14 @@ class QuickHead(NamedTuple):
     trailer: bytes = b""
     message_id: MessageId | None = None
     leases: frozenset[int] | None = None
+    is_ours: bool = False
 
 
 class KnownHeads:
-    """Those of one server."""
+    """Those of one server. `is_ours` is asked about each that is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_ours: Callable[[CIMultiDictProxy[str]], bool]) -> None:
+        self._is_ours = is_ours
         self._heads: dict[_Key, QuickHead] = {}
         self._seen: set[int] = set()
 
@@ -56,21 +63,22 @@ class KnownHeads:
         `data` is anything but one whole request. The parser must be about to read a head."""
         if data.startswith(b"DELETE "):
             return self._find_removal(data)
-        end = data.find(_END) + len(_END)
-        head = self._heads.get(data[:end])
-        if head is None or len(data) - end != head.body_bytes:
+        key, end, body = data.partition(_END)
+        head = self._heads.get(key)
+        if head is None or not end or len(body) != head.body_bytes:
             return None
-        return head, data[end:]
+        return head, body
 
     def _find_removal(self, data: bytes) -> tuple[QuickHead, bytes] | None:
         removal = _read_removal(data)
-        alike = None if removal is None else self._heads.get(removal.key)
+        alike = None if removal is None else self._heads.get(removal[0])
         if removal is None or alike is None:
             return None
-        queue, headers, leases = alike.queue, alike.headers, alike.leases
-        if removal.lease is not None:
-            leases = frozenset((removal.lease,)) if removal.lease else frozenset()
-        return QuickHead("DELETE", queue, headers, 0, None, b"", removal.message_id, leases), b""
+        _, message_id, lease = removal
+        _, queue, headers, _, _, _, _, leases, is_ours = alike
+        if lease is not None:
+            leases = frozenset((lease,)) if lease else frozenset()
+        return QuickHead("DELETE", queue, headers, 0, None, b"", message_id, leases, is_ours), b""
 
     def learn(self, data: bytes, message: RawRequestMessage, head: QuickHead) -> bool:
         """Keep the head of a request when it comes for the second time. Returns whether `data`, the
@@ -79,11 +87,11 @@ class KnownHeads:
         end = data.find(_END) + len(_END)
         if len(data) - end != head.body_bytes or not _begins(data, end, message):
             return False
-        key: _Key | None = data[:end]
+        key: _Key | None = data[: end - len(_END)]
         if head.method == "DELETE":
             removal = _read_removal(data)
             has_one_guard = len(head.headers.getall("If-Match", ())) <= 1
-            key = removal.key if removal is not None and has_one_guard else None
+            key = removal[0] if removal is not None and has_one_guard else None
         if key is not None and end <= MAX_KNOWN_HEAD_BYTES and key not in self._heads:
             self._keep(key, head)
         return True
@@ -98,28 +106,18 @@ class KnownHeads:
             return
         if len(self._heads) >= MAX_KNOWN_HEADS:
             self._heads.clear()
-        self._heads[key] = head
+        self._heads[key] = head._replace(is_ours=self._is_ours(head.headers))
 
 
-class _Removal(NamedTuple):
-    """`key` is what it has in common with others; `lease` that in its precondition, if it has one
-    of that form."""
-
-    key: tuple[bytes, ...]
-    message_id: MessageId
-    lease: int | None
-
-
-def _read_removal(data: bytes) -> _Removal | None:
-    line = _REMOVAL.match(data)
-    if line is None:
+def _read_removal(data: bytes) -> tuple[_Key, MessageId, int | None] | None:
+    """Return what a removal has in common with others, its id, and the lease in its precondition,
+    if it has one of that form."""
+    removal = _REMOVAL.fullmatch(data)
+    if removal is None:
         return None
-    guard = _GUARD.search(data, line.end() - 1)
-    message_id = MessageId(line[2].decode())
-    if guard is None:
-        return _Removal((line[1], data[line.end() :]), message_id, None)
-    key = line[1], data[line.end() : guard.start(1)], data[guard.end(1) :]
-    return _Removal(key, message_id, int(guard[1], 16))
+    path, message_id, before, lease, rest = removal.groups()
+    key = path, before, rest
+    return key, MessageId(message_id.decode()), None if lease is None else int(lease, 16)
 
 
 def _begins(data: bytes, end: int, message: RawRequestMessage) -> bool:

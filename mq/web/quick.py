@@ -73,7 +73,7 @@ class QuickWay:
         self._tokens = tokens
         self._durations = durations
         self._doors = doors
-        self._heads = KnownHeads()
+        self._heads = KnownHeads(lambda headers: doors.admit(BareHead(headers)))
 
     def take(
         self, connection: ShortConnection, message: RawRequestMessage, payload: StreamReader
@@ -103,10 +103,11 @@ class QuickWay:
             return False
         head, body = known
         request = _Request(self, connection, head, data)
-        try:
-            self._admit(request)
-        except MQError:
-            return False
+        if not head.is_ours or self._tokens is not None:
+            try:
+                self._admit(request)
+            except MQError:
+                return False
         self._begin(request, body)
         return True
 

@@ -168,7 +168,7 @@ class ShortConnection(Connection):
             self._messages.popleft()
         else:
             self._request_count += 1  # The parser has not seen it.
-        self._door.begin_request(self)
+        self._door.busy.add(self)
 
     def end_quick(self, answer: Answer | None) -> None:
         """Write the answer if the client is still there. Raises ValueError if it cannot be written;

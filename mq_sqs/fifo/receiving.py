@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation, Pause
-from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, id_of_key
 from mq.spool.file_work import FileWork, do_together
 from mq.spool.message import Lost
@@ -16,7 +14,7 @@ from mq.store.context import Workspace
 from mq.store.expiry import expire_some
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.lease import Received
-from mq.store.receive import Ask, check_bodies
+from mq.store.receive import Ask, check_bodies, taken_from
 from mq.store.release import put_back
 from mq.store.rules import visibility_ns
 from mq.store.taking import AnswerRoom, take_ready
@@ -159,7 +157,7 @@ def _commit(
 ) -> Operation[list[Received]]:
     """Make the leases durable. Returns those messages that are whole, none if a lease is over."""
     try:
-        yield Unsynced((), (Folder.DELAY,), implied=(f"{Folder.QUEUES}/{queue}",))
+        yield taken_from(queue)
     except BaseException:
         _close(work, taken)
         raise

@@ -224,6 +224,24 @@ def test_over_a_unix_socket_any_name_will_do(start_server: StartServer, tmp_path
         assert client.makefile("rb").readline() == b"HTTP/1.1 201 Created\r\n"
 
 
+def test_a_name_that_will_do_on_a_unix_socket_does_not_do_elsewhere_when_it_is_known(
+    start_server: StartServer, connect: Connect, tmp_path: Path
+) -> None:
+    path = tmp_path / "mq.sock"
+    wire = connect(start_server(f"--socket={path}"))
+    ask(wire, "PUT", "/orders", None)
+    data = request_bytes("GET", "/orders/messages").replace(b"Host: mq", b"Host: any.example")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(str(path))
+        for _ in range(4):
+            client.sendall(data)
+            assert client.recv(4096).startswith(b"HTTP/1.1 204 No Content\r\n")
+
+    wire.send(data)
+    assert_problem(wire.answer(), 421, "unknown-host")
+
+
 def test_a_page_is_refused_before_its_token_is_looked_at(
     start_server: StartServer, connect: Connect, tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ class Lesson:
     """Heads that learn what a parser makes of some bytes."""
 
     def __init__(self) -> None:
-        self.heads = KnownHeads()
+        self.heads = KnownHeads(lambda headers: headers["Host"] != "any.example")
 
     def learn(self, data: bytes, before: bytes = b"") -> bool:
         """`before` is what the parser was given before `data`."""
@@ -57,7 +57,7 @@ def lesson() -> Lesson:
     return Lesson()
 
 
-@pytest.mark.parametrize("data", [PUBLISH, RECEIVE, removal(ID)])
+@pytest.mark.parametrize("data", [PUBLISH, RECEIVE, removal(ID), removal(ID, None)])
 def test_a_head_is_known_when_it_has_come_twice(lesson: Lesson, data: bytes) -> None:
     assert lesson.learn(data)
     assert not lesson.knows(data)
@@ -98,6 +98,17 @@ def test_anything_but_one_whole_request_is_for_the_parser(lesson: Lesson, data: 
     assert not lesson.knows(data)
 
 
+@pytest.mark.parametrize("data", [RECEIVE, removal(ID), removal(ID, None)])
+@pytest.mark.parametrize("missing", [1, 2, 3, 4])
+def test_a_head_without_its_last_bytes_is_for_the_parser(
+    lesson: Lesson, data: bytes, missing: int
+) -> None:
+    for _ in range(2):
+        lesson.learn(data)
+
+    assert not lesson.knows(data[:-missing])
+
+
 def test_removals_differ_in_an_id_and_a_lease(lesson: Lesson) -> None:
     for _ in range(2):
         lesson.learn(removal(ID))
@@ -122,6 +133,18 @@ def test_without_a_lease_removals_differ_in_an_id(lesson: Lesson, if_match: str 
     assert found[0].headers.get("If-Match") == if_match
     assert not lesson.knows(removal(OTHER_ID))
     assert not lesson.knows(removal(OTHER_ID, if_match) + b"\r\n")
+
+
+@pytest.mark.parametrize("data", [PUBLISH, RECEIVE, removal(ID), removal(ID, None)])
+def test_whether_a_head_passes_everywhere_is_known_with_it(lesson: Lesson, data: bytes) -> None:
+    foreign = data.replace(b"Host: mq", b"Host: any.example")
+    for each in (data, foreign) * 2:
+        lesson.learn(each)
+
+    for each, is_ours in ((data, True), (foreign, False)):
+        found = lesson.heads.find(each)
+        assert found is not None
+        assert found[0].is_ours is is_ours
 
 
 def test_a_lease_within_another_header_is_none(lesson: Lesson) -> None:

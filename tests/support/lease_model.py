@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -38,7 +37,7 @@ class LeaseModel(Model):
 
         message = self.note_received(received, seconds)
         # What it was before counts for a receiver that never got it: see `take_by_id_and_leave`.
-        self.receipts[-1] = replace(received, before=None)
+        self.receipts[-1] = received._replace(before=None)
         assert on.run(body_of(on.store, received)) == message.body
 
     @precondition(Model.has_messages)

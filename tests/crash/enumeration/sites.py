@@ -75,6 +75,7 @@ class Kind(Enum):
             "link_call",
             "move_aside",
             "move_held",
+            "rename_call",
             "rename_within",
         }
         | {"set_aside", "seal_set", "give_up_set", "_set_aside", "linking", "_calls"}
