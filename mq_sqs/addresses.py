@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote
 
 from mq.errors import InvalidName
@@ -62,6 +63,10 @@ def queue_of_name(name: str) -> QueueName:
 def queue_of_url(url: str) -> QueueName:
     """Return the queue in a URL. Only the last segment counts, whatever the host and the account.
     Raises SQSError."""
+    return _queue_of_known(url) if len(url) <= _LONGEST_KNOWN else _queue_of(url)
+
+
+def _queue_of(url: str) -> QueueName:
     path = url.partition("?")[0]
     if "://" in path:
         path = path.partition("://")[2].partition("/")[2]
@@ -71,6 +76,10 @@ def queue_of_url(url: str) -> QueueName:
             INVALID_ADDRESS, f"The address {url[:200]!r} is not valid for this endpoint."
         )
     return queue_of_name(name)
+
+
+_queue_of_known = lru_cache(1024)(_queue_of)
+_LONGEST_KNOWN = 256
 
 
 def queue_of_arn(arn: str) -> QueueName | None:

@@ -33,21 +33,27 @@ _LEAST_POWER, _MOST_POWER = -128, 126
 """Of ten, for the first digit of a number."""
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that SQS takes in no text, because XML 1.0 cannot contain them."""
+_USUAL = b"\t\n\r" + bytes(range(0x20, 0x80))
 
 
 def is_text(text: str) -> bool:
     return (text.isascii() and text.isprintable()) or _FORBIDDEN.search(text) is None
 
 
-def check_text(text: str, what: str) -> None:
-    """Raise SQSError for a character that SQS does not take."""
-    found = None if is_text(text) else _FORBIDDEN.search(text)
+def check_text(data: bytes, what: str) -> None:
+    """Raise SQSError for a character that SQS does not take, in a text as UTF-8."""
+    found = None if is_usual_text(data) else _FORBIDDEN.search(data.decode())
     if found is not None:
         raise SQSError(
             INVALID_MESSAGE_CONTENTS,
             f"{what} has the character U+{ord(found[0]):04X}, which SQS does not take: allowed are "
             "#x9, #xA, #xD, #x20 to #xD7FF, #xE000 to #xFFFD and #x10000 to #x10FFFF",
         )
+
+
+def is_usual_text(data: bytes) -> bool:
+    """Return whether data is text in ASCII that SQS takes: most is."""
+    return not data.translate(None, _USUAL)
 
 
 def check_count(attributes: Attributes) -> None:
@@ -74,7 +80,7 @@ def check_type(name: str, kind: str) -> str:
     if match is None or len(kind) > _MAX_TYPE_CHARACTERS or ":" in kind:
         raise wrong(name, "its type must be String, Number or Binary, with a label behind a dot "
                     "if you like")  # fmt: skip
-    check_text(kind, f"the type of message attribute {name!r}")
+    check_text(kind.encode(), f"the type of message attribute {name!r}")
     return match[1]
 
 
@@ -122,7 +128,7 @@ def md5_of(attributes: Attributes) -> str:
         value = attributes[name]
         data = _data_of(value)
         parts += (head_of(name, value["DataType"], "BinaryValue" in value), length_of(data), data)
-    return digest_of(parts)
+    return digest_of(b"".join(parts))
 
 
 def head_of(name: str, kind: str, is_binary: bool) -> bytes:
@@ -136,8 +142,13 @@ def length_of(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big")
 
 
-def digest_of(parts: Iterable[bytes]) -> str:
-    return hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
+BYTES_AROUND = 4 + 4 + 1 + 4
+"""What the MD5 covers of an attribute besides name, type and value: lengths, and a byte that tells
+text from binary."""
+
+
+def digest_of(covered: bytes) -> str:
+    return hashlib.md5(covered, usedforsecurity=False).hexdigest()
 
 
 class Choice(NamedTuple):

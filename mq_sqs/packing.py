@@ -16,6 +16,7 @@ from typing import NamedTuple
 from mq.properties import MAX_STORED_PROPERTIES_BYTES, Properties, require_size
 from mq.spool.trailer import NO_TRAILER
 from mq_sqs.message_attributes import (
+    BYTES_AROUND,
     TRACE_HEADER,
     Attributes,
     check_count,
@@ -26,6 +27,7 @@ from mq_sqs.message_attributes import (
     digest_of,
     explain,
     head_of,
+    length_of,
     wrong,
 )
 from mq_sqs.properties import ATTRIBUTES, SYSTEM
@@ -52,28 +54,25 @@ NO_ATTRIBUTES = Packed(0, "", [])
 
 
 class _Head(NamedTuple):
-    """All of an attribute but its value, and which member that is. `size` is in bytes; the MD5
-    covers `hashed`; what is kept begins with `written`."""
+    """All of an attribute but its value, and which member that is. The MD5 covers `hashed`; what is
+    kept begins with `written`."""
 
     member: str
     base: str
-    size: int
     hashed: bytes
     written: bytes
 
 
-def pack_attributes(attributes: Attributes, are_plain: bool = False) -> Packed:
-    """Check and pack attributes; `are_plain` if all texts are known to be as `is_plain_json` says.
-    Raises SQSError, which names the one that is not allowed."""
+def pack_attributes(attributes: Attributes) -> Packed:
+    """Check and pack attributes. Raises SQSError, which names the one that is not allowed."""
     if not attributes:
         return NO_ATTRIBUTES
     check_count(attributes)
-    size = 0
     hashed: list[bytes] = []
     written: list[bytes] = []
     for name in sorted(attributes):
         value = attributes[name]
-        member, base, length, hashed_head, written_head = _head_of(name, value["DataType"])
+        member, base, hashed_head, written_head = _head_of(name, value["DataType"])
         given = value.get(member)
         if not given or len(value) != 2:
             raise explain(name, value, member)
@@ -81,13 +80,14 @@ def pack_attributes(attributes: Attributes, are_plain: bool = False) -> Packed:
             data, text = given, binascii.b2a_base64(given, newline=False)
         else:
             data = given.encode()
-            text = data if are_plain else _write(data, given, name)
+            text = data if not data.translate(None, _PLAIN) else _write(data, given, name)
             if base == "Number":
                 check_number(name, given)
-        size += length + len(data)
-        hashed += (hashed_head, len(data).to_bytes(4), data)
+        hashed += (hashed_head, length_of(data), data)
         written += (written_head, text, _END)
-    return Packed(size, digest_of(hashed), written)
+    covered = b"".join(hashed)
+    size = len(covered) - len(attributes) * BYTES_AROUND
+    return Packed(size, digest_of(covered), written)
 
 
 def pack_system_attributes(attributes: Attributes) -> Packed:
@@ -104,14 +104,8 @@ def pack_texts(texts: Mapping[str, str]) -> list[bytes]:
     """Return the pieces of system attributes of the gateway's own."""
     written: list[bytes] = []
     for name, text in texts.items():
-        written += (_head_of(name, "String").written, _write(text.encode(), text), _END)
+        written += (_head_of(name, "String").written, _quote_twice(text)[2:-2], _END)
     return written
-
-
-def is_plain_json(body: bytes) -> bool:
-    """Return whether all texts in a JSON document have printable ASCII alone, without quotation
-    marks and backslashes. JSON has other characters of ASCII only behind a backslash, but DEL."""
-    return body.isascii() and b"\\" not in body and b"\x7f" not in body
 
 
 def trailer_of(attributes: list[bytes], system: list[bytes]) -> bytes:
@@ -149,15 +143,13 @@ def _head_of(name: str, kind: str) -> _Head:
     hashed = head_of(name, kind, base == "Binary")
     written = b',%b:[%b,\\"' % (_quote_twice(name), _quote_twice(kind))
     member = "BinaryValue" if base == "Binary" else "StringValue"
-    return _Head(member, base, len(name.encode()) + len(kind.encode()), hashed, written)
+    return _Head(member, base, hashed, written)
 
 
-def _write(data: bytes, text: str, name: str = "") -> bytes:
+def _write(data: bytes, text: str, name: str) -> bytes:
     """Return a text, of which `data` is the UTF-8, within its quotation marks. Raises SQSError for
     a character that SQS does not take."""
-    if not data.translate(None, _PLAIN):
-        return data
-    check_text(text, f"message attribute {name!r}")
+    check_text(data, f"message attribute {name!r}")
     return _quote_twice(text)[2:-2]
 
 

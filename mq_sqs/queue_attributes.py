@@ -205,11 +205,21 @@ def number_of(settings: QueueSettings, name: str, visibility_seconds: float) -> 
         return math.ceil(settings.delay_seconds or 0)
     if name == "MessageRetentionPeriod":
         return math.ceil(settings.ttl_seconds or MAX_RETENTION_SECONDS)
-    setting, least, most, default = _NUMBERS[name]
-    text = settings.notes.get(setting, "")
+    return _noted(settings, _NUMBERS[name])
+
+
+def message_limit(settings: QueueSettings) -> int:
+    """Return the `MaximumMessageSize` of a queue, in bytes."""
+    return _noted(settings, _NUMBERS["MaximumMessageSize"])
+
+
+def _noted(settings: QueueSettings, number: _Number) -> int:
+    text = settings.notes.get(number.setting)
+    if text is None:
+        return number.default
     # A person may have edited the file.
-    is_number = _DIGITS.fullmatch(text) is not None and least <= int(text) <= most
-    return int(text) if is_number else default
+    is_number = _DIGITS.fullmatch(text) is not None and number.least <= int(text) <= number.most
+    return int(text) if is_number else number.default
 
 
 def dead_letters_of(queue: QueueName, settings: QueueSettings) -> DeadLetters | None:

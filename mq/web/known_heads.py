@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDictProxy
@@ -29,6 +29,29 @@ _REMOVAL = re.compile(
 """Any id and any lease that fit here are parsed alike."""
 
 _Key = bytes | tuple[bytes | None, ...]
+H = TypeVar("H")
+
+
+class HeadMemory(Generic[H]):
+    """What was made of `heads`, by their keys. One that comes only once, for example with the
+    number of a trace, takes no more than a number."""
+
+    def __init__(self) -> None:
+        self.heads: dict[_Key, H] = {}
+        self._seen: set[int] = set()
+
+    def learn(self, key: _Key, make: Callable[[], H]) -> None:
+        """Keep a head when it comes for the second time."""
+        if key in self.heads:
+            return
+        if (number := hash(key)) not in self._seen:
+            if len(self._seen) >= _MAX_SEEN:
+                self._seen.clear()
+            self._seen.add(number)
+            return
+        if len(self.heads) >= MAX_KNOWN_HEADS:
+            self.heads.clear()
+        self.heads[key] = make()
 
 
 class QuickHead(NamedTuple):
@@ -52,8 +75,8 @@ class KnownHeads:
 
     def __init__(self, is_ours: Callable[[CIMultiDictProxy[str]], bool]) -> None:
         self._is_ours = is_ours
-        self._heads: dict[_Key, QuickHead] = {}
-        self._seen: set[int] = set()
+        self._memory = HeadMemory[QuickHead]()
+        self._heads = self._memory.heads
 
     def __len__(self) -> int:
         return len(self._heads)
@@ -84,29 +107,17 @@ class KnownHeads:
         """Keep the head of a request when it comes for the second time. Returns whether `data`, the
         last that the parser was given and in which it found this one message, is the request from
         its first byte to its last: the parser is about to read a head then."""
-        end = data.find(_END) + len(_END)
-        if len(data) - end != head.body_bytes or not _begins(data, end, message):
+        end = whole_head(data, message, head.body_bytes)
+        if not end:
             return False
         key: _Key | None = data[: end - len(_END)]
         if head.method == "DELETE":
             removal = _read_removal(data)
             has_one_guard = len(head.headers.getall("If-Match", ())) <= 1
             key = removal[0] if removal is not None and has_one_guard else None
-        if key is not None and end <= MAX_KNOWN_HEAD_BYTES and key not in self._heads:
-            self._keep(key, head)
+        if key is not None and end <= MAX_KNOWN_HEAD_BYTES:
+            self._memory.learn(key, lambda: head._replace(is_ours=self._is_ours(head.headers)))
         return True
-
-    def _keep(self, key: _Key, head: QuickHead) -> None:
-        """Heads that come once only, for example with the number of a trace, cost nothing more than
-        this number."""
-        if (number := hash(key)) not in self._seen:
-            if len(self._seen) >= _MAX_SEEN:
-                self._seen.clear()
-            self._seen.add(number)
-            return
-        if len(self._heads) >= MAX_KNOWN_HEADS:
-            self._heads.clear()
-        self._heads[key] = head._replace(is_ours=self._is_ours(head.headers))
 
 
 def _read_removal(data: bytes) -> tuple[_Key, MessageId, int | None] | None:
@@ -120,9 +131,12 @@ def _read_removal(data: bytes) -> tuple[_Key, MessageId, int | None] | None:
     return key, MessageId(message_id.decode()), None if lease is None else int(lease, 16)
 
 
-def _begins(data: bytes, end: int, message: RawRequestMessage) -> bool:
-    """Whether the head of a message is the first `end` bytes. If the parser had begun it before,
-    its first line would be another, or it would have more lines."""
+def whole_head(data: bytes, message: RawRequestMessage, body_bytes: int) -> int:
+    """Return the length of a message's head in `data`, the last that the parser was given and in
+    which it found this one message. Returns 0 if the message is not all of `data`: if the parser
+    had begun it before, its first line would be another, or it would have more lines."""
+    end = data.find(_END) + len(_END)
     first = f"{message.method} {message.path} HTTP/1.1\r\n".encode("utf-8", "surrogateescape")
     lines = len(message.raw_headers) + 2
-    return data.startswith(first) and data.count(b"\r\n", 0, end) == lines
+    is_whole = data.startswith(first) and data.count(b"\r\n", 0, end) == lines
+    return end if is_whole and len(data) - end == body_bytes else 0

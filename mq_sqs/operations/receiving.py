@@ -17,7 +17,14 @@ from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import INVALID_ATTRIBUTE_NAME, SQSError
 from mq_sqs.fifo.parameters import SEQUENCE_NUMBER, read_attempt_id, sequence_number
 from mq_sqs.handles import make_handle
-from mq_sqs.message_attributes import TRACE_HEADER, Choice, choice_of, is_text, md5_of
+from mq_sqs.message_attributes import (
+    TRACE_HEADER,
+    Choice,
+    choice_of,
+    is_text,
+    is_usual_text,
+    md5_of,
+)
 from mq_sqs.operations.batches import MAX_ENTRIES
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, from_properties
 from mq_sqs.queue_attributes import KNOWN
@@ -145,6 +152,8 @@ def _message(
 def _text_of(body: bytes) -> str:
     """Return the body as text. A body that SQS could not have taken, for example one that came over
     HTTP, is in Base64."""
+    if is_usual_text(body):
+        return body.decode()
     try:
         text = body.decode()
     except UnicodeDecodeError:

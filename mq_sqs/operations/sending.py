@@ -43,7 +43,7 @@ from mq_sqs.packing import (
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
 from mq_sqs.protocol import Values
 from mq_sqs.protocol.json import missing
-from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES, number_of
+from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES, message_limit
 
 _MAX_DELAY_SECONDS = 900
 
@@ -89,17 +89,14 @@ async def send_message(operations: Operations, call: SqsCall, queue: QueueName) 
     return _sent(message, await _publish(operations, queue, message, message.draft()))
 
 
-def begin_send(
-    operations: Operations, queue: QueueName, values: Values, are_plain: bool
-) -> Begun | None:
-    """Begin SendMessage, with texts that may be known to be plain. Returns None for a message that
-    is not for the committer alone, and while the queue's settings must be read first. Raises
-    SQSError, PropertiesTooLarge."""
+def begin_send(operations: Operations, queue: QueueName, values: Values) -> Begun | None:
+    """Begin SendMessage. Returns None for a message that is not for the committer alone, and while
+    the queue's settings must be read first. Raises SQSError, PropertiesTooLarge."""
     settings = operations.known_settings_of(queue)
     if settings is None:
         return None
-    rules = _rules_by(operations, queue, settings)
-    message = _check_message(values, rules, are_plain)
+    rules = _rules_by(queue, settings)
+    message = _check_message(values, rules)
     if rules.is_fifo:
         return _begin_in_order(operations, queue, message)
     draft = message.draft()
@@ -174,28 +171,25 @@ async def _publish_all(
 
 async def _rules_of(operations: Operations, queue: QueueName) -> Rules:
     """Return what counts for a queue. Raises QueueNotFound, StoreUnavailable."""
-    return _rules_by(operations, queue, await operations.settings_of(queue))
+    return _rules_by(queue, await operations.settings_of(queue))
 
 
-def _rules_by(operations: Operations, queue: QueueName, settings: QueueSettings) -> Rules:
+def _rules_by(queue: QueueName, settings: QueueSettings) -> Rules:
     """Return what counts for a queue with these settings."""
-    limit = number_of(settings, "MaximumMessageSize", operations.visibility_seconds)
-    return Rules(is_fifo(queue), limit, settings)
+    return Rules(is_fifo(queue), message_limit(settings), settings)
 
 
-def _check_message(values: Values, rules: Rules, are_plain: bool = False) -> Outgoing:
-    """Check a message, whose texts may be known to be plain: see `is_plain_json`. Raises SQSError,
-    PropertiesTooLarge."""
+def _check_message(values: Values, rules: Rules) -> Outgoing:
+    """Check a message. Raises SQSError, PropertiesTooLarge."""
     text = values["MessageBody"]
     if not text:
         raise missing("MessageBody")
-    if not are_plain:
-        check_text(text, "the message body")
     body = text.encode()
+    check_text(body, "the message body")
     lane = _lane(values, rules, body)
     attributes = system = NO_ATTRIBUTES
     if "MessageAttributes" in values:
-        attributes = pack_attributes(values["MessageAttributes"], are_plain)
+        attributes = pack_attributes(values["MessageAttributes"])
     if "MessageSystemAttributes" in values:
         system = pack_system_attributes(values["MessageSystemAttributes"])
     if len(body) + attributes.size > rules.limit:

@@ -25,8 +25,9 @@ TARGET = "AmazonSQS."
 _TYPE = "application/x-amz-json-1.0"
 
 _SPACE = " \t\r\n"
+_DECODER = json.JSONDecoder()
 
-_Kind = TypeVar("_Kind", bool, int, list[Any], dict[str, Any])
+_Kind = TypeVar("_Kind", bool, int, list[Any])
 
 
 class JsonDialect:
@@ -52,7 +53,7 @@ class JsonDialect:
         try:
             # json.loads guesses the encoding of bytes; only UTF-8 is JSON (RFC 8259, section 8.1).
             text = asked.body.decode()
-            document = json.loads(text) if text.strip(_SPACE) else {}
+            document = _parse(text)
         except (ValueError, RecursionError) as error:
             text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise SQSError(SERIALIZATION, f"the body is not JSON: {text[:200]}") from None
@@ -60,8 +61,7 @@ class JsonDialect:
             checked: Values = _READERS[operation](document)
         except _Unusual:
             # The reader may have changed some of it.
-            document = json.loads(text) if text.strip(_SPACE) else {}
-            checked = _read(OPERATIONS[operation].takes, document, "")
+            checked = _read(OPERATIONS[operation].takes, _parse(text), "")
         return checked
 
     def answer(self, operation: str, result: Mapping[str, Any], request_id: str) -> Answer:
@@ -75,6 +75,16 @@ class JsonDialect:
             "x-amzn-ErrorType": name,
         }
         return _answer(status, request_id, json.dumps(document).encode(), headers)
+
+
+def _parse(text: str) -> Any:
+    """Return what a body says, which may be empty. Raises ValueError, RecursionError."""
+    if text.startswith("{"):
+        # Most bodies are an object from the first character to the last.
+        document, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return document
+    return json.loads(text) if text.strip(_SPACE) else {}
 
 
 def _answer(
@@ -115,7 +125,9 @@ def _structure_reader(shape: Structure) -> _Reader:
     required = shape.required
 
     def read(value: Any) -> Values:
-        found = _plain(dict, value)
+        if type(value) is not dict:
+            raise _Unusual
+        found: Values = value
         for name, each in found.items():
             if type(each) is str and name in texts and each.isascii():
                 continue
@@ -135,7 +147,9 @@ def _map_reader(shape: MapOf) -> _Reader:
     read_value = _reader_of(shape.value)
 
     def read(value: Any) -> Values:
-        found = _plain(dict, value)
+        if type(value) is not dict:
+            raise _Unusual
+        found: Values = value
         for name, each in found.items():
             if not name.isascii():
                 _read_text(name)

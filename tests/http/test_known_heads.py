@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from aiohttp.base_protocol import BaseProtocol
-from aiohttp.http_parser import HttpRequestParser, RawRequestMessage
+from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
 from mq.names import QueueName
 from mq.web.known_heads import MAX_KNOWN_HEAD_BYTES, MAX_KNOWN_HEADS, KnownHeads, QuickHead
-from tests.support.wire import request_bytes
+from tests.support.wire import parse_request, request_bytes
 
 ID, OTHER_ID = "01a205be-67fe-77cc-b5ba-b6aa66959255", "01a205be-0000-7000-8000-000000000001"
 PUBLISH = request_bytes("POST", "/orders/messages", b"body", content_type="text/plain")
@@ -31,21 +28,11 @@ class Lesson:
 
     def learn(self, data: bytes, before: bytes = b"") -> bool:
         """`before` is what the parser was given before `data`."""
-        message, payload = parse(before, data)
+        message, payload = parse_request(before, data)
         return self.heads.learn(data, message, head_of(message, payload))
 
     def knows(self, data: bytes) -> bool:
         return self.heads.find(data) is not None
-
-
-def parse(*pieces: bytes) -> tuple[RawRequestMessage, StreamReader]:
-    loop = asyncio.new_event_loop()
-    try:
-        parser = HttpRequestParser(BaseProtocol(loop), loop, 2**16)
-        messages = [each for piece in pieces for each in parser.feed_data(piece)[0]]
-    finally:
-        loop.close()
-    return messages[-1]
 
 
 def head_of(message: RawRequestMessage, payload: StreamReader) -> QuickHead:

@@ -141,3 +141,42 @@ async def test_a_reading_that_a_change_overtakes_is_not_kept_if_nobody_reads_aga
 
     assert operations.known_settings_of(ORDERS) is None
     assert (await operations.settings_of(ORDERS)).delay_seconds == 5
+
+
+async def test_settings_that_are_used_all_the_time_are_read_before_they_are_needed(
+    operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(calls, "monotonic", lambda: now)
+    await operations.settings_of(ORDERS)
+    await operations.store.change_settings(ORDERS, {"delay": "5"})
+    now += 0.6 * SETTINGS_LOOK_SECONDS
+
+    # The first of these has them read, and nobody waits for it.
+    assert [operations.known_settings_of(ORDERS) for _ in range(3)] == [QueueSettings()] * 3
+    while operations.known_settings_of(ORDERS) == QueueSettings():
+        await asyncio.sleep(0.001)
+    now += 0.6 * SETTINGS_LOOK_SECONDS
+
+    found = operations.known_settings_of(ORDERS)
+    assert found is not None
+    assert found.delay_seconds == 5
+
+
+async def test_a_reading_beside_that_fails_disturbs_nobody(
+    operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(calls, "monotonic", lambda: now)
+    await operations.settings_of(ORDERS)
+    await operations.store.delete_queue(ORDERS)
+    now += 0.6 * SETTINGS_LOOK_SECONDS
+
+    assert operations.known_settings_of(ORDERS) is not None
+    while operations._beside:
+        await asyncio.sleep(0.001)
+    now += 0.6 * SETTINGS_LOOK_SECONDS
+
+    assert operations.known_settings_of(ORDERS) is None
+    with pytest.raises(QueueNotFound):
+        await operations.settings_of(ORDERS)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from multidict import CIMultiDict, CIMultiDictProxy
 
 from mq.errors import PropertiesTooLarge
 from mq.spool.trailer import pack_trailer
 from mq_sqs.faults import SQSError
 from mq_sqs.message_attributes import is_text, md5_of, size_of
 from mq_sqs.packing import (
-    is_plain_json,
     pack_attributes,
     pack_system_attributes,
     pack_texts,
@@ -24,8 +21,6 @@ from mq_sqs.packing import (
     trailer_of,
 )
 from mq_sqs.properties import ATTRIBUTES, from_properties
-from mq_sqs.protocol import SqsRequest
-from mq_sqs.protocol.json import JsonDialect
 
 CITY: dict[str, Any] = {"DataType": "String", "StringValue": "Any City"}
 GREETING: dict[str, Any] = {"DataType": "Binary", "BinaryValue": b"Hello, World!"}
@@ -36,18 +31,6 @@ VALUES = st.fixed_dictionaries({"DataType": KINDS, "StringValue": TEXT}) | st.fi
     {"DataType": st.just("Binary"), "BinaryValue": st.binary(min_size=1)}
 )
 NAMES = st.text("aA_-1", min_size=1, max_size=9)
-
-
-def texts_in(document: Any) -> Iterator[str]:
-    if isinstance(document, str):
-        yield document
-    elif isinstance(document, dict):
-        for name, value in document.items():
-            yield name
-            yield from texts_in(value)
-    else:
-        for value in document:
-            yield from texts_in(value)
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=10), st.dictionaries(NAMES, TEXT, max_size=2))
@@ -77,42 +60,6 @@ def test_a_text_cannot_leave_its_quotation_marks(value: str) -> None:
     assert from_properties(json.loads(trailer)) == (attributes, {"c": value})
     assert trailer.isascii()
     assert trailer.count(b"\n") == 2
-
-
-@given(
-    st.recursive(TEXT, lambda below: st.dictionaries(TEXT, below) | st.lists(below)), st.booleans()
-)
-def test_texts_of_json_that_looks_plain_are_plain(document: Any, is_ascii: bool) -> None:
-    body = json.dumps(document, ensure_ascii=is_ascii).encode()
-
-    for text in texts_in(document) if is_plain_json(body) else ():
-        assert text.isascii()
-        assert text.isprintable()
-        assert not set(text) & set('"\\')
-
-
-@pytest.mark.parametrize("character", [*map(chr, range(0x20)), '"', "\\", "\x7f", "\x80", "\u2028"])
-def test_json_with_any_other_character_does_not_look_plain(character: str) -> None:
-    assert is_plain_json(json.dumps("a b").encode())
-    assert not is_plain_json(json.dumps(character).encode())
-    assert not is_plain_json(json.dumps(character, ensure_ascii=False).encode())
-
-
-@pytest.mark.parametrize("character", [chr(code) for code in range(0x20)])
-def test_no_control_character_is_in_json_as_it_is(character: str) -> None:
-    """What `is_plain_json` rests on."""
-    asked = SqsRequest(
-        "POST", "/", "", CIMultiDictProxy(CIMultiDict()), f'{{"QueueUrl":"{character}"}}'.encode()
-    )
-
-    with pytest.raises(SQSError, match="not JSON"):
-        JsonDialect().read("PurgeQueue", asked)
-
-
-def test_plain_texts_are_packed_alike() -> None:
-    attributes = {"b": CITY, "a": GREETING}
-
-    assert pack_attributes(attributes, are_plain=True) == pack_attributes(attributes)
 
 
 def test_the_order_in_which_they_are_sent_does_not_matter() -> None:

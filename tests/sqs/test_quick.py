@@ -214,3 +214,28 @@ def test_messages_of_fifo_queues_are_sent_and_deleted_this_way_in_their_order(
     assert deleted.status == 200
     assert [each["Id"] for each in answer["Successful"]] == [each["Id"] for each in others]
     assert "Messages" not in sqs.receive_message(QueueUrl=url)
+
+
+def test_a_head_that_came_before_is_answered_alike(gateway: Server, sqs: Any) -> None:
+    """Whether a request succeeds, is refused, or goes the usual way in the end."""
+    url = make_url(sqs)
+    wire = Wire(gateway.port)
+    good = {"QueueUrl": url, "MessageBody": "a"}
+    gone = {"QueueUrl": f"{url}-gone", "MessageBody": "a"}
+    told = []
+    for values in (good, good, good, gone, good, {**good, "MessageBody": ""}, good):
+        wire.send(request_of(values, b"X-Amz-Date: 20261123T025004Z"))
+        told.append(wire.answer("POST"))
+    wire.send(request_of(good)[:-1])
+    wire.send(request_of(good)[-1:] + request_of(good))
+    told += [wire.answer("POST"), wire.answer("POST")]
+    wire.close()
+
+    assert [each.status for each in told] == [200, 200, 200, 400, 200, 400, 200, 200, 200]
+    assert told[3].json()["__type"].endswith("#QueueDoesNotExist")
+    assert told[5].json()["__type"].endswith("#MissingParameter")
+    ids = [each.headers["x-amzn-requestid"] for each in told]
+    assert all(map(UUID.fullmatch, ids))
+    assert len(set(ids)) == len(ids)
+    counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert counts["ApproximateNumberOfMessages"] == "7"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import struct
@@ -9,6 +10,10 @@ import uuid
 from http.client import parse_headers
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http_parser import HttpRequestParser, RawRequestMessage
+from aiohttp.streams import StreamReader
 
 from tests.support.processes import Server, wait_until
 
@@ -134,6 +139,17 @@ def request_bytes(method: str, target: str, body: bytes | None = None, /, **more
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + (body or b"")
+
+
+def parse_request(*pieces: bytes) -> tuple[RawRequestMessage, StreamReader]:
+    """What aiohttp's parser makes of a request that comes in these pieces."""
+    loop = asyncio.new_event_loop()
+    try:
+        parser = HttpRequestParser(BaseProtocol(loop), loop, 2**16)
+        messages = [each for piece in pieces for each in parser.feed_data(piece)[0]]
+    finally:
+        loop.close()
+    return messages[-1]
 
 
 def chunked(body: bytes, size: int, end: bytes = b"0\r\n\r\n") -> bytes:

@@ -1,0 +1,98 @@
+"""Heads of requests that the parser has read before.
+
+As in `mq.web.known_heads`, which says more. Here the heads of a client differ in what each request
+has of its own: length, time, signature, and numbers that an SDK gives it. So a head is known by all
+of it except for these values, byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from aiohttp.http_parser import RawRequestMessage
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from mq.config import SMALL_BODY_BYTES
+from mq.web.known_heads import HeadMemory, whole_head
+
+MAX_CALL_HEAD_BYTES = 2048
+
+_OWN = re.compile(
+    rb"(\r\n(?i:Content-Length|Authorization|X-Amz-(?:Date|Content-SHA256|Security-Token)"
+    rb"|amz-sdk-(?:invocation-id|request)|X-Amzn-Trace-Id): )(?! )([ -~]+)(?<! )(?=\r\n)"
+)
+"""Name and value of a header that is a request's own. Each such value the parser takes as it is."""
+
+_LENGTH = "content-length"
+_END = b"\r\n\r\n"
+
+
+class CallHead(NamedTuple):
+    """A head as far as a call needs it. `path` is without the query, both still percent-encoded."""
+
+    operation: str
+    path: str
+    query: str
+    headers: CIMultiDictProxy[str]
+
+
+class _LearnedHead(NamedTuple):
+    """A head that was learned, and the names of the headers whose values differ each time."""
+
+    head: CallHead
+    own: Sequence[str]
+    length_at: int
+
+
+class CallHeads:
+    """Those of one gateway."""
+
+    def __init__(self) -> None:
+        self._memory = HeadMemory[_LearnedHead]()
+
+    def find(self, data: bytes) -> tuple[CallHead, bytes] | None:
+        """Return the head and the body of a whole request, or None if its head is not known or
+        `data` is anything but one whole request. The parser must be about to read a head."""
+        end = data.find(_END) + len(_END)
+        if end > MAX_CALL_HEAD_BYTES:
+            return None
+        key, values = _cut(data[:end])
+        learned = self._memory.heads.get(key)
+        if learned is None:
+            return None
+        operation, path, query, alike = learned.head
+        length, body = values[learned.length_at], data[end:]
+        if len(body) > SMALL_BODY_BYTES or not length.isdigit() or int(length) != len(body):
+            return None
+        headers = CIMultiDict(alike)
+        for name, value in zip(learned.own, values, strict=True):
+            headers[name] = value.decode()
+        return CallHead(operation, path, query, CIMultiDictProxy(headers)), body
+
+    def learn(
+        self, data: bytes, message: RawRequestMessage, body_bytes: int, head: CallHead
+    ) -> bool:
+        """Do as `mq.web.known_heads.KnownHeads.learn` does, for a request with a body."""
+        end = whole_head(data, message, body_bytes)
+        if not end:
+            return False
+        key, values = _cut(data[:end])
+        own = [name.decode().strip()[:-1].lower() for name in key[1::2]]
+        are_read_alike = all(
+            head.headers.getall(name) == [value.decode()]
+            for name, value in zip(own, values, strict=True)
+        )
+        if end <= MAX_CALL_HEAD_BYTES and _LENGTH in own and are_read_alike:
+            learned = _LearnedHead(head, own, own.index(_LENGTH))
+            self._memory.learn(key, lambda: learned)
+        return True
+
+
+def _cut(head: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
+    """Return all of a head but the values that are its request's own, and these values."""
+    pieces = _OWN.split(head)
+    values = pieces[2::3]
+    del pieces[2::3]
+    return tuple(pieces), values
