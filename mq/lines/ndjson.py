@@ -45,9 +45,23 @@ class Line(NamedTuple):
 def write_line(fields: Mapping[str, object], body: bytes) -> bytes:
     """Return one message as a line with its newline. Members of `fields` that are None are left
     out."""
-    members = [_member(name, value) for name, value in fields.items() if value is not None]
-    members += [_member(name, value) for name, value in body_member(body).items()]
-    return f"{{{', '.join(members)}}}\n".encode()
+    return end_line(write_members(fields), body)
+
+
+def write_members(fields: Mapping[str, object]) -> str:
+    """Return members of a line, with a comma behind each. Those that are None are left out."""
+    return "".join(
+        [f"{_member(name, value)}, " for name, value in fields.items() if value is not None]
+    )
+
+
+def end_line(members: str, body: bytes) -> bytes:
+    """Return a line with these members, as `write_members` writes them, and the body."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return f'{{{members}"body_base64": "{b64encode(body).decode()}"}}\n'.encode()
+    return f'{{{members}"body": {encode_basestring(text)}}}\n'.encode()
 
 
 def _member(name: str, value: object) -> str:
@@ -67,11 +81,11 @@ def body_member(body: bytes | bytearray) -> dict[str, str]:
 
 
 class LongLine:
-    """A line whose body is never whole in memory, and always in base64."""
+    """A line whose body is never whole in memory, and always in base64; `members` as for
+    `end_line`."""
 
-    def __init__(self, fields: Mapping[str, object], body_length: int) -> None:
-        known = _ENCODER.encode(_known(fields)).encode()
-        self._head = known[:-1] + b', "body_base64": "'
+    def __init__(self, members: str, body_length: int) -> None:
+        self._head = f'{{{members}"body_base64": "'.encode()
         self.length = len(self._head) + 4 * (-(-body_length // 3)) + len(_TAIL)
 
     async def chunks(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -87,10 +101,6 @@ class LongLine:
 
 
 _TAIL = b'"}\n'
-
-
-def _known(fields: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def parse_line(text: bytes, passed_over: Collection[str] = ()) -> Line:

@@ -4,7 +4,7 @@
                             `free_space`, `probe`, `background`
     publish                 `publish`, `publisher`, `own_id`, `batch`, `filling`, `bodies`
     receive                 `receive`, `taking`, `lease`, `fetches`, `waiting`, `watching`
-    by id                   `by_id`, `visibility`, `release`, `remove`
+    by id                   `by_id`, `visibility`, `release`, `remove`, `remove_many`
     look                    `peek`, `index`, `ready_queue`, `indexing`, `counts`, `survey`;
                             `looking`: at leased and delayed messages, with `hidden_index` and
                             `hidden_window`

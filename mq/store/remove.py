@@ -8,15 +8,14 @@ import stat
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import Operation, Together, unavailable
-from mq.errors import LeaseMismatch, MQError, QueueLocked
+from mq.commit.operation import Operation
+from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.calls import CLOSE, Outcome
-from mq.spool.file_work import FileCalls, FileWork, do_together
+from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.finder import sealed_batches
 from mq.spool.message import Held, Lost
 from mq.spool.opening import held_by, holding, move_held, open_held
@@ -32,9 +31,6 @@ _ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.Q
 redeliveries and receives of other servers may pass between two looks."""
 
 _ORDER_UNDER_LEASE = (*_ORDER, Folder.REMOVE)
-
-_AT_ONCE = 64
-"""This many are removed in one go: under leases all of them are open together."""
 
 _DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
 
@@ -58,7 +54,7 @@ def remove(work: Workspace, queue: QueueName, message_id: MessageId) -> Operatio
     every race. Raises QueueNotFound, MessageNotFound, StoreUnavailable.
     """
     source = yield from work_once_unlocked(queue, partial(_move, work, queue, message_id))
-    yield _unsynced(source, queue)
+    yield unsynced_removal(source, queue)
     work.counts.of(queue).removed += source is not _REMOVE
 
 
@@ -68,67 +64,12 @@ def remove_leased(
     """Remove a message if its current lease is one of `leases`. It is compared and moved under its
     lock, for which this waits BUSY_WAIT_SECONDS. Raises LeaseMismatch and what `remove` raises."""
     patience: Patience | None = None
-    move = partial(_move_leased, work, queue, message_id, leases)
+    move = partial(move_leased, work, queue, message_id, leases)
     while (source := (yield from work_once_unlocked(queue, move))) is None:
         patience = patience or with_message(message_id)
         yield patience.pause()
-    yield _unsynced(source, queue)
+    yield unsynced_removal(source, queue)
     work.counts.of(queue).removed += source is not Folder.REMOVE
-
-
-def remove_many(
-    work: Workspace,
-    queue: QueueName,
-    ids: Sequence[MessageId],
-    leases: frozenset[int] | None,
-) -> Operation[list[MQError | None]]:
-    """Remove several messages under one barrier. Returns what is wrong with each, None for those
-    that are removed. Raises QueueNotFound, StoreUnavailable."""
-    work.require_queue(queue)
-    outcomes: list[Folder | Exception | None] = []
-    for start in range(0, len(ids), _AT_ONCE):
-        some = ids[start : start + _AT_ONCE]
-        if leases is None:
-            outcomes += do_together([_move(work, queue, each) for each in some])
-        else:
-            outcomes += do_together([_move_leased(work, queue, each, leases) for each in some])
-    told = yield from _sync_moved(work, queue, outcomes)
-    busy = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, QueueLocked | None)]
-    if busy:
-        waiting = [
-            remove(work, queue, ids[number])
-            if leases is None
-            else remove_leased(work, queue, ids[number], leases)
-            for number in busy
-        ]
-        late: list[Any] = yield Together(waiting)
-        for number, outcome in zip(busy, late, strict=True):
-            told[number] = outcome
-    failed: list[MQError | None] = []
-    for each in told:
-        if each is not None and not isinstance(each, MQError):
-            raise each
-        failed.append(each)
-    return failed
-
-
-def _sync_moved(
-    work: Workspace, queue: QueueName, outcomes: Sequence[Folder | Exception | None]
-) -> Operation[list[Exception | None]]:
-    """Issue one barrier for all that were moved. Returns what is wrong with each."""
-    sources = {each for each in outcomes if isinstance(each, Folder)}
-    if sources:
-        came_from = {name for each in sources for name in _unsynced(each, queue).implied}
-        yield Unsynced((), (_REMOVE,), implied=tuple(came_from))
-        removed = [each for each in outcomes if isinstance(each, Folder)]
-        work.counts.of(queue).removed += len(removed) - removed.count(Folder.REMOVE)
-    return [_told(each) for each in outcomes]
-
-
-def _told(outcome: Folder | Exception | None) -> Exception | None:
-    if isinstance(outcome, OSError):
-        return unavailable(outcome)
-    return outcome if isinstance(outcome, Exception) else None
 
 
 def _move(work: Workspace, queue: QueueName, message_id: MessageId) -> FileWork[Folder]:
@@ -139,9 +80,15 @@ def _move(work: Workspace, queue: QueueName, message_id: MessageId) -> FileWork[
     target, spool = file_name(queue, message_id), work.spool
     move = spool.rename_call(_DELAY, spool.fd(_DELAY), target, _REMOVE, target)
     _, code = yield FileCalls(work.files, (move,))
+    return move_on(work, queue, message_id, code)
+
+
+def move_on(work: Workspace, queue: QueueName, message_id: MessageId, code: int) -> Folder:
+    """Do what `_move` does after the rename from `delay`, of which `code` is the errno, or 0."""
     if code == 0:
         _remove_other_names(work, queue, message_id)
         return _DELAY
+    target = file_name(queue, message_id)
     if code not in (errno.ENOENT, errno.EEXIST):
         raise OSError(code, os.strerror(code), target)
     for source, name in islice(_places(queue, message_id), code == errno.ENOENT, None):
@@ -156,7 +103,7 @@ def _move(work: Workspace, queue: QueueName, message_id: MessageId) -> FileWork[
     return Folder.REMOVE
 
 
-def _move_leased(
+def move_leased(
     work: Workspace, queue: QueueName, message_id: MessageId, leases: frozenset[int]
 ) -> FileWork[Folder | None]:
     """Move a message to `remove` under its lease. Returns what `_move` returns, or None if another
@@ -205,7 +152,7 @@ def _move_unusual(
     leases: frozenset[int],
     found: Held | Lost | None,
 ) -> FileWork[Folder | None]:
-    """Do what `_move_leased` does, wherever the message is. `found` is what is in `delay`, where it
+    """Do what `move_leased` does, wherever the message is. `found` is what is in `delay`, where it
     is looked for first."""
     target = file_name(queue, message_id)
     for source, name in _places(queue, message_id, _ORDER_UNDER_LEASE):
@@ -288,7 +235,7 @@ def _forget(work: Workspace, source: Folder, queue: QueueName, message_id: Messa
         ready.discard(message_id)
 
 
-def _unsynced(source: Folder, queue: QueueName) -> Unsynced:
+def unsynced_removal(source: Folder, queue: QueueName) -> Unsynced:
     if source is _DELAY:
         return _REMOVED_FROM_DELAY
     if source is _REMOVE:

@@ -31,9 +31,9 @@ from mq.store.peek import PeekedMessage
 from mq.store.publish import Draft, Entry, Published, check_publish, publish
 from mq.store.publisher import Publisher
 from mq.store.purge import purge
-from mq.store.queues import QueueInfo
 from mq.store.receive import Ask, receive_some
-from mq.store.remove import removal, remove_many
+from mq.store.remove import removal
+from mq.store.remove_many import remove_many
 from mq.store.settings import NO_CHANGES
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class Store:
         """Remove the messages of now, and tell how many. Raises QueueNotFound, StoreUnavailable."""
         return await self._committer.run(purge(self._work, queue, scope))
 
-    async def describe_queue(self, queue: QueueName) -> QueueInfo:
+    async def describe_queue(self, queue: QueueName) -> queues.QueueInfo:
         """Count a queue's messages. Raises QueueNotFound, StoreUnavailable."""
         return await self._committer.run(queues.describe_queue(self._work, queue))
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from aiohttp import web
 
 from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
-from mq.lines.ndjson import MEDIA_TYPE, LongLine, write_line
+from mq.lines.ndjson import MEDIA_TYPE, LongLine, end_line
 from mq.store.answer_memory import Share
 from mq.store.lease import Received
 from mq.store.peek import PeekedMessage
@@ -38,21 +38,22 @@ async def answer_lines(
     store: Store,
     request: web.BaseRequest,
     messages: Sequence[Message],
-    fields: Sequence[Mapping[str, object]],
+    members: Sequence[str],
     share: Share,
 ) -> Response:
-    """Answer with a line for each message and its `fields`. Raises OSError as `answer_body` does.
+    """Answer with a line for each message and its `members`, as `mq.lines.ndjson.write_members`
+    writes them. Raises OSError as `answer_body` does.
 
     `share` holds the memory of what the client has not read yet.
     """
     headers = {"Content-Type": MEDIA_TYPE, **AS_FILE}
     length = sum(each.length for each in messages)
     if len(messages) == 1 and length > SMALL_BODY_BYTES and not share.covers(length):
-        line = LongLine(fields[0], length)
+        line = LongLine(members[0], length)
         async with store.open_download(messages[0]) as download:
             chunks = line.chunks(download.chunks())
             return await _stream(request, headers, line.length, chunks)
-    pieces = await store.read_bodies(messages, lambda bodies: _write_lines(fields, bodies))
+    pieces = await store.read_bodies(messages, lambda bodies: _write_lines(members, bodies))
     length = sum(map(len, pieces))
     if length <= SMALL_BODY_BYTES:
         return Answer(200, headers, b"".join(pieces))
@@ -61,14 +62,14 @@ async def answer_lines(
     return await _stream(request, headers, length, _let_go(pieces, kept, share))
 
 
-def _write_lines(fields: Sequence[Mapping[str, object]], bodies: Iterable[bytes]) -> list[bytes]:
+def _write_lines(members: Sequence[str], bodies: Iterable[bytes]) -> list[bytes]:
     """Write the lines in pieces of about CHUNK_BYTES."""
     pieces: list[bytes] = []
     lines: list[bytes] = []
     length = 0
-    for known, body in zip(fields, bodies, strict=True):
-        lines.append(write_line(known, body))
-        length += len(lines[-1])
+    for line in map(end_line, members, bodies):
+        lines.append(line)
+        length += len(line)
         if length >= CHUNK_BYTES:
             pieces.append(b"".join(lines))
             lines.clear()

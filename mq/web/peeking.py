@@ -8,6 +8,7 @@ from aiohttp import web
 from mq.config import DEFAULT_CONTENT_TYPE, MAX_FETCH_MESSAGES
 from mq.errors import InvalidRequest
 from mq.lifecycle import SHOWN_STATES, State
+from mq.lines.ndjson import write_members
 from mq.names import parse_message_id
 from mq.store.answer_memory import Share
 from mq.store.peek import PeekedMessage
@@ -40,8 +41,8 @@ async def _peek(store: Store, request: web.BaseRequest, target: Target, share: S
     if not found:
         return Answer(204)
     if limit is not None:
-        fields = [_fields(each) for each in found]
-        return await answer_lines(store, request, found, fields, share)
+        members = [write_members(_fields(each)) for each in found]
+        return await answer_lines(store, request, found, members, share)
     return await answer_body(store, request, found[0], _headers(found[0]))
 
 

@@ -14,6 +14,7 @@ from mq.config import (
     MAX_WAIT_SECONDS,
 )
 from mq.errors import InvalidRequest
+from mq.lines.ndjson import write_members
 from mq.names import parse_message_id
 from mq.store.answer_memory import Share
 from mq.store.lease import Received
@@ -96,7 +97,7 @@ async def _answer_many(
     if not found:
         return Answer(204)
     try:
-        answer = await answer_lines(store, request, found, [_fields(each) for each in found], share)
+        answer = await answer_lines(store, request, found, [*map(members_of, found)], share)
         return await _see_off(request, answer)
     except BaseException:
         for received in found:
@@ -132,14 +133,17 @@ def headers_of(received: Received) -> dict[str, str]:
     return headers
 
 
-def _fields(received: Received) -> dict[str, object]:
-    return {
-        "id": received.message_id,
-        "content_type": received.content_type,
-        "properties": dict(received.properties) or None,
-        "lease": f"{received.lease:016x}",
-        "receive_count": received.receive_count,
-        "published_at": rfc3339(received.published_ns),
-        "visible_at": rfc3339(received.visible_ns),
-        **burial_fields(received.burial),
-    }
+def members_of(received: Received) -> str:
+    """Return what the headers say as members of a line. In those that every message has there is
+    nothing that JSON escapes."""
+    kind, properties, burial = received.content_type, received.properties, received.burial
+    about = {"content_type": kind, "properties": dict(properties) or None}
+    count = "" if received.receive_count is None else f'"receive_count": {received.receive_count}, '
+    return (
+        f'"id": "{received.message_id}", '
+        f"{write_members(about) if kind is not None or properties else ''}"
+        f'"lease": "{received.lease:016x}", {count}'
+        f'"published_at": "{rfc3339(received.published_ns)}", '
+        f'"visible_at": "{rfc3339(received.visible_ns)}", '
+        f"{'' if burial is None else write_members(burial_fields(burial))}"
+    )

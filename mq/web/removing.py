@@ -33,7 +33,7 @@ def _read_ids(text: str) -> list[MessageId]:
     texts = text.split(",")
     if len(texts) > MAX_REMOVALS:
         raise InvalidRequest(f"{len(texts)} ids; one request removes at most {MAX_REMOVALS}")
-    return [parse_message_id(each) for each in texts]
+    return [*map(parse_message_id, texts)]
 
 
 def _line(message_id: MessageId, error: MQError | None) -> bytes:

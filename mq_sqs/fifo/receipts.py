@@ -11,7 +11,8 @@ from mq.commit.operation import Operation
 from mq.errors import LeaseMismatch, MessageNotFound, MQError
 from mq.names import MessageId, QueueName
 from mq.store.context import Workspace
-from mq.store.remove import remove_leased, remove_many
+from mq.store.remove import remove_leased
+from mq.store.remove_many import remove_many
 from mq.store.visibility import change_visibility
 from mq_sqs.fifo.fifo_queue import FifoQueues
 from mq_sqs.fifo.using import look_again, use, wake

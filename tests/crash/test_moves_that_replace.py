@@ -22,7 +22,7 @@ from mq.spool import (
     sweep,
 )
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
-from mq.store import batch, expiry, filling, lease, own_id, probe, remove
+from mq.store import batch, expiry, filling, lease, own_id, probe, remove, remove_many
 from mq_mover import mover
 from mq_sqs import fifo, move_tasks
 from tests.crash.enumeration.interference import Occupied
@@ -44,6 +44,7 @@ CANNOT_REPLACE = {
     name_of(queues.begin_deletion): A_FOLDER,
     name_of(queues.finish_deletion): "the name is that of a new UUID",
     name_of(root._send_probe): "the name has 48 random bits",
+    name_of(remove.move_on): "goes on after a rename, and may find its message in `remove`",
     name_of(remove._remove_other_names): "finishes a move: both names are those of one file",
 }
 """Moves that need no protection, and why."""
@@ -65,12 +66,14 @@ NOT_RUN_HERE = {
     name_of(purged): A_FOLDER,
     name_of(fresh_folder): "exchanges two folders, and moves no message: "
     "tests/spool/test_fresh_folder.py",
+    name_of(purging.Purge._remove): "tests/spool/test_purging.py",
     name_of(purging.Purge._remove_aside): "tests/spool/test_purging.py",
     name_of(expiry._remove): "hands on to `move_aside`, as `remove` does",
     name_of(lease.set_aside_leased): "hands on to `_set_aside`",
     name_of(own_id._is_twin): "hands on to `move_aside`, as `remove` does",
     name_of(own_id._make_room): "hands on to `move_aside`, as `remove` does",
     name_of(own_id._publish): "hands on to `move_aside`, as `remove` does",
+    name_of(remove_many._move_some): "as `remove` does, for several: tests/store/test_remove.py",
     name_of(abilities): "works in a folder of its own: tests/spool/test_abilities.py",
     name_of(network_files): "tests/spool/test_network_files.py, tests/store/test_network.py",
     name_of(kombu): "asks a server",

@@ -87,8 +87,8 @@ NEEDED = {
     at(taking.take_ready, "lock"): "two receivers",
     at(receive.receive_some, "lock_shared"): "receive while deleting",
     at(release.put_back, "lock"): "put back late",
-    at(remove._move, "lock_shared"): "remove while deleting",
-    at(remove._move_leased, "lock"): "remove late",
+    at(remove.move_on, "lock_shared"): "remove while deleting",
+    at(remove.move_leased, "lock"): "remove late",
     at(mover.Mover._try_move, "lock"): "two movers",
     f"{UPLOAD}: lock": "sweep while uploading",
 }

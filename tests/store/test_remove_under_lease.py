@@ -19,7 +19,8 @@ from mq.spool.file_work import FileCalls, make_calls
 from mq.spool.files import Files
 from mq.store import remove
 from mq.store.context import Workspace
-from mq.store.remove import remove_leased, remove_many
+from mq.store.remove import remove_leased
+from mq.store.remove_many import remove_many
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.leased_files import (
     LEASED_FILES,

@@ -100,6 +100,7 @@ ELSEWHERE = {
     "store/test_open_files.py": "mq/store/bodies",
     "store/test_looking.py": "mq/spool/hidden mq/store/hidden_index mq/store/hidden_window",
     "store/test_store.py": "mq/store/context mq/store/lease mq/store/publish mq/store/publisher",
+    "store/test_remove.py": "mq/store/remove_many",
     "store/test_waiting.py": "mq/store/watching",
     "tidy/test_documented.py": "mq/config mq/errors mq_mover/cli mq_reaper/cli",
     "vsqs/test_commands.py": "vsqs/arguments vsqs/cli vsqs/pump vsqs/rate vsqs/sink",

@@ -75,6 +75,7 @@ class Kind(Enum):
             "link_call",
             "move_aside",
             "move_held",
+            "rename_all",
             "rename_call",
             "rename_within",
         }

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mq.lines.ndjson import end_line
+from mq.names import MessageId, QueueName
+from mq.spool.burial import Burial
+from mq.store.lease import Received
+from mq.web.receiving import members_of
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, WireAnswer, assert_problem, make_queue, request_bytes
 
@@ -209,3 +215,37 @@ def test_no_other_method_consumes(wire: Wire, queue: str, method: str) -> None:
 
     assert answer.status == 405
     assert wire.count(queue) == (1, 0)
+
+
+PLAIN = Received(
+    QueueName("orders"), MessageId("a-1"), 4, None, None, 255, None, 10**9, 2 * 10**9, b"body"
+)
+SAID_OF_ALL = {
+    "id": "a-1",
+    "lease": "00000000000000ff",
+    "published_at": "1970-01-01T00:00:01.000000Z",
+    "visible_at": "1970-01-01T00:00:02.000000Z",
+    "body": "body",
+}
+
+
+@pytest.mark.parametrize(
+    ("received", "more"),
+    [
+        (PLAIN, {}),
+        (PLAIN._replace(receive_count=3), {"receive_count": 3}),
+        (PLAIN._replace(content_type='a"b\\c'), {"content_type": 'a"b\\c'}),
+        (PLAIN._replace(properties={"x-meta-a": '"ü'}), {"properties": {"x-meta-a": '"ü'}}),
+        (
+            PLAIN._replace(burial=Burial(QueueName("first"), 'a "reason"')),
+            {"dead_from": "first", "dead_reason": 'a "reason"'},
+        ),
+    ],
+)
+def test_a_line_says_what_is_known_of_its_message(
+    received: Received, more: dict[str, object]
+) -> None:
+    line = json.loads(end_line(members_of(received), b"body"))
+
+    assert line == {**SAID_OF_ALL, **more}
+    assert list(line)[-1] == "body"

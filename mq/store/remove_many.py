@@ -1,0 +1,89 @@
+"""Remove several messages at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import Operation, Together, unavailable
+from mq.errors import MQError, QueueLocked
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, file_name
+from mq.spool.file_work import do_together
+from mq.store.context import Workspace
+from mq.store.remove import move_leased, move_on, removal, unsynced_removal
+
+_AT_ONCE = 64
+"""This many are removed in one go: under leases all of them are open together."""
+
+_DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
+
+
+def remove_many(
+    work: Workspace,
+    queue: QueueName,
+    ids: Sequence[MessageId],
+    leases: frozenset[int] | None,
+) -> Operation[list[MQError | None]]:
+    """Remove several messages under one barrier. Returns what is wrong with each, None for those
+    that are removed. Raises QueueNotFound, StoreUnavailable."""
+    work.require_queue(queue)
+    outcomes: list[Folder | Exception | None] = []
+    for start in range(0, len(ids), _AT_ONCE):
+        some = ids[start : start + _AT_ONCE]
+        if leases is None:
+            outcomes += _move_some(work, queue, some)
+        else:
+            outcomes += do_together([move_leased(work, queue, each, leases) for each in some])
+    told = yield from _sync_moved(work, queue, outcomes)
+    if None not in outcomes and not any(told):
+        return [None] * len(ids)
+    busy = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, QueueLocked | None)]
+    if busy:
+        waiting = [removal(work, queue, ids[number], leases) for number in busy]
+        late: list[Any] = yield Together(waiting)
+        for number, outcome in zip(busy, late, strict=True):
+            told[number] = outcome
+    failed: list[MQError | None] = []
+    for each in told:
+        if each is not None and not isinstance(each, MQError):
+            raise each
+        failed.append(each)
+    return failed
+
+
+def _sync_moved(
+    work: Workspace, queue: QueueName, outcomes: Sequence[Folder | Exception | None]
+) -> Operation[list[Exception | None]]:
+    """Issue one barrier for all that were moved. Returns what is wrong with each."""
+    moved = {each: number for each, number in Counter(outcomes).items() if isinstance(each, Folder)}
+    if moved:
+        came_from = {name for each in moved for name in unsynced_removal(each, queue).implied}
+        yield Unsynced((), (_REMOVE,), implied=tuple(came_from))
+        work.counts.of(queue).removed += sum(moved.values()) - moved.get(_REMOVE, 0)
+    return [*map(_told, outcomes)]
+
+
+def _told(outcome: Folder | Exception | None) -> Exception | None:
+    if outcome is _DELAY:
+        return None
+    if isinstance(outcome, OSError):
+        return unavailable(outcome)
+    return outcome if isinstance(outcome, Exception) else None
+
+
+def _move_some(
+    work: Workspace, queue: QueueName, ids: Sequence[MessageId]
+) -> list[Folder | Exception | None]:
+    """Do what `_move` does, for several: those that are in `delay` are moved in one go."""
+    spool, names = work.spool, [file_name(queue, each) for each in ids]
+    codes = spool.moves.rename_all(spool.opened(_DELAY), spool.opened(_REMOVE), names)
+    outcomes: list[Folder | Exception | None] = []
+    for message_id, code in zip(ids, codes, strict=True):
+        try:
+            outcomes.append(move_on(work, queue, message_id, code))
+        except Exception as error:
+            outcomes.append(error)
+    return outcomes
