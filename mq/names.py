@@ -170,15 +170,15 @@ def is_server_id(message_id: str) -> bool:
     a producer made is mistaken for one once in 16 million times."""
     if _OWN_ID.fullmatch(message_id) is None:
         return False
-    return message_id[_CHECKED:] == _check_digits(message_id[:_CHECKED])
+    return int(message_id[_CHECKED:], 16) == _checksum(message_id[:_CHECKED])
 
 
 _CHECKED = 30
 _SERVER = 0x6D71
 
 
-def _check_digits(text: str) -> str:
-    return (zlib.crc32(text.encode(), _SERVER) & 0xFFFFFF).to_bytes(3).hex()
+def _checksum(text: str) -> int:
+    return zlib.crc32(text.encode(), _SERVER) & 0xFFFFFF
 
 
 class MessageIds:
@@ -250,7 +250,7 @@ class ServerIds(MessageIds):
         digits = (tick >> 12 << 16 | 0x7000 | tick & 0xFFF).to_bytes(8).hex()
         rest = (2 << 38 | self._random.getrandbits(38)).to_bytes(5).hex()
         checked = f"{digits[:8]}-{digits[8:12]}-{digits[12:]}-{rest[:4]}-{rest[4:]}"
-        return MessageId(checked + _check_digits(checked))
+        return MessageId(f"{checked}{_checksum(checked):06x}")
 
 
 def _tick_of(time_ns: int) -> int:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from mq.commit.barrier import Unsynced
 from mq.errors import StoreUnavailable
-from mq.spool.calls import run
+from mq.spool.calls import run_one
 from mq.spool.file_work import FileCalls
 
 T = TypeVar("T")
@@ -129,17 +129,18 @@ class Submitted:
         try:
             need = send(None)
             while True:
-                answer = None
                 if type(need) is FileCalls:
                     try:
-                        (answer,) = run(need.files, (need.chain,))
+                        answer = run_one(*need)
                     except BaseException as error:
                         need = self.operation.throw(error)
-                        continue
-                elif type(need) is not Unsynced and need is not SETTLED:
+                    else:
+                        need = send(answer)
+                elif type(need) is Unsynced or need is SETTLED:
+                    need = send(None)
+                else:
                     self.need = need
                     return
-                need = send(answer)
         except StopIteration as stop:
             self.result = stop.value
         except BaseException as error:

@@ -50,6 +50,10 @@ _NO_WATCH = -1
 _EVENT = struct.Struct("iIII")
 """struct inotify_event: watch, mask, cookie, length of the name that follows, with its padding."""
 
+_ID_BYTES = 48
+_ID_EVENT = struct.Struct(f"iIII{_ID_BYTES}s")
+"""An event with the id of a server: 36 characters and their padding."""
+
 _EVENT_BYTES = _EVENT.size
 _READ_BYTES = 64 * 1024
 _LARGEST_EVENT_BYTES = _EVENT_BYTES + 256
@@ -129,6 +133,12 @@ class Watch:
         unpack = _EVENT.unpack_from
         for data in self._read_raw():
             offset, end = 0, len(data)
+            of_ids = data[: end // _ID_EVENT.size * _ID_EVENT.size]
+            for watch, mask, _, length, padded in _ID_EVENT.iter_unpack(of_ids):
+                if length != _ID_BYTES:
+                    break
+                last[watch, padded] = mask
+                offset += _ID_EVENT.size
             while offset < end:
                 watch, mask, _, length = unpack(data, offset)
                 name_at = offset + _EVENT_BYTES

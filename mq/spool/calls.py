@@ -170,6 +170,14 @@ def run(files: Files, chains: Sequence[Chain]) -> list[Outcome]:
     return outcomes
 
 
+def run_one(files: Files, chain: Chain) -> Outcome:
+    """Make the calls of one chain as `run` does, in less time."""
+    if _native is None or not _are_plain(files):
+        return _run_in_python(files, (chain,))[0]
+    outcome: Outcome = _native.run((chain,))[0]
+    return _go_on(files, chain, *outcome) if outcome[1] else outcome
+
+
 def check(outcome: Outcome) -> list[Any]:
     """Return the results of a chain of which no call failed. Raises OSError if one did."""
     results, code = outcome

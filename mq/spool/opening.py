@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mq.lifecycle import Folder
@@ -120,8 +121,7 @@ def reading(spool: Spool, folder_fd: int, name: str, limit: int) -> Chain:
     """Return the calls of `open_and_read`. Their results are a descriptor, None, the fields of a
     `Status` for the file and for what has its name, the seal, all of the file or None, and, where
     there are seals, the attributes for type and burial."""
-    calls = (*holding(folder_fd, name), (READ, ~0, _STATUS, limit))
-    return calls + _READ_ATTRIBUTES if spool.has_seals else calls
+    return holding(folder_fd, name) + _content_calls(limit, spool.has_seals)
 
 
 def opened_by(spool: Spool, folder: Folder, name: str, outcome: Outcome) -> OpenedMessage | Lost:
@@ -142,10 +142,16 @@ def opened_by(spool: Spool, folder: Folder, name: str, outcome: Outcome) -> Open
     return OpenedMessage(held, Read(content, content_type_of(kind), burial))
 
 
-_READ_ATTRIBUTES: Chain = ((ATTRIBUTE, ~0, TYPE_ATTRIBUTE), (ATTRIBUTE, ~0, DEAD_ATTRIBUTE))
-
-
 # Calls that do not depend on the message are made once.
+
+
+@lru_cache(maxsize=16)
+def _content_calls(limit: int, has_seals: bool) -> Chain:
+    content = (READ, ~0, _STATUS, limit)
+    attributes = (ATTRIBUTE, ~0, TYPE_ATTRIBUTE), (ATTRIBUTE, ~0, DEAD_ATTRIBUTE)
+    return (content, *attributes) if has_seals else (content,)
+
+
 _LOCK_IT = (LOCK, ~0)
 _ASK_STATUS = (STATUS, ~0)
 _READ_SEAL = (ATTRIBUTE, ~0, SEAL_ATTRIBUTE)

@@ -77,7 +77,7 @@ def _take(
         return None
     place, held = found
     if visibility_ns is None:
-        visibility_ns = rules.visibility_ns(work, queue)
+        visibility_ns = rules.visibility_ns(work, work.settings.of(queue))
     if place.folder is Folder.QUEUES and expire_held(work, queue, message_id, held):
         raise no_message(queue, message_id)
     received = yield from take_held(

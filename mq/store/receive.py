@@ -81,10 +81,13 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
             if settings.ttl_seconds is not None and expire_some(work, queue, ready, settings):
                 yield Pause(0.0)
                 continue
+            hidden_ns = ask.visibility_ns
+            if hidden_ns is None:
+                hidden_ns = visibility_ns(work, settings)
             taken, was_busy = (
-                _take_some(work, queue, ready, ask)
+                _take_some(work, queue, ready, ask, hidden_ns)
                 if ask.limit > 1
-                else (yield from _take_one(work, queue, ready, ask))
+                else (yield from _take_one(work, queue, ready, ask, hidden_ns))
             )
             if taken:
                 try:
@@ -161,12 +164,11 @@ def _give_back(work: Workspace, taken: list[Received]) -> None:
 
 
 def _take_one(
-    work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask
+    work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask, hidden_ns: int
 ) -> FileWork[tuple[list[Received], bool]]:
     """Do what `_take_some` does, for one message: its file calls go along with those of the
     round."""
     passed: list[MessageId] = []
-    hidden_ns = visibility_ns(work, queue) if ask.visibility_ns is None else ask.visibility_ns
     was_busy = False
     try:
         while (message_id := _next(work, ready, ask.leave)) is not None:
@@ -191,7 +193,7 @@ def _take_one(
 
 
 def _take_some(
-    work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask
+    work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask, hidden_ns: int
 ) -> tuple[list[Received], bool]:
     """Go through the index until enough messages are taken, or it has run dry. Returns them, and
     whether others held some. The file calls are made in one go.
@@ -200,7 +202,6 @@ def _take_some(
     """
     taken: list[Received] = []
     passed: list[MessageId] = []
-    hidden_ns = visibility_ns(work, queue) if ask.visibility_ns is None else ask.visibility_ns
     was_busy = False
     try:
         while len(taken) < ask.limit:
@@ -245,10 +246,13 @@ def _next(work: Workspace, ready: ReadyQueue, leave: int) -> MessageId | None:
     dry. Beside other servers the index learns first what they took: an event costs a tenth of a
     race that is lost."""
     among = work.config.peers + 1
-    if among > 1:
+    if among == 1:
+        if len(ready) > leave and (ids := ready.pop_some(1)):
+            return ids[0]
+    else:
         work.ready.drain_once()
-    if len(ready) > leave and (message_id := ready.pop(among)) is not None:
-        return message_id
+        if len(ready) > leave and (message_id := ready.pop(among)) is not None:
+            return message_id
     work.ready.drain()
     return ready.pop(among) if len(ready) > leave else None
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from mq.config import SECOND_NS
 from mq.names import QueueName
-from mq.spool.queue_settings import DeadLetterRule
+from mq.spool.queue_settings import DeadLetterRule, QueueSettings
 from mq.store.context import Workspace
 
 
-def visibility_ns(work: Workspace, queue: QueueName) -> int:
+def visibility_ns(work: Workspace, settings: QueueSettings) -> int:
     """Return how long a received message is hidden if its receiver does not say, in ns."""
-    own = work.settings.of(queue).visibility_seconds
+    own = settings.visibility_seconds
     return int((work.config.visibility_seconds if own is None else own) * SECOND_NS)
 
 

@@ -73,7 +73,8 @@ class ShortConnection(Connection):
 
     def data_received(self, data: bytes) -> None:
         if self.is_at_head and self._is_taken_unparsed(data):
-            self._stop_head_timer()
+            if self._head_timer is not None:
+                self._stop_head_timer()
             return
         self.is_at_head, self.piece = False, data
         super().data_received(data)

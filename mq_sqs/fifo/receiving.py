@@ -79,7 +79,9 @@ def _take_some(
     keeps its group waiting, and no other one."""
     passed: list[str] = []
     taken: list[Received] = []
-    hidden_ns = visibility_ns(work, queue) if ask.visibility_ns is None else ask.visibility_ns
+    hidden_ns = ask.visibility_ns
+    if hidden_ns is None:
+        hidden_ns = visibility_ns(work, work.settings.of(queue))
     room = None if ask.limit == 1 else AnswerRoom(taken, ask.share)
     try:
         while not taken and (keys := state.groups.take(ask.limit)):

@@ -144,6 +144,21 @@ def test_the_last_events_are_read_to_their_end(folder: Path, watch: Watch) -> No
     assert {name for _, name, _ in watch.read_last()} == set(names)
 
 
+@pytest.mark.parametrize("odd", [0, 1, 5, 9])
+@pytest.mark.parametrize("name", ["1", "x" * 31, "x" * 32, "x" * 48, "x" * 64])
+def test_names_of_all_lengths_are_read_among_ids(
+    folder: Path, watch: Watch, name: str, odd: int
+) -> None:
+    ids = [f"01a205be-67fe-77cc-b5ba-b6aa6695925{number}" for number in range(10)]
+
+    for each in [*ids[:odd], name, *ids[odd:]]:
+        write_message(folder / each)
+    (folder / ids[3]).unlink()
+
+    last = dict.fromkeys([*ids, name], Change.CAME) | {ids[3]: Change.WENT}
+    assert sorted(watch.read_last()) == sorted(("orders", *each) for each in last.items())
+
+
 def test_last_events_of_a_folder_that_went_or_was_dropped(folder: Path, watch: Watch) -> None:
     other = folder.with_name("returns")
     other.mkdir()

@@ -88,6 +88,7 @@ PASSED_OVER = frozenset({
     name_of(calls._make_calls),
     name_of(calls._run_in_python),
     name_of(calls.run),
+    name_of(calls.run_one),
     name_of(folders.Spool.move),
     name_of(folders.Spool.move_aside),
     name_of(folders.Spool.link),
