@@ -143,7 +143,11 @@ def _read_structure(shape: Structure, node: Any, place: str) -> Values:
     left = set(node)
     for member, below in shape.members.items():
         name = below.name if isinstance(below, ListOf | MapOf) else member
-        if name in node:
+        if isinstance(below, ListOf) and node.get(member) == "":
+            # botocore writes an empty list by the name of the member.
+            found[member] = []
+            left.discard(member)
+        elif name in node:
             found[member] = _read(below, node[name], f"{place}.{name}" if place else name)
             left.discard(name)
     for name in left:

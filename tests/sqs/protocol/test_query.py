@@ -24,6 +24,8 @@ def read(operation: str, form: str | bytes, path: str = "/", query: str = "") ->
     ("operation", "form", "member", "value"),
     [
         ("GetQueueAttributes", "AttributeName=All", "AttributeNames", ["All"]),
+        ("GetQueueAttributes", "AttributeNames=", "AttributeNames", []),
+        ("SendMessageBatch", "Entries=", "Entries", []),
         ("GetQueueAttributes", "AttributeName.5=b&AttributeName.3=a", "AttributeNames", ["a", "b"]),
         ("SetQueueAttributes", "Attribute.1.Name=a&Attribute.1.Value=b", "Attributes", {"a": "b"}),
         ("SetQueueAttributes", "Attribute.Name=a&Attribute.Value=b", "Attributes", {"a": "b"}),
@@ -43,6 +45,9 @@ def test_a_form_is_read_as_clients_write_it(
 @pytest.mark.parametrize(
     ("operation", "form", "code"),
     [
+        ("GetQueueAttributes", "AttributeNames=All", "MalformedInput"),
+        ("GetQueueAttributes", "AttributeNames=&AttributeName.1=All", "MalformedInput"),
+        ("SetQueueAttributes", "Attributes=", "MalformedInput"),
         ("GetQueueAttributes", "AttributeName.0=All", "MalformedInput"),
         ("GetQueueAttributes", "AttributeName.01=All", "MalformedInput"),
         ("GetQueueAttributes", "AttributeName=All&AttributeName.1=All", "MalformedInput"),
