@@ -115,6 +115,16 @@ def bind_address(
     return listeners
 
 
+def free_port(address: Address) -> int:
+    """Return a port that nobody has just now. Raises OSError."""
+    listeners = bind_address(address, None)
+    try:
+        return listeners[0].port
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
 def bind_unix(path: Path, mode: int) -> Listener:
     """Listen on a unix socket. If a socket is there and no process listens on it, a crash left it,
     and it is replaced. Raises StartRefused."""

@@ -18,7 +18,8 @@ import structlog
 
 from mq.admin.metrics import ChildCounts
 from mq.command.flags import PARENT_VARIABLE
-from mq.config import ServerConfig
+from mq.config import Address, ServerConfig
+from mq.daemon.sockets import free_port
 from mq.lifecycle import Folder
 from mq.metrics.tally import TALLY_VARIABLE, GatewayCounts, MoverCounts, ReaperCounts, Tally
 
@@ -33,7 +34,8 @@ CHILD_STOP_SECONDS = 5.0
 
 class Supervision(NamedTuple):
     """The children of the server. The reaper keeps removed messages for `keep_seconds`. With
-    `sqs_port` the gateway for SQS runs too, and listens there."""
+    `sqs_port` the gateway for SQS runs too, and listens there; 0 is any port, which stays the same
+    when the gateway is started again."""
 
     keep_seconds: float
     sqs_port: int | None = None
@@ -112,7 +114,8 @@ async def run_children(config: ServerConfig, supervision: Supervision) -> AsyncI
     children, gateway = [Child(mover, moves.fd), Child(reaper, reaps.fd)], None
     counts = ChildCounts(moves.counts, reaps.counts)
     if supervision.sqs_port is not None:
-        gateway = Child(gateway_arguments(config, supervision.sqs_port), serves.fd)
+        port = supervision.sqs_port or free_port(Address(gateway_host(config), 0))
+        gateway = Child(gateway_arguments(config, port), serves.fd)
         children.append(gateway)
         counts = counts._replace(gateway=serves.counts)
     tasks = [asyncio.create_task(each.keep_running()) for each in children]
@@ -131,7 +134,7 @@ def gateway_arguments(config: ServerConfig, port: int) -> list[str]:
     lets in the same clients."""
     flags = {
         "root": config.root,
-        "address": config.address or ServerConfig().address,
+        "address": gateway_host(config),
         "port": port,
         "admin": "off",
         "workers": config.workers,
@@ -151,6 +154,11 @@ def gateway_arguments(config: ServerConfig, port: int) -> list[str]:
     }
     given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
     return ["mq_sqs", *given, *["--insecure"] * config.insecure]
+
+
+def gateway_host(config: ServerConfig) -> str:
+    """Return where the gateway listens: a server may have a unix socket alone."""
+    return config.address or ServerConfig().address
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

@@ -26,7 +26,7 @@ from mq.errors import ExitCode, StartRefused
 from mq.web.tokens import KnownToken, Scope, Tokens
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_PATTERN = re.compile(r"[A-Za-z0-9_.*-]{1,80}")
+_PATTERN = re.compile(r"[A-Za-z0-9_.*-]{1,85}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,1024}=*")
 """A bearer token as RFC 6750, section 2.1, writes it."""
 

@@ -125,9 +125,20 @@ def test_a_standalone_server_runs_the_gateway_too(start_server: Callable[..., Se
     sqs.delete_message(QueueUrl=url, ReceiptHandle=again["ReceiptHandle"])
 
     assert first["MessageId"] == again["MessageId"]
+    os.kill(gateway_of(server), signal.SIGKILL)
+    wait_until(lambda: len(listening.findall(server.log())) == 2, 30)
+    assert set(listening.findall(server.log())) == {found[1]}
     assert server.stop() == 0
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(found[1])
+
+
+def gateway_of(server: Server) -> int:
+    """Return the id of the process that `mq --standalone` runs as a gateway."""
+    pid = server.popen.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    [found] = [each for each in children if b"mq_sqs" in Path(f"/proc/{each}/cmdline").read_bytes()]
+    return int(found)
 
 
 def test_a_port_for_sqs_goes_with_standalone(tmp_path: Path) -> None:
