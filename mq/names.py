@@ -1,6 +1,6 @@
 """Queue names, message ids and file names: parsed once at the door, trusted afterwards.
 
-queue name   [A-Za-z0-9][A-Za-z0-9_.-]{0,74}, or such a name with `.dead` or `.fifo` behind it
+queue name   [A-Za-z0-9][A-Za-z0-9_.-]{0,79}, or such a name with `.dead` or `.fifo` behind it
 message id   [A-Za-z0-9-]{1,64}; our own are UUIDv7 (RFC 9562) in lower case
 file name    QUEUE:ID in new, delay, remove and corrupt; QUEUE/ID below queues
 """
@@ -25,7 +25,7 @@ DEAD_SUFFIX = ".dead"
 FIFO_SUFFIX = ".fifo"
 """How the name of a FIFO queue ends. A gateway gives its messages out, group by group."""
 
-_QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,74}(?:\.dead|\.fifo)?")
+_QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}(?:\.dead|\.fifo)?")
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 _UUID = re.compile(
     r"([0-9a-f]{8})-([0-9a-f]{4})-([17])([0-9a-f]{3})-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
@@ -45,7 +45,7 @@ def parse_queue_name(text: str) -> QueueName:
     if not _QUEUE_NAME.fullmatch(text):
         raise InvalidName(
             f"queue name {text!r}: a name starts with a letter or digit, goes on with letters, "
-            "digits, '_', '.' or '-', and has at most 75 characters, or 80 with .dead or .fifo"
+            "digits, '_', '.' or '-', and has at most 80 characters, or 85 with .dead or .fifo"
         )
     return QueueName(text)
 

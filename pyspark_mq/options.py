@@ -38,7 +38,7 @@ COMMITS = ("remove", "archive")
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _SIZE = re.compile(r"(\d{1,18})([kmg]?)b?", re.IGNORECASE)
-_PATTERN = re.compile(r"[A-Za-z0-9_.*?\[\]!-]{1,80}")
+_PATTERN = re.compile(r"[A-Za-z0-9_.*?\[\]!-]{1,85}")
 _MAX_PARTITIONS = 10_000
 
 

@@ -18,7 +18,7 @@ from mq.names import (
     id_of_key,
     id_time_ns,
     is_message_id,
-    is_v7,
+    is_server_id,
     order_key,
     parse_file_name,
     parse_message_id,
@@ -30,7 +30,7 @@ from tests.support.messages import DAY_NS
 _NS_PER_MS = 1_000_000
 _YEAR_2100_NS = 4_102_444_800 * 1_000_000_000
 
-queue_names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,74}", fullmatch=True)
+queue_names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", fullmatch=True)
 message_ids = st.from_regex(r"[A-Za-z0-9-]{1,64}", fullmatch=True)
 times_ns = st.integers(0, _YEAR_2100_NS)
 
@@ -65,7 +65,7 @@ def test_whatever_is_taken_as_a_name_is_one_plain_file_name(text: str) -> None:
         except InvalidName:
             continue
         assert name == text
-        assert len(name) <= 80
+        assert len(name) <= 85
         assert not set(name) & set("/:\0\n%~ ")
         assert name[0] != "."
 
@@ -74,7 +74,7 @@ def test_whatever_is_taken_as_a_name_is_one_plain_file_name(text: str) -> None:
     "text",
     [
         "", ".", "..", ".hidden", "_q", "-q", "a/b", "../etc", "a:b", "a\0", "a\n", "a b", "ä", "²",
-        "a%2fb", "%2e%2e", "a" * 76, "a" * 81, "a" * 76 + ".dead",
+        "a%2fb", "%2e%2e", "a" * 81, "a" * 86, "a" * 81 + ".dead",
     ],
 )  # fmt: skip
 def test_queue_name_with_anything_else_in_it_is_refused(text: str) -> None:
@@ -191,8 +191,8 @@ def test_order_is_by_time_and_then_by_id_for_ids_of_every_kind(
 
     by_key = sorted(times, key=lambda message_id: order_key(message_id, times[message_id]))
 
-    # Of two with the same nanosecond our own comes first.
-    assert by_key == sorted(times, key=lambda each: (times[each], not is_v7(each), each))
+    # Of two with the same nanosecond that of a server comes first.
+    assert by_key == sorted(times, key=lambda each: (times[each], not is_server_id(each), each))
 
 
 @given(placed_ids)

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from mq.config import MAX_METRIC_QUEUES
 from mq.metrics.histogram import SECONDS, Histogram
 
-MAX_QUEUE_NAME_BYTES = 80
+MAX_QUEUE_NAME_BYTES = 85
 """The longest names are those that end with `.dead` or `.fifo`."""
 
 TALLY_VARIABLE = "MQ_TALLY_FD"

@@ -142,7 +142,7 @@ def test_a_thousand_queues_are_shown(browser: Browser, server: Server) -> None:
 def test_a_narrow_screen_needs_no_scrolling_to_the_side(
     browser: Browser, writable: Server, queue: str
 ) -> None:
-    fill(writable, orders=[b"x" * 500], **{"n" * 75: []})
+    fill(writable, orders=[b"x" * 500], **{"n" * 80: []})
     browser.driver.set_window_size(500, 800)
 
     browser.open(page_of(writable, queue))

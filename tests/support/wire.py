@@ -40,11 +40,11 @@ MALFORMED_NAMES = [
     "a%252fb",
     "caf%c3%a9",
     "a%ff",
-    "n" * 76,
-    "n" * 76 + ".dead",
-    "n" * 76 + ".fifo",
-    "n" * 71 + ".fifo.dead",
     "n" * 81,
+    "n" * 81 + ".dead",
+    "n" * 81 + ".fifo",
+    "n" * 76 + ".fifo.dead",
+    "n" * 86,
 ]
 
 

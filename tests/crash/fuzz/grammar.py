@@ -33,7 +33,7 @@ def is_queue(text: str) -> bool:
 
 
 def _is_short_queue(text: str) -> bool:
-    return 1 <= len(text) <= 75 and text[0] in _ALPHANUMERIC and _IN_QUEUE.issuperset(text)
+    return 1 <= len(text) <= 80 and text[0] in _ALPHANUMERIC and _IN_QUEUE.issuperset(text)
 
 
 def is_id(text: str) -> bool:
@@ -210,7 +210,7 @@ _SETTINGS = {
 # Tokens
 
 _TOKEN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_QUEUES = re.compile(r"[A-Za-z0-9_.*-]{1,80}(?:,[A-Za-z0-9_.*-]{1,80})*")
+_QUEUES = re.compile(r"[A-Za-z0-9_.*-]{1,85}(?:,[A-Za-z0-9_.*-]{1,85})*")
 _SCOPES = re.compile(r"(?:read|write|admin)(?:,(?:read|write|admin))*")
 _TOKEN = re.compile(r"(?=.{16})[A-Za-z0-9._~+/-]{1,1024}=*")
 _HASH = re.compile("sha256:[0-9a-f]{64}")

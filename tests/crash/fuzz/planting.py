@@ -82,7 +82,7 @@ class Planter:
                 "A" * 65,
             ]
         )
-        queue = self._random.choice([self._queue, "other", f"{self._queue}.dead", "q" * 75, "x.y"])
+        queue = self._random.choice([self._queue, "other", f"{self._queue}.dead", "q" * 80, "x.y"])
         count = str(number)[: self._random.randint(1, 25)]
         shape: Callable[[], Any] = self._random.choice([
             lambda: some_id,

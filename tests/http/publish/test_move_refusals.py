@@ -45,7 +45,7 @@ def test_parameters_of_a_move_without_its_source(wire: Wire, queue: str, query: 
     assert wire.count(queue) == (0, 0)
 
 
-@pytest.mark.parametrize("name", ["", "..", "a%2fb", "n" * 76])
+@pytest.mark.parametrize("name", ["", "..", "a%2fb", "n" * 81])
 def test_a_source_that_is_no_name(wire: Wire, queue: str, name: str) -> None:
     assert_problem(move(wire, queue, name), 400, "invalid-name")
 

@@ -40,9 +40,9 @@ def test_put_of_an_existing_queue_answers_200_and_keeps_its_messages(
         ("%6frders2", "orders2"),
         ("a%2Eb", "a.b"),
         ("x.dead", "x.dead"),
-        ("n" * 75, "n" * 75),
-        ("m" * 75 + ".dead", "m" * 75 + ".dead"),
-        ("f" * 75 + ".fifo", "f" * 75 + ".fifo"),
+        ("n" * 80, "n" * 80),
+        ("m" * 80 + ".dead", "m" * 80 + ".dead"),
+        ("f" * 80 + ".fifo", "f" * 80 + ".fifo"),
     ],
 )
 def test_put_takes_every_good_name(wire: Wire, server: Server, name: str, meant: str) -> None:

@@ -215,11 +215,21 @@ def test_mq_shows_and_keeps_what_the_gateway_notes(
     assert (found["ReceiveMessageWaitTimeSeconds"], found["DelaySeconds"]) == ("3", "4")
 
 
-def test_the_longest_names_that_amazon_has_work_for_fifo_queues(sqs: Any) -> None:
-    url = sqs.create_queue(QueueName="n" * 75 + ".fifo", Attributes={"FifoQueue": "true"})
-    url = url["QueueUrl"]
+@pytest.mark.parametrize(
+    ("name", "attributes", "more"),
+    [
+        ("n" * 80, {}, {}),
+        ("n" * 75 + ".fifo", {"FifoQueue": "true"},
+         {"MessageGroupId": "g", "MessageDeduplicationId": "1"}),
+    ],
+    ids=["standard", "FIFO"],
+)  # fmt: skip
+def test_the_longest_names_that_amazon_has_work(
+    sqs: Any, name: str, attributes: dict[str, str], more: dict[str, str]
+) -> None:
+    url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
 
-    sqs.send_message(QueueUrl=url, MessageBody="a", MessageGroupId="g", MessageDeduplicationId="1")
+    sqs.send_message(QueueUrl=url, MessageBody="a", **more)
     [message] = sqs.receive_message(QueueUrl=url)["Messages"]
     sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
     sqs.purge_queue(QueueUrl=url)
