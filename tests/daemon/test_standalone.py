@@ -25,7 +25,7 @@ StartServer = Callable[..., Server]
 def standalone(start_server: StartServer) -> Server:
     server = start_server("--standalone", "--keep=0", "--visibility=0.2", "--max-receives=2")
     for child in ("mq-mover", "mq-reaper"):
-        wait_until(lambda: f"process={child} event=configuration" in server.log())
+        wait_until(lambda: f"process={child} event=configuration" in server.log(), 30)
     return server
 
 
@@ -69,15 +69,15 @@ def test_message_goes_the_whole_way_by_itself(standalone: Server) -> None:
         message_id = wire.publish("orders")
         assert wire.receive("orders").headers["x-receive-count"] == "1"
 
-        wait_until(lambda: wire.count("orders") == (1, 0))
+        wait_until(lambda: wire.count("orders") == (1, 0), 30)
         again = wire.receive("orders")
         assert again.headers["x-receive-count"] == "2"
 
         dead = standalone.root / "queues" / "orders.dead"
-        wait_until(lambda: dead.exists() and names_in(dead) == [message_id])
+        wait_until(lambda: dead.exists() and names_in(dead) == [message_id], 30)
         assert wire.remove("orders.dead", message_id).status == 202
 
-    wait_until(lambda: names_in(standalone.root / "remove") == [])
+    wait_until(lambda: names_in(standalone.root / "remove") == [], 30)
 
 
 @pytest.mark.parametrize("child", ["mq_mover", "mq_reaper"])
@@ -86,7 +86,7 @@ def test_killed_child_is_started_again(standalone: Server, child: str) -> None:
 
     os.kill(killed, signal.SIGKILL)
 
-    wait_until(lambda: _children(standalone).get(child, killed) != killed)
+    wait_until(lambda: _children(standalone).get(child, killed) != killed, 30)
     assert f"child={child}" in standalone.log()
 
 
