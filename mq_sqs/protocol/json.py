@@ -198,7 +198,7 @@ def _read(shape: Shape, value: Any, place: str) -> Any:
             raise _wrong(place, "an array")
         return [_read(shape.item, each, f"{place}[{at}]") for at, each in enumerate(value)]
     if not isinstance(value, dict):
-        raise _wrong(place or "the body", "an object")
+        raise _wrong(place, "an object")
     if isinstance(shape, MapOf):
         return {
             _read_scalar(Scalar.TEXT, name, place): _read(shape.value, each, f"{place}.{name[:80]}")
@@ -244,7 +244,8 @@ def _read_scalar(shape: Scalar, value: Any, place: str) -> Any:
 
 
 def _wrong(place: str, kind: str) -> SQSError:
-    return SQSError(SERIALIZATION, f"{place!r} must be {kind}")
+    what = repr(place) if place else "the body"
+    return SQSError(SERIALIZATION, f"{what} must be {kind}")
 
 
 def complete(shape: Structure, found: Values, place: str) -> None:
