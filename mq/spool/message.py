@@ -140,6 +140,11 @@ class Opened:
         return Sum(seal.length, seal.crc32, seal.trailer_length, seal.trailer_crc32)
 
 
+def may_be_message(files: Files, status: AnyStatus) -> bool:
+    """Return whether a file is a regular one that belongs to this user or to root."""
+    return stat.S_ISREG(status.st_mode) and status.st_uid in files.owners
+
+
 def _attribute_names(fd: int) -> list[str]:
     """Return the names of a file's attributes, and none where the file system has no attributes.
     This takes half the time of asking for one that does not exist."""
@@ -188,7 +193,7 @@ def look_at(spool: Spool, folder: Folder, name: str) -> Opened | None:
     opened = None
     try:
         status = os.fstat(fd)
-        if stat.S_ISREG(status.st_mode) and status.st_uid in spool.files.owners:
+        if may_be_message(spool.files, status):
             opened = Opened(spool.files, name, fd, status, seal_of(spool.files, fd))
         return opened
     finally:
@@ -243,7 +248,7 @@ def _lock_and_check(files: Files, folder_fd: int, name: str, fd: int) -> Held | 
     if not files.lock(fd):
         return Lost.BUSY
     status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode) or status.st_uid not in files.owners:
+    if not may_be_message(files, status):
         return Lost.FOREIGN
     try:
         named = files.status_of(folder_fd, name)

@@ -10,6 +10,7 @@ properties has no trailer.
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from typing import NamedTuple
 
@@ -26,6 +27,9 @@ from mq.spool.files import Files
 from mq.spool.seal import Seal, unless_unreadable
 
 NO_TRAILER = b""
+
+_MAX_TRAILER_BYTES = 8 * MAX_STORED_PROPERTIES_BYTES
+"""More than JSON makes of them: up to 6 bytes of each, and quotes."""
 
 
 class Content(NamedTuple):
@@ -89,9 +93,10 @@ def read_properties(files: Files, fd: int, seal: Seal | None) -> Properties | No
     read (a lasting EIO)."""
     if seal is None or not seal.trailer_length:
         return NO_PROPERTIES
-    # If the file has grown, there is one more byte to read.
-    length = seal.trailer_length + 1
-    trailer = unless_unreadable(lambda: files.read(fd, length, seal.length))
+    # A damaged seal may name lengths that no file has, and no memory.
+    if seal.trailer_length > _MAX_TRAILER_BYTES or seal.file_length != os.fstat(fd).st_size:
+        return None
+    trailer = unless_unreadable(lambda: files.read(fd, seal.trailer_length, seal.length))
     return None if trailer is None else unpack_trailer(seal, trailer)
 
 

@@ -11,6 +11,7 @@ from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, id_of_key, queue_path
 from mq.spool.listing import key_of
+from mq.spool.message import Lost, may_be_message
 from mq.spool.seal import due_ns
 from mq.store.context import Workspace
 from mq.store.holding import hold
@@ -124,9 +125,16 @@ def _read_unread(work: Workspace, queue: QueueName, state: FifoQueue) -> Operati
 
 
 def _look_for_unread(work: Workspace, queue: QueueName, state: FifoQueue, key: str) -> None:
-    """Look for a message that was not there when it was to be read."""
+    """Look for a message that was not there when it was to be read. If anything but a message has
+    its name, it counts as gone: to wait for it would keep the queue waiting for ever."""
     message_id = id_of_key(key)
     place = queue_path(queue, MessageId(message_id))
-    if message_id in state.unread and not work.spool.exists(Folder.QUEUES, place):
-        state.ready.discard(message_id)
-        state.forget(message_id)
+    if message_id not in state.unread:
+        return
+    status = work.spool.status(Folder.QUEUES, place)
+    if status is not None and may_be_message(work.spool.files, status):
+        return
+    if status is not None:
+        work.report(f"{Folder.QUEUES}/{place}", Lost.FOREIGN.value)
+    state.ready.discard(message_id)
+    state.forget(message_id)
