@@ -12,7 +12,7 @@ import click
 
 from mq.errors import CommandFailed, ExitCode
 from vsqs.names import UNITS_PER_SECOND
-from vsqs.queue import Queue, QueueFullException
+from vsqs.queue import Queue, QueueException, QueueFullException
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,6 +59,8 @@ def opened(path: Path, capacity: int | None = None, **flags: Any) -> Iterator[Qu
             yield queue
     except QueueFullException as error:
         raise CommandFailed(ExitCode.TRY_AGAIN, str(error)) from error
+    except QueueException as error:
+        raise CommandFailed(ExitCode.REFUSED, str(error)) from error
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -284,9 +284,11 @@ class QueueFolder:
             if not stat.S_ISREG(status.st_mode):
                 return
             if age > VSQS_NEW_SECONDS:
-                self.files.unlink(self.fd, str(name))
                 self.index.discard(name)
+                self.files.unlink(self.fd, str(name))
             else:
                 self._check_new_at[name.time] = time.monotonic() + VSQS_NEW_SECONDS - age
         except FileNotFoundError:
             self.index.discard(name)
+        except PermissionError:
+            pass  # It is immutable, or another user's. It is in nobody's way.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from vsqs.names import NEW, READY, Name
+from vsqs.names import LAST_TIME, NEW, READY, Name
 
 _STALE_ALLOWED = 64
 
@@ -39,7 +39,7 @@ class Index:
         time, state = name
         states = self._get(time)
         if state != NEW:
-            self.newest = max(self.newest, time)
+            self.saw(time)
         if state in states:
             return
         self._states[time] = (*states, state)
@@ -50,6 +50,12 @@ class Index:
             heapq.heappush(self._ready, time)
         else:
             heapq.heappush(self._expiries, (int(state), time))
+
+    def saw(self, time: int) -> None:
+        """Note the time of a message, which later ones have to be above. A file with a name at the
+        end of all names tells nothing: nothing is above it."""
+        if time <= LAST_TIME:
+            self.newest = max(self.newest, time)
 
     def discard(self, name: Name) -> None:
         """Forget a name. Its place in a heap is skipped later."""

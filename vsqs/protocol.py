@@ -13,12 +13,12 @@ the folder's lock held, so that the threads of a process take turns; nothing is 
 from __future__ import annotations
 
 import os
-import stat
 from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
 from vsqs.folder import QueueFolder
+from vsqs.foreign import is_message, is_of_one_file, open_message
 from vsqs.names import NEW, READY, Name
 
 _MODE = 0o666
@@ -81,7 +81,7 @@ def finish(folder: QueueFolder, draft: NewFile, capacity: int | None) -> Name | 
     name = draft.name
     with folder.turn.held():
         folder.refresh()
-        folder.index.newest = max(folder.index.newest, folder.turn.newest())
+        folder.index.saw(folder.turn.newest())
         if inode_of(folder, name) != draft.inode:
             # It was swept, or it is another publisher's by now, which must not lose it.
             return Unpublished.SWEPT
@@ -166,7 +166,7 @@ def read(folder: QueueFolder, fd: int) -> bytes:
 
 def look_at(folder: QueueFolder, name: Name) -> bytes | None:
     """Return the body of a message, without taking the message, or None if it is gone."""
-    fd = _open_message(folder, name)
+    fd = open_message(folder, name)
     if fd is None:
         return None
     try:
@@ -183,13 +183,18 @@ def _requeue_expired(folder: QueueFolder) -> bool:
         if name is None or int(name.state) > folder.now():
             return found
         try:
-            if _is_message(folder, name):
+            if is_message(folder, name):
                 move(folder, name, Name(name.time, READY))
                 found = True
         except FileNotFoundError:
             found = True
         except FileExistsError:
             _drop_second_name(folder, name)
+            continue
+        except OSError as error:
+            if not is_of_one_file(folder, error):
+                raise
+            folder.index.leave(name)
             continue
         folder.index.discard(name)
 
@@ -206,8 +211,9 @@ def _drop_second_name(folder: QueueFolder, name: Name) -> None:
 
 
 def _consume(folder: QueueFolder, ready: Name, visibility_seconds: float) -> TakenMessage | None:
-    """Take a ready message. Returns None for a lost race, and for something that is not a file."""
-    fd = _open_message(folder, ready)
+    """Take a ready message. Returns None for a lost race, for a foreign file, and for one that this
+    process may not take."""
+    fd = open_message(folder, ready)
     if fd is None:
         return None
     try:
@@ -216,12 +222,14 @@ def _consume(folder: QueueFolder, ready: Name, visibility_seconds: float) -> Tak
             return TakenMessage(consumed, fd)
         # It was deleted since, and perhaps another message of that time was published.
         folder.files.close(fd)
-        fd = _open_message(folder, consumed)
+        fd = open_message(folder, consumed)
         return None if fd is None else TakenMessage(consumed, fd)
     except BaseException as error:
         if fd is not None:
             folder.files.close(fd)
-        if isinstance(error, FileNotFoundError):
+        if isinstance(error, FileNotFoundError) or (
+            isinstance(error, OSError) and is_of_one_file(folder, error)
+        ):
             return None
         raise
 
@@ -236,16 +244,6 @@ def _rename_to_consumed(folder: QueueFolder, ready: Name, visibility_seconds: fl
             expiry += 1
             continue
         return consumed
-
-
-def _open_message(folder: QueueFolder, name: Name) -> int | None:
-    """Open a message. Returns None if it does not exist, or is not a file."""
-    if not _is_message(folder, name):
-        return None
-    try:
-        return folder.files.open_message(folder.fd, str(name))
-    except FileNotFoundError:
-        return None
 
 
 # Delete
@@ -264,7 +262,7 @@ def delete(folder: QueueFolder, time: int) -> bool:
             return found
         for name in names:
             try:
-                if _is_message(folder, name):
+                if is_message(folder, name):
                     folder.files.unlink(folder.fd, str(name))
                     found = True
             except FileNotFoundError:
@@ -287,13 +285,3 @@ def inode_of(folder: QueueFolder, name: Name) -> int | None:
         return os.stat(str(name), dir_fd=folder.fd, follow_symlinks=False).st_ino
     except FileNotFoundError:
         return None
-
-
-def _is_message(folder: QueueFolder, name: Name) -> bool:
-    """Return whether a name exists and is a file. Folders and links are foreign, whatever their
-    names."""
-    try:
-        status = os.stat(str(name), dir_fd=folder.fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return stat.S_ISREG(status.st_mode)

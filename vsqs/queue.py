@@ -14,6 +14,7 @@ from typing import Self
 from mq.spool.files import Files
 from vsqs import protocol, visibility
 from vsqs.folder import FolderDropped, QueueFolder
+from vsqs.foreign import MAX_BODY_BYTES
 from vsqs.names import UNITS_PER_SECOND, Name, parse_id
 from vsqs.opening import refuse_planted_links
 from vsqs.shared import SharedFolder
@@ -68,7 +69,8 @@ class Queue:
             """What is wrong with the folder is known at once."""
 
     def publish(self, data: Data, timeout: float | None = None) -> str:
-        """Put a message into the queue, and return its id.
+        """Put a message of up to MAX_BODY_BYTES into the queue, and return its id. Raises
+        QueueException if it is longer.
 
         On return it survives a power cut. A crash before that leaves at most a file `T.new`, which
         is swept when it is old. While the queue is at its capacity this waits, up to `timeout`
@@ -76,6 +78,10 @@ class Queue:
         """
         deadline = _deadline(timeout)
         body = memoryview(data).cast("B")
+        if body.nbytes > MAX_BODY_BYTES:
+            raise QueueException(
+                f"a message of {body.nbytes} bytes: at most {MAX_BODY_BYTES} are taken"
+            )
         while True:
             with suppress(FolderDropped), self._in_folder() as folder:
                 self._wait_for_room(folder, deadline)

@@ -1,0 +1,108 @@
+"""VSQS: whatever lies in a queue's folder, each message comes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.faults import WatchedFiles
+from tests.support.users import needs_root
+from tests.support.vsqs import OpenQueue
+from vsqs.foreign import MAX_BODY_BYTES
+from vsqs.queue import Queue, QueueException
+
+OLDEST = "1"
+EXPIRED = "1.2"
+
+
+def _plant_tib(path: Path) -> None:
+    with path.open("xb") as file:
+        file.truncate(1 << 40)
+
+
+def _plant_loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("name", [OLDEST, EXPIRED, "9" * 64])
+@pytest.mark.parametrize("plant", [_plant_tib, _plant_loop, os.mkfifo, os.mkdir])
+def test_what_is_no_message_is_passed_over(
+    queue: Queue, folder: Path, open_queue: OpenQueue, plant: Callable[[Path], None], name: str
+) -> None:
+    plant(folder / name)
+    published = queue.publish(b"body")
+
+    for receiver in (queue, open_queue()):
+        assert receiver.receive(0, timeout=10) == (published, b"body")
+
+
+def test_a_name_at_the_end_of_all_names_hides_no_later_message(queue: Queue, folder: Path) -> None:
+    (folder / ("9" * 64)).write_bytes(b"last")
+    os.setxattr(folder, "user.vsqs.newest_ms", b"9" * 64)
+
+    published = [queue.publish(b"first"), queue.publish(b"second")]
+
+    assert [queue.receive(timeout=0)[0] for _ in range(3)] == [*published, "9" * 64]
+
+
+@pytest.fixture
+def immutable(folder: Path, queue: Queue) -> Iterator[Callable[[str], None]]:
+    def plant(name: str) -> None:
+        (folder / name).write_bytes(b"stays")
+        os.utime(folder / name, (0, 0))
+        done = subprocess.run(["chattr", "+i", folder / name], check=False, capture_output=True)
+        if done.returncode:
+            pytest.skip("this file system has no immutable files")
+
+    yield plant
+    for path in folder.iterdir():
+        subprocess.run(["chattr", "-i", path], check=False, capture_output=True)
+
+
+@needs_root
+@pytest.mark.parametrize("name", [OLDEST, EXPIRED, "1.new"])
+def test_a_file_that_nobody_may_rename_is_passed_over(
+    queue: Queue, open_queue: OpenQueue, immutable: Callable[[str], None], name: str
+) -> None:
+    immutable(name)
+    published = queue.publish(b"body")
+
+    for receiver in (queue, open_queue()):
+        assert receiver.receive(0, timeout=10) == (published, b"body")
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ELOOP, errno.ENXIO])
+def test_a_file_that_may_not_be_opened_is_passed_over(
+    folder: Path, open_queue: OpenQueue, code: int
+) -> None:
+    files = WatchedFiles()
+    queue = open_queue(files=files)
+    _, second = queue.publish(b"first"), queue.publish(b"second")
+    files.fail("open_message", code=code)
+
+    assert queue.receive(timeout=10) == (second, b"second")
+
+
+def test_a_folder_that_may_not_be_changed_is_an_error(
+    folder: Path, open_queue: OpenQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = WatchedFiles()
+    queue = open_queue(files=files)
+    queue.publish(b"body")
+    files.fail("rename", code=errno.EACCES)
+    monkeypatch.setattr("vsqs.foreign.os.access", lambda *_, **__: False)
+
+    with pytest.raises(PermissionError):
+        queue.receive(timeout=10)
+
+
+def test_a_body_that_nobody_could_receive_is_refused(folder: Path, queue: Queue) -> None:
+    with pytest.raises(QueueException, match="1073741824"):
+        queue.publish(memoryview(bytearray(MAX_BODY_BYTES + 1)))
+
+    assert list(folder.iterdir()) == []
