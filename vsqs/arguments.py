@@ -21,7 +21,7 @@ EXIT_CODES = {
     ExitCode.USAGE: "a flag or argument is wrong",
     ExitCode.EMPTY: "empty: there is no message",
     ExitCode.NOT_FOUND: "no such queue or message",
-    ExitCode.REFUSED: "refused: a line of an import is wrong",
+    ExitCode.REFUSED: "refused: a line of an import is wrong, or a message is longer than 1 GiB",
     ExitCode.SOFTWARE: "a defect: please report it",
     ExitCode.SYSTEM: "this system lacks something VSQS needs",
     ExitCode.ROOT: "the queue's folder cannot be made, read or written",

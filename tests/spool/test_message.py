@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mq.lifecycle import Folder
@@ -55,6 +55,7 @@ def test_seal_has_the_layout_of_the_design_byte_for_byte() -> None:
     assert long.pack().hex(" ", 4) == f"{packed} 51525354 61626364 71727374 75767778"
 
 
+@settings(deadline=None)
 @given(seals)
 def test_seal_is_read_as_it_was_written(seal: Seal) -> None:
     assert len(seal.pack()) == (48 if any(seal[5:]) else 32)
@@ -185,6 +186,7 @@ def test_stamp_more_than_400_days_ahead_is_a_broken_clocks_and_due_now() -> None
     assert not is_due(now_ns + 1, now_ns)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**62), st.sampled_from([1, 100, 1000, 10**6, 10**9, 2 * 10**9]))
 def test_stamp_is_rounded_up_to_what_the_file_system_keeps(time_ns: int, step_ns: int) -> None:
     rounded = round_up(time_ns, step_ns)

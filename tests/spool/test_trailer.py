@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mq.errors import InvalidRequest, PropertiesTooLarge
@@ -28,6 +28,7 @@ texts = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E)).map(str.s
 names = st.from_regex(r"(ce-|x-meta-)[a-z0-9_.-]+", fullmatch=True)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(names, texts, min_size=1), st.binary())
 def test_properties_are_read_as_they_were_written(properties: dict[str, str], body: bytes) -> None:
     seal, data = sealed_with(body, properties)
@@ -35,6 +36,7 @@ def test_properties_are_read_as_they_were_written(properties: dict[str, str], bo
     assert split(seal, data) == (body, properties)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(names, texts, min_size=1))
 def test_a_trailer_is_the_shortest_json_with_its_names_in_order(properties: dict[str, str]) -> None:
     text = json.dumps(properties, separators=(",", ":"), sort_keys=True)
