@@ -39,7 +39,11 @@ def test_a_message_goes_through_the_commands(folder: Path) -> None:
     assert names_in(folder) == [message_id]
 
     assert vsqs("size", folder).out == b"1\n"
-    assert vsqs("receive", folder) == (0, b"two coffees", f"id={message_id}\n")
+    assert vsqs("receive", folder, "--visibility", "600") == (
+        0,
+        b"two coffees",
+        f"id={message_id}\n",
+    )
     assert vsqs("receive", folder) == (ExitCode.EMPTY, b"", "")
     assert vsqs("delete", folder, message_id) == (0, b"", "")
     assert_refused(vsqs("delete", folder, message_id), ExitCode.NOT_FOUND, "has no message")
