@@ -10,6 +10,7 @@ import os
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -21,7 +22,7 @@ from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.files import Files
 from mq.spool.trailer import pack_trailer
 from mq.store.free_space import Floor
-from mq.store.lease import Received
+from mq.store.lease import BODY, Received
 from mq.store.peek import PeekedMessage
 from mq.store.publish import Draft
 
@@ -32,6 +33,7 @@ Abandoned = Callable[[T], None] | None
 
 
 _NO_FD = -1
+_LENGTH = attrgetter("length")
 
 
 class _Stream:
@@ -175,13 +177,18 @@ def read_all(
         return use(_read_whole(files, each) for each in messages)
     finally:
         for each in messages:
-            each.close(files)
+            if each.fd >= 0:
+                each.close(files)
 
 
 def are_few_in_memory(messages: Sequence[Received | PeekedMessage]) -> bool:
     """Return whether their bodies are there already, and together as small as one small body."""
-    length = sum(each.length for each in messages)
-    return length <= SMALL_BODY_BYTES and all(each.body is not None for each in messages)
+    return None not in map(BODY, messages) and total_length(messages) <= SMALL_BODY_BYTES
+
+
+def total_length(messages: Sequence[Received | PeekedMessage]) -> int:
+    """Return the length of all bodies, in bytes."""
+    return sum(map(_LENGTH, messages))
 
 
 def _read_whole(files: Files, message: Received | PeekedMessage) -> bytes:

@@ -6,6 +6,7 @@ import errno
 import os
 import zlib
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import structlog
@@ -75,7 +76,8 @@ class Received(NamedTuple):
     @property
     def file_length(self) -> int:
         """The length of body and properties, in bytes."""
-        return self.length if self.sealed is None else self.sealed.file_length
+        sealed = self.sealed
+        return self.length if sealed is None else sealed.length + sealed.trailer_length
 
     def close(self, files: Files) -> None:
         if self.fd >= 0:
@@ -87,6 +89,10 @@ class Received(NamedTuple):
             return self
         self.close(files)
         return self._replace(fd=-1)
+
+
+BODY = attrgetter("body")
+"""Takes the body out of a message: None if that is in a file."""
 
 
 class Place(NamedTuple):

@@ -19,7 +19,7 @@ from mq.store.context import Workspace, refuse_fifo
 from mq.store.expiry import expire_some
 from mq.store.holding import hold
 from mq.store.indexing import MAX_LISTINGS, listing
-from mq.store.lease import Received, check_large, set_aside_leased
+from mq.store.lease import BODY, Received, check_large, set_aside_leased
 from mq.store.ready_queue import ReadyQueue
 from mq.store.release import put_back
 from mq.store.rules import visibility_ns
@@ -137,7 +137,7 @@ def _drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
 def check_bodies(work: Workspace, taken: list[Received]) -> Operation[list[Received]]:
     """Check large bodies before any receiver gets their first byte. Returns the messages that are
     whole and still under their lease. A damaged one goes to `corrupt`."""
-    if all(each.body is not None for each in taken):
+    if None not in map(BODY, taken):
         return taken
     good = taken
     try:
@@ -210,12 +210,14 @@ def _take_some(
                 break
             room = AnswerRoom(taken, ask.share)
             outcomes = do_together([take_ready(work, queue, each, hidden_ns, room) for each in ids])
-            taken += [each for each in outcomes if isinstance(each, Received)]
-            was_busy = was_busy or Lost.BUSY in outcomes
-            passed += [each for each, how in zip(ids, outcomes, strict=True) if how in _PASSED]
-            _raise_first(outcomes)
-            if Lost.GONE in outcomes:
-                work.ready.drain()
+            some = [each for each in outcomes if isinstance(each, Received)]
+            taken += some
+            if len(some) < len(outcomes):
+                was_busy = was_busy or Lost.BUSY in outcomes
+                passed += [each for each, how in zip(ids, outcomes, strict=True) if how in _PASSED]
+                _raise_first(outcomes)
+                if Lost.GONE in outcomes:
+                    work.ready.drain()
             if room.is_full:
                 break
     except OSError as error:

@@ -51,10 +51,11 @@ class AnswerRoom:
         if self._left is None:
             room = MAX_FETCH_BYTES if self._share is None else self._share.room_bytes()
             self._left = room - self._used
-        self.is_full = self.is_full or length > self._left
-        if not self.is_full:
-            self._left -= length
-        return not self.is_full
+        if self.is_full or length > self._left:
+            self.is_full = True
+            return False
+        self._left -= length
+        return True
 
 
 def take_ready(
@@ -167,7 +168,7 @@ def _take_usual(
     room: AnswerRoom | None,
 ) -> FileWork[Received | Lost | None]:
     """Make the lease that `_begin_usual` has returned, of a message in the folder of its queue."""
-    (received, fresh), (results, _) = usual, outcome
+    (received, seal), results = usual, outcome[0]
     fd, is_open = results[0], True
     try:
         if room is not None and not room.takes(results[2][SIZE]):
@@ -175,7 +176,7 @@ def _take_usual(
         name = received.message_id
         target = file_name(received.queue, name)
         chain = (
-            (SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, fresh),
+            (SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, seal),
             (STAMP, fd, received.visible_ns),
             work.spool.rename_call(_QUEUES, opened.fd, name, _DELAY, target),
             (CLOSE, fd),

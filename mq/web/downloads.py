@@ -10,6 +10,7 @@ from aiohttp import web
 from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
 from mq.lines.ndjson import MEDIA_TYPE, LongLine, end_line
 from mq.store.answer_memory import Share
+from mq.store.bodies import total_length
 from mq.store.lease import Received
 from mq.store.peek import PeekedMessage
 from mq.store.store import Store
@@ -47,7 +48,7 @@ async def answer_lines(
     `share` holds the memory of what the client has not read yet.
     """
     headers = {"Content-Type": MEDIA_TYPE, **AS_FILE}
-    length = sum(each.length for each in messages)
+    length = total_length(messages)
     if len(messages) == 1 and length > SMALL_BODY_BYTES and not share.covers(length):
         line = LongLine(members[0], length)
         async with store.open_download(messages[0]) as download:

@@ -137,12 +137,12 @@ def members_of(received: Received) -> str:
     """Return what the headers say as members of a line. In those that every message has there is
     nothing that JSON escapes."""
     kind, properties, burial = received.content_type, received.properties, received.burial
-    about = {"content_type": kind, "properties": dict(properties) or None}
+    about = ""
+    if kind is not None or properties:
+        about = write_members({"content_type": kind, "properties": dict(properties) or None})
     count = "" if received.receive_count is None else f'"receive_count": {received.receive_count}, '
     return (
-        f'"id": "{received.message_id}", '
-        f"{write_members(about) if kind is not None or properties else ''}"
-        f'"lease": "{received.lease:016x}", {count}'
+        f'"id": "{received.message_id}", {about}"lease": "{received.lease:016x}", {count}'
         f'"published_at": "{rfc3339(received.published_ns)}", '
         f'"visible_at": "{rfc3339(received.visible_ns)}", '
         f"{'' if burial is None else write_members(burial_fields(burial))}"
