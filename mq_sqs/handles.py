@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import struct
 import zlib
 from typing import NamedTuple
 
@@ -10,11 +11,12 @@ from mq.names import MessageId, is_message_id
 from mq.spool.seal import NO_LEASE
 from mq_sqs.faults import RECEIPT_HANDLE_IS_INVALID, SQSError
 
-_BEGIN = b"\1"
+_BEGIN = 1
 """So that no handle begins with `-`, which a command line takes for a flag."""
 
-_LEASE_BYTES = 8
-_HEAD_BYTES = len(_BEGIN) + 4
+_HEAD = struct.Struct(">BI")
+_LEASED = struct.Struct(">BIQ")
+"""What a handle begins with: 1, the CRC-32 of what follows, and the lease. The id follows."""
 
 _TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 """From Base64 to its alphabet for URLs, and back."""
@@ -28,8 +30,8 @@ class LeasedMessage(NamedTuple):
 
 
 def make_handle(message_id: MessageId, lease: int) -> str:
-    data = lease.to_bytes(_LEASE_BYTES) + message_id.encode()
-    return binascii.b2a_base64(_head(data) + data, newline=False).translate(_TO_URL).decode()
+    data = lease.to_bytes(8) + message_id.encode()
+    return _encode(_HEAD.pack(_BEGIN, zlib.crc32(data)) + data).decode()
 
 
 def read_handle(handle: str) -> LeasedMessage:
@@ -37,24 +39,24 @@ def read_handle(handle: str) -> LeasedMessage:
     try:
         text = handle.encode("ascii")
         whole = binascii.a2b_base64(text.translate(_FROM_URL))
-        data = whole[_HEAD_BYTES:]
-        message_id = data[_LEASE_BYTES:].decode("ascii")
-    except ValueError:
+        begin, check, lease = _LEASED.unpack_from(whole)
+        message_id = whole[_LEASED.size :].decode("ascii")
+    except (ValueError, struct.error):
         raise _invalid() from None
-    lease = int.from_bytes(data[:_LEASE_BYTES])
     # What is decoded may have been written in several ways, of which one is a handle.
     if (
-        lease == NO_LEASE
+        begin != _BEGIN
+        or lease == NO_LEASE
+        or check != zlib.crc32(whole[_HEAD.size :])
         or not is_message_id(message_id)
-        or whole[:_HEAD_BYTES] != _head(data)
-        or binascii.b2a_base64(whole, newline=False).translate(_TO_URL) != text
+        or _encode(whole) != text
     ):
         raise _invalid()
     return LeasedMessage(MessageId(message_id), lease)
 
 
-def _head(data: bytes) -> bytes:
-    return _BEGIN + zlib.crc32(data).to_bytes(4)
+def _encode(data: bytes) -> bytes:
+    return binascii.b2a_base64(data, newline=False).translate(_TO_URL)
 
 
 def _invalid() -> SQSError:

@@ -31,17 +31,16 @@ def check_entries(entries: Sequence[Values]) -> None:
             f"Maximum number of entries per request are {MAX_ENTRIES}. "
             f"You have sent {len(entries)}.",
         )
-    seen: set[str] = set()
-    for entry in entries:
-        if not _ID.fullmatch(entry["Id"]):
-            raise SQSError(
-                INVALID_BATCH_ENTRY_ID,
-                "A batch entry id can only contain alphanumeric characters, hyphens and "
-                "underscores. It can be at most 80 letters long.",
-            )
-        if entry["Id"] in seen:
-            raise SQSError(BATCH_ENTRY_IDS_NOT_DISTINCT, f"Id {entry['Id']} repeated.")
-        seen.add(entry["Id"])
+    ids = [entry["Id"] for entry in entries]
+    if not all(map(_ID.fullmatch, ids)):
+        raise SQSError(
+            INVALID_BATCH_ENTRY_ID,
+            "A batch entry id can only contain alphanumeric characters, hyphens and "
+            "underscores. It can be at most 80 letters long.",
+        )
+    if len(set(ids)) < len(ids):
+        repeated = next(each for each in ids if ids.count(each) > 1)
+        raise SQSError(BATCH_ENTRY_IDS_NOT_DISTINCT, f"Id {repeated} repeated.")
 
 
 def answer_batch(

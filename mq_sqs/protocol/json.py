@@ -135,9 +135,8 @@ def _structure_reader(shape: Structure) -> _Reader:
             if reader is None:
                 raise _Unusual
             found[name] = reader(each)
-        for name in required:
-            if name not in found:
-                raise _Unusual
+        if not required <= found.keys():
+            raise _Unusual
         return found
 
     return read
