@@ -1,17 +1,13 @@
 """Group commit: one barrier serves all operations that wait.
 
-What is asked for in one turn of the event loop reaches the committer together. It takes all pending
-operations as a round: runs each up to its barrier, issues one barrier for all, runs them on, and
-wakes the event loop once. It does not linger, except beside other servers (`mq.commit.gathering`):
-while a barrier runs, the next round gathers. What an operation needs besides a barrier (a worker, a
-pause) is done meanwhile, and the operation joins the round after that.
+What is asked for in one turn of the event loop reaches the committer together, which takes all
+pending operations as a round (`mq.commit.rounds`) and wakes the event loop once. It does not
+linger, except beside other servers (`mq.commit.gathering`): while a barrier runs, the next round
+gathers. While rounds are fast and the thread is idle, the event loop makes the round itself
+(`mq.commit.fast_rounds`).
 
-A failed barrier fails its whole round: StoreUnavailable is raised at each `yield`, where the
-operation takes back the name it made. The committer then refuses everything while it reopens the
-store and sweeps, with backoff, and goes on by itself. It also refuses operations that were under
-way when the barrier failed, at the `yield` at which they come back. A sync is never tried again for
-the same data: after an error the kernel may have marked the pages clean (fsync(2), and Rebello et
-al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020).
+After a failed barrier the committer refuses everything while it reopens the store and sweeps, with
+backoff, and goes on by itself.
 """
 
 from __future__ import annotations
@@ -19,9 +15,8 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import TypeVar
@@ -29,9 +24,11 @@ from typing import TypeVar
 import structlog
 
 from mq.commit.barrier import Barrier, Unsynced
-from mq.commit.engine import Engine, outcome, settle
+from mq.commit.engine import outcome, settle
+from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import Gathering
 from mq.commit.operation import Operation, Submitted
+from mq.commit.rounds import Rounds
 from mq.config import (
     MAX_PENDING_OPERATIONS,
     MAX_ROUND_OPERATIONS,
@@ -45,13 +42,13 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
-class GroupCommitter(Engine):
-    """The committer thread of a root on stable media.
+class GroupCommitter(Rounds):
+    """The committer of a root on stable media, with a thread of its own.
 
     `begin_round` is called before each round, and `end_calls` whenever its operations have done
     file calls. `recover` reopens the store and sweeps it after a failed barrier, and raises OSError
     while that does not work. `gathering` says how long a round waits for more operations; without
-    it none does.
+    it none does. With `fast_rounds` the event loop makes rounds while they are fast.
     """
 
     def __init__(
@@ -63,32 +60,30 @@ class GroupCommitter(Engine):
         workers: Executor,
         *,
         gathering: Gathering | None = None,
+        fast_rounds: FastRounds | None = None,
     ) -> None:
-        super().__init__(end_calls, workers)
-        self._barrier = barrier
+        super().__init__(barrier, begin_round, end_calls, workers)
         self._gathering = gathering
-        self._begin_round = begin_round
         self._recover = recover
+        self._fast_rounds = fast_rounds
         self._turn: list[Submitted] = []
         self._pending: queue.SimpleQueue[list[Submitted] | None] = queue.SimpleQueue()
         self._handed_over: deque[Submitted] = deque()
-        self._round: list[Submitted] = []
-        self._unsynced: list[Submitted] = []
         self._submitted = self._taken = 0
-        self._failure: str | None = None
-        self._why_failed = ""
+        self._reopened_after = 0
+        self._defect: BaseException | None = None
         self._has_defect = False
         self._is_closing = False
         self._stopping = threading.Event()
+        self._at_work = threading.Lock()
+        """Held by the thread except while it waits for a turn, and by the event loop for a round
+        that it makes. What a round uses belongs to the holder."""
+        self._at_work.acquire()
         self._thread = threading.Thread(target=self._run, name="committer")
         self._start()
 
     def _start(self) -> None:
         self._thread.start()
-
-    @property
-    def failure(self) -> str | None:
-        return self._failure
 
     def is_alive(self) -> bool:
         return not self._has_defect and self._thread.is_alive()
@@ -118,10 +113,30 @@ class GroupCommitter(Engine):
         """Hand operations over once in a turn of the event loop, so that the thread is woken once
         and finds all of them."""
         turn, self._turn = self._turn, []
-        if turn:
+        if turn and not self._commit_here(turn):
             self._pending.put(turn)
         if self._has_defect:
             self._refuse_pending()
+
+    def _commit_here(self, turn: list[Submitted]) -> bool:
+        """Make a round on the event loop. Returns False if that is up to the thread."""
+        are_fast = self._fast_rounds is not None and self._fast_rounds.are_usual()
+        if not are_fast or len(turn) > MAX_ROUND_OPERATIONS or not self._at_work.acquire(False):
+            return False
+        try:
+            if self._is_closing or self._has_failed() or not self._pending.empty():
+                return False
+            self._handed_over.extend(turn)
+            self._run_round([self._take_one() for _ in turn])
+            while self._unsynced and not self._has_failed():
+                self._run_round([])
+        except BaseException as error:
+            self._defect = error
+        finally:
+            self._at_work.release()
+        if self._has_failed():
+            self._pending.put([])  # The thread sees to it.
+        return True
 
     def _come_back(self, submitted: Submitted) -> None:
         self._pending.put([submitted])
@@ -138,7 +153,7 @@ class GroupCommitter(Engine):
     def _run(self) -> None:
         try:
             while (taken := self._take()) is not None:
-                self._run_round(taken)
+                self._go_on_with(taken)
         except BaseException:
             log.exception("the committer ended by a defect")
             self._why_failed = self._failure = "the server has a defect and must be restarted"
@@ -147,31 +162,28 @@ class GroupCommitter(Engine):
             # and its end.
             self._loop.call_soon_threadsafe(self._end_by_defect)
 
+    def _go_on_with(self, taken: list[Submitted]) -> None:
+        """Make a round, and see to what has failed in it, or in a round of the event loop."""
+        if not self._has_failed():
+            self._run_round(taken)
+        if self._defect is not None:
+            raise self._defect
+        if self._has_failed():
+            self._reopen()
+            self._reopened_after = self._failed_barriers
+
     def _run_round(self, taken: list[Submitted]) -> None:
-        """Commit a round, and tell the callers of operations that are over."""
-        self._round = taken
-        started, carried = time.perf_counter(), len(self._unsynced)
-        failed_before = self._failed_barriers
-        self._begin_round()
-        self._unsynced += self._advance(taken)
-        self._let_go()
-        if self._unsynced:
-            self._pass_barrier(self._unsynced)
-            self._unsynced = self._advance(self._unsynced)
-            self._let_go()
-        self.stats.durations.observe(time.perf_counter() - started)
-        self.stats.operations.observe(carried + len(taken))
+        seconds = self._commit(taken)
+        if self._fast_rounds is not None:
+            self._fast_rounds.note(seconds)
         if self._gathering is not None:
             self._gathering.expect(len(taken) + self._waiting())
         self._tell()
         self._round = []
-        if self._failed_barriers != failed_before:
-            self._reopen()
 
-    def _let_go(self) -> None:
-        self._end_calls()
-        if self._leaving:
-            self._send_away()
+    def _has_failed(self) -> bool:
+        """Whether the thread must see to something before there is another round."""
+        return self._defect is not None or self._failed_barriers != self._reopened_after
 
     def _take(self) -> list[Submitted] | None:
         """Return all operations that can go on, up to the limit. Waits for the first, unless some
@@ -186,7 +198,7 @@ class GroupCommitter(Engine):
             if is_idle and self._is_closing and not self._away:
                 return None
             try:
-                turn = self._pending.get(block=is_idle)
+                turn = self._wait_for_turn() if is_idle else self._pending.get_nowait()
             except queue.Empty:
                 break
             if turn is None:
@@ -195,7 +207,16 @@ class GroupCommitter(Engine):
                 self._handed_over.extend(turn)
                 if is_idle and self._gathering is not None:
                     self._gathering.wait(self._waiting)
+            if is_idle and self._has_failed():
+                break
         return taken
+
+    def _wait_for_turn(self) -> list[Submitted] | None:
+        self._at_work.release()
+        try:
+            return self._pending.get()
+        finally:
+            self._at_work.acquire()
 
     def _take_one(self) -> Submitted:
         each = self._handed_over.popleft()
@@ -205,32 +226,6 @@ class GroupCommitter(Engine):
             self._away -= 1
             self._refuse_late(each)
         return each
-
-    def _go_on(self, each: Submitted) -> None:
-        super()._go_on(each)
-        self._refuse_late(each)
-
-    def _refuse_late(self, each: Submitted) -> None:
-        """Refuse an operation that was under way when a barrier failed, like those at that
-        barrier."""
-        if each.failed_barriers != self._failed_barriers:
-            each.failure = StoreUnavailable(self._why_failed)
-
-    def _pass_barrier(self, unsynced: list[Submitted]) -> None:
-        """Issue one barrier for all. If it fails, that error is raised at the `yield` of each."""
-        try:
-            self._barrier.make_durable(
-                [each.need for each in unsynced if isinstance(each.need, Unsynced)]
-            )
-        except OSError as error:
-            log.error("sync failed", error=str(error), operations=len(unsynced))
-            self._failed_barriers += 1
-            self._why_failed = (
-                f"the store could not be synced ({error.strerror}); "
-                "the outcome is unknown; try again"
-            )
-            for each in unsynced:
-                each.failure = StoreUnavailable(self._why_failed)
 
     def _reopen(self) -> None:
         """Refuse everything until the store has been reopened and swept."""
@@ -268,29 +263,3 @@ class GroupCommitter(Engine):
         while self._handed_over:
             refused.append(self._take_one())
         self._refuse(refused)
-
-    def _refuse(self, refused: Iterable[Submitted]) -> None:
-        """Raise StoreUnavailable in operations at their `yield`. If one needs a barrier after that,
-        it has none."""
-        assert self._failure is not None
-        left = [each for each in dict.fromkeys(refused) if not each.is_over]
-        while left:
-            for each in left:
-                each.failure = StoreUnavailable(self._failure)
-            left = self._advance(left)
-        self._send_away()
-        self._tell()
-
-    def _tell(self) -> None:
-        ended, self._ended = self._ended, []
-        if ended:
-            self._loop.call_soon_threadsafe(_tell_each, ended)
-
-
-def _tell_each(ended: list[Submitted]) -> None:
-    for each in ended:
-        try:
-            each.done(each.result, each.error)
-        except Exception:
-            # The other callers of the round are still to be told.
-            log.exception("the end of an operation could not be told")

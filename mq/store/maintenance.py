@@ -14,6 +14,7 @@ import structlog
 from mq.command.logs import report_left
 from mq.commit.barrier import SyncBarrier
 from mq.commit.committer import Committer
+from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import Gathering
 from mq.commit.group import GroupCommitter
 from mq.commit.memory import MemoryCommitter
@@ -106,6 +107,8 @@ def _start_committer(
         _sweep(sweeper, work.counts)
 
     gathering = Gathering() if work.config.peers else None
+    # Another host can keep its file system waiting for long without a warning.
+    is_alone = gathering is None and not work.spool.files.is_of_network
     return GroupCommitter(
         SyncBarrier(work.spool),
         work.begin_round,
@@ -113,6 +116,7 @@ def _start_committer(
         recover,
         workers,
         gathering=gathering,
+        fast_rounds=FastRounds() if is_alone else None,
     )
 
 

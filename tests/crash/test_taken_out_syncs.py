@@ -8,7 +8,7 @@ import pytest
 
 import vsqs
 from mq import ctl, fsck
-from mq.commit import blocking, group
+from mq.commit import blocking, group, rounds
 from mq.lines import transfer
 from mq.spool import abilities, network_files, root_format, settings_file
 from mq.spool.spark import claiming, claims, staging, transactions
@@ -77,7 +77,7 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
 NOT_RUN_HERE = {
     name_of(abilities): "makes nothing durable that anybody needs",
     name_of(network_files): "syncs for others: tests/store/test_network.py",
-    name_of(group.GroupCommitter._pass_barrier): "calls the barrier, whose syncs are taken out",
+    name_of(rounds.Rounds._pass_barrier): "calls the barrier, whose syncs are taken out",
     name_of(blocking): "runs the same operations over the same barrier",
     name_of(group.GroupCommitter._reopen): "finds out whether the disk works; promises nothing",
     name_of(remove_many._sync_moved): "as `remove` does, for several: tests/store/test_remove.py",

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from mq.commit.group import GroupCommitter
+from mq.spool.files import Files
+from mq.spool.network_files import NetworkFiles
 from tests.support.stores import store_on
 
 
@@ -15,3 +21,22 @@ async def test_a_server_stops_though_a_sweep_is_asked_for_at_that_moment(disk: P
                 store._work.request_sweep()
                 for _ in range(turns):
                     await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("files_of", "peers", "makes_rounds"),
+    [
+        (lambda _: Files(), 0, True),
+        (lambda _: Files(), 1, False),
+        (NetworkFiles, 0, False),
+    ],
+    ids=["alone", "beside other servers", "on a network"],
+)
+async def test_the_event_loop_makes_fast_rounds_where_nobody_else_can_hold_it_up(
+    disk: Path, files_of: Callable[[Path], Files], peers: int, makes_rounds: bool
+) -> None:
+    async with store_on(disk, files_of(disk), peers=peers) as store:
+        committer = store._committer
+        assert isinstance(committer, GroupCommitter)
+
+        assert (committer._fast_rounds is not None) == makes_rounds

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from mq.commit.barrier import SyncBarrier, Unsynced
+from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import Gathering
 from mq.commit.group import GroupCommitter
 from mq.commit.operation import Operation
@@ -20,10 +21,15 @@ from tests.support.messages import names_in
 
 class Bench:
     def __init__(
-        self, spool: Spool, files: WatchedFiles, gathering: Gathering | None = None
+        self,
+        spool: Spool,
+        files: WatchedFiles,
+        gathering: Gathering | None = None,
+        fast_rounds: FastRounds | None = None,
     ) -> None:
         self.spool = spool
         self.files = files
+        self.fast_rounds = fast_rounds or FastRounds()
         self.rounds = 0
         self.syncs_when_calls_ended: list[int] = []
         self.workers = ThreadPoolExecutor(2)
@@ -34,6 +40,7 @@ class Bench:
             spool.reopen,
             self.workers,
             gathering=gathering,
+            fast_rounds=fast_rounds,
         )
 
     def _begin(self) -> None:
@@ -73,10 +80,13 @@ class Bench:
 
 @asynccontextmanager
 async def open_bench(
-    spool: Spool, files: WatchedFiles, gathering: Gathering | None = None
+    spool: Spool,
+    files: WatchedFiles,
+    gathering: Gathering | None = None,
+    fast_rounds: FastRounds | None = None,
 ) -> AsyncIterator[Bench]:
     files.calls.clear()
-    made = Bench(spool, files, gathering)
+    made = Bench(spool, files, gathering, fast_rounds)
     try:
         yield made
     finally:

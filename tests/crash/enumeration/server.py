@@ -62,7 +62,7 @@ class SteppedCommitter(GroupCommitter):
         if self._unsynced or not self._pending.empty():
             taken = self._take()
             assert taken is not None
-            self._run_round(taken)
+            self._go_on_with(taken)
         if self._unsynced or self._turn or not self._pending.empty():
             self._schedule()
 
