@@ -1,9 +1,10 @@
 """What a history says against the promises, in the manner of Jepsen's checker of queues.
 
-    lost         published, never asked to be removed, and not there at the end
-    phantom      delivered, and no client ever asked to publish it
+    lost         published, never removed nor perhaps removed, and not there at the end
+    phantom      delivered, and no client ever asked to publish it; or from another queue
     torn         delivered with a body that is not whole, or with that of another message
-    doubled      delivered while another receiver had a lease on it; or there twice at the end
+    doubled      delivered while another receiver had a lease on it, or twice under one lease; there
+                 twice at the end; or published once and there under two ids
     early        delivered before its delay was over
     reordered    delivered before one that was published before it, and was ready all the time
     resurrected  delivered after its removal was answered, or the purge of its queue
@@ -16,12 +17,14 @@ request without an answer may explain what was seen, the benefit of the doubt is
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import NamedTuple
 
+from mq.names import DEAD_SUFFIX
+from tests.soak.clock import Steps
 from tests.soak.history import SECOND_NS, Event, Given
 from tests.soak.order import order_violations
 from tests.soak.story import Lease, Story
@@ -29,8 +32,6 @@ from tests.soak.story import Lease, Story
 _REMOVALS = {"remove", "delete"}
 _GUARDED = _REMOVALS | {"renew", "release", "move"}
 _DEFECT = 500
-
-_NEVER = 1 << 63
 
 _LATE_SECONDS = 60
 """For how long after its client has given up a purge may go on."""
@@ -40,38 +41,6 @@ class SoakViolation(NamedTuple):
     kind: str
     message_id: str
     why: str
-
-
-class Steps:
-    """When the clock was set, and how far it was ahead from then on. At the beginning it is right;
-    steps are added in order."""
-
-    def __init__(self) -> None:
-        self._times: list[int] = []
-        self._ahead: list[tuple[int, int]] = [(0, 0)]
-
-    def add(self, event: Event) -> None:
-        self._times += [event.asked, event.ended]
-        self._ahead.append((event.ended, int(event.seconds * SECOND_NS)))
-
-    def between(self, begin: int, end: int) -> bool:
-        """Whether the clock may have been set between those times."""
-        first = bisect_left(self._times, begin)
-        return bisect_right(self._times, end) > first or first % 2 == 1
-
-    def shown_last(self, begin: int, end: int) -> int:
-        """The latest time that the clock may have shown between those times."""
-        since = bisect_right(self._times, begin) // 2
-        until = (bisect_right(self._times, end) + 1) // 2
-        return end + max(ahead for _, ahead in self._ahead[since : until + 1])
-
-    def reached(self, since: int, time_ns: int) -> int:
-        """When after `since` the clock certainly shows `time_ns`, or a later time."""
-        ends = [at for at, _ in self._ahead[1:]] + [_NEVER]
-        for (begin, ahead), end in zip(self._ahead, ends, strict=True):
-            if (at := max(since, begin, time_ns - ahead)) < end:
-                return at
-        return _NEVER
 
 
 def judge(
@@ -84,7 +53,8 @@ def judge(
     was there. The queues `ordered` had one server. An own id is known for `keep_seconds` after the
     message's removal."""
     judgement = _Judgement(history, keep_seconds)
-    found = [*judgement.of_the_end(list(left)), *judgement.of_stories()]
+    there = list(left)
+    found = [*judgement.of_the_end(there), *judgement.of_stories(), *judgement.of_tokens(there)]
     late = order_violations(judgement.stories, judgement.receives, set(ordered), judgement.steps)
     return [*found, *(SoakViolation("reordered", each, why) for each, why in late)]
 
@@ -94,7 +64,8 @@ class _Judgement:
         self.stories: dict[str, Story] = {}
         self.receives: list[Event] = []
         self.steps = Steps()
-        self._asked: set[str] = set()
+        self._asked: dict[str, str] = {}  # The queue of each token.
+        self._untold: Counter[str] = Counter()  # Ids of a token that no client may know.
         self._purges: dict[str, list[Event]] = defaultdict(list)
         self._defects: list[Event] = []
         self._keep_ns = int(keep_seconds * SECOND_NS)
@@ -120,7 +91,9 @@ class _Judgement:
 
     def _take_in_publish(self, event: Event) -> None:
         for given in event.given:
-            self._asked.add(given.token or "")
+            self._asked[given.token or ""] = _family(event.queue)
+            if not given.message_id and (event.is_uncertain or event.succeeded):
+                self._untold[given.token or ""] += 1
             if given.message_id:
                 self._story(given.message_id).publishes += ((event, given.token or ""),)
 
@@ -162,7 +135,8 @@ class _Judgement:
         for message_id, story in self.stories.items():
             if story.published is None or there[message_id]:
                 continue
-            if not story.removals and not self._may_be_purged(story):
+            removed = any(each.succeeded or each.is_uncertain for each, _ in story.removals)
+            if not removed and not self._may_be_purged(story):
                 yield SoakViolation("lost", message_id, "not there at the end")
 
     def _may_be_purged(self, story: Story) -> bool:
@@ -186,12 +160,31 @@ class _Judgement:
             kind = self._wrong_body(story, token)
             if kind:
                 yield kind, f"given out at {event.ended}"
+            elif self._asked[token or ""] != _family(event.queue):
+                yield "phantom", f"given out at {event.ended} from {event.queue}"
             if self._is_resurrected(story, event):
                 yield "resurrected", f"given out at {event.ended}"
             if publish is not None and self._is_early(publish, event):
                 yield "early", f"{publish.seconds} s after {publish.asked}, given at {event.ended}"
+        given = Counter(each.lease for each in story.leases if each.event.kind == "receive")
+        for lease, times in given.items():
+            if times > 1:
+                yield "doubled", f"given out {times} times under {lease}"
         if len(story.leases) > 1:
             yield from self._of_leases(story)
+
+    def of_tokens(self, left: list[Given]) -> Iterator[SoakViolation]:
+        """What was published once and is there under an id that nobody was told besides."""
+        ids: dict[str, set[str]] = defaultdict(set)
+        for given in left:
+            ids[given.token or ""].add(given.message_id)
+        for message_id, story in self.stories.items():
+            for _, token in story.given if not story.publishes else ():
+                ids[token or ""].add(message_id)
+        for token, there in ids.items():
+            untold = sorted(each for each in there if not self._story(each).publishes)
+            if token in self._asked and len(untold) > self._untold[token]:
+                yield SoakViolation("doubled", untold[-1], f"published as {token} and not told of")
 
     def _wrong_body(self, story: Story, token: str | None) -> str | None:
         if token is None:
@@ -266,6 +259,11 @@ class _Judgement:
             each.asked < end and (each.succeeded or each.is_uncertain) and each.ended > begin
             for each in story.releases
         )
+
+
+def _family(queue: str) -> str:
+    """A queue and its dead letters."""
+    return sys.intern(queue.removesuffix(DEAD_SUFFIX))
 
 
 def _is_stale(leases: list[Lease], event: Event, lease: str) -> bool:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
-from typing import Protocol
 
+from tests.soak.clock import Steps
 from tests.soak.history import SECOND_NS, Event
 from tests.soak.story import Story
 
@@ -15,16 +15,8 @@ _MOVER_NS = 10 * SECOND_NS
 """For how long the mover may not come to a message that is due: it is stopped now and then."""
 
 
-class ClockSteps(Protocol):
-    def between(self, begin: int, end: int) -> bool: ...
-
-    def shown_last(self, begin: int, end: int) -> int: ...
-
-    def reached(self, since: int, time_ns: int) -> int: ...
-
-
 def order_violations(
-    stories: dict[str, Story], receives: list[Event], ordered: set[str], steps: ClockSteps
+    stories: dict[str, Story], receives: list[Event], ordered: set[str], steps: Steps
 ) -> Iterator[tuple[str, str]]:
     """Yield the ids of messages that came too soon, and why."""
     for queue in sorted(ordered):
@@ -41,7 +33,7 @@ def order_violations(
         yield from _within_answers(own, its, hidden_until)
 
 
-def _hidden_until(event: Event, steps: ClockSteps) -> int:
+def _hidden_until(event: Event, steps: Steps) -> int:
     """When all is back that this receive may have taken: the clock has reached the latest stamp, if
     only for a while, and the mover has come."""
     stamp = steps.shown_last(event.asked, event.ended) + int(event.seconds * SECOND_NS)
@@ -49,7 +41,7 @@ def _hidden_until(event: Event, steps: ClockSteps) -> int:
 
 
 def _passed_over(
-    stories: dict[str, Story], hidden_until: _Reach, steps: ClockSteps
+    stories: dict[str, Story], hidden_until: _Reach, steps: Steps
 ) -> Iterator[tuple[str, str]]:
     ready = sorted(
         (story.published.ended, story.first_taken())
@@ -91,7 +83,8 @@ def _within_answers(
             and story.first_taken() == event.asked
         ]  # fmt: skip
         for (one, first), (other, second) in pairwise(fresh):
-            if second.ended < first.asked or (first is second and places[one] > places[other]):
+            is_swapped = first is second and one != other and places[one] > places[other]
+            if second.ended < first.asked or is_swapped:
                 yield other, f"behind {one} in one answer, at {event.ended}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -17,13 +18,18 @@ ORDERS = "orders"
 
 
 def published(number: int, at: float, delay: float = 0.0, status: int | None = 201) -> Event:
-    message_id = f"id-{number}" if status is not None else ""
+    message_id = f"id-{number}" if status == 201 else ""
     given = [Given(message_id, f"t{number}")]
     return Event("publish", ns(at), ns(at + 0.01), status, ORDERS, delay, given)
 
 
-def received(number: int, at: float, lease: str, seconds: float = 2.0) -> Event:
-    return received_all([(number, lease)], at, seconds)
+def received(
+    number: int, at: float, lease: str, seconds: float = 2.0, token: str | None = None
+) -> Event:
+    event = received_all([(number, lease)], at, seconds)
+    if token is not None:
+        event.given = [Given(f"id-{number}", token, lease)]
+    return event
 
 
 def received_all(which: list[tuple[int, str]], at: float, seconds: float = 2.0) -> Event:
@@ -31,7 +37,7 @@ def received_all(which: list[tuple[int, str]], at: float, seconds: float = 2.0) 
     return Event("receive", ns(at), ns(at + 0.01), 200, ORDERS, seconds, given)
 
 
-def guarded(kind: str, number: int, at: float, lease: str, status: int | None = 202) -> Event:
+def guarded(kind: str, number: int | str, at: float, lease: str, status: int | None = 202) -> Event:
     seconds = 2.0 if kind == "renew" else 0.0
     given = [Given(f"id-{number}", "", lease)]
     return Event(kind, ns(at), ns(at + 0.01), status, ORDERS, seconds, given)
@@ -129,10 +135,16 @@ PLANTS: dict[str, dict[str, Plant]] = {
     "lost": {
         "at the end": lambda history, left: left.pop(),
         "given out and not removed": lambda history, left: left.pop(0),
+        "its removal was refused": lambda history, left: history.append(
+            guarded("remove", left.pop().message_id[-1], 4.5, "g", 412)
+        ),
     },
     "phantom": {
         "at the end": lambda history, left: left.append(Given("id-9", "t9", "z")),
         "given out": lambda history, left: history.append(received(9, 3.0, "x")),
+        "from another queue": lambda history, left: history.append(
+            replace(received(4, 3.0, "x"), queue="bulk")
+        ),
     },
     "torn": {
         "at the end": lambda history, left: left.__setitem__(0, Given("id-1", None, "z")),
@@ -146,6 +158,17 @@ PLANTS: dict[str, dict[str, Plant]] = {
         "under a renewed lease": lambda history, left: history.append(received(1, 3.5, "x")),
         "at the same time": lambda history, left: history.append(received(1, 1.105, "x")),
         "at the end": lambda history, left: left.append(left[0]),
+        "under the same lease": lambda history, left: history.append(received(1, 1.5, "b")),
+        "in one answer": lambda history, left: history.append(
+            received_all([(4, "x"), (4, "x")], 5.0)
+        ),
+        "under an id of its own": lambda history, left: left.append(Given("id-40", "t4", "z")),
+        "under two ids without an answer": lambda history, left: left.extend(
+            [Given("id-70", "t7", "z"), Given("id-71", "t7", "z")]
+        ),
+        "given out though its publish was refused": lambda history, left: history.extend(
+            [published(8, 4.0, status=400), received(80, 5.0, "x", token="t8")]
+        ),
     },
     "early": {
         "before its delay was over": lambda history, left: history.append(received(6, 1.9, "x")),

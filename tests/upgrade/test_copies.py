@@ -25,6 +25,7 @@ from tests.support.processes import Server, wait_until
 from tests.support.stores import ORDERS, body_of, publish, receive, store_on
 
 BODIES = [f"body {number}".encode() for number in range(12)]
+_RSYNC_VANISHED = 24
 LEASED, REMOVED, RECEIVED_LATER = 4, 2, 3
 Copy = Callable[[Path, Path], None]
 
@@ -131,10 +132,42 @@ class Answered:
                 self.removed.add(received.message_id)
 
 
+class ByLinks:
+    """Hard links are made while the processes are stopped, and copied afterwards."""
+
+    def before(self, root: Path, target: Path) -> None:
+        pass
+
+    def while_stopped(self, root: Path, target: Path) -> None:
+        _link(root, root.with_name("linked"))
+
+    def after(self, root: Path, target: Path) -> None:
+        linked = root.with_name("linked")
+        _copy(linked, target)
+        shutil.rmtree(linked)
+
+
+class ByTwoCopies:
+    """All is copied before, and once more, what has changed, while the processes are stopped."""
+
+    def before(self, root: Path, target: Path) -> None:
+        if shutil.which("rsync") is None:
+            pytest.skip("needs rsync (Debian: rsync)")
+        done = subprocess.run(["rsync", "-aX", f"{root}/", f"{target}/"], check=False)
+        assert done.returncode in {0, _RSYNC_VANISHED}
+
+    def while_stopped(self, root: Path, target: Path) -> None:
+        subprocess.run(["rsync", "-aX", "--delete", f"{root}/", f"{target}/"], check=True)
+
+    def after(self, root: Path, target: Path) -> None:
+        pass
+
+
+@pytest.mark.parametrize("way", [ByLinks(), ByTwoCopies()], ids=["by links", "by two copies"])
 async def test_copy_while_the_processes_are_stopped_under_load_has_what_was_answered(
-    root: Path, start_server: Callable[..., Server]
+    root: Path, start_server: Callable[..., Server], way: ByLinks | ByTwoCopies
 ) -> None:
-    linked, target = root.with_name("linked"), root.with_name("copy")
+    target = root.with_name("copy")
     server, answered, stopping = start_server(root=root), Answered(), asyncio.Event()
     await create_queue(server)
 
@@ -147,14 +180,14 @@ async def test_copy_while_the_processes_are_stopped_under_load_has_what_was_answ
             load.create_task(work())
         while len(answered.removed) < 30:
             await asyncio.sleep(0)
+        await asyncio.to_thread(way.before, root, target)
         # From here on the clients wait too: they are tasks of this thread.
         server.popen.send_signal(signal.SIGSTOP)
         wait_until(lambda: _is_stopped(server))
-        _link(root, linked)
+        way.while_stopped(root, target)
         wanted, removed = answered.published - answered.unwanted, set(answered.removed)
         server.popen.send_signal(signal.SIGCONT)
-        _copy(linked, target)
-        shutil.rmtree(linked)
+        way.after(root, target)
         stopping.set()
 
     async with store_on(target) as restored:
