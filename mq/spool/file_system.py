@@ -137,7 +137,7 @@ def _mount_of(path: Path) -> tuple[str, str]:
     later one counts."""
     real = os.path.realpath(path)
     found, longest = ("unknown file system", ""), -1
-    with open("/proc/self/mountinfo", errors="surrogateescape") as mounts:
+    with open("/proc/self/mountinfo", errors="surrogateescape", newline="\n") as mounts:
         for line in mounts:
             before, _, after = line.partition(" - ")
             point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), before.split(" ")[4])

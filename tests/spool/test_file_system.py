@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from mq.spool.file_system import file_system_kind
 from mq.spool.files import Files
 from mq.spool.root import open_root
+from tests.support.users import needs_root
 
 NO_JOURNAL = "this ext4 has no journal, and is not known to"
 
@@ -36,3 +39,17 @@ def test_only_a_file_system_that_may_lose_order_is_warned_of(
         assert (file_system.kind, file_system.is_in_memory) == (make[0], False)
         assert [why for _ in file_system.warnings] == ([] if why is None else [why])
         assert all(warning.startswith(str(why)) for warning in file_system.warnings)
+
+
+@needs_root
+@pytest.mark.parametrize("name", ["a\rb", "c - d", "e\x0bf\x1c", "g\nh", "\udcff"])
+def test_a_mount_of_any_name_hides_no_other(tmp_path: Path, name: str) -> None:
+    odd = tmp_path / name
+    odd.mkdir()
+    before = file_system_kind(tmp_path)
+    subprocess.run(["mount", "-t", "tmpfs", "mq-odd", odd], check=True)
+    try:
+        assert file_system_kind(odd) == "tmpfs"
+        assert file_system_kind(tmp_path) == before
+    finally:
+        subprocess.run(["umount", odd], check=True)

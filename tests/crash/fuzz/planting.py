@@ -9,11 +9,13 @@ import os
 import random
 import stat
 import subprocess
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mq.spool.seal import Seal
 from tests.support.users import NOBODY
 
 FOLDERS = ("new", "queues", "delay", "remove", "corrupt", "spark", "spark/claims", "spark/stage",
@@ -21,19 +23,27 @@ FOLDERS = ("new", "queues", "delay", "remove", "corrupt", "spark", "spark/claims
 _TIB = 1 << 40
 _ODD_TIMES = (-(1 << 31), -1, 0, 1, (1 << 31) - 1, 1 << 31, 4_102_444_800, (1 << 33) + 12345)
 _LONGEST_NAME = 255
+_ODD_LENGTHS = (0, 1, 6, 70_000, (1 << 31) - 1, 1 << 32, _TIB, 1 << 63, (1 << 64) - 1)
 
 
 class Planter:
-    """Plants in `root`, whose queue `queue` is in use. Everything is drawn from `source`. Links
+    """Plants in `root`, whose queues `queues` are in use. Everything is drawn from `source`. Links
     lead to the folder `treasure` beside the root, which must stay as it is."""
 
-    def __init__(self, root: Path, queue: str, source: random.Random) -> None:
+    def __init__(self, root: Path, queues: Sequence[str], source: random.Random) -> None:
         self._root = os.fsencode(root.resolve())
         self._treasure = os.fsencode(root.with_name("treasure"))
-        self._queue = queue
+        self._queues = queues
         self._random = source
-        self.immutable: list[bytes] = []
-        """What must be made mutable again before it can be removed."""
+        self._immutable: list[bytes] = []
+        self._mounted: list[bytes] = []
+
+    def clear(self) -> None:
+        """Leave nothing that keeps a person from removing all of it."""
+        for path in self._immutable:
+            subprocess.run(["chattr", "-i", path], check=False, capture_output=True)
+        for path in self._mounted:
+            subprocess.run(["umount", "--lazy", path], check=False, capture_output=True)
 
     def plant(self) -> bytes | None:
         """Returns the path of what is there now, or None where that cannot be: a folder that is
@@ -42,8 +52,8 @@ class Planter:
         path = os.path.join(folder, self._name())
         make = self._random.choices(
             [self._file, self._fifo, self._socket, self._link, self._folder_of_files, self._device,
-             self._sparse, self._second_name],
-            [10, 2, 2, 3, 4, 2, 1, 3],
+             self._sparse, self._second_name, self._mount],
+            [10, 2, 2, 3, 4, 2, 1, 3, 1],
         )[0]  # fmt: skip
         try:
             os.makedirs(folder, exist_ok=True)
@@ -52,14 +62,14 @@ class Planter:
             make(path)
             if make != self._second_name:  # What it was linked to is left as it is.
                 self._make_odd(path)
-        except (OSError, ValueError):
+        except (OSError, ValueError, subprocess.CalledProcessError):
             return path if os.path.lexists(path) else None
         return path
 
     # Where, and under which name
 
     def _folder(self) -> bytes:
-        known = [*FOLDERS, f"queues/{self._queue}", ""]
+        known = [*FOLDERS, *(f"queues/{queue}" for queue in self._queues), ""]
         if self._random.randrange(4) == 0:
             # One that is there just now: of a batch, of a purge, of what was planted before.
             known += [
@@ -82,7 +92,8 @@ class Planter:
                 "A" * 65,
             ]
         )
-        queue = self._random.choice([self._queue, "other", f"{self._queue}.dead", "q" * 80, "x.y"])
+        used = self._random.choice(self._queues)
+        queue = self._random.choice([used, used, "other", f"{used}.dead", "q" * 80, "x.y"])
         count = str(number)[: self._random.randint(1, 25)]
         shape: Callable[[], Any] = self._random.choice([
             lambda: some_id,
@@ -135,10 +146,29 @@ class Planter:
 
     def _set_attributes(self, path: bytes) -> None:
         with suppress(OSError):
-            seal = self._random.randbytes(self._random.choice([0, 1, 31, 32, 33, 47, 48, 49, 4000]))
-            os.setxattr(path, "user.mq", seal)
+            os.setxattr(path, "user.mq", self._seal(os.stat(path).st_size))
             os.setxattr(path, "user.mime_type", self._random.randbytes(self._random.randrange(300)))
             os.setxattr(path, "user.mq.dead", self._random.randbytes(self._random.randrange(300)))
+
+    def _seal(self, size: int) -> bytes:
+        """Random bytes, or one that looks like a seal: with lengths that are true, or no file's."""
+        draw = self._random
+        if draw.randrange(2):
+            return draw.randbytes(draw.choice([0, 1, 31, 32, 33, 47, 48, 49, 4000]))
+        behind = draw.choice([0, 1, size, *_ODD_LENGTHS]) % (1 << 32)
+        length = draw.choice([size, max(size - behind, 0), *_ODD_LENGTHS])
+        times = (0, time.time_ns(), (1 << 63) - 1, (1 << 64) - 1)
+        return Seal(
+            length, draw.getrandbits(32), draw.choice(times), draw.choice([0, 3, (1 << 32) - 1]),
+            draw.choice([0, 1, (1 << 64) - 1]), behind, draw.getrandbits(32), draw.choice(times),
+        ).pack()  # fmt: skip
+
+    def _mount(self, path: bytes) -> None:
+        """Another file system in the middle of the root, with some files."""
+        os.mkdir(path)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "mq-planted", path], check=True)
+        self._mounted.append(path)
+        self._file(os.path.join(path, self._name()))
 
     def _fifo(self, path: bytes) -> None:
         os.mkfifo(path)
@@ -201,7 +231,7 @@ class Planter:
         elif draw == 2 and os.path.isfile(path) and not os.path.islink(path):
             done = subprocess.run(["chattr", "+i", path], check=False, capture_output=True)
             if done.returncode == 0:
-                self.immutable.append(path)
+                self._immutable.append(path)
 
 
 def _uuid(number: int, version: int) -> str:

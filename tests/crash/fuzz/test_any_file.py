@@ -7,11 +7,11 @@ import json
 import os
 import random
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -27,6 +27,9 @@ from tests.support.users import needs_root
 pytestmark = needs_root
 
 QUEUE = "orders"
+LINE = "line.fifo"
+"""A queue of the gateway, in order by groups."""
+
 _LONG_SECONDS = 300
 _PLANTS_BETWEEN = 25
 _SERVED_SECONDS = 60
@@ -91,12 +94,11 @@ def test_any_file_leaves_every_other_message_served_for_longer(
 
 @contextmanager
 def planter_on(root: Path, seed: str) -> Iterator[Planter]:
-    planter = Planter(root, QUEUE, random.Random(seed))
+    planter = Planter(root, (QUEUE, LINE), random.Random(seed))
     try:
         yield planter
     finally:
-        for path in planter.immutable:
-            subprocess.run(["chattr", "-i", path], check=False, capture_output=True)
+        planter.clear()
 
 
 def plant(planter: Planter, count: int) -> None:
@@ -116,12 +118,13 @@ class Household:
         wait_until(lambda: _GATEWAY.search(self._server.log(), before), 30)
         self._gateway_port = int(_GATEWAY.findall(self._server.log())[-1])
         self._ask("PUT", f"/{QUEUE}")
+        self._call("CreateQueue", QueueName=LINE, Attributes={"FifoQueue": "true"})
         self._before = self._children()
         self._removed: list[Path] = []
 
     def serves(self) -> None:
-        """Let messages take their ways: ready, delayed, released, and through the gateway. All are
-        received among what was planted, and removed."""
+        """Let messages take their ways: ready, delayed, released, by the gateway, in groups. All
+        are received among what was planted, and removed."""
         delayed = f"/{QUEUE}/messages?delay=0.2"
         ids = [self._publish(f"/{QUEUE}/messages"), self._publish(delayed), self._send()]
         leases = self._receive(set(ids))
@@ -130,6 +133,7 @@ class Household:
         for each in ids:
             self._ask("DELETE", f"/{QUEUE}/messages/{each}", If_Match=leases[each])
         self._removed += [self._root / "remove" / f"{QUEUE}:{each}" for each in ids]
+        self._serves_in_order()
         assert self._server.popen.poll() is None
         assert self._children() == self._before
 
@@ -164,12 +168,36 @@ class Household:
 
     def _send(self) -> str:
         """Publish by the gateway; that it receives as the server does is seen there."""
-        body = json.dumps({"QueueUrl": QUEUE, "MessageBody": "ours"}).encode()
-        answer = self._ask(
-            "POST", "/", body, self._gateway_port,
-            Content_Type="application/x-amz-json-1.0", X_Amz_Target="AmazonSQS.SendMessage",
+        return str(self._call("SendMessage", QueueUrl=QUEUE, MessageBody="ours")["MessageId"])
+
+    def _serves_in_order(self) -> None:
+        ids = set()
+        for group in "ab":
+            sent = self._call(
+                "SendMessage", QueueUrl=LINE, MessageBody="ours", MessageGroupId=group,
+                MessageDeduplicationId=str(time.time_ns()),
+            )  # fmt: skip
+            ids.add(sent["MessageId"])
+
+        def have_come() -> bool:
+            got = self._call("ReceiveMessage", QueueUrl=LINE, MaxNumberOfMessages=10)
+            for each in got.get("Messages", []):
+                self._call("DeleteMessage", QueueUrl=LINE, ReceiptHandle=each["ReceiptHandle"])
+                ids.discard(each["MessageId"])
+            return not ids
+
+        try:
+            wait_until(have_come, _SERVED_SECONDS)
+        except AssertionError as error:
+            raise AssertionError(self._seen_of(ids)) from error
+
+    def _call(self, operation: str, **fields: object) -> dict[str, Any]:
+        """Ask the gateway."""
+        _, answer = self._ask(
+            "POST", "/", json.dumps(fields).encode(), self._gateway_port,
+            Content_Type="application/x-amz-json-1.0", X_Amz_Target=f"AmazonSQS.{operation}",
         )  # fmt: skip
-        return str(json.loads(answer[1])["MessageId"])
+        return dict(json.loads(answer or b"{}"))
 
     def _receive(self, ids: set[str]) -> dict[str, str]:
         """Receive until all of these came; their leases. What was planted comes too."""
