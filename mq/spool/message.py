@@ -33,6 +33,7 @@ FAULTS_OF_ONE_MESSAGE = {
     errno.EACCES,  # It is a file that another user put there.
     errno.EPERM,
     errno.EEXIST,  # `delay` has another file of that name, and no move replaces a file.
+    errno.EBUSY,  # A person has mounted something on it.
     errno.EBADMSG,  # The file system found its own metadata damaged.
     errno.EUCLEAN,
 }

@@ -188,7 +188,10 @@ class Sweeper:
         for member, why in rolled.left.items():
             self._leave(f"{name}/{member}", why)
         delivered = len(present) - corrupt - len(rolled.left)
-        return Swept(delivered, corrupt, sets=int(not rolled.left))
+        is_gone = not self._spool.exists(Folder.NEW, name)
+        if not is_gone and not rolled.left:
+            self._leave(name, "it is empty but for what is not a message")
+        return Swept(delivered, corrupt, sets=int(is_gone))
 
     def _set_aside_if_damaged(self, path: str) -> bool:
         held = self._hold(path)

@@ -52,6 +52,21 @@ def test_a_sweep_gives_an_open_batch_to_the_reaper(spool: Spool, orders: Path) -
     assert names_in(spool.root / "remove") == []
 
 
+def test_what_is_in_a_batch_and_is_not_a_message_is_reported_and_no_progress(
+    spool: Spool, orders: Path
+) -> None:
+    write_set(spool.root / "new" / SEALED, "1")
+    (spool.root / "new" / SEALED / "notes").write_text("a person's")
+    reported: list[tuple[str, str]] = []
+    sweeper = Sweeper(spool, lambda *left: reported.append(left))
+
+    assert sweeper.sweep() == Swept(delivered=1)
+    assert sweeper.sweep() == Swept()
+
+    assert names_in(orders) == ["1"]
+    assert {name for name, _ in reported} == {f"new/{SEALED}"}
+
+
 @pytest.mark.parametrize("name", [OPEN, SEALED])
 def test_a_batch_whose_publisher_lives_is_let_alone(spool: Spool, name: str) -> None:
     write_set(spool.root / "new" / name, "1")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
 from tests.support.stores import LONG_SECONDS, ORDERS, body_of, drain, publish, receive, store_on
+from tests.support.users import needs_root
 
 SIZES = pytest.mark.parametrize("size", [100, 70_000])
 
@@ -75,6 +79,27 @@ async def test_message_that_cannot_be_read_is_set_aside(
     assert await drain(store) == [whole]
 
     assert names_in(root / "corrupt") == [f"orders:{unreadable}"]
+
+
+@contextmanager
+def _mounted(source: Path, on: Path) -> Iterator[None]:
+    subprocess.run(["mount", "--bind", source, on], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", on], check=True)
+
+
+@needs_root
+async def test_a_message_that_something_is_mounted_on_costs_that_message_alone(
+    root: Path, store: Store, orders: Path
+) -> None:
+    first, second = [await publish(store, body) for body in (b"first", b"second")]
+    other = root.with_name("other")
+    other.write_bytes(b"other")
+
+    with _mounted(other, orders / first):
+        assert (await receive(store)).message_id == second
 
 
 async def test_stale_handle_is_no_damage(root: Path, store: Store, files: WatchedFiles) -> None:
