@@ -8,7 +8,7 @@ of it except for these values, byte for byte.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from aiohttp.http_parser import RawRequestMessage
@@ -30,26 +30,42 @@ _END = b"\r\n\r\n"
 
 
 class CallHead(NamedTuple):
-    """A head as far as a call needs it. `path` is without the query, both still percent-encoded."""
+    """A head as far as a call needs it. `path` is without the query, both still percent-encoded.
+
+    `headers` are those of the first head that was alike; this one has values of its own for some of
+    them. `is_ours` says that `Doors` let such a head pass on any connection.
+    """
 
     operation: str
     path: str
     query: str
     headers: CIMultiDictProxy[str]
+    is_ours: bool = False
+    own_names: Sequence[str] = ()
+    own_values: Sequence[bytes] = ()
+
+    def own_headers(self) -> CIMultiDictProxy[str]:
+        """Return the headers of this very head."""
+        if not self.own_names:
+            return self.headers
+        headers = CIMultiDict(self.headers)
+        for name, value in zip(self.own_names, self.own_values, strict=True):
+            headers[name] = value.decode()
+        return CIMultiDictProxy(headers)
 
 
 class _LearnedHead(NamedTuple):
-    """A head that was learned, and the names of the headers whose values differ each time."""
+    """A head that was learned, and which of its own values is the length."""
 
     head: CallHead
-    own: Sequence[str]
     length_at: int
 
 
 class CallHeads:
-    """Those of one gateway."""
+    """Those of one gateway. `is_ours` is asked about each that is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_ours: Callable[[CIMultiDictProxy[str]], bool]) -> None:
+        self._is_ours = is_ours
         self._memory = HeadMemory[_LearnedHead]()
 
     def find(self, data: bytes) -> tuple[CallHead, bytes] | None:
@@ -62,14 +78,11 @@ class CallHeads:
         learned = self._memory.heads.get(key)
         if learned is None:
             return None
-        operation, path, query, alike = learned.head
         length, body = values[learned.length_at], data[end:]
         if len(body) > SMALL_BODY_BYTES or not length.isdigit() or int(length) != len(body):
             return None
-        headers = CIMultiDict(alike)
-        for name, value in zip(learned.own, values, strict=True):
-            headers[name] = value.decode()
-        return CallHead(operation, path, query, CIMultiDictProxy(headers)), body
+        operation, path, query, headers, is_ours, own, _ = learned.head
+        return CallHead(operation, path, query, headers, is_ours, own, values), body
 
     def learn(
         self, data: bytes, message: RawRequestMessage, body_bytes: int, head: CallHead
@@ -85,9 +98,12 @@ class CallHeads:
             for name, value in zip(own, values, strict=True)
         )
         if end <= MAX_CALL_HEAD_BYTES and _LENGTH in own and are_read_alike:
-            learned = _LearnedHead(head, own, own.index(_LENGTH))
-            self._memory.learn(key, lambda: learned)
+            self._memory.learn(key, lambda: self._keep(head, own))
         return True
+
+    def _keep(self, head: CallHead, own: list[str]) -> _LearnedHead:
+        kept = head._replace(is_ours=self._is_ours(head.headers), own_names=own)
+        return _LearnedHead(kept, own.index(_LENGTH))
 
 
 def _cut(head: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:

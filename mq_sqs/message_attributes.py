@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mq_sqs.faults import INVALID_MESSAGE_CONTENTS, INVALID_PARAMETER_VALUE, SQSError
@@ -33,6 +34,8 @@ _LEAST_POWER, _MOST_POWER = -128, 126
 """Of ten, for the first digit of a number."""
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that SQS takes in no text, because XML 1.0 cannot contain them."""
+_KNOWN_HEADS = 1024
+"""Names with types whose part in the MD5 is not made again: programs have few."""
 _USUAL = b"\t\n\r" + bytes(range(0x20, 0x80))
 
 
@@ -131,6 +134,7 @@ def md5_of(attributes: Attributes) -> str:
     return digest_of(b"".join(parts))
 
 
+@lru_cache(_KNOWN_HEADS)
 def head_of(name: str, kind: str, is_binary: bool) -> bytes:
     """Return what the MD5 covers before the length of a value."""
     named, typed = name.encode(), kind.encode()

@@ -39,12 +39,16 @@ def system_of(properties: Properties) -> dict[str, str]:
 
 def _read(text: str) -> Read:
     """Return the attributes that SQS can express: a producer over HTTP may have written others."""
+    if not text:
+        return {}
     try:
-        pairs = json.loads(text) if text else {}
+        pairs = json.loads(text)
+        # Nothing but a backslash brings another character into a string of JSON.
+        are_texts = text.isascii() and "\\" not in text
         return {
             name: _value(kind, value)
             for name, (kind, value) in pairs.items()
-            if is_text(name) and is_text(kind) and is_text(str(value))
+            if are_texts or (is_text(name) and is_text(kind) and is_text(str(value)))
         }
     except (ValueError, TypeError, AttributeError, RecursionError, Base64Error):
         return {}

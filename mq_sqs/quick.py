@@ -65,7 +65,7 @@ class QuickCalls:
         self._durations = durations
         self._doors = doors
         self._dialect = JsonDialect()
-        self._heads = CallHeads()
+        self._heads = CallHeads(lambda headers: doors.admit(BareHead(headers)))
 
     def take(
         self, connection: ShortConnection, message: RawRequestMessage, payload: StreamReader
@@ -99,7 +99,8 @@ class QuickCalls:
         the parser has not seen."""
         started = perf_counter()
         try:
-            self._doors.check(BareHead(head.headers, connection.line))
+            if not head.is_ours:
+                self._doors.check(BareHead(head.headers, connection.line))
             begun = self._begin(head, body)
         except (MQError, SQSError):
             return False
@@ -128,9 +129,10 @@ class QuickCalls:
     def _begin(self, head: CallHead, body: bytes) -> Begun | None:
         """Return what is asked for, or None if the usual way must find something out first. Raises
         MQError, SQSError."""
-        operation, path, query, headers = head
+        operation, path, query, headers, *_ = head
         token = None
         if self._signatures is not None:
+            headers = head.own_headers()
             token = self._signatures.read(RequestHead("POST", path, query, headers)).verify(body)
         values = self._dialect.read(operation, SqsRequest("POST", path, query, headers, body))
         queue = queue_of_url(values["QueueUrl"])

@@ -13,6 +13,7 @@ from mq.config import SECOND_NS, SMALL_BODY_BYTES
 from mq.errors import PropertiesTooLarge
 from mq.names import QueueName, is_fifo
 from mq.spool.queue_settings import QueueSettings
+from mq.spool.trailer import NO_TRAILER
 from mq.store.publish import Draft, Entry, Published
 from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
 from mq_sqs.faults import (
@@ -198,7 +199,9 @@ def _check_message(values: Values, rules: Rules) -> Outgoing:
             "One or more parameters are invalid. Reason: Message must be shorter than "
             f"{rules.limit} bytes.",
         )
-    trailer = trailer_of(attributes.written, [*system.written, *pack_texts(lane)])
+    trailer = NO_TRAILER
+    if attributes.written or system.written or lane:
+        trailer = trailer_of(attributes.written, [*system.written, *pack_texts(lane)])
     delay_ns = None if rules.is_fifo else _delay_ns(values)
     return Outgoing(body, trailer, attributes.md5, system.md5, delay_ns, lane)
 

@@ -22,7 +22,7 @@ class CallLesson:
     """Heads that learn what a parser makes of some bytes."""
 
     def __init__(self) -> None:
-        self.heads = CallHeads()
+        self.heads = CallHeads(lambda headers: "Origin" not in headers)
 
     def learn(self, data: bytes, before: bytes = b"") -> bool:
         """`before` is what the parser was given before `data`."""
@@ -51,7 +51,21 @@ def test_a_head_is_known_when_it_has_come_twice_whatever_is_the_requests_own(
 
     assert found is not None
     message, _ = parse_request(sent(body, **own))
-    assert found == (CallHead("SendMessage", "/", "", message.headers), body)
+    head, known_body = found
+    assert (head.operation, head.path, head.query) == ("SendMessage", "/", "")
+    assert head.own_headers() == message.headers
+    assert known_body == body
+    assert head.is_ours
+
+
+def test_whether_a_head_is_ours_is_asked_when_it_is_kept(lesson: CallLesson) -> None:
+    for _ in range(2):
+        lesson.learn(sent(origin="http://elsewhere"))
+
+    found = lesson.heads.find(sent(origin="http://elsewhere"))
+
+    assert found is not None
+    assert not found[0].is_ours
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def test_a_message_without_attributes_has_none() -> None:
 @pytest.mark.parametrize(
     "attribute",
     ['"a": ["String", "\\ud800"]', '"a": ["String", "\\u0001"]', '"a": ["String.\\ud800", "x"]',
-     '"\\ud800": ["String", "x"]', '"\\ufffe": ["String", "x"]'],
+     '"\\ud800": ["String", "x"]', '"\\ufffe": ["String", "x"]', '"a": ["String", "\ufffe"]'],
 )  # fmt: skip
 def test_an_attribute_that_sqs_cannot_express_is_left_out_alone(attribute: str) -> None:
     text = f'{{{attribute}, "b": ["String", "x"]}}'
