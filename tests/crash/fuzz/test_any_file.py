@@ -115,7 +115,11 @@ class Household:
         flags = "--standalone", "--sqs-port=0", "--visibility=600", "--keep=0.1"
         before = log.stat().st_size if log.exists() else 0
         self._server = Server(root, *flags, log=log)
-        wait_until(lambda: _GATEWAY.search(self._server.log(), before), _SERVED_SECONDS)
+        try:
+            wait_until(lambda: _GATEWAY.search(self._server.log(), before), _SERVED_SECONDS)
+        except AssertionError:
+            self._server.kill()
+            raise
         self._gateway_port = int(_GATEWAY.findall(self._server.log())[-1])
         self._ask("PUT", f"/{QUEUE}")
         self._call("CreateQueue", QueueName=LINE, Attributes={"FifoQueue": "true"})
