@@ -101,13 +101,24 @@ class GroupCommitter(Rounds):
             self._loop.call_soon(submitted.done, None, StoreUnavailable(failure))
             return
         if not self._turn:
-            self._loop.call_soon(self._hand_over)
+            self._loop.call_soon(self._end_turn)
         self._turn.append(submitted)
         self._submitted += 1
 
     def _waiting(self) -> int:
         """Return how many operations no round has taken yet. Any thread may call it."""
         return self._submitted - self._taken
+
+    def _end_turn(self) -> None:
+        """Before a round of its own the event loop looks at its sockets once more: what came during
+        the last one joins."""
+        if self._are_rounds_fast():
+            self._loop.call_soon(self._hand_over)
+        else:
+            self._hand_over()
+
+    def _are_rounds_fast(self) -> bool:
+        return self._fast_rounds is not None and self._fast_rounds.are_usual()
 
     def _hand_over(self) -> None:
         """Hand operations over once in a turn of the event loop, so that the thread is woken once
@@ -120,8 +131,9 @@ class GroupCommitter(Rounds):
 
     def _commit_here(self, turn: list[Submitted]) -> bool:
         """Make a round on the event loop. Returns False if that is up to the thread."""
-        are_fast = self._fast_rounds is not None and self._fast_rounds.are_usual()
-        if not are_fast or len(turn) > MAX_ROUND_OPERATIONS or not self._at_work.acquire(False):
+        if not self._are_rounds_fast() or len(turn) > MAX_ROUND_OPERATIONS:
+            return False
+        if not self._at_work.acquire(blocking=False):
             return False
         try:
             if self._is_closing or self._has_failed() or not self._pending.empty():
