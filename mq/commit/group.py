@@ -110,8 +110,8 @@ class GroupCommitter(Rounds):
         return self._submitted - self._taken
 
     def _end_turn(self) -> None:
-        """Before a round of its own the event loop looks at its sockets once more: what came during
-        the last one joins."""
+        """Let the event loop look at its sockets once more before a round of its own: what came
+        during the last one joins."""
         if self._are_rounds_fast():
             self._loop.call_soon(self._hand_over)
         else:
