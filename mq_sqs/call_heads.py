@@ -16,6 +16,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from mq.config import SMALL_BODY_BYTES
 from mq.web.known_heads import HeadMemory, whole_head
+from mq_sqs.last_signed import LastSigned
 
 MAX_CALL_HEAD_BYTES = 2048
 
@@ -33,7 +34,8 @@ class CallHead(NamedTuple):
     """A head as far as a call needs it. `path` is without the query, both still percent-encoded.
 
     `headers` are those of the first head that was alike; this one has values of its own for some of
-    them. `is_ours` says that `Doors` let such a head pass on any connection.
+    them. `is_ours` says that `Doors` let such a head pass on any connection. Heads that are alike
+    have one `last_signed`.
     """
 
     operation: str
@@ -43,6 +45,7 @@ class CallHead(NamedTuple):
     is_ours: bool = False
     own_names: Sequence[str] = ()
     own_values: Sequence[bytes] = ()
+    last_signed: LastSigned | None = None
 
     def own_headers(self) -> CIMultiDictProxy[str]:
         """Return the headers of this very head."""
@@ -81,8 +84,8 @@ class CallHeads:
         length, body = values[learned.length_at], data[end:]
         if len(body) > SMALL_BODY_BYTES or not length.isdigit() or int(length) != len(body):
             return None
-        operation, path, query, headers, is_ours, own, _ = learned.head
-        return CallHead(operation, path, query, headers, is_ours, own, values), body
+        operation, path, query, headers, is_ours, own, _, last = learned.head
+        return CallHead(operation, path, query, headers, is_ours, own, values, last), body
 
     def learn(
         self, data: bytes, message: RawRequestMessage, body_bytes: int, head: CallHead
@@ -102,7 +105,8 @@ class CallHeads:
         return True
 
     def _keep(self, head: CallHead, own: list[str]) -> _LearnedHead:
-        kept = head._replace(is_ours=self._is_ours(head.headers), own_names=own)
+        is_ours = self._is_ours(head.headers)
+        kept = head._replace(is_ours=is_ours, own_names=own, last_signed=LastSigned())
         return _LearnedHead(kept, own.index(_LENGTH))
 
 

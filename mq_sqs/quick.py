@@ -25,7 +25,7 @@ from mq.web.durations import Durations
 from mq.web.parameters import BareHead
 from mq.web.quick import is_plain, whole_body
 from mq.web.shortcut import Parsed, ShortConnection
-from mq.web.tokens import Scope
+from mq.web.tokens import KnownToken, Scope
 from mq_sqs.addresses import queue_of_url
 from mq_sqs.call_heads import CallHead, CallHeads
 from mq_sqs.calls import Begun, Operations, make_request_id
@@ -132,13 +132,25 @@ class QuickCalls:
         operation, path, query, headers, *_ = head
         token = None
         if self._signatures is not None:
-            headers = head.own_headers()
-            token = self._signatures.read(RequestHead("POST", path, query, headers)).verify(body)
+            token = _verify(self._signatures, head, body)
         values = self._dialect.read(operation, SqsRequest("POST", path, query, headers, body))
         queue = queue_of_url(values["QueueUrl"])
         if token is not None:
             token.require(Scope.WRITE, queue)
         return _BEGINNINGS[operation](self._operations, queue, values)
+
+
+def _verify(signatures: Signatures, head: CallHead, body: bytes) -> KnownToken:
+    """Return the token that a request is signed with. Raises SQSError."""
+    last, own_values = head.last_signed, head.own_values
+    token = None if last is None else last.verify(signatures, own_values, body)
+    if token is None:
+        request = RequestHead("POST", head.path, head.query, head.own_headers())
+        signature = signatures.read(request)
+        token = signature.verify(body)
+        if last is not None:
+            last.keep(head.own_names, own_values, signature)
+    return token
 
 
 def _read_head(message: RawRequestMessage) -> CallHead | None:

@@ -34,10 +34,11 @@ from mq_sqs.signing_keys import SigningKey, SigningKeys
 ALGORITHM = "AWS4-HMAC-SHA256"
 MAX_CLOCK_DIFFERENCE_SECONDS = 900
 MAX_PRESIGNED_SECONDS = 604_800
+CONTENT_HASH = istr("X-Amz-Content-SHA256")
 
 _SERVICE = "sqs"
 _AUTHORIZATION = istr("Authorization")
-_X_AMZ_DATE, _CONTENT_HASH = istr("X-Amz-Date"), istr("X-Amz-Content-SHA256")
+_X_AMZ_DATE = istr("X-Amz-Date")
 _KNOWN_TEXTS = 64
 """Times, claims and lists of headers that are not read again: those of many requests are the
 same."""
@@ -46,6 +47,7 @@ _DATE = "%Y%m%dT%H%M%SZ"
 _DATE_FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _SECONDS = re.compile(r"[0-9]{1,6}")
 _SIGNATURE = "Signature="
+_LACKING = "header Authorization must have Credential, SignedHeaders and Signature"
 _CLAIMED = frozenset({"Credential", "SignedHeaders", "Signature"})
 _QUERY_PARTS = {
     "X-Amz-Algorithm": "Algorithm",
@@ -82,13 +84,13 @@ class Signature(NamedTuple):
     head: RequestHead
     key: SigningKey
     claim: _Claim
-    date: str
+    date: _Moment
     text: str
 
     def verify(self, body: bytes) -> KnownToken:
         """Return the token that the request is signed with. Raises SQSError."""
         body_hash = hashlib.sha256(body).hexdigest()
-        said = self.head.headers.get(_CONTENT_HASH)
+        said = self.head.headers.get(CONTENT_HASH)
         if said is not None and said != body_hash:
             raise SQSError(
                 SIGNATURE_DOES_NOT_MATCH,
@@ -98,10 +100,9 @@ class Signature(NamedTuple):
         signature = self.text.encode("utf-8", "replace")
         is_right = False
         for text in canonical_texts(self.head, self.claim.signed, body_hash):
-            digest = hashlib.sha256(text).hexdigest()
-            to_sign = f"{ALGORITHM}\n{self.date}\n{self.claim.scope}\n{digest}".encode()
-            ours = self.key.sign(to_sign, self.claim.scope)
-            is_right |= hmac.compare_digest(ours.encode(), signature)
+            ours = self.begin()
+            ours.update(hashlib.sha256(text).hexdigest().encode())
+            is_right |= hmac.compare_digest(ours.hexdigest().encode(), signature)
         if not is_right:
             raise SQSError(
                 SIGNATURE_DOES_NOT_MATCH,
@@ -110,6 +111,11 @@ class Signature(NamedTuple):
                 "may change the header Host, the path or a signed header.",
             )
         return self.key.token
+
+    def begin(self) -> hmac.HMAC:
+        """Return the HMAC of the text to sign up to the hash of the canonical text."""
+        scope = self.claim.scope
+        return self.key.begin(f"{ALGORITHM}\n{self.date.text}\n{scope}\n".encode(), scope)
 
 
 class Signatures:
@@ -142,7 +148,13 @@ class Signatures:
         _check_signed(claim.signed, _names_in(head.headers))
         key = self._keys.require(claim.name)
         self._check_time(date, in_query.get("Expires"))
-        return Signature(head, key, claim, date.text, text)
+        return Signature(head, key, claim, date, text)
+
+    def is_current(self, signature: Signature) -> bool:
+        """Return whether the time and the key of a signature in a header are still good. Raises
+        SQSError if the key is gone."""
+        is_in_time = abs(self._clock() - signature.date.seconds) <= MAX_CLOCK_DIFFERENCE_SECONDS
+        return is_in_time and self._keys.require(signature.claim.name) is signature.key
 
     def _check_time(self, date: _Moment, expires: str | None) -> None:
         """Raise SQSError unless now is near enough to `date`, or within the time for which a
@@ -171,9 +183,6 @@ def _read_header(value: str) -> tuple[_Claim, str]:
     if not found or _SIGNATURE in after:
         raise _incomplete(_LACKING)
     return _read_claim(before, comma + after), text.rstrip()
-
-
-_LACKING = "header Authorization must have Credential, SignedHeaders and Signature"
 
 
 @lru_cache(_KNOWN_TEXTS)

@@ -36,9 +36,13 @@ class SigningKey:
         """Return the signature of version 4 in hexadecimal. The scope is
         `DAY/REGION/SERVICE/aws4_request`.
         """
-        signature = (self._derived.get(scope) or self._derive(scope)).copy()
-        signature.update(text)
-        return signature.hexdigest()
+        return self.begin(text, scope).hexdigest()
+
+    def begin(self, text: bytes, scope: str) -> hmac.HMAC:
+        """Return the HMAC of a text, which may go on."""
+        begun = (self._derived.get(scope) or self._derive(scope)).copy()
+        begun.update(text)
+        return begun
 
     def _derive(self, scope: str) -> hmac.HMAC:
         """Return the HMAC of a scope before any text; a copy of it costs less than a new one."""
