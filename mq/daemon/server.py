@@ -170,8 +170,7 @@ async def _serve(
         store.stop_waiting()
         admin.stop()
         notifier.stopping()
-    # When the loop ends these signals get their defaults back, and one more would kill the process.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+    _ignore_signals()
     log.info("stopped")
 
 
@@ -196,6 +195,17 @@ def _handle_signals(stop: asyncio.Event, reload_now: asyncio.Event) -> None:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGINT, stop.set)
     loop.add_signal_handler(signal.SIGHUP, reload_now.set)
+
+
+def _ignore_signals() -> None:
+    """Let one more signal do no harm. The event loop would give all of them their defaults back
+    when it is closed, and a thread that has not quite ended yet can take a signal that this one
+    blocks."""
+    loop, signals = asyncio.get_running_loop(), {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    for each in signals:
+        loop.remove_signal_handler(each)
+        signal.signal(each, signal.SIG_IGN)
 
 
 def _log_configuration(config: ServerConfig, supervision: Supervision | None) -> None:
