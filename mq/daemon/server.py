@@ -170,7 +170,7 @@ async def _serve(
         store.stop_waiting()
         admin.stop()
         notifier.stopping()
-    _ignore_signals()
+    await _ignore_signals()
     log.info("stopped")
 
 
@@ -197,11 +197,11 @@ def _handle_signals(stop: asyncio.Event, reload_now: asyncio.Event) -> None:
     loop.add_signal_handler(signal.SIGHUP, reload_now.set)
 
 
-def _ignore_signals() -> None:
+async def _ignore_signals() -> None:
     """Let one more signal do no harm. The event loop would give all of them their defaults back
-    when it is closed, and a thread that has not quite ended yet can take a signal that this one
-    blocks."""
+    when it is closed, and any other thread can take a signal that this one blocks."""
     loop, signals = asyncio.get_running_loop(), {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+    await loop.shutdown_default_executor()
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     for each in signals:
         loop.remove_signal_handler(each)
