@@ -16,6 +16,8 @@ from mq_sqs.canonical import canonical_texts
 from mq_sqs.signatures import CONTENT_HASH, Signature, Signatures
 
 _AUTHORIZATION = "authorization"
+_EACH_ITS_OWN = frozenset({"amz-sdk-invocation-id", "amz-sdk-request", "x-amzn-trace-id"})
+"""Headers that differ in each request. Where they are signed nothing is hashed for the next one."""
 _SIGNATURE_BYTES = 64
 _END = b"Signature="
 
@@ -44,6 +46,8 @@ class LastSigned:
         """Keep a signature that was right, of a head with own values by these names, which are in
         lower case."""
         if _AUTHORIZATION not in names or CONTENT_HASH in signature.head.headers:
+            return
+        if not _EACH_ITS_OWN.isdisjoint(signature.claim.signed):
             return
         at = names.index(_AUTHORIZATION)
         claim, text = _split(values[at])
