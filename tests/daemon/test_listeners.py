@@ -239,13 +239,13 @@ def test_a_taken_admin_address_is_refused_by_name(
 def test_two_servers_with_the_default_admin_address_both_run(
     tmp_path: Path, processes: list[Process]
 ) -> None:
-    """The second one does without. Perhaps the first one does too: this machine may run another."""
+    """One of them does without, or both: this machine may run another."""
     for number in range(2):
         flags = [f"--root={tmp_path / str(number)}", "--port=0"]
         processes.append(Process("mq", *flags, log=tmp_path / f"log-{number}"))
         wait_until(lambda: "event=listening" in processes[-1].log(), 30)
 
-    assert "no admin listener" in processes[1].log()
+    assert any("no admin listener" in process.log() for process in processes)
     assert all(process.popen.poll() is None for process in processes)
 
 
