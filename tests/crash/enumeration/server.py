@@ -31,6 +31,7 @@ class SteppedCommitter(GroupCommitter):
     the one before have had their turn."""
 
     def _start(self) -> None:
+        self._fast_rounds = None  # It would go by the time that rounds take.
         self._is_scheduled = False
         self.wrap: Callable[[Operation[Any]], Operation[Any]] = lambda operation: operation
 
