@@ -20,7 +20,7 @@ PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 PYTHON := python3.13 python3.12 python3.11 python3
 
 # What the native part of file calls is made of.
-NATIVE := hatch_build.py mq/spool/native.c
+NATIVE := hatch_build.py mq/disk/native.c
 
 # A name on PATH may be a shim that does not run, too old, or Debian's python3 without venv.
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -98,7 +98,7 @@ lock: $(VENV)/bin/python
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	rm -f mq/spool/_native*.so
+	rm -f mq/disk/_native*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The packages follow pyproject.toml; the code itself is used in place, and so is the native part,

@@ -1,6 +1,6 @@
 """Makes what a wheel has beside the source: the native part, man pages and completion.
 
-It compiles the native part of file calls, mq/spool/native.c, if this machine can.
+It compiles the native part of file calls, mq/disk/native.c, if this machine can.
 
 The compiler is that of the variable CC, else the one that Python was made with. Without one, or the
 headers of Python, MQ is installed as pure Python: it does the same, more slowly. A wheel with the
@@ -23,8 +23,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("mq", "spool", "native.c")
-MODULE = Path("mq", "spool", "_native.abi3.so")
+SOURCE = Path("mq", "disk", "native.c")
+MODULE = Path("mq", "disk", "_native.abi3.so")
 TAG = "cp311-abi3"
 FLAGS = ("-O2", "-Wall", "-Wextra", "-shared", "-fPIC")
 

@@ -26,10 +26,10 @@ from mq.commit.operation import Operation
 from mq.config import ServerConfig
 from mq.ctl.bench.generator import connect
 from mq.ctl.bench.phases import each
+from mq.disk.file_work import FileCalls, make_calls
+from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.file_work import FileCalls, make_calls
-from mq.spool.files import Files
 from mq.spool.queues import make_queue
 from mq.spool.root import open_root
 from mq.store.context import Workspace

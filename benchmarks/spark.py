@@ -37,8 +37,8 @@ from servers import Target, serving
 
 import pyspark_mq
 from mq.config import ServerConfig
+from mq.disk.files import Files
 from mq.names import MessageIds
-from mq.spool.files import Files
 from mq.spool.root import open_root
 from mq.spool.seal import SEAL_ATTRIBUTE
 

@@ -30,8 +30,8 @@ import click
 from servers import serving
 
 from mq.client import Client, Message, NewMessage
+from mq.disk.files import Files
 from mq.names import QueueName
-from mq.spool.files import Files
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.committed import Committed
 from pyspark_mq.by_url.forward import Forwarder

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import structlog
 
-from mq.spool.child_processes import Helper, processors
+from mq.disk.child_processes import Helper, processors
 from mq.spool.seal import due_ns
 
 log = structlog.get_logger(__name__)

@@ -16,12 +16,12 @@ import structlog
 
 from mq.command.logs import Once, report_left
 from mq.config import SECOND_NS, MoverConfig
+from mq.disk.files import HIDDEN, Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder, MoveRefused
 from mq.metrics.tally import MoverCounts, QueueTally, own_counts
 from mq.names import parse_file_name
 from mq.spool.arrivals import Change, Watch
-from mq.spool.files import HIDDEN, Files
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold
 from mq.spool.moves import Moves, OpenFolder, folder_of_root
 from mq.spool.network_files import STALE_NS

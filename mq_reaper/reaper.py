@@ -20,11 +20,11 @@ import structlog
 
 from mq.command.logs import Once, report_left
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS, ReaperConfig
+from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder, MoveRefused
 from mq.metrics.tally import ReaperCounts, own_counts
 from mq.names import is_fifo
-from mq.spool.files import Files
 from mq.spool.folders import DELETING_SUFFIX
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE
 from mq.spool.moves import Moves, OpenFolder, folder_of_root

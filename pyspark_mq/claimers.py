@@ -17,8 +17,8 @@ from functools import partial
 from struct import Struct
 from typing import BinaryIO
 
+from mq.disk.child_processes import Helper, processors
 from mq.names import MessageId, QueueName
-from mq.spool.child_processes import Helper, processors
 from mq.spool.spark.claiming import Claim, Taken
 from pyspark_mq.balance import Shares
 

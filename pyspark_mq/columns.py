@@ -18,9 +18,9 @@ from pyspark.sql.types import (
 )
 
 from mq.config import DEFAULT_CONTENT_TYPE, MIB
+from mq.disk.files import Files
 from mq.errors import MQError
 from mq.names import MessageId, QueueName
-from mq.spool.files import Files
 from mq.spool.message import Opened
 from mq.spool.trailer import split
 

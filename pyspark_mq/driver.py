@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
-from mq.spool.files import Files
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim, Taken

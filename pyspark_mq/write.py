@@ -22,11 +22,11 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from mq.disk.calls import CHAINS_AT_ONCE
+from mq.disk.files import HIDDEN, Files
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.names import QueueName
-from mq.spool.calls import CHAINS_AT_ONCE
-from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import Spool
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root

@@ -7,7 +7,7 @@ import os
 import select
 import threading
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 
 
 class Bell:

@@ -23,9 +23,9 @@ from mq.config import (
     VSQS_NEW_SECONDS,
     VSQS_RESCAN_SECONDS,
 )
+from mq.disk.files import Files
 from mq.spool.arrivals import Change, Watch
 from mq.spool.file_system import file_system_kind
-from mq.spool.files import Files
 from vsqs.bell import Bell
 from vsqs.index import Index
 from vsqs.listing import list_folder

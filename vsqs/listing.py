@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mq.spool.files import Files
-from mq.spool.libc import list_at_once
+from mq.disk.files import Files
+from mq.disk.libc import list_at_once
 from vsqs.names import Name, parse_name
 
 _SAME_TICK_NS = 20_000_000

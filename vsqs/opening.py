@@ -7,7 +7,7 @@ import os
 import stat
 import warnings
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 
 
 def open_queue_folder(files: Files, path: str) -> int:

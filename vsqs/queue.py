@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 from vsqs import protocol, visibility
 from vsqs.folder import FolderDropped, QueueFolder
 from vsqs.foreign import MAX_BODY_BYTES

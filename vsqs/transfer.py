@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
+from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode, InvalidRequest, MQError
 from mq.lines.ndjson import Line
 from mq.lines.transfer import TakenOut, exported, flush, put_in, take_out
 from mq.names import MessageId
-from mq.spool.files import Files
 from vsqs.arguments import opened, queue_argument, queue_flags, require_queue
 from vsqs.queue import Queue
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mq.config import FOLDER_LOCK_SECONDS
-from mq.spool.files import Files
+from mq.disk.files import Files
 from vsqs.names import parse_id
 
 _PAUSE_SECONDS = 0.0002

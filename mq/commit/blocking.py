@@ -18,8 +18,8 @@ from mq.commit.operation import (
     Together,
     unavailable,
 )
+from mq.disk.file_work import FileCalls, make_calls
 from mq.errors import StoreUnavailable
-from mq.spool.file_work import FileCalls, make_calls
 
 T = TypeVar("T")
 

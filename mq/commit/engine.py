@@ -21,8 +21,8 @@ from mq.commit.operation import (
     Submitted,
     Together,
 )
+from mq.disk.file_work import FileCalls, make_calls
 from mq.metrics.histogram import CommitStats
-from mq.spool.file_work import FileCalls, make_calls
 
 T = TypeVar("T")
 

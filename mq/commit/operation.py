@@ -26,9 +26,9 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from mq.commit.barrier import Unsynced
+from mq.disk.calls import run_one
+from mq.disk.file_work import FileCalls
 from mq.errors import StoreUnavailable
-from mq.spool.calls import run_one
-from mq.spool.file_work import FileCalls
 
 T = TypeVar("T")
 

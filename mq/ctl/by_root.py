@@ -24,12 +24,12 @@ from mq.ctl.access import Passed, QueueCounts, Readable, ShownMessage
 from mq.ctl.inspect import body_in, count_queue, count_queues, find_message, oldest_messages, shown
 from mq.ctl.removals import Removals
 from mq.ctl.runner import Runner
+from mq.disk.files import Files
 from mq.errors import BodyTooLarge
 from mq.lifecycle import Actor, Folder, PurgeScope, State
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.network_files import files_for
 from mq.spool.queues import finish_deletion

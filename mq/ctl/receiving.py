@@ -95,8 +95,8 @@ def _acknowledge(
     access: Access, queue: QueueName, message: ShownMessage, output: Path | None
 ) -> bool:
     """Remove a message; what was written is on stable media before that, if it is a file."""
+    from mq.disk.files import Files
     from mq.lines.transfer import flush
-    from mq.spool.files import Files
 
     sys.stdout.flush()
     if output is None:

@@ -38,8 +38,8 @@ def export_queue(context: click.Context, queue: QueueName, remove: bool, limit: 
 
     Each is a line. Without --remove they are copied, and nothing is changed.
     """
+    from mq.disk.files import Files
     from mq.lines.transfer import TakenOut, flush, take_out
-    from mq.spool.files import Files
 
     output = sys.stdout.buffer
     with opened(settings_of(context)) as access:

@@ -14,8 +14,8 @@ from mq.command.flags import FILE, HostPort, Mode, Seconds, Size, exit_codes_tex
 from mq.command.logs import configure_logs
 from mq.config import STANDALONE_KEEP_SECONDS, ServerConfig
 from mq.daemon.shared_flags import client_flags, store_flags
+from mq.disk.calls import STATE
 from mq.errors import CommandFailed, ExitCode
-from mq.spool.calls import STATE
 
 _DEFAULTS = ServerConfig()
 

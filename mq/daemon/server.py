@@ -35,9 +35,9 @@ from mq.daemon.listeners import bind
 from mq.daemon.notify import Notifier, beat_forever
 from mq.daemon.sockets import Listener
 from mq.daemon.standalone import Children, Supervision, run_children
+from mq.disk import calls
 from mq.errors import ExitCode, StartRefused
 from mq.metrics.tally import GatewayCounts, shared_counts
-from mq.spool import calls
 from mq.store.counts import OperationCounts
 from mq.store.free_space import default_floor_bytes
 from mq.store.maintenance import open_store

@@ -18,8 +18,8 @@ import stat
 from pathlib import Path
 
 from mq.config import Address
+from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
-from mq.spool.files import Files
 from mq.web.handshakes import SecureServer
 from mq.web.http_server import HttpServer
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mq.config import FSCK_SETTLE_SECONDS
+from mq.disk.files import Files
 from mq.fsck.suspect import SETTLING, Finding, FindingKind, Suspect
 from mq.fsck.tree import suspects_of_tree
 from mq.fsck.walk import Walk
 from mq.lifecycle import FIXED_FOLDERS, Actor
-from mq.spool.files import Files
 from mq.spool.root import visit_root
 
 Treatment = Callable[[Suspect, str], Finding | None]

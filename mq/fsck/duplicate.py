@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from enum import Enum
 
+from mq.disk.files import Files
 from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.spool.checksum import measure
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import Held, Lost, hold_in
 

@@ -8,12 +8,12 @@ import time
 from dataclasses import dataclass
 
 from mq.config import MAX_PLAUSIBLE_AHEAD_NS, MAX_PLAUSIBLE_RECEIVES, SECOND_NS
+from mq.disk.status import AnyStatus
 from mq.fsck.suspect import FindingKind, SuspectPlace
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message import Held, Lost, hold_in, seal_at
 from mq.spool.seal import Seal
-from mq.spool.status import AnyStatus
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.fsck.strays import FOLDER_NEEDS
 from mq.fsck.suspect import FindingKind, Suspect, SuspectPlace
 from mq.lifecycle import FIXED_FOLDERS, Folder
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import seal_at
 from mq.spool.moves import FORMAT_FILE

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
+from mq.disk.files import HIDDEN
 from mq.fsck.damage import AbandonedBatch, Damaged, Deletion, Leftover, Orphan
 from mq.fsck.duplicate import WAY, Duplicate
 from mq.fsck.implausible import Implausible
@@ -21,7 +22,6 @@ from mq.names import (
     is_queue_name,
     parse_file_name,
 )
-from mq.spool.files import HIDDEN
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.queues import unfinished_deletions
 from mq.spool.sets import parse_batch_name

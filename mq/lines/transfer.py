@@ -15,9 +15,9 @@ from io import BufferedIOBase
 from typing import BinaryIO, NamedTuple
 
 from mq.config import MAX_BATCH_LINES, MAX_LINE_BYTES, SMALL_BODY_BYTES
+from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode, InvalidBatch, InvalidRequest, MQError
 from mq.lines.ndjson import JSON_SPACE, Line, parse_line, write_line
-from mq.spool.files import Files
 
 _PASSED_OVER = frozenset(
     {"state", "lease", "receive_count", "published_at", "visible_at", "damaged", "length"}

@@ -1,10 +1,8 @@
 """The files and folders of a root, as plain blocking functions that all processes share.
 
-    the disk            `files` changes it, with `libc` and `byte_locks`; `network_files` does where
-                        other hosts work too; `calls` and `file_work` make many calls at once, in
-                        native.c where that is built; `status`, `child_processes`
     a root              `root` makes and opens one; `root_format`, `file_system`, `locks` and
-                        `trouble` say whether it can be used; `abilities` tries the file system
+                        `trouble` say whether it can be used; `abilities` tries the file system;
+                        `network_files` changes files where other hosts work too
     its folders         `folders` holds them open, `open_queues` those of the queues; `moves` asks
                         the table before each move; `arrivals` watches them
     a message           `message`: its lock; `opening`: the same as a chain of calls; `seal`,
@@ -15,6 +13,6 @@
                         `leftovers`; `queue_birth`
     between places      `redelivery`, `sets` and, after a crash, `sweep`
 
-`spark` has what only Spark's source and sink use. What a request asks for belongs in `mq.store`;
-HTTP and asyncio do not belong in here.
+`spark` has what only Spark's source and sink use. What a request asks for belongs in `mq.store`,
+a file call by itself in `mq.disk`; HTTP and asyncio do not belong in here.
 """

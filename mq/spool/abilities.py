@@ -14,9 +14,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from mq.disk.files import HIDDEN, LACKS_RENAME_FLAGS, LACKS_UNNAMED_FILES, Files
 from mq.spool.arrivals import Watch
 from mq.spool.file_system import file_system_kind, is_of_network, keeps_order, stamp_granularity_ns
-from mq.spool.files import HIDDEN, LACKS_RENAME_FLAGS, LACKS_UNNAMED_FILES, Files
 from mq.spool.moves import FORMAT_FILE
 from mq.spool.network_files import NetworkFiles
 from mq.spool.seal import SEAL_ATTRIBUTE

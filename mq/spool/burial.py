@@ -11,8 +11,8 @@ from __future__ import annotations
 import errno
 from typing import NamedTuple
 
+from mq.disk.files import Files
 from mq.names import QueueName, is_dead_reason, is_queue_name
-from mq.spool.files import Files
 
 DEAD_ATTRIBUTE = "user.mq.dead"
 

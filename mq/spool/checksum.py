@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 
 from mq.config import CHUNK_BYTES
-from mq.spool.files import Files
+from mq.disk.files import Files
 
 _BLOCK_BYTES = 512
 """The unit of st_blocks, on every file system."""

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from mq.disk.files import Files
 from mq.lifecycle import Folder
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.locks import require_locks
 from mq.spool.moves import FORMAT_FILE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from mq.disk.calls import ABSENT, run
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
-from mq.spool.calls import ABSENT, run
 from mq.spool.folders import Spool
 from mq.spool.purged import PURGED_SUFFIX, places_in
 from mq.spool.sets import OPEN_SUFFIX, parse_batch_name

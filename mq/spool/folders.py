@@ -15,11 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from mq.disk.calls import LINK, RENAME, Call
+from mq.disk.files import Files
 from mq.errors import PropertiesUnsupported
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder, MoveRefused
 from mq.names import QueueName
-from mq.spool.calls import LINK, RENAME, Call
-from mq.spool.files import Files
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.open_queues import OpenQueue, OpenQueues
 from mq.spool.root_format import LONG_SEALS, raise_format, read_format
@@ -199,7 +199,7 @@ class Spool:
     def move_call(
         self, source: Folder, source_name: str, target: Folder, target_name: str
     ) -> tuple[Call, tuple[OpenQueue | None, ...]]:
-        """Return the call that makes a move, for `mq.spool.calls`, and what keeps its descriptors
+        """Return the call that makes a move, for `mq.disk.calls`, and what keeps its descriptors
         open. Raises MoveRefused, and what `at` raises."""
         if (source, target) not in self._allowed:
             raise MoveRefused(self.moves.actor, source, target)
@@ -290,7 +290,7 @@ class Spool:
         self.files.link(fd, self.fd(folder), name)
 
     def link_call(self, fd: int, folder: Folder, name: str) -> Call:
-        """Return the call that gives a new file its first name, for `mq.spool.calls`. Raises
+        """Return the call that gives a new file its first name, for `mq.disk.calls`. Raises
         MoveRefused."""
         self.moves.require(None, folder)
         return LINK, fd, self.fd(folder), name

@@ -13,10 +13,10 @@ import stat
 from collections.abc import Iterable
 
 from mq.config import PURGE_LOCK_SECONDS
+from mq.disk.files import LACKS_RENAME_FLAGS
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_message_id
 from mq.spool.file_system import file_system_kind, is_of_network
-from mq.spool.files import LACKS_RENAME_FLAGS
 from mq.spool.folders import Spool
 from mq.spool.moves import OpenFolder
 from mq.spool.queue_birth import MADE_ATTRIBUTE, made_attribute

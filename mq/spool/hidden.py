@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import NamedTuple
 
+from mq.disk.calls import ATTRIBUTE, CLOSE, OPEN_MESSAGE, run
 from mq.lifecycle import HIDDEN_STATES, Folder, State
 from mq.names import MessageId, QueueName, file_name, is_message_id, is_server_id, order_key
-from mq.spool.calls import ATTRIBUTE, CLOSE, OPEN_MESSAGE, run
 from mq.spool.folders import Spool
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, NO_MESSAGE
 from mq.spool.seal import SEAL_ATTRIBUTE, Seal, published_ns, state_in

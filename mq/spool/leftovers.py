@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
 from mq.spool.message import Held, Lost, hold
 from mq.spool.sets import OPEN_SUFFIX, hold_set

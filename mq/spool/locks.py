@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
+from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Folder
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.moves import FORMAT_FILE
 

@@ -14,10 +14,11 @@ from enum import Enum
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from mq.disk.files import Files
+from mq.disk.status import AnyStatus
 from mq.lifecycle import Folder
 from mq.spool.burial import DEAD_ATTRIBUTE
 from mq.spool.checksum import measure
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.seal import (
     SEAL_ATTRIBUTE,
@@ -26,7 +27,6 @@ from mq.spool.seal import (
     published_ns,
     unless_unreadable,
 )
-from mq.spool.status import AnyStatus
 from mq.spool.trailer import Content, read_long, split
 
 FAULTS_OF_ONE_MESSAGE = {

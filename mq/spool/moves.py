@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from mq.disk.calls import RENAME, run
+from mq.disk.files import Files
 from mq.lifecycle import Actor, Folder, MoveRefused, allowed_moves
-from mq.spool.calls import RENAME, run
-from mq.spool.files import Files
 
 FORMAT_FILE = "format"
 """A file beside the folders. Its text is the format of the root, its bytes are locks (`own_id`)."""

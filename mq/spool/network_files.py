@@ -23,10 +23,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from mq.disk.byte_locks import share_byte, unlock_bytes
+from mq.disk.files import Files
 from mq.lifecycle import Folder
-from mq.spool.byte_locks import share_byte, unlock_bytes
 from mq.spool.file_system import file_system_kind, is_of_network
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import Held
 from mq.spool.moves import FORMAT_FILE

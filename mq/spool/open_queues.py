@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from itertools import count
 
 from mq.config import MAX_OPEN_QUEUES
-from mq.spool.files import Files
+from mq.disk.files import Files
 
 _NO_FOLDER = {errno.ENOTDIR, errno.ELOOP}
 

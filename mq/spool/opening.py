@@ -9,9 +9,7 @@ import stat
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mq.lifecycle import Folder
-from mq.spool.burial import DEAD_ATTRIBUTE
-from mq.spool.calls import (
+from mq.disk.calls import (
     ATTRIBUTE,
     CLOSE,
     LOCK,
@@ -22,11 +20,13 @@ from mq.spool.calls import (
     Chain,
     Outcome,
 )
-from mq.spool.file_work import FileCalls, FileWork
+from mq.disk.file_work import FileCalls, FileWork
+from mq.disk.status import INODE, Status
+from mq.lifecycle import Folder
+from mq.spool.burial import DEAD_ATTRIBUTE
 from mq.spool.folders import Spool
 from mq.spool.message import NO_FD, Held, Lost, content_type_of, hold_in
 from mq.spool.seal import SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal
-from mq.spool.status import INODE, Status
 from mq.spool.trailer import Content, split
 
 _STATUS, _STATUS_OF, _SEAL, _READ = 2, 3, 4, 5

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from mq.disk.libc import birth_ns
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
-from mq.spool.libc import birth_ns
 
 MADE_ATTRIBUTE = "user.mq.made"
 """Of a queue's folder: when the queue was made, in ns since 1970, as decimal digits."""

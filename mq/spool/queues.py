@@ -20,10 +20,10 @@ from contextlib import suppress
 from enum import Enum
 
 from mq.config import FOLDER_LOCK_SECONDS
+from mq.disk.files import HIDDEN, Files
 from mq.errors import InvalidName
 from mq.lifecycle import Folder
 from mq.names import QueueName, parse_queue_name
-from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.moves import OpenFolder
 from mq.spool.purged import PURGED_SUFFIX

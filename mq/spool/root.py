@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
+from mq.disk.files import HIDDEN, Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder
 from mq.spool.file_system import FileSystem, measure_file_system
-from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import Spool, sticky
 from mq.spool.moves import FORMAT_FILE
 from mq.spool.root_format import refuse_unknown_format, write_format

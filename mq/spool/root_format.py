@@ -14,8 +14,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
-from mq.spool.files import Files
 from mq.spool.moves import FORMAT_FILE
 
 FORMAT = "mq 1"

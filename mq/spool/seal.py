@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from mq.config import DEFAULT_CONTENT_TYPE, MAX_STAMP_AHEAD_NS
+from mq.disk.calls import SET_ATTRIBUTE, STAMP, Chain, check, run
+from mq.disk.files import Files
+from mq.disk.status import AnyStatus
 from mq.lifecycle import Folder, State
 from mq.names import id_time_ns
-from mq.spool.calls import SET_ATTRIBUTE, STAMP, Chain, check, run
-from mq.spool.files import Files
-from mq.spool.status import AnyStatus
 
 SEAL_ATTRIBUTE = "user.mq"
 

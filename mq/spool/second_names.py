@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from mq.disk.status import AnyStatus
 from mq.lifecycle import Folder
 from mq.names import (
     DEAD_SUFFIX,
@@ -21,7 +22,6 @@ from mq.names import (
     queue_path,
 )
 from mq.spool.folders import Spool
-from mq.spool.status import AnyStatus
 
 
 def finish_move(spool: Spool, folder: Folder, name: str, status: AnyStatus) -> bool:

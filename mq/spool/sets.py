@@ -33,6 +33,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mq.config import PURGE_LOCK_SECONDS
+from mq.disk.calls import CHAINS_AT_ONCE, STATUS_OF, Call, check, run
+from mq.disk.files import HIDDEN
+from mq.disk.status import Status
 from mq.lifecycle import Folder
 from mq.names import (
     MessageId,
@@ -42,14 +45,11 @@ from mq.names import (
     parse_file_name,
     queue_path,
 )
-from mq.spool.calls import CHAINS_AT_ONCE, STATUS_OF, Call, check, run
-from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
 from mq.spool.message import Lost
 from mq.spool.open_queues import OpenQueue
 from mq.spool.seal import is_stamped_ahead
 from mq.spool.second_names import finish_move
-from mq.spool.status import Status
 
 OPEN_SUFFIX = ".open"
 

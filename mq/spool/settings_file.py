@@ -24,10 +24,10 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from mq.config import FOLDER_LOCK_SECONDS, KIB
+from mq.disk.files import HIDDEN, Files
 from mq.errors import InvalidRequest
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.files import HIDDEN, Files
 from mq.spool.folders import Spool
 from mq.spool.locks import lock_names
 from mq.spool.open_queues import OpenQueue, OpenQueues

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from mq.command.logs import Once
 from mq.config import FOLDER_LOCK_SECONDS
+from mq.disk.files import HIDDEN
 from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
-from mq.spool.files import HIDDEN
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, fails_its_seal, hold, set_aside
 from mq.spool.purged import close_abandoned

@@ -14,6 +14,7 @@ import os
 import zlib
 from typing import NamedTuple
 
+from mq.disk.files import Files
 from mq.errors import InvalidRequest
 from mq.properties import (
     MAX_STORED_PROPERTIES_BYTES,
@@ -23,7 +24,6 @@ from mq.properties import (
     require_size,
 )
 from mq.spool.checksum import measure
-from mq.spool.files import Files
 from mq.spool.seal import Seal, unless_unreadable
 
 NO_TRAILER = b""

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
 from mq.config import MIB
+from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import Position, QueueName
-from mq.spool.calls import CHAINS_AT_ONCE
 from mq.spool.sets import (
     Rolled,
     seal_set,

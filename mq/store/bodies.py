@@ -18,8 +18,8 @@ import aiofiles.threadpool
 
 from mq.commit.operation import unavailable
 from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
+from mq.disk.files import Files
 from mq.properties import NO_PROPERTIES, Properties
-from mq.spool.files import Files
 from mq.spool.trailer import pack_trailer
 from mq.store.free_space import Floor
 from mq.store.lease import BODY, Received

@@ -14,9 +14,9 @@ import os
 
 from mq.commit.operation import Operation, Pause
 from mq.config import SECOND_NS
+from mq.disk.libc import birth_ns
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, is_queue_name, queue_path
-from mq.spool.libc import birth_ns
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
 from mq.spool.queue_settings import QueueSettings
 from mq.spool.seal import published_ns

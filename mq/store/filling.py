@@ -7,10 +7,10 @@ from contextlib import suppress
 
 import structlog
 
+from mq.disk.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Call, Chain, check, run
 from mq.errors import IdTaken, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, Position, QueueName, file_name, order_key
-from mq.spool.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Call, Chain, check, run
 from mq.spool.finder import Finder
 from mq.spool.folders import Spool
 from mq.spool.message import Lost

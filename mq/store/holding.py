@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mq.commit.operation import Operation
+from mq.disk.file_work import FileWork
 from mq.errors import QueueLocked
 from mq.names import QueueName
-from mq.spool.file_work import FileWork
 from mq.store.context import Workspace
 from mq.store.patience import Patience, with_queue
 

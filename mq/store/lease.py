@@ -12,14 +12,14 @@ from typing import NamedTuple
 import structlog
 
 from mq.config import SMALL_BODY_BYTES
+from mq.disk.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain
+from mq.disk.file_work import FileCalls, FileWork
+from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.burial import Burial, burial_in
-from mq.spool.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain
 from mq.spool.checksum import measure
-from mq.spool.file_work import FileCalls, FileWork
-from mq.spool.files import Files
 from mq.spool.message import Held, Lost, hold, read_content, set_aside
 from mq.spool.network_files import lease_by_move
 from mq.spool.opening import OpenedMessage, Read

@@ -25,10 +25,10 @@ from mq.config import (
     SWEEP_SECONDS,
     ServerConfig,
 )
+from mq.disk.files import Files
 from mq.errors import ExitCode, QueueNotFound, StartRefused, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, ServerIds, is_message_id, is_queue_name, is_server_id
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import seal_at
 from mq.spool.network_files import files_for

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from mq.commit.operation import InWorker, Operation
 from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
+from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.burial import Burial, burial_in
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.listing import place_of
 from mq.spool.message import Opened, look_at

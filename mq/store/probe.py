@@ -6,8 +6,8 @@ import os
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
+from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
-from mq.spool.files import HIDDEN
 from mq.store.context import Workspace
 
 

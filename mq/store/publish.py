@@ -11,11 +11,11 @@ import structlog
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
+from mq.disk.calls import CLOSE, LOCK, OPEN_UNNAMED, SYNC, WRITE, Chain, check
+from mq.disk.file_work import FileCalls, FileWork
 from mq.errors import QueueLocked, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, Position, QueueName, file_name, order_key, queue_path
-from mq.spool.calls import CLOSE, LOCK, OPEN_UNNAMED, SYNC, WRITE, Chain, check
-from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.message import Sum
 from mq.spool.seal import NO_LEASE, Seal, round_up, sealing
 from mq.spool.trailer import NO_TRAILER

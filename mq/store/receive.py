@@ -10,9 +10,9 @@ import structlog
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation, Pause
+from mq.disk.file_work import FileWork, do_together
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
-from mq.spool.file_work import FileWork, do_together
 from mq.spool.message import Lost
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, refuse_fifo

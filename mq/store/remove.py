@@ -11,17 +11,17 @@ from itertools import islice
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
+from mq.disk.calls import CLOSE, Outcome
+from mq.disk.file_work import FileCalls, FileWork
+from mq.disk.status import INODE, MODE, OWNER
 from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
-from mq.spool.calls import CLOSE, Outcome
-from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.finder import sealed_batches
 from mq.spool.message import Held, Lost
 from mq.spool.opening import held_by, holding, move_held, open_held
 from mq.spool.seal import lease_in
 from mq.spool.second_names import other_queue, removed_with_two_names
-from mq.spool.status import INODE, MODE, OWNER
 from mq.store.context import Workspace, no_message
 from mq.store.holding import work_once_unlocked
 from mq.store.patience import Patience, with_message

@@ -8,10 +8,10 @@ from typing import Any
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation, Together, unavailable
+from mq.disk.file_work import do_together
 from mq.errors import MQError, QueueLocked
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
-from mq.spool.file_work import do_together
 from mq.store.context import Workspace
 from mq.store.remove import move_leased, move_on, removal, unsynced_removal
 

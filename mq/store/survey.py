@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from mq.config import SECOND_NS, SURVEY_PAUSE_FACTOR
+from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name, parse_file_name, time_of_key
-from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
 from mq.spool.listing import list_queue
 from mq.spool.seal import due_ns, is_due

@@ -6,16 +6,16 @@ import stat
 from collections.abc import Sequence
 
 from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
+from mq.disk.calls import CLOSE, SET_ATTRIBUTE, STAMP, Outcome
+from mq.disk.file_work import FileCalls, FileWork
+from mq.disk.status import INODE, MODE, OWNER, SIZE, Status
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.burial import burial_in
-from mq.spool.calls import CLOSE, SET_ATTRIBUTE, STAMP, Outcome
-from mq.spool.file_work import FileCalls, FileWork
 from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, content_type_of
 from mq.spool.open_queues import OpenQueue
 from mq.spool.opening import opened_by, reading
 from mq.spool.seal import SEAL_ATTRIBUTE, Seal, round_up
-from mq.spool.status import INODE, MODE, OWNER, SIZE, Status
 from mq.spool.trailer import split
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace

@@ -5,8 +5,8 @@ The kernel lets it go with the process. Until then every other gateway refuses F
 
 from __future__ import annotations
 
+from mq.disk.files import Files
 from mq.errors import StoreUnavailable
-from mq.spool.files import Files
 from mq.spool.moves import FORMAT_FILE
 from mq.store.context import Workspace
 

@@ -17,11 +17,11 @@ from typing import NamedTuple
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
 from mq.config import SECOND_NS
+from mq.disk.calls import Chain, check
+from mq.disk.file_work import FileCalls, FileWork, do_together
 from mq.errors import QueueLocked, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import Position, QueueName, file_name
-from mq.spool.calls import Chain, check
-from mq.spool.file_work import FileCalls, FileWork, do_together
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.publish import Draft, Published, deliver, deliver_once_unlocked, linking

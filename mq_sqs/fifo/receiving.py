@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import structlog
 
 from mq.commit.operation import Operation, Pause
+from mq.disk.file_work import FileWork, do_together
 from mq.names import MessageId, QueueName, id_of_key
-from mq.spool.file_work import FileWork, do_together
 from mq.spool.message import Lost
 from mq.store.context import Workspace
 from mq.store.expiry import expire_some

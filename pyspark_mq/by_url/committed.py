@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 from mq.client import NewMessage
 from mq.config import KIB, SECOND_NS
-from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, id_of_key, parse_file_name, queue_path
-from mq.spool.calls import (
+from mq.disk.calls import (
     ATTRIBUTE,
     CHAINS_AT_ONCE,
     CLOSE,
@@ -23,11 +21,13 @@ from mq.spool.calls import (
     Outcome,
     run,
 )
+from mq.disk.status import AnyStatus, Status
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, id_of_key, parse_file_name, queue_path
 from mq.spool.folders import Spool
 from mq.spool.listing import list_queue
 from mq.spool.message import Opened, content_type_of, read_content, seal_of
 from mq.spool.seal import SEAL_ATTRIBUTE, TYPE_ATTRIBUTE, Seal, due_ns
-from mq.spool.status import AnyStatus, Status
 from mq.spool.trailer import Content, split
 
 _READ_AT_ONCE_BYTES = 64 * KIB

@@ -20,10 +20,10 @@ from itertools import islice
 
 from mq.client import BodyTooLarge, IdTaken, NewMessage, QueueNotFound
 from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES
+from mq.disk.calls import CHAINS_AT_ONCE, Chain, run
 from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name, is_queue_name
-from mq.spool.calls import CHAINS_AT_ONCE, Chain, run
 from mq.spool.folders import Spool
 from pyspark_mq.by_url.committed import (
     Committed,

@@ -23,11 +23,11 @@ from pathlib import Path
 
 from mq.client import Client, LeaseLost, Message, QueueNotFound
 from mq.config import MAX_FETCH_MESSAGES
+from mq.disk.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Chain, check, run
+from mq.disk.file_work import FileWork, do_together
+from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name, parse_file_name, parse_message_id, queue_path
-from mq.spool.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Chain, check, run
-from mq.spool.file_work import FileWork, do_together
-from mq.spool.files import Files
 from mq.spool.message import Lost, seal_at
 from mq.spool.opening import move_held, open_held
 from mq.spool.seal import Seal, sealing

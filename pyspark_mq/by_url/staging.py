@@ -15,10 +15,10 @@ import os
 from pathlib import Path
 
 from mq.config import ServerConfig
+from mq.disk.files import Files
 from mq.errors import MQError
 from mq.lifecycle import Actor, Folder
 from mq.names import QueueName
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.moves import OpenFolder
 from mq.spool.root import open_root, visit_root

@@ -161,7 +161,7 @@ def report(place: Any, queues: str, html: Path | None) -> None:
     """Show backlog, ages, receive counts and dead letters. It takes nothing."""
     if place.url is not None and not queues:
         raise click.UsageError("with --url name the queues: --queue orders,returns")
-    from mq.spool.files import Files
+    from mq.disk.files import Files
     from pyspark_mq.pipeline.page_file import check_page_file, write_page
 
     if html is not None:

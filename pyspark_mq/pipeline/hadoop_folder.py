@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 from pyspark_mq.pipeline.causes import JobRefused
 
 

@@ -6,8 +6,8 @@ import os
 import uuid
 from pathlib import Path
 
+from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode
-from mq.spool.files import Files
 
 _MODE = 0o644
 

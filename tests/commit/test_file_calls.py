@@ -14,9 +14,9 @@ from mq.commit.barrier import SyncBarrier, Unsynced
 from mq.commit.blocking import BlockingCommitter
 from mq.commit.memory import MemoryCommitter
 from mq.commit.operation import SETTLED, Operation
+from mq.disk.calls import CLOSE, LINK, OPEN_UNNAMED, STATUS, STATUS_OF, Outcome, check
+from mq.disk.file_work import FileCalls, make_calls
 from mq.lifecycle import Folder
-from mq.spool.calls import CLOSE, LINK, OPEN_UNNAMED, STATUS, STATUS_OF, Outcome, check
-from mq.spool.file_work import FileCalls, make_calls
 from tests.support.commits import Bench
 
 

@@ -15,9 +15,9 @@ import pytest
 from mq.commit.barrier import SyncBarrier
 from mq.commit.blocking import BlockingCommitter
 from mq.config import ServerConfig
+from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.queues import begin_deletion, finish_deletion, make_queue
 from mq.spool.root import open_root

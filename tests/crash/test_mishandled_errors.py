@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mq.commit.barrier import SyncBarrier, Unsynced
-from mq.spool.files import Files
+from mq.disk.files import Files
 from tests.crash.enumeration.interference import Interference
 from tests.crash.enumeration.interplay import failing_sync
 from tests.crash.enumeration.publishing import publish_few, publish_large

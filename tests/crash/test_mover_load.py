@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mq.config import MoverConfig
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq_mover.mover import Mover
 from tests.support.messages import names_in, stamp, write_message
 from tests.support.processes import Process, wait_until

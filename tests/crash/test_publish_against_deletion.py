@@ -14,10 +14,10 @@ import pytest
 
 from mq.commit.operation import Operation
 from mq.config import ServerConfig
+from mq.disk.files import Files
 from mq.errors import MessageNotFound, QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.open_queues import OpenQueues
 from mq.spool.queues import begin_deletion, finish_deletion, make_queue

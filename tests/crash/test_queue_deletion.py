@@ -15,9 +15,9 @@ import pytest
 from mq.commit.barrier import SyncBarrier
 from mq.commit.blocking import BlockingCommitter
 from mq.config import ReaperConfig, ServerConfig
+from mq.disk.files import Files
 from mq.errors import QueueNotFound
 from mq.names import QueueName
-from mq.spool.files import Files
 from mq.spool.folders import DELETING_SUFFIX, Spool
 from mq.spool.queues import finish_deletion, unfinished_deletions
 from mq.spool.root import open_root

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from mq.config import MoverConfig
+from mq.disk.files import Files
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.files import Files
 from mq.store.store import Store
 from mq_mover.mover import Mover
 from tests.support.faults import SYNCS, SuspiciousFiles

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 from tests.crash.faults.kernel import SHORT_WRITE, Fault, Kernel
 from tests.support.vsqs import names_in
 from vsqs.queue import Queue, QueueFullException

@@ -12,10 +12,10 @@ import pytest
 
 from mq.ctl.access import ShownMessage
 from mq.ctl.by_root import RootAccess
+from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import LeaseMismatch, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
-from mq.spool.calls import CHAINS_AT_ONCE
 from mq.spool.file_system import file_system_kind
 from mq.spool.folders import Spool
 from mq.spool.message import Held, hold

@@ -12,7 +12,7 @@ import pytest
     ("module", "unwanted"),
     [
         # A shell calls `mqctl` at each tab.
-        ("mq.ctl.commands", {"asyncio", "structlog", "http.client", "mq.spool.files", "mq.store"}),
+        ("mq.ctl.commands", {"asyncio", "structlog", "http.client", "mq.disk.files", "mq.store"}),
         ("mq.ctl.by_http", {"asyncio", "structlog", "aiohttp", "mq.spool", "mq.store", "mq.web"}),
         ("mq.ctl.checking", {"aiohttp", "aiofiles", "mq.commit", "mq.store", "mq.web"}),
         ("mq.ctl.by_root", {"aiohttp", "uvloop"}),

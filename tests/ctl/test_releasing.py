@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.errors import ExitCode
 from mq.lifecycle import Actor
 from mq.names import MessageId, QueueName
-from mq.spool.files import Files
 from mq.spool.root import visit_root
 from mq.spool.spark.claims import Group
 from tests.support.mqctl import Ctl, assert_refused

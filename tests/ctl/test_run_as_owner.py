@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq.spool.root import open_root
 from tests.support.mqctl import Ctl
 from tests.support.users import NOBODY, needs_root

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 from mq.config import ServerConfig
 from mq.daemon.cli import check_abilities, mq
 from mq.daemon.server import serve
+from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS
-from mq.spool.files import Files
 from tests.support.processes import Server
 from tests.support.refusals import refusal_of, start
 from tests.support.users import BECOME_NOBODY, NOBODY, needs_root

@@ -14,9 +14,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from mq.config import MoverConfig
+from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Folder
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import Held, hold
 from mq_mover.mover import Mover

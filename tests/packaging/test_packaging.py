@@ -176,7 +176,7 @@ def test_wheel_fits_every_python_that_is_supported_if_it_is_compiled(
     """A wheel that is not compiled fits every machine."""
     names = zipfile.ZipFile(archives[0]).namelist()
 
-    expected = ["mq/spool/_native.abi3.so"] if NATIVE_OR_NOT == "compiled" else []
+    expected = ["mq/disk/_native.abi3.so"] if NATIVE_OR_NOT == "compiled" else []
     assert [name for name in names if name.endswith(".so")] == expected
     tag = archives[0].stem.split("-", 2)[2]
     assert tag.startswith("cp311-abi3-linux_") if expected else tag == "py3-none-any"
@@ -184,7 +184,7 @@ def test_wheel_fits_every_python_that_is_supported_if_it_is_compiled(
 
 def test_without_a_compiler_it_is_pure_python_and_serves(copy: Path, tmp_path: Path) -> None:
     """It is so even where a native part was compiled in place, perhaps on another machine."""
-    left_over = copy / "mq" / "spool" / "_native.abi3.so"
+    left_over = copy / "mq" / "disk" / "_native.abi3.so"
     left_over.touch()
     try:
         run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, copy, CC="/no/compiler")
@@ -201,7 +201,7 @@ def test_without_a_compiler_it_is_pure_python_and_serves(copy: Path, tmp_path: P
 def test_an_editable_install_compiles_in_place(copy: Path, tmp_path: Path) -> None:
     install(Path(sys.executable), tmp_path / "venv", "--no-deps", "--editable", copy)
 
-    code = "from mq.spool import calls; print(calls.STATE)"
+    code = "from mq.disk import calls; print(calls.STATE)"
     stated = run(tmp_path / "venv" / "bin" / "python", "-c", code, cwd=tmp_path)
     assert stated == f"{NATIVE_OR_NOT}\n"
 

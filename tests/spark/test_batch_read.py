@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mq.disk.files import Files
 from mq.errors import QueueNotFound
 from mq.lifecycle import Actor
-from mq.spool.files import Files
 from mq.spool.root import visit_root
 from pyspark_mq.balance import balance
 from pyspark_mq.batch_read import BatchReader, Places, find_messages

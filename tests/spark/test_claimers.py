@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.errors import ClaimError
-from mq.spool.files import Files
 from pyspark_mq.driver import SIDE_BY_SIDE_FROM, Driver
 from pyspark_mq.options import STREAM_READ, parse_options
 from tests.support.faults import WatchedFiles

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.lifecycle import Actor
-from mq.spool.files import Files
 from mq.spool.root import visit_root
 from mq.spool.spark.transactions import sweep_transactions
 from tests.spark.cluster.application import ROWS, STRAGGLER

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.names import QueueName
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from mq.disk.files import Files
 from mq.lifecycle import Actor
-from mq.spool.files import Files
 from mq.spool.root import visit_root
 from mq.spool.spark.claims import Group, Owner
 from pyspark_mq.driver import Driver

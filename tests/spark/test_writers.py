@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from mq.disk import calls
+from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.names import QueueName
-from mq.spool import calls
-from mq.spool.files import Files
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage
 from pyspark_mq.options import BATCH_WRITE, STREAM_WRITE, Options, parse_options

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.spool import abilities
 from mq.spool.abilities import Ability, try_abilities
-from mq.spool.files import Files
 from tests.support.faults import OldFiles, PlainFiles
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mq.config import MoverConfig
+from mq.disk.files import Files
 from mq.names import QueueName, is_dead_reason
 from mq.spool.burial import DEAD_ATTRIBUTE, Burial, burial_of, bury, change_burial
-from mq.spool.files import Files
 from mq.spool.root import open_root
 from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles

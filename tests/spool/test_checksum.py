@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mq.config import CHUNK_BYTES
+from mq.disk.files import Files
 from mq.spool.checksum import crc32_with_zeros, measure
-from mq.spool.files import Files
 from tests.support.faults import WatchedFiles
 
 _TIB = 1 << 40

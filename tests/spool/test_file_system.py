@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.spool.file_system import file_system_kind
-from mq.spool.files import Files
 from mq.spool.root import open_root
 from tests.support.users import needs_root
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mq.config import ReaperConfig
+from mq.disk.files import Files
 from mq.lifecycle import PurgeScope
 from mq.spool import fresh_folder, purging
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.purging import Purge
 from mq.spool.queues import begin_deletion, finish_deletion

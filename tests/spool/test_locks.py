@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mq.ctl.by_root import RootAccess
+from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
-from mq.spool.files import Files
 from mq.spool.locks import lock_names
 from mq.spool.moves import FORMAT_FILE
 from mq.spool.root import open_root

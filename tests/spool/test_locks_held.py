@@ -13,9 +13,9 @@ import pytest
 
 from mq.config import MoverConfig
 from mq.ctl.by_root import RootAccess
+from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq.names import MessageId, QueueName
-from mq.spool.files import Files
 from mq.store.store import Store
 from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles

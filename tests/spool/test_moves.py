@@ -8,9 +8,9 @@ import pytest
 
 from mq import lifecycle
 from mq.config import MoverConfig, ReaperConfig
+from mq.disk.files import Files
 from mq.errors import StartRefused
 from mq.lifecycle import MOVES, Folder, Move, MoveRefused
-from mq.spool.files import Files
 from mq.spool.moves import folder_of_root
 from mq.spool.root import open_root
 from mq_mover.mover import Mover

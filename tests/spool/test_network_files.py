@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq.spool.message import Held, hold
 from mq.spool.network_files import NetworkFiles, files_for
 from tests.support.faults import LossyFiles, looks_of

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk import calls
+from mq.disk.file_work import do_together
+from mq.disk.files import Files
 from mq.lifecycle import Actor, Folder
-from mq.spool import calls
-from mq.spool.file_work import do_together
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import Lost, hold_in
 from mq.spool.opening import OpenedMessage, Read, open_and_read, open_held

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mq.config import ReaperConfig
+from mq.disk.files import Files
 from mq.lifecycle import PurgeScope
 from mq.names import QueueName
 from mq.spool import purging
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.purged import close_abandoned, open_part
 from mq.spool.purging import Purge

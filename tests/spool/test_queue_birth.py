@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.names import MessageId
 from mq.spool import purging
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.queue_birth import MADE_ATTRIBUTE, queue_made_ns
 from mq.spool.queues import begin_deletion, finish_deletion

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.queues import (
     Made,

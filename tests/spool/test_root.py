@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder
 from mq.spool.file_system import FileSystem, file_system_kind
-from mq.spool.files import Files
 from mq.spool.root import open_root, visit_root
 from mq.spool.sets import make_set
 from mq.spool.sweep import Sweeper

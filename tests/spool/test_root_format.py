@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.errors import ExitCode, PropertiesUnsupported, StartRefused
 from mq.lifecycle import Actor
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import open_root, visit_root
 from mq.spool.root_format import raise_format, read_format

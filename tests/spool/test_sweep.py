@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import Held, Lost, hold
 from mq.spool.queues import begin_deletion

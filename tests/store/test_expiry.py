@@ -11,10 +11,10 @@ import pytest
 
 from mq.commit.blocking import BlockingCommitter
 from mq.config import ServerConfig
+from mq.disk.files import Files
 from mq.errors import MessageNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import Held, hold_in
 from mq.spool.settings_file import change_settings

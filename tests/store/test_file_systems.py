@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mq.config import MoverConfig
+from mq.disk.files import Files
 from mq.errors import IdTaken, LeaseMismatch, MessageNotFound
 from mq.names import MessageId
-from mq.spool.files import Files
 from mq_mover.mover import Mover
 from tests.support.faults import OldFiles, PlainFiles, WatchedFiles
 from tests.support.messages import SECOND_NS, names_in, stamp

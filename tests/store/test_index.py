@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mq.config import ServerConfig
+from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName, order_key
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.listing import Listing
 from mq.spool.root import open_root

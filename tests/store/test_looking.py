@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.calls import Chain, Outcome, run
+from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, State
 from mq.names import MessageId, file_name
 from mq.spool import hidden
-from mq.spool.calls import Chain, Outcome, run
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.store import hidden_index, looking
 from mq.store.store import Store

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mq.commit.group import GroupCommitter
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq.spool.network_files import NetworkFiles
 from tests.support.stores import store_on
 

@@ -15,7 +15,7 @@ import pytest
 
 from mq.commit.blocking import BlockingCommitter
 from mq.config import SECOND_NS, MoverConfig
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq.store.receive import receive as receive_oldest
 from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles

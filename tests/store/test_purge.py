@@ -15,11 +15,11 @@ import pytest
 from mq.commit.barrier import SyncBarrier
 from mq.commit.blocking import BlockingCommitter
 from mq.config import ServerConfig
+from mq.disk.files import Files
 from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.lifecycle import PurgeScope
 from mq.names import MessageId, QueueName
 from mq.spool import purging
-from mq.spool.files import Files
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
 from mq.store import patience

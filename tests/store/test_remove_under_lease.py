@@ -14,9 +14,9 @@ import pytest
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
+from mq.disk.file_work import FileCalls, make_calls
+from mq.disk.files import Files
 from mq.errors import LeaseMismatch
-from mq.spool.file_work import FileCalls, make_calls
-from mq.spool.files import Files
 from mq.store import remove
 from mq.store.context import Workspace
 from mq.store.remove import remove_leased

@@ -12,9 +12,9 @@ import pytest
 from mq.commit.barrier import SyncBarrier
 from mq.commit.blocking import BlockingCommitter
 from mq.config import ServerConfig
+from mq.disk.files import Files
 from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
 from mq.names import QueueName
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.message import Held, hold
 from mq.spool.sweep import Sweeper, Swept

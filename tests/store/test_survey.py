@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.names import QueueName
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import open_root
 from mq.store import survey

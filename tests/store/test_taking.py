@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mq.config import SMALL_BODY_BYTES
+from mq.disk.file_work import do_together
+from mq.disk.files import Files
 from mq.names import MessageId, QueueName
 from mq.spool.burial import DEAD_ATTRIBUTE
-from mq.spool.file_work import do_together
-from mq.spool.files import Files
 from mq.spool.message import Lost
 from mq.spool.seal import MAX_RECEIVE_COUNT, TYPE_ATTRIBUTE, Leases
 from mq.store import taking

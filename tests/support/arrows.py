@@ -11,11 +11,11 @@ from pathlib import Path
 
 from mq.config import MoverConfig, ReaperConfig
 from mq.ctl.by_root import RootAccess
+from mq.disk.files import Files
 from mq.errors import ClaimError, MQError
 from mq.fsck.check import Check, mend
 from mq.lifecycle import Actor, Folder
 from mq.names import MessageId, QueueName
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim

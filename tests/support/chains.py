@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mq.spool.calls import (
+from mq.disk.calls import (
     ATTRIBUTE,
     CLOSE,
     LINK,

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq.spool.network_files import NetworkFiles
 
 CHANGES = frozenset(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mq.config import MoverConfig, ServerConfig
+from mq.disk.files import Files
 from mq.names import QueueName
-from mq.spool.files import Files
 from mq.store.lease import Received
 from mq.store.maintenance import open_store
 from mq.store.publish import Draft, Published

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from mq.spool.file_work import FileCalls, make_calls
+from mq.disk.file_work import FileCalls, make_calls
 
 
 def run_to_need(work: Generator[Any, Any, Any]) -> Any:

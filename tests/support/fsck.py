@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mq.disk.files import Files
 from mq.fsck.check import Check, Treatment, mend, report
 from mq.fsck.suspect import Finding
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from tests.support.messages import seal_of, write_message
 

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from mq.config import ServerConfig
+from mq.disk.files import Files
 from mq.names import MessageId, QueueName, ServerIds
-from mq.spool.files import Files
 from mq.spool.root import open_root
 from tests.support.messages import seal_of, write_message
 

@@ -17,10 +17,10 @@ from types import ModuleType
 
 import pytest
 
-from mq.spool import calls
+from mq.disk import calls
 from tests.support.sources import REPOSITORY
 
-SOURCE = REPOSITORY / "mq" / "spool" / "native.c"
+SOURCE = REPOSITORY / "mq" / "disk" / "native.c"
 FAULTS = REPOSITORY / "tests" / "support" / "native_faults.h"
 
 _COMPILER = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")

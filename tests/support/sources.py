@@ -31,7 +31,7 @@ def parse(path: Path) -> ast.Module:
 
 
 def module_name(path: Path, top: Path = REPOSITORY) -> str:
-    """`mq.spool.files` for mq/spool/files.py, `mq.spool` for its `__init__.py`."""
+    """`mq.disk.files` for mq/disk/files.py, `mq.spool` for its `__init__.py`."""
     parts = path.relative_to(top).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mq.config import STAGE_KEEP_SECONDS
+from mq.disk.files import Files
 from mq.lifecycle import Actor
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mq.client import Client, Message
 from mq.client.messages import Delivery
+from mq.disk.files import Files
 from mq.lifecycle import Actor, Folder
-from mq.spool.files import Files
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.committed import Committed
 from pyspark_mq.by_url.forward import Forwarder

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mq.config import SMALL_BODY_BYTES, ServerConfig
+from mq.disk.files import Files
 from mq.names import MessageId, QueueName
-from mq.spool.files import Files
 from mq.store.lease import Received
 from mq.store.maintenance import open_store
 from mq.store.peek import PeekedMessage

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mq.config import ServerConfig
+from mq.disk.files import Files
 from mq.names import QueueName
-from mq.spool.files import Files
 from mq.spool.root import open_root
 from mq.store.context import Workspace
 

@@ -16,7 +16,7 @@ NAMES_THAT_SAY_NOTHING = {
     "room", "done", "find", "look", "show", "forks", "markers", "owner",
 }  # fmt: skip
 
-THE_DOOR_TO_THE_DISK = REPOSITORY / "mq" / "spool" / "files.py"
+THE_DOOR_TO_THE_DISK = REPOSITORY / "mq" / "disk" / "files.py"
 CHANGES = {
     "chmod", "chown", "fdatasync", "fsync", "ftruncate", "link", "makedirs", "mkdir", "mkfifo",
     "mknod", "remove", "removedirs", "removexattr", "rename", "renames", "replace", "rmdir",
@@ -56,7 +56,7 @@ MOVES = {"rename", "link", "unlink"}
 ASK_THE_TABLE = {"spool", "_spool", "moves", "_moves"}
 PAST_THE_TABLE = {
     "mq/spool/abilities.py": "works in a folder of its own, in which there is no message",
-    "mq/spool/files.py": "the door itself",
+    "mq/disk/files.py": "the door itself",
     "mq/spool/folders.py": "asks the table in the line above",
     "mq/spool/fresh_folder.py": "links the settings of a queue, which are no message",
     "mq/spool/moves.py": "asks the table in the line above",

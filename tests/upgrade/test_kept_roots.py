@@ -11,10 +11,10 @@ from unittest.mock import patch
 import pytest
 
 from mq.config import MoverConfig
+from mq.disk.files import Files
 from mq.errors import MessageNotFound
 from mq.fsck.check import Check, report
 from mq.names import MessageId, QueueName
-from mq.spool.files import Files
 from mq.spool.root_format import FORMAT, LONG_SEALS, read_format
 from mq.spool.seal import SEAL_ATTRIBUTE
 from mq_mover.mover import Mover

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mq.config import VSQS_RESCAN_SECONDS
-from mq.spool.libc import list_at_once
+from mq.disk.libc import list_at_once
 from tests.support.processes import wait_until
 from tests.support.vsqs import in_another_process, wait_until_blocked
 from vsqs.queue import Queue, QueueFullException

@@ -7,11 +7,11 @@ from contextlib import ExitStack, suppress
 from enum import Enum
 
 from mq.config import PURGE_LOCK_SECONDS
+from mq.disk.calls import CHAINS_AT_ONCE
+from mq.disk.file_work import FileWork, do_together
 from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
-from mq.spool.calls import CHAINS_AT_ONCE
-from mq.spool.file_work import FileWork, do_together
 from mq.spool.folders import Spool
 from mq.spool.message import Lost, set_aside
 from mq.spool.opening import move_held, open_held

@@ -23,10 +23,10 @@ import re
 import uuid
 from typing import NamedTuple
 
+from mq.disk.files import HIDDEN
 from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import parse_file_name
-from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
 from mq.spool.message import Lost
 from mq.spool.sets import give_up_set, make_set, remove_empty_set, to_queue

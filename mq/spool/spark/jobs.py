@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mq.disk.files import HIDDEN
 from mq.errors import ClaimError
 from mq.lifecycle import Folder
-from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
 from mq.spool.message import Lost
 from mq.spool.sets import OPEN_SUFFIX, hold_set

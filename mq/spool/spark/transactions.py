@@ -26,10 +26,10 @@ from contextlib import contextmanager
 from functools import partial
 
 from mq.config import SECOND_NS, STAGE_KEEP_SECONDS, STAGE_LOCK_SECONDS
+from mq.disk.child_processes import done_beside, processors
+from mq.disk.files import HIDDEN
 from mq.errors import ClaimError, MQError, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.spool.child_processes import done_beside, processors
-from mq.spool.files import HIDDEN
 from mq.spool.folders import Spool
 from mq.spool.message import Lost
 from mq.spool.sets import by_stamp, give_up_set, hold_set, remove_empty_set

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 from tests.crash.cuts.disks import FLUSH_LOG, FLUSH_NOTHING, CutDisk
 
 HOST_MEGABYTES = 600

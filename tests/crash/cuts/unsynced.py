@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mq.daemon.cli import main
-from mq.spool.files import Files
+from mq.disk.files import Files
 
 if __name__ == "__main__":
     for name in ("sync", "sync_file_system"):

@@ -15,6 +15,6 @@ allows, the real restart on it, and what clients were promised compared with wha
     rows.py       what is run: one row for each operation of the document's table
     runs.py       runs of a row, until they have left enough states
 
-disk, recorder and states know nothing of queues: any code that works through `mq.spool.files` can
+disk, recorder and states know nothing of queues: any code that works through `mq.disk.files` can
 be recorded.
 """

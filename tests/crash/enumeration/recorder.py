@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 from tests.crash.enumeration.disk import (
     ROOT,
     Attributed,

@@ -14,10 +14,10 @@ from structlog.testing import capture_logs
 
 from mq.commit.memory import MemoryCommitter
 from mq.config import MoverConfig, ReaperConfig
+from mq.disk.files import Files
 from mq.errors import MQError
 from mq.lifecycle import FIXED_FOLDERS
 from mq.names import QueueName, is_queue_name
-from mq.spool.files import Files
 from mq.spool.folders import DELETING_SUFFIX
 from mq.spool.seal import SEAL_ATTRIBUTE, Seal
 from mq.store.store import Store

@@ -12,7 +12,7 @@ from mq.commit.barrier import SyncBarrier
 from mq.commit.group import GroupCommitter
 from mq.commit.operation import Operation, Submitted
 from mq.config import ServerConfig
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace

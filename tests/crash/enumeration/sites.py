@@ -13,10 +13,11 @@ from enum import Enum
 from types import FrameType, ModuleType
 from typing import Any
 
+from mq.disk import calls, file_work, files
+from mq.disk.calls import Chain, _make_calls
+from mq.disk.file_work import FileCalls
+from mq.disk.files import Files
 from mq.spool import (
-    calls,
-    file_work,
-    files,
     folders,
     locks,
     message,
@@ -26,9 +27,6 @@ from mq.spool import (
     sets,
     sweep,
 )
-from mq.spool.calls import Chain, _make_calls
-from mq.spool.file_work import FileCalls
-from mq.spool.files import Files
 from mq.spool.spark import settle
 from mq.store import context, filling, holding, indexing, lease, own_id, publish, remove
 from tests.support.sources import PACKAGES, module_name, package_files, parse

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 
 _OURS = ("mq.", "mq_mover.", "mq_reaper.", "vsqs.")
 

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from mq.config import ServerConfig
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq.spool.folders import Spool
 from mq.store.maintenance import open_store
 from mq.web.quick import make_http

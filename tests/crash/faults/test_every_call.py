@@ -8,7 +8,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 from tests.crash.faults.errors import FIRST_OF_LONG
 from tests.crash.faults.kernel import SHORT_WRITE, Fault, Kernel
 from tests.crash.faults.operations import OPERATIONS, Operation

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mq.config import MoverConfig, ReaperConfig
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper

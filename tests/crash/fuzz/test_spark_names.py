@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from mq.disk.files import Files
 from mq.errors import ClaimError
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.spark.claims import Group, Owner
 from mq.spool.spark.jobs import numbers_below, winners_of

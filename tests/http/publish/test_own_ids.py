@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.names import MessageId, QueueName
-from mq.spool.files import Files
 from mq.spool.root import visit_root
 from mq.spool.seal import SEAL_ATTRIBUTE
 from mq.store.own_id import lock_ids

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq.spool.folders import Spool
 from pyspark_mq.by_url.staging import open_staging
 from tests.support.processes import Server

@@ -9,8 +9,8 @@ import pytest
 
 from mq.client.messages import Body
 from mq.config import KIB
+from mq.disk.files import Files
 from mq.names import QueueName
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.seal import TYPE_ATTRIBUTE
 from pyspark_mq.by_url.committed import delayed_messages, read_committed, ready_messages

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mq.client import NewMessage, NoAnswer
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq.spool.folders import Spool
 from pyspark_mq.by_url.forward import Forwarder, NotForwarded
 from pyspark_mq.by_url.servers import ServerChoice

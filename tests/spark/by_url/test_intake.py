@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mq.client import NoAnswer, QueueNotFound
+from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.seal import TYPE_ATTRIBUTE
 from pyspark_mq.by_url.intake import Intake

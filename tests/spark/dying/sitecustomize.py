@@ -28,7 +28,7 @@ class Step(NamedTuple):
     counts: Callable[..., bool] = lambda *_: True
 
 
-_FILES = "mq.spool.files"
+_FILES = "mq.disk.files"
 
 
 def _delivers(_files: object, _fd: int, source: str, _target_fd: int, target: str) -> bool:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode
-from mq.spool.files import Files
 from pyspark_mq.pipeline.page_file import check_page_file, write_page
 
 

@@ -10,10 +10,10 @@ from itertools import count
 
 import pytest
 
+from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.names import MessageId
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim, Taken

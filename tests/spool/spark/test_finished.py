@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.files import Files
+from mq.disk.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import open_root
 from mq.spool.spark.finished import DoneBatches

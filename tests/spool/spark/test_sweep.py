@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mq.config import ServerConfig
+from mq.disk.files import Files
 from mq.lifecycle import Actor
-from mq.spool.files import Files
 from mq.spool.root import visit_root
 from mq.spool.sweep import Sweeper
 from mq.store.maintenance import open_store

@@ -13,9 +13,9 @@ from threading import Event
 
 import pytest
 
+from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mq.config import ReaperConfig
+from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq.names import MessageId, queue_path
-from mq.spool.files import Files
 from mq_reaper.reaper import Reaper
 from tests.support.faults import WatchedFiles
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, fifo_on, move_due

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from mq.disk.files import Files
 from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.names import ServerIds
-from mq.spool.files import Files
 from mq_sqs.faults import SQSError
 from mq_sqs.fifo.parameters import read_attempt_id, read_group, sequence_number
 from tests.support.fifo import DEAD_LINE, LINE, fifo_on

@@ -9,13 +9,13 @@ from types import ModuleType
 
 import pytest
 
-from mq.spool import calls
+from mq.disk import calls
 
 
 def state(**environment: str) -> str:
     """What a new process says."""
     done = subprocess.run(
-        [sys.executable, "-c", "from mq.spool import calls; print(calls.STATE.name)"],
+        [sys.executable, "-c", "from mq.disk import calls; print(calls.STATE.name)"],
         check=True, capture_output=True, text=True, env=os.environ | environment,
     )  # fmt: skip
     return done.stdout.strip()
@@ -28,19 +28,19 @@ def test_a_variable_switches_it_off() -> None:
 
 def test_one_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that lies about from an earlier build knows other calls."""
-    other = ModuleType("mq.spool._native")
+    other = ModuleType("mq.disk._native")
     other.CALLS = "OPEN f\n"  # type: ignore[attr-defined]
     monkeypatch.delenv(calls.VARIABLE, raising=False)
-    monkeypatch.setitem(sys.modules, "mq.spool._native", other)
-    monkeypatch.setattr("mq.spool._native", other, raising=False)
+    monkeypatch.setitem(sys.modules, "mq.disk._native", other)
+    monkeypatch.setattr("mq.disk._native", other, raising=False)
 
     assert calls._load() == (None, calls.CallState.OF_ANOTHER_VERSION)
 
 
 def test_none_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(calls.VARIABLE, raising=False)
-    monkeypatch.delattr("mq.spool._native", raising=False)
-    monkeypatch.setitem(sys.modules, "mq.spool._native", None)
+    monkeypatch.delattr("mq.disk._native", raising=False)
+    monkeypatch.setitem(sys.modules, "mq.disk._native", None)
 
     assert calls._load() == (None, calls.CallState.NOT_COMPILED)
 
@@ -49,7 +49,7 @@ def test_the_calls_of_the_source_are_those_of_the_module(
     native: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(calls.VARIABLE, raising=False)
-    monkeypatch.setitem(sys.modules, "mq.spool._native", native)
-    monkeypatch.setattr("mq.spool._native", native, raising=False)
+    monkeypatch.setitem(sys.modules, "mq.disk._native", native)
+    monkeypatch.setattr("mq.disk._native", native, raising=False)
 
     assert calls._load() == (native, calls.CallState.COMPILED)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from mq.spool.calls import Chain, Outcome, run
-from mq.spool.files import Files
+from mq.disk.calls import Chain, Outcome, run
+from mq.disk.files import Files
 
 T = TypeVar("T")
 

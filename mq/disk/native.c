@@ -244,7 +244,7 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *argument) {
 
 static int fill(PyObject *module) { return PyModule_AddStringConstant(module, "CALLS", CALLS(LISTED)); }
 
-static PyMethodDef methods[] = {{"run", run, METH_O, "Run chains of file calls; see mq/spool/calls.py."}, {NULL}};
+static PyMethodDef methods[] = {{"run", run, METH_O, "Run chains of file calls; see mq/disk/calls.py."}, {NULL}};
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)fill}, {0, NULL}};
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", NULL, 0, methods, slots, NULL, NULL, NULL};
 PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

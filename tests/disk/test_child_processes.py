@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 import pytest
 
+from mq.disk.child_processes import Helper, done_beside
+from mq.disk.files import Files
 from mq.lifecycle import Actor
-from mq.spool.child_processes import Helper, done_beside
-from mq.spool.files import Files
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark import transactions

@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from mq.spool import libc
-from mq.spool.byte_locks import is_free, lock_byte
+from mq.disk import libc
+from mq.disk.byte_locks import is_free, lock_byte
 
 _RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -264,7 +264,7 @@ class Files:
         return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
 
     def lock_byte(self, fd: int, offset: int) -> bool:
-        """Take the lock of one byte of a file if it is free (`mq.spool.byte_locks`)."""
+        """Take the lock of one byte of a file if it is free (`mq.disk.byte_locks`)."""
         return lock_byte(fd, offset)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""What `native.c` offers; `mq.spool.calls` says what it means."""
+"""What `native.c` offers; `mq.disk.calls` says what it means."""
 
 from collections.abc import Iterable
 from typing import Any

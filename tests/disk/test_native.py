@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from mq.spool.calls import CLOSE, RENAME, STATUS, STATUS_OF, WRITE, Outcome, check, run
-from mq.spool.files import Files
-from mq.spool.status import Status
+from mq.disk.calls import CLOSE, RENAME, STATUS, STATUS_OF, WRITE, Outcome, check, run
+from mq.disk.files import Files
+from mq.disk.status import Status
 from tests.support.chains import BODY, SEAL, get, put
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.native import OPTIONS_VARIABLE, SOURCE, open_files, struck, used

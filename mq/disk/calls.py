@@ -29,8 +29,8 @@ from operator import itemgetter
 from types import ModuleType
 from typing import Any, Final
 
-from mq.spool.files import LACKS_RENAME_FLAGS, LACKS_UNNAMED_FILES, Files
-from mq.spool.status import SIZE, fields, status
+from mq.disk.files import LACKS_RENAME_FLAGS, LACKS_UNNAMED_FILES, Files
+from mq.disk.status import SIZE, fields, status
 
 Call = tuple[Any, ...]
 Chain = tuple[Call, ...]
@@ -140,7 +140,7 @@ def _load() -> tuple[ModuleType | None, CallState]:
     if os.environ.get(VARIABLE, "").lower() in _OFF:
         return None, CallState.SWITCHED_OFF
     try:
-        from mq.spool import _native  # noqa: PLC0415
+        from mq.disk import _native  # noqa: PLC0415
     except ImportError:
         return None, CallState.NOT_COMPILED
     listed = "".join(f"{kind} {arguments}\n" for kind, arguments in _KINDS.items())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mq.spool.calls import (
+from mq.disk.calls import (
     ABSENT,
     ATTRIBUTE,
     CLOSE,
@@ -32,8 +32,8 @@ from mq.spool.calls import (
     check,
     run,
 )
-from mq.spool.files import Files
-from mq.spool.status import Status, fields
+from mq.disk.files import Files
+from mq.disk.status import Status, fields
 from tests.support.chains import BODY, LIMIT, SEAL, get, put
 from tests.support.native import open_files, used
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool import calls, file_work
-from mq.spool.calls import ATTRIBUTE, CLOSE, LINK, OPEN_UNNAMED, STATUS_OF, WRITE, Chain, check
-from mq.spool.file_work import FileCalls, FileWork, do_together
-from mq.spool.files import Files
+from mq.disk import calls, file_work
+from mq.disk.calls import ATTRIBUTE, CLOSE, LINK, OPEN_UNNAMED, STATUS_OF, WRITE, Chain, check
+from mq.disk.file_work import FileCalls, FileWork, do_together
+from mq.disk.files import Files
 
 FILES = Files()
 
