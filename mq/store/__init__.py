@@ -8,8 +8,7 @@
     look                    `peek`, `index`, `ready_queue`, `indexing`, `counts`, `survey`;
                             `looking`: at leased and delayed messages, with `hidden_index` and
                             `hidden_window`
-    queues                  `queues`, `settings`, `rules`, `purge`, `move`, `redrive`,
-                            `expiry`
+    queues                  `queues`, `settings`, `purge`, `move`, `redrive`, `expiry`
     limits and locks        `answer_memory`, `patience`, `holding`
 
 Most are operations (`mq.commit.operation`): file calls, and a `yield` for what they need. A server

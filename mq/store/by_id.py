@@ -14,7 +14,7 @@ from mq.names import MessageId, QueueName, file_name
 from mq.spool.message import Held, Lost, hold_in
 from mq.spool.opening import OpenedMessage
 from mq.spool.seal import NO_LEASE
-from mq.store import rules
+from mq.store import settings
 from mq.store.context import Workspace, no_message, refuse_fifo
 from mq.store.expiry import expire_held
 from mq.store.holding import once_unlocked
@@ -77,7 +77,7 @@ def _take(
         return None
     place, held = found
     if visibility_ns is None:
-        visibility_ns = rules.visibility_ns(work, work.settings.of(queue))
+        visibility_ns = settings.visibility_ns(work, work.settings.of(queue))
     if place.folder is Folder.QUEUES and expire_held(work, queue, message_id, held):
         raise no_message(queue, message_id)
     received = yield from take_held(

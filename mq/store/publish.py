@@ -23,7 +23,7 @@ from mq.store.context import Workspace, no_queue, refuse_fifo
 from mq.store.holding import hold
 from mq.store.indexing import find_space
 from mq.store.patience import Patience, with_queue
-from mq.store.rules import delay_ns
+from mq.store.settings import delay_ns
 
 log = structlog.get_logger(__name__)
 

@@ -22,7 +22,7 @@ from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.lease import BODY, Received, check_large, set_aside_leased
 from mq.store.ready_queue import ReadyQueue
 from mq.store.release import put_back
-from mq.store.rules import visibility_ns
+from mq.store.settings import visibility_ns
 from mq.store.taking import AnswerRoom, take_ready
 
 log = structlog.get_logger(__name__)

@@ -8,7 +8,7 @@ from mq.spool.redelivery import redeliver
 from mq.spool.seal import NO_LEASE, Seal, round_up
 from mq.store.context import Workspace
 from mq.store.lease import Place, Received, place_in
-from mq.store.rules import dead_letter_rule
+from mq.store.settings import dead_letter_rule
 
 
 def end_lease(work: Workspace, held: Held) -> None:

@@ -1,4 +1,5 @@
-"""Change the settings of a queue, and wake requests that waited for the end of a pause."""
+"""What the settings of a queue, or else the server's flags, say of its messages; and changing them,
+which wakes requests that waited for the end of a pause."""
 
 from __future__ import annotations
 
@@ -6,15 +7,31 @@ from collections.abc import Mapping
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
+from mq.config import SECOND_NS
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool import settings_file
 from mq.spool.folders import Spool
-from mq.spool.queue_settings import NO_SETTINGS, QueueSettings
+from mq.spool.queue_settings import NO_SETTINGS, DeadLetterRule, QueueSettings
 from mq.store.context import Workspace, no_queue
 
 NO_CHANGES: Mapping[str, str] = {}
+
+
+def visibility_ns(work: Workspace, settings: QueueSettings) -> int:
+    """Return how long a received message is hidden if its receiver does not say, in ns."""
+    own = settings.visibility_seconds
+    return int((work.config.visibility_seconds if own is None else own) * SECOND_NS)
+
+
+def delay_ns(work: Workspace, queue: QueueName) -> int:
+    """Return how long a message is hidden if its producer does not say, in ns."""
+    return int((work.settings.of(queue).delay_seconds or 0) * SECOND_NS)
+
+
+def dead_letter_rule(work: Workspace, queue: QueueName) -> DeadLetterRule:
+    return work.settings.of(queue).dead_letter_rule(queue, work.config.max_receives)
 
 
 def check_changes(queue: QueueName, changes: Mapping[str, str]) -> None:

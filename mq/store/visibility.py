@@ -16,7 +16,7 @@ from mq.spool.seal import due_ns, is_due, round_up
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.patience import with_message
-from mq.store.rules import dead_letter_rule
+from mq.store.settings import dead_letter_rule
 
 
 def change_visibility(

@@ -16,7 +16,7 @@ from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.lease import Received
 from mq.store.receive import Ask, check_bodies, taken_from
 from mq.store.release import put_back
-from mq.store.rules import visibility_ns
+from mq.store.settings import visibility_ns
 from mq.store.taking import AnswerRoom, take_ready
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 from mq_sqs.fifo.using import look_again, use

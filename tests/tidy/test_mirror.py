@@ -57,7 +57,6 @@ ELSEWHERE = {
     "http/publish/test_own_ids.py": "mq/store/own_id mq/store/patience",
     "http/publish/test_publish.py": "mq/web/publishing mq/store/free_space",
     "http/queues": "mq/web/queues",
-    "http/queues/test_settings.py": "mq/store/rules",
     "http/receive/test_by_id.py": "mq/store/by_id",
     "http/receive/test_peek.py": "mq/web/peeking mq/store/peek",
     "http/receive/test_release.py": "mq/store/release",
