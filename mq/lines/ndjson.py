@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from io import BytesIO
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple, NoReturn
 
@@ -103,10 +104,19 @@ class LongLine:
 _TAIL = b'"}\n'
 
 
+def numbered_lines(text: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that are not white space alone, each with its number, counted from 1."""
+    for number, line in enumerate(BytesIO(text), 1):
+        if line.strip(JSON_SPACE):
+            yield number, line
+
+
 def parse_line(text: bytes, passed_over: Collection[str] = ()) -> Line:
     """Parse a message to publish. Members in `passed_over` are ignored; any other member that a
     batch does not know is refused. Raises InvalidRequest, which says what is wrong."""
     members = _parse_object(text)
+    if len(members) == 1 and "body" in members:  # This is the case of most lines.
+        return Line(body_of(members))
     for name in members:
         if name not in _MEMBERS and name not in passed_over:
             known = ", ".join(sorted(_MEMBERS))
@@ -143,7 +153,11 @@ def is_content_type(text: str) -> bool:
 
 def _parse_object(text: bytes) -> dict[str, Any]:
     try:
-        found = _DECODER.decode(text.decode())
+        line = text.strip(JSON_SPACE).decode()
+        # This is what decode() does, except that it looks for white space twice.
+        found, end = _DECODER.raw_decode(line)
+        if end != len(line):
+            raise json.JSONDecodeError("Extra data", line, end)
     except UnicodeDecodeError:
         _refuse("it is not UTF-8")
     except (ValueError, RecursionError) as error:
