@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, NewType
 
@@ -170,15 +170,15 @@ def is_server_id(message_id: str) -> bool:
     a producer made is mistaken for one once in 16 million times."""
     if _OWN_ID.fullmatch(message_id) is None:
         return False
-    return int(message_id[_CHECKED:], 16) == _checksum(message_id[:_CHECKED])
+    return int(message_id[_CHECKED:], 16) == _checksum(message_id[:_CHECKED].encode())
 
 
 _CHECKED = 30
 _SERVER = 0x6D71
 
 
-def _checksum(text: str) -> int:
-    return zlib.crc32(text.encode(), _SERVER) & 0xFFFFFF
+def _checksum(text: bytes) -> int:
+    return zlib.crc32(text, _SERVER) & 0xFFFFFF
 
 
 class MessageIds:
@@ -243,16 +243,36 @@ class ServerIds(MessageIds):
         now = _tick_of(now_ns)
         tick = self._next_tick(now)
         if tick != now:
-            now_ns = (tick >> 12) * _NS_PER_MS + _ns_of_step(tick & 0xFFF)
+            now_ns = _first_ns_of(tick)
         return Position(own or self._make(tick), now_ns)
 
+    def next_positions(self, owns: Sequence[MessageId | None]) -> list[Position]:
+        """Return the next positions, in this order, for messages with their own ids or new ones.
+        They take one tick each, the first of them at the time of the clock or later."""
+        first = self._next_tick(_tick_of(self._clock_ns()))
+        self._last_tick = first + len(owns) - 1
+        return [
+            Position(own or self._make(tick), _first_ns_of(tick))
+            for tick, own in enumerate(owns, first)
+        ]
+
     def _make(self, tick: int) -> MessageId:
-        digits = (tick >> 12 << 16 | 0x7000 | tick & 0xFFF).to_bytes(8).hex()
-        rest = (2 << 38 | self._random.getrandbits(38)).to_bytes(5).hex()
-        checked = f"{digits[:8]}-{digits[8:12]}-{digits[12:]}-{rest[:4]}-{rest[4:]}"
-        return MessageId(f"{checked}{_checksum(checked):06x}")
+        rest = self._random.getrandbits(38)
+        milliseconds = tick >> 12
+        checked = b"%08x-%04x-7%03x-%04x-%06x" % (
+            milliseconds >> 16,
+            milliseconds & 0xFFFF,
+            tick & 0xFFF,
+            0x8000 | rest >> 24,
+            rest & 0xFFFFFF,
+        )
+        return MessageId((b"%s%06x" % (checked, _checksum(checked))).decode())
 
 
 def _tick_of(time_ns: int) -> int:
     milliseconds, rest = divmod(time_ns, _NS_PER_MS)
     return milliseconds << 12 | (rest << 12) // _NS_PER_MS
+
+
+def _first_ns_of(tick: int) -> int:
+    return (tick >> 12) * _NS_PER_MS + _ns_of_step(tick & 0xFFF)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from mq.errors import InvalidName
 from mq.names import (
+    MessageId,
     MessageIds,
+    ServerIds,
     dead_letter_queue,
     file_name,
     id_of_key,
@@ -204,3 +206,31 @@ def test_key_gives_back_its_id_and_time(placed: tuple[str, int]) -> None:
     key = order_key(message_id, time_ns)
 
     assert (id_of_key(key), time_of_key(key)) == (message_id, time_ns)
+
+
+@given(st.lists(st.tuples(times_ns, st.integers(0, 5)), min_size=1, max_size=8))
+def test_positions_of_a_batch_follow_one_another_and_all_before(
+    steps: list[tuple[int, int]],
+) -> None:
+    """Whatever the clock says; it is asked once for each batch."""
+    clock = iter(time_ns for time_ns, _ in steps)
+    ids = ServerIds(lambda: next(clock))
+
+    positions = [each for _, count in steps for each in ids.next_positions([None] * count)]
+
+    assert all(one < next_one for one, next_one in pairwise(positions))
+    assert all(one[1] < next_one[1] for one, next_one in pairwise(positions))
+    for message_id, published_ns in positions:
+        assert is_server_id(message_id)
+        assert time_of_key(order_key(message_id, published_ns)) == published_ns
+
+
+def test_positions_of_a_batch_take_the_ids_of_its_producer_and_their_place() -> None:
+    own = MessageId("own")
+    ids = ServerIds(lambda: 1_795_355_231_000_000_000)
+
+    first, second, third = ids.next_positions([None, own, None])
+
+    assert second.message_id == own
+    assert first.published_ns < second.published_ns < third.published_ns
+    assert ids.next_position().published_ns > third.published_ns

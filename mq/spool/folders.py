@@ -293,7 +293,7 @@ class Spool:
         """Return the call that gives a new file its first name, for `mq.disk.calls`. Raises
         MoveRefused."""
         self.moves.require(None, folder)
-        return LINK, fd, self.fd(folder), name
+        return LINK, fd, self._fixed_fds.get(folder) or self.fd(folder), name
 
     def unlink(self, folder: Folder, name: str) -> None:
         """Unlink a name. Raises FileNotFoundError, MoveRefused."""

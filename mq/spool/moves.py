@@ -55,11 +55,21 @@ class Moves:
         self.require(source.folder, target.folder)
         self.files.exchange(source.fd, name, target.fd, empty)
 
-    def rename_all(self, source: OpenFolder, target: OpenFolder, names: Sequence[str]) -> list[int]:
-        """Move several files, each under its own name, with the GIL released once. Returns for each
-        0, or the errno that kept it."""
+    def rename_all(
+        self,
+        source: OpenFolder,
+        target: OpenFolder,
+        names: Sequence[str],
+        new_names: Sequence[str] | None = None,
+    ) -> list[int]:
+        """Move several files, each under its own name or a new one, with the GIL released once.
+        Returns for each 0, or the errno that kept it."""
         self.require(source.folder, target.folder)
-        chains = [((RENAME, source.fd, name, target.fd, name),) for name in names]
+        source_fd, target_fd = source.fd, target.fd
+        chains = [
+            ((RENAME, source_fd, name, target_fd, new_name),)
+            for name, new_name in zip(names, new_names or names, strict=True)
+        ]
         return [code for _, code in run(self.files, chains)]
 
     def unlink(self, source: OpenFolder, name: str) -> None:

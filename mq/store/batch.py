@@ -63,7 +63,7 @@ def take_positions(
     """Return an id for each message, its producer's own or a new one, and its place in the order,
     which is that of the lines. Raises what `check_publish` raises."""
     yield from check_publish(work, queue, len(entries))
-    return [work.ids.next_position(draft.message_id) for _, draft in entries]
+    return work.ids.next_positions([draft.message_id for _, draft in entries])
 
 
 def _fill(
@@ -93,7 +93,7 @@ def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
     """Roll the sealed batch forward, and let the index know what is ready."""
     # Without the queue's lock it waits for a purge, which the committer must not.
     if batch.is_short and try_to_hold(work, batch.queue):
-        rolled: Rolled = batch.deliver()
+        rolled: Rolled = batch.deliver_at_once()
     else:
         rolled = yield InWorker(batch.deliver)
     for queue, message_id in rolled.ready:

@@ -7,13 +7,14 @@ from contextlib import suppress
 
 import structlog
 
-from mq.disk.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Call, Chain, check, run
+from mq.disk.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Chain, check, run
 from mq.errors import IdTaken, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, Position, QueueName, file_name, order_key
 from mq.spool.finder import Finder
 from mq.spool.folders import Spool
 from mq.spool.message import Lost
+from mq.spool.moves import OpenFolder
 from mq.spool.seal import sealing
 from mq.spool.sets import (
     Rolled,
@@ -26,11 +27,15 @@ from mq.spool.sets import (
 )
 from mq.store.context import Workspace, no_queue
 from mq.store.own_id import finder_for, lock_ids, open_twin
-from mq.store.publish import Draft, Entry, Published, visible_from
+from mq.store.publish import Draft, Entry, Published, visible_after
+from mq.store.settings import delay_ns
 
 log = structlog.get_logger(__name__)
 
 _NO_FD = -1
+
+_NEW = Folder.NEW
+_CLOSING = (CLOSE, ~0)
 
 
 class Batch:
@@ -93,21 +98,26 @@ class Batch:
         Returns False if another publisher holds one of the ids."""
         own = [draft.message_id for (_, draft), _ in placed if draft.message_id is not None]
         missing = set() if self._finder is None else self._finder.missing(own)
+        usual_ns = delay_ns(self._work, self.queue)
         chains = []
-        for (line, draft), position in placed:
-            try:
-                known = self._known(draft, missing)
-            except IdTaken as error:
-                raise IdTaken(f"line {line}: {error}") from None
-            if isinstance(known, Lost):
-                return False
-            if known is None:
-                visible_ns = visible_from(self._work, self.queue, draft)
-                chains.append(self._writing(draft, position, visible_ns))
-                is_own = draft.message_id is not None
-                self.keys[position[0]] = order_key(*position) if is_own else position[0]
-                known = Published(position.message_id, visible_ns)
-            self.published.append(known)
+        for (line, draft), (message_id, published_ns) in placed:
+            key: str = message_id
+            if draft.message_id is not None:
+                try:
+                    known = self._known(draft, missing)
+                except IdTaken as error:
+                    raise IdTaken(f"line {line}: {error}") from None
+                if isinstance(known, Lost):
+                    return False
+                if known is not None:
+                    self.published.append(known)
+                    continue
+                key = order_key(message_id, published_ns)
+            hidden_ns = usual_ns if draft.delay_ns is None else draft.delay_ns
+            visible_ns = visible_after(self._work, hidden_ns) if hidden_ns else None
+            chains.append(self._writing(draft, message_id, published_ns, visible_ns))
+            self.keys[message_id] = key
+            self.published.append(Published(message_id, visible_ns))
         try:
             for outcome in run(self._spool.files, chains):
                 check(outcome)
@@ -116,10 +126,9 @@ class Batch:
         return True
 
     def _known(self, draft: Draft, missing: Set[MessageId]) -> Published | Lost | None:
-        """Return the message with the draft's id that is published already, or comes before it in
-        the batch; None if there is none."""
-        if draft.message_id is None:
-            return None
+        """Return the message with the draft's own id that is published already, or comes before it
+        in the batch; None if there is none. Raises IdTaken."""
+        assert draft.message_id is not None
         first = self._seen.setdefault(draft.message_id, draft)
         if first is not draft:
             if first.sum() == draft.sum():
@@ -139,16 +148,51 @@ class Batch:
             self._spool.files.close(twin)
         return Published(draft.message_id, is_duplicate=True)
 
-    def _writing(self, draft: Draft, position: Position, visible_ns: int | None) -> Chain:
+    def _writing(
+        self, draft: Draft, message_id: MessageId, published_ns: int, visible_ns: int | None
+    ) -> Chain:
         """Return the file calls that put a new message into the open set."""
-        spool, name = self._spool, file_name(self.queue, position.message_id)
+        spool, name = self._spool, file_name(self.queue, message_id)
         assert draft.body is not None
-        data = draft.body + draft.trailer if draft.trailer else draft.body
-        sealed = draft.seal(position.published_ns) if spool.has_seals else None
-        calls: list[Call] = [(OPEN_UNNAMED, spool.fd(Folder.NEW), spool.file_mode)]
-        calls += [(WRITE, ~0, data), *sealing(~0, sealed, draft.content_type, visible_ns)]
-        calls.append(spool.link_call(~0, Folder.NEW, f"{self.name.open}/{name}"))
-        return (*calls, (CLOSE, ~0))
+        sealed = draft.seal(published_ns) if spool.has_seals else None
+        return (
+            (OPEN_UNNAMED, spool.fd(_NEW), spool.file_mode),
+            (WRITE, ~0, draft.body + draft.trailer if draft.trailer else draft.body),
+            *sealing(~0, sealed, draft.content_type, visible_ns),
+            spool.link_call(~0, _NEW, f"{self.name.open}/{name}"),
+            _CLOSING,
+        )
+
+    def deliver_at_once(self) -> Rolled:
+        """Do what `deliver` does for a new batch whose queue is held. No member needs a look as
+        long as all are as they were written; `deliver` goes on with what that leaves."""
+        queue, now_ns = self.queue, self._work.clock_ns()
+        ready: list[MessageId] = []
+        hidden: list[MessageId] = []
+        for message_id, visible_ns, _ in self.published:
+            is_hidden = visible_ns is not None and visible_ns > now_ns
+            (hidden if is_hidden else ready).append(message_id)
+        opened = self._spool.queues.open(queue)
+        codes = self._move(ready, OpenFolder(Folder.QUEUES, opened.fd), ready)
+        if hidden:
+            names = [file_name(queue, each) for each in hidden]
+            self._move(hidden, self._spool.opened(Folder.DELAY), names)
+        try:
+            self._spool.files.remove_folder(self._spool.fd(_NEW), self.name.sealed)
+        except OSError:  # It is not empty, or not there any more.
+            rolled = self.deliver()
+        else:
+            rolled = Rolled()
+        rolled.ready += [(queue, each) for each, code in zip(ready, codes, strict=True) if not code]
+        return rolled
+
+    def _move(
+        self, ids: Sequence[MessageId], target: OpenFolder, names: Sequence[str]
+    ) -> list[int]:
+        """Move members of the sealed set to new names. Returns what `Moves.rename_all` returns."""
+        sealed, queue = self.name.sealed, self.queue
+        members = [f"{sealed}/{file_name(queue, each)}" for each in ids]
+        return self._spool.moves.rename_all(self._spool.opened(_NEW), target, members, names)
 
     def deliver(self) -> Rolled:
         """Roll the sealed set forward. What cannot be delivered now stays for a sweep. Raises

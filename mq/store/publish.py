@@ -162,6 +162,11 @@ def visible_from(work: Workspace, queue: QueueName, draft: Draft) -> int | None:
     """Return when a message that is published now becomes visible, in ns since 1970, rounded to
     what the file system can keep, or None for at once."""
     hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
+    return visible_after(work, hidden_ns)
+
+
+def visible_after(work: Workspace, hidden_ns: int) -> int | None:
+    """Return what `visible_from` does, for a message that is hidden for `hidden_ns`."""
     return round_up(work.clock_ns() + hidden_ns, work.granularity_ns) if hidden_ns else None
 
 

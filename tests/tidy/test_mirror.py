@@ -52,7 +52,7 @@ ELSEWHERE = {
     "fsck/test_damage.py": "mq/fsck/implausible mq/fsck/suspect",
     "fsck/test_races.py": "mq/fsck/check",
     "fsck/test_strays.py": "mq/fsck/tree mq/fsck/walk",
-    "http/publish/test_batch.py": "mq/store/filling mq/web/batch_lines mq/web/batches",
+    "http/publish/test_batch.py": "mq/web/batch_lines mq/web/batches",
     "http/publish/test_move.py": "mq/web/burials mq/web/moving",
     "http/publish/test_own_ids.py": "mq/store/own_id mq/store/patience",
     "http/publish/test_publish.py": "mq/web/publishing mq/store/free_space",

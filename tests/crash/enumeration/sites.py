@@ -116,6 +116,7 @@ PASSED_OVER = frozenset({
     name_of(sets.seal_set),
     name_of(settle.set_aside),
     name_of(sweep.Sweeper._hold),
+    name_of(filling.Batch._move),
     name_of(filling.Batch._writing),
     name_of(holding.hold),
     name_of(indexing.find_space),
