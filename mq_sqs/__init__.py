@@ -3,7 +3,7 @@ through `mq.store`.
 
     the process         `cli`, `server`, `gateway`; `quick`: what most requests are; `call_heads`
     what a call is      `calls`, `model`, `faults`; `protocol` reads and writes it
-    who asks            `signatures`, `canonical`, `signing_keys`, `last_signed`
+    who asks            `signatures`, `canonical`, `signing_keys`, `last_signed`; `digests`
     SQS's own           `addresses`, `handles`, `queue_attributes`, `tags`, `move_tasks`,
                         `task_notes`; `message_attributes`, `packing`, `properties`
 

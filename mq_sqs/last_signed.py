@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from mq.web.tokens import KnownToken
 from mq_sqs.canonical import canonical_texts
+from mq_sqs.digests import BegunHmac, begin_sha256, sha256_in_hex
 from mq_sqs.signatures import CONTENT_HASH, Signature, Signatures
 
 _AUTHORIZATION = "authorization"
@@ -33,7 +34,7 @@ class _Hashed(NamedTuple):
     signed_at: Sequence[int]
     signed: Sequence[bytes]
     text: hashlib._Hash
-    signer: hmac.HMAC
+    signer: BegunHmac
 
 
 class LastSigned:
@@ -58,7 +59,7 @@ class LastSigned:
         self._last = _Hashed(
             signature, at, claim,
             signed_at, [values[at] for at in signed_at],
-            hashlib.sha256(texts[0]), signature.begin(),
+            begin_sha256(texts[0]), signature.begin(),
         )  # fmt: skip
 
     def verify(
@@ -76,10 +77,9 @@ class LastSigned:
         if not signatures.is_current(signature):
             return None
         text = text.copy()
-        text.update(hashlib.sha256(body).hexdigest().encode())
-        signer = signer.copy()
-        signer.update(text.hexdigest().encode())
-        is_right = hmac.compare_digest(signer.hexdigest().encode(), own_text)
+        text.update(sha256_in_hex(body).encode())
+        ours = signer.end(text.hexdigest().encode())
+        is_right = hmac.compare_digest(ours.encode(), own_text)
         return signature.key.token if is_right else None
 
 

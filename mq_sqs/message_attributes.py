@@ -7,13 +7,13 @@ in four bytes, and the value also after a byte that tells text (1) from binary (
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from mq_sqs.digests import md5_in_hex
 from mq_sqs.faults import INVALID_MESSAGE_CONTENTS, INVALID_PARAMETER_VALUE, SQSError
 
 MAX_ATTRIBUTES = 10
@@ -36,6 +36,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """Characters that SQS takes in no text, because XML 1.0 cannot contain them."""
 _KNOWN_HEADS = 1024
 """Names with types whose part in the MD5 is not made again: programs have few."""
+_KNOWN_LENGTHS = 1024
 _USUAL = b"\t\n\r" + bytes(range(0x20, 0x80))
 
 
@@ -130,8 +131,9 @@ def md5_of(attributes: Attributes) -> str:
     for name in sorted(attributes):
         value = attributes[name]
         data = _data_of(value)
-        parts += (head_of(name, value["DataType"], "BinaryValue" in value), length_of(data), data)
-    return digest_of(b"".join(parts))
+        head = head_of(name, value["DataType"], "BinaryValue" in value)
+        parts += (head, length_of(len(data)), data)
+    return md5_in_hex(b"".join(parts))
 
 
 @lru_cache(_KNOWN_HEADS)
@@ -139,20 +141,18 @@ def head_of(name: str, kind: str, is_binary: bool) -> bytes:
     """Return what the MD5 covers before the length of a value."""
     named, typed = name.encode(), kind.encode()
     mark = b"\2" if is_binary else b"\1"
-    return b"".join((length_of(named), named, length_of(typed), typed, mark))
+    return b"".join((length_of(len(named)), named, length_of(len(typed)), typed, mark))
 
 
-def length_of(data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big")
+@lru_cache(_KNOWN_LENGTHS)
+def length_of(length: int) -> bytes:
+    """Return a length as the MD5 covers it."""
+    return length.to_bytes(4, "big")
 
 
 BYTES_AROUND = 4 + 4 + 1 + 4
 """What the MD5 covers of an attribute besides name, type and value: lengths, and a byte that tells
 text from binary."""
-
-
-def digest_of(covered: bytes) -> str:
-    return hashlib.md5(covered, usedforsecurity=False).hexdigest()
 
 
 class Choice(NamedTuple):

@@ -59,21 +59,17 @@ def structure(required: str = "", /, **members: Shape) -> Structure:
     return Structure(members, frozenset(required.split()))
 
 
-def _value() -> Structure:
-    """Return the shape of a message attribute."""
-    return structure(
-        "DataType",
-        StringValue=TEXT,
-        BinaryValue=BLOB,
-        StringListValues=ListOf(TEXT, "StringListValue"),
-        BinaryListValues=ListOf(BLOB, "BinaryListValue"),
-        DataType=TEXT,
-    )
-
-
+_VALUE = structure(
+    "DataType",
+    StringValue=TEXT,
+    BinaryValue=BLOB,
+    StringListValues=ListOf(TEXT, "StringListValue"),
+    BinaryListValues=ListOf(BLOB, "BinaryListValue"),
+    DataType=TEXT,
+)
 QUEUE_ATTRIBUTES = MapOf(TEXT, "Attribute")
-MESSAGE_ATTRIBUTES = MapOf(_value(), "MessageAttribute")
-SYSTEM_ATTRIBUTES = MapOf(_value(), "MessageSystemAttribute")
+MESSAGE_ATTRIBUTES = MapOf(_VALUE, "MessageAttribute")
+SYSTEM_ATTRIBUTES = MapOf(_VALUE, "MessageSystemAttribute")
 ATTRIBUTE_NAMES = ListOf(TEXT, "AttributeName")
 TAGS = MapOf(TEXT, "Tag", "Key")
 QUEUE_URLS = ListOf(TEXT, "QueueUrl")

@@ -7,7 +7,6 @@ A session token proves nothing here and is not looked at.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 import time
@@ -22,6 +21,7 @@ from multidict import CIMultiDictProxy, istr
 
 from mq.web.tokens import KnownToken
 from mq_sqs.canonical import SIGNATURE_FIELD, RequestHead, canonical_texts
+from mq_sqs.digests import BegunHmac, sha256_in_hex
 from mq_sqs.faults import (
     INCOMPLETE_SIGNATURE,
     MISSING_AUTHENTICATION_TOKEN,
@@ -89,7 +89,7 @@ class Signature(NamedTuple):
 
     def verify(self, body: bytes) -> KnownToken:
         """Return the token that the request is signed with. Raises SQSError."""
-        body_hash = hashlib.sha256(body).hexdigest()
+        body_hash = sha256_in_hex(body)
         said = self.head.headers.get(CONTENT_HASH)
         if said is not None and said != body_hash:
             raise SQSError(
@@ -100,9 +100,8 @@ class Signature(NamedTuple):
         signature = self.text.encode("utf-8", "replace")
         is_right = False
         for text in canonical_texts(self.head, self.claim.signed, body_hash):
-            ours = self.begin()
-            ours.update(hashlib.sha256(text).hexdigest().encode())
-            is_right |= hmac.compare_digest(ours.hexdigest().encode(), signature)
+            ours = self.begin().end(sha256_in_hex(text).encode())
+            is_right |= hmac.compare_digest(ours.encode(), signature)
         if not is_right:
             raise SQSError(
                 SIGNATURE_DOES_NOT_MATCH,
@@ -112,7 +111,7 @@ class Signature(NamedTuple):
             )
         return self.key.token
 
-    def begin(self) -> hmac.HMAC:
+    def begin(self) -> BegunHmac:
         """Return the HMAC of the text to sign up to the hash of the canonical text."""
         scope = self.claim.scope
         return self.key.begin(f"{ALGORITHM}\n{self.date.text}\n{scope}\n".encode(), scope)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from mq.store.lease import Received
 from mq.web.presence import unless_client_leaves
 from mq_sqs.addresses import Decoration
 from mq_sqs.calls import Operations, Result, SqsCall
+from mq_sqs.digests import md5_in_hex
 from mq_sqs.faults import INVALID_ATTRIBUTE_NAME, SQSError
 from mq_sqs.fifo.parameters import SEQUENCE_NUMBER, read_attempt_id, sequence_number
 from mq_sqs.handles import make_handle
@@ -128,7 +128,7 @@ def _message(
     found: dict[str, Any] = {
         "MessageId": str(received.message_id),
         "ReceiptHandle": make_handle(received.message_id, received.lease),
-        "MD5OfBody": hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(),
+        "MD5OfBody": md5_in_hex(text.encode()),
         "Body": text,
     }
     attributes, system = from_properties(received.properties)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from mq.spool.queue_settings import QueueSettings
 from mq.spool.trailer import NO_TRAILER
 from mq.store.publish import Draft, Entry, Published
 from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
+from mq_sqs.digests import md5_in_hex
 from mq_sqs.faults import (
     BATCH_REQUEST_TOO_LONG,
     INVALID_PARAMETER_VALUE,
@@ -35,6 +35,7 @@ from mq_sqs.message_attributes import check_text, size_of
 from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.packing import (
     NO_ATTRIBUTES,
+    join_pieces,
     pack_attributes,
     pack_system_attributes,
     pack_texts,
@@ -201,7 +202,8 @@ def _check_message(values: Values, rules: Rules) -> Outgoing:
         )
     trailer = NO_TRAILER
     if attributes.written or system.written or lane:
-        trailer = trailer_of(attributes.written, [*system.written, *pack_texts(lane)])
+        own = join_pieces(system.written, pack_texts(lane)) if lane else system.written
+        trailer = trailer_of(attributes.written, own)
     delay_ns = None if rules.is_fifo else _delay_ns(values)
     return Outgoing(body, trailer, attributes.md5, system.md5, delay_ns, lane)
 
@@ -252,7 +254,7 @@ def _rough_size(attributes: Mapping[str, Mapping[str, Any]]) -> int:
 def _sent(message: Outgoing, published: Published) -> dict[str, str]:
     result = {
         "MessageId": str(published.message_id),
-        "MD5OfMessageBody": hashlib.md5(message.body, usedforsecurity=False).hexdigest(),
+        "MD5OfMessageBody": md5_in_hex(message.body),
     }
     if DEDUPLICATION_ID in message.lane:
         result[SEQUENCE_NUMBER] = sequence_number(published.message_id)

@@ -17,7 +17,7 @@ from multidict import CIMultiDictProxy
 
 from mq.web.answers import Answer
 from mq_sqs.faults import INVALID_ACTION, MISSING_PARAMETER, SERIALIZATION, SQSError
-from mq_sqs.model import OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure
+from mq_sqs.model import MESSAGE_ATTRIBUTES, OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure
 from mq_sqs.protocol import SqsRequest, Values, is_encodable
 
 TARGET = "AmazonSQS."
@@ -113,6 +113,8 @@ def _reader_of(shape: Shape) -> _Reader:
         return _SCALAR_READERS[shape]
     if isinstance(shape, Structure):
         return _structure_reader(shape)
+    if isinstance(shape, MapOf) and shape.value is MESSAGE_ATTRIBUTES.value:
+        return _attributes_reader(shape)
     if isinstance(shape, ListOf):
         read_item = _reader_of(shape.item)
         return lambda value: [read_item(each) for each in _plain(list, value)]
@@ -153,6 +155,27 @@ def _map_reader(shape: MapOf) -> _Reader:
             if not name.isascii():
                 _read_text(name)
             found[name] = read_value(each)
+        return found
+
+    return read
+
+
+def _attributes_reader(shape: MapOf) -> _Reader:
+    """Return what reads message attributes. Most of them have a type and a text, and nothing
+    else."""
+    read_all = _map_reader(shape)
+
+    def read(found: Any) -> Any:
+        if type(found) is not dict:
+            raise _Unusual
+        for name, each in found.items():
+            try:
+                kind, text = each["DataType"], each["StringValue"]
+            except (KeyError, TypeError):
+                return read_all(found)
+            are_texts = type(kind) is str and type(text) is str
+            if len(each) != 2 or not (are_texts and f"{name}{kind}".isascii() and text.isascii()):
+                return read_all(found)
         return found
 
     return read
