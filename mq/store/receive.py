@@ -10,7 +10,7 @@ import structlog
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation, Pause
-from mq.disk.file_work import FileWork, do_together
+from mq.disk.file_work import FileWork
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.message import Lost
@@ -19,11 +19,11 @@ from mq.store.context import Workspace, refuse_fifo
 from mq.store.expiry import expire_some
 from mq.store.holding import hold
 from mq.store.indexing import MAX_LISTINGS, listing
-from mq.store.lease import BODY, Received, check_large, set_aside_leased
+from mq.store.lease import BODY, FILE_LENGTH, Received, check_large, set_aside_leased
 from mq.store.ready_queue import ReadyQueue
 from mq.store.release import put_back
 from mq.store.settings import visibility_ns
-from mq.store.taking import AnswerRoom, take_ready
+from mq.store.taking import AnswerRoom, Taker
 
 log = structlog.get_logger(__name__)
 
@@ -170,12 +170,13 @@ def _take_one(
     round."""
     passed: list[MessageId] = []
     was_busy = False
+    taker = Taker(work, queue, hidden_ns)
     try:
         while (message_id := _next(work, ready, ask.leave)) is not None:
             ready.begin_taking(message_id)
             came_again = False
             try:
-                outcome = yield from take_ready(work, queue, message_id, hidden_ns)
+                outcome = yield from taker.take(message_id)
             finally:
                 came_again = ready.end_taking(message_id)
             if isinstance(outcome, Received):
@@ -202,15 +203,17 @@ def _take_some(
     """
     taken: list[Received] = []
     passed: list[MessageId] = []
-    was_busy = False
+    was_busy, used = False, 0
+    taker = Taker(work, queue, hidden_ns)
     try:
         while len(taken) < ask.limit:
             ids = _next_some(work, ready, ask.leave, min(ask.limit - len(taken), _AT_ONCE))
             if not ids:
                 break
-            room = AnswerRoom(taken, ask.share)
-            outcomes = do_together([take_ready(work, queue, each, hidden_ns, room) for each in ids])
+            room = AnswerRoom(used if taken else None, ask.share)
+            outcomes = taker.take_together(ids, room)
             some = [each for each in outcomes if isinstance(each, Received)]
+            used += sum(map(FILE_LENGTH, some))
             taken += some
             if len(some) < len(outcomes):
                 was_busy = was_busy or Lost.BUSY in outcomes
@@ -226,7 +229,7 @@ def _take_some(
         log.error("fetch ended early", queue=queue, error=str(error))
     finally:
         if ask.share is not None:
-            ask.share.hold_bodies(sum(each.file_length for each in taken))
+            ask.share.hold_bodies(used)
         _restore(work, queue, passed)
     return taken, was_busy
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import structlog
 
 from mq.commit.operation import Operation, Pause
-from mq.disk.file_work import FileWork, do_together
+from mq.disk.file_work import FileWork
 from mq.names import MessageId, QueueName, id_of_key
 from mq.spool.message import Lost
 from mq.store.context import Workspace
@@ -17,7 +17,7 @@ from mq.store.lease import Received
 from mq.store.receive import Ask, check_bodies, taken_from
 from mq.store.release import put_back
 from mq.store.settings import visibility_ns
-from mq.store.taking import AnswerRoom, take_ready
+from mq.store.taking import AnswerRoom, Taker
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 from mq_sqs.fifo.using import look_again, use
 
@@ -82,7 +82,7 @@ def _take_some(
     hidden_ns = ask.visibility_ns
     if hidden_ns is None:
         hidden_ns = visibility_ns(work, work.settings.of(queue))
-    room = None if ask.limit == 1 else AnswerRoom(taken, ask.share)
+    taker = Taker(work, queue, hidden_ns)
     try:
         while not taken and (keys := state.groups.take(ask.limit)):
             for key in keys:
@@ -90,11 +90,11 @@ def _take_some(
                 state.expect(id_of_key(key), work.clock_ns())
                 state.ready.discard(id_of_key(key))
             ids = [MessageId(id_of_key(key)) for key in keys]
-            works = [take_ready(work, queue, each, hidden_ns, room) for each in ids]
+            outcomes: Sequence[object]
             if len(ids) == 1:
-                outcomes: Sequence[object] = [(yield from _take_one(state, ids[0], works[0]))]
+                outcomes = [(yield from _take_one(state, ids[0], taker.take(ids[0])))]
             else:
-                outcomes = do_together(works)
+                outcomes = taker.take_together(ids, AnswerRoom(share=ask.share))
             taken += _keep_in_order(
                 work, queue, state, list(zip(ids, outcomes, strict=True)), passed
             )

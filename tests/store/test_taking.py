@@ -1,4 +1,4 @@
-"""A message is taken the same whether or not it is usual: `_begin_usual` and `take_held` agree."""
+"""A message is taken the same whether or not it is usual: `Taker` and `take_held` agree."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from mq.names import MessageId, QueueName
 from mq.spool.burial import DEAD_ATTRIBUTE
 from mq.spool.message import Lost
 from mq.spool.seal import MAX_RECEIVE_COUNT, TYPE_ATTRIBUTE, Leases
-from mq.store import taking
 from mq.store.context import Workspace
 from mq.store.lease import Received
-from mq.store.taking import AnswerRoom, take_ready
+from mq.store.taking import AnswerRoom, Taken, Taker
 from tests.support.faults import WatchedFiles
 from tests.support.messages import read_seal, seal_of, sealed_with, write_message
 from tests.support.native import count_open
@@ -141,9 +140,20 @@ def work(root: Path) -> Iterator[Workspace]:
         yield work
 
 
-def take(work: Workspace, room: AnswerRoom | None = None) -> Received | Lost | Exception | None:
-    (outcome,) = do_together([take_ready(work, ORDERS, ONE, 10**9, room)])
+Take = Callable[[Workspace], Taken | Exception]
+
+
+def take(work: Workspace) -> Taken | Exception:
+    (outcome,) = do_together([Taker(work, ORDERS, 10**9).take(ONE)])
     return outcome
+
+
+def take_together(work: Workspace, room: AnswerRoom | None = None) -> Taken | Exception:
+    (outcome,) = Taker(work, ORDERS, 10**9).take_together([ONE], room or AnswerRoom())
+    return outcome
+
+
+ways = pytest.mark.parametrize("take_one", [take, take_together])
 
 
 def told(outcome: object, files: Files) -> object:
@@ -159,9 +169,11 @@ def stamp_of(root: Path) -> int | None:
     return path.stat().st_mtime_ns if path.exists() else None
 
 
+@ways
 @pytest.mark.parametrize("root_format", ["mq 1", "mq 2"])
 @pytest.mark.parametrize("make", MAKERS)
 def test_what_is_usual_is_taken_as_take_held_takes_it(
+    take_one: Take,
     make: Callable[[Path], None],
     root_format: str,
     tmp_path: Path,
@@ -170,14 +182,14 @@ def test_what_is_usual_is_taken_as_take_held_takes_it(
     taken = []
     for way in ("usual", "unusual"):
         if way == "unusual":
-            monkeypatch.setattr(taking, "_begin_usual", lambda *arguments: None)
+            monkeypatch.setattr(Taker, "_begin_usual", lambda *arguments: None)
         root = tmp_path / way
         with work_on(root) as work:
             if root_format == "mq 2":
                 work.spool.use_long_seals()
             make(root / "queues" / ORDERS / ONE)
             descriptors = count_open(root)
-            outcome = told(take(work), work.files)
+            outcome = told(take_one(work), work.files)
             assert count_open(root) == descriptors + (make in _OPENS_CORRUPT)
         taken.append((outcome, contents_of(root), stamp_of(root)))
 
@@ -188,22 +200,28 @@ _OPENS_CORRUPT = (torn, changed, longer_than_sealed, with_damaged_properties)
 """The folder `corrupt` stays open."""
 
 
+@ways
 @pytest.mark.parametrize(
     "make", [plain, empty, with_type, with_properties, buried, received_before]
 )
 def test_what_is_usual_does_not_come_to_take_held(
-    make: Callable[[Path], None], work: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+    take_one: Take,
+    make: Callable[[Path], None],
+    work: Workspace,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(taking, "_take_unusual", None)
+    monkeypatch.setattr(Taker, "_take_unusual", None)
     make(root / "queues" / ORDERS / ONE)
 
-    assert isinstance(take(work), Received)
+    assert isinstance(take_one(work), Received)
 
 
-def test_lease_is_in_the_file_as_it_is_told(work: Workspace, root: Path) -> None:
+@ways
+def test_lease_is_in_the_file_as_it_is_told(take_one: Take, work: Workspace, root: Path) -> None:
     plain(root / "queues" / ORDERS / ONE)
 
-    received = take(work)
+    received = take_one(work)
 
     assert isinstance(received, Received)
     sealed = read_seal(root / "delay" / f"{ORDERS}:{ONE}")
@@ -216,19 +234,22 @@ def test_message_for_which_the_answer_has_no_room_stays_as_it_is(
     work: Workspace, root: Path
 ) -> None:
     plain(root / "queues" / ORDERS / ONE)
-    before, room = contents_of(root), AnswerRoom([], None)
+    before, room = contents_of(root), AnswerRoom()
     room.takes(1)
     room.takes(1 << 40)
     descriptors = count_open(root)
 
-    assert take(work, room) is None
+    assert take_together(work, room) is None
     assert contents_of(root) == before
     assert count_open(root) == descriptors
 
 
+@ways
 @pytest.mark.parametrize("call", ["set_attribute", "stamp", "rename"])
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.ENOENT, errno.EEXIST])
-def test_failure_of_any_call_leaves_the_message_as_it_was(call: str, code: int, root: Path) -> None:
+def test_failure_of_any_call_leaves_the_message_as_it_was(
+    take_one: Take, call: str, code: int, root: Path
+) -> None:
     files = WatchedFiles()
 
     def refuse(*arguments: object) -> None:
@@ -240,7 +261,7 @@ def test_failure_of_any_call_leaves_the_message_as_it_was(call: str, code: int, 
         before = contents_of(root)
         descriptors = count_open(root)
         setattr(files, call, refuse)
-        outcome = take(work)
+        outcome = take_one(work)
         assert count_open(root) == descriptors
 
     if code == errno.ENOENT:

@@ -168,29 +168,33 @@ class PlayedClients:
             return await self.store.publish(queue, replace(uploaded, delay_ns=draft.delay_ns))
 
     async def receive(self, queue: str, seconds: float = LONG_SECONDS) -> Received | None:
-        say, name, gone = self.scene.say, queue, self.scene.ledger.gone()
-        say(partial(Ledger.asks_receive, queue=name))
+        taken = await self.receive_many(queue, 1, seconds)
+        return taken[0] if taken else None
+
+    async def receive_many(self, queue: str, limit: int, seconds: float) -> list[Received]:
+        say, gone, why = self.scene.say, self.scene.ledger.gone(), "204"
+        for _ in range(limit):
+            say(partial(Ledger.asks_receive, queue=queue))
+        taken: list[Received] = []
         try:
-            received = await self.store.receive(QueueName(queue), seconds)
+            taken = await self.store.receive_many(QueueName(queue), limit, seconds)
         except StoreUnavailable:
-            say(partial(Ledger.is_not_received, queue=name, is_certain=False))
-            return None
+            why = "503"
         except QueueNotFound:
-            say(partial(Ledger.is_not_received, queue=name, is_certain=True))
-            say(partial(Ledger.is_missing, queue=name))
-            return None
-        if received is None:
-            say(partial(Ledger.is_not_received, queue=name, is_certain=True))
-            return None
-        body = received.body
-        if body is None:
-            body = os.pread(received.fd, received.length, 0)
-            self.store.close_received(received)
-        body = body_and_properties(body, received.properties)
-        got = Got(queue, received.message_id, body)
-        lease = GivenLease(received.lease, self.scene.clock.now_ns, received.visible_ns)
-        say(partial(Ledger.is_received, queue=name, got=got, lease=lease, gone=gone))
-        return received
+            why = "404"
+        for received in taken:
+            body = received.body
+            if body is None:
+                body = os.pread(received.fd, received.length, 0)
+                self.store.close_received(received)
+            got = Got(queue, received.message_id, body_and_properties(body, received.properties))
+            lease = GivenLease(received.lease, self.scene.clock.now_ns, received.visible_ns)
+            say(partial(Ledger.is_received, queue=queue, got=got, lease=lease, gone=gone))
+        for _ in range(limit - len(taken)):
+            say(partial(Ledger.is_not_received, queue=queue, is_certain=why != "503"))
+        if why == "404":
+            say(partial(Ledger.is_missing, queue=queue))
+        return taken
 
     async def take(self, message: LedgerMessage, seconds: float, lease: int | None = None) -> None:
         """That very message; with a lease, prolong it."""

@@ -45,14 +45,14 @@ from tests.crash.enumeration.scene import Scene
 LAST_STEP = 60
 
 
-def two_receivers(scene: Scene, step: Chance) -> None:
-    clients, others = two_servers(scene, ready=1)
+def two_receivers(scene: Scene, step: Chance, most: int = 1) -> None:
+    clients, others = two_servers(scene, ready=most)
     interleave(
         scene,
         step,
         clients.files,
-        lambda: clients.run(clients.receive("a")),
-        lambda: others.run(others.receive("a")),
+        lambda: clients.run(clients.receive_many("a", most, LONG_SECONDS)),
+        lambda: others.run(others.receive_many("a", most, LONG_SECONDS)),
     )
 
 
@@ -192,6 +192,7 @@ DUELS = {
     duel.name: duel
     for duel in (
         Row("two receivers", two_receivers),
+        Row("two receivers of many", partial(two_receivers, most=2)),
         Row("put back late", put_back_late),
         Row("remove late", remove_late),
         Row("prolong late", prolong_late),

@@ -14,6 +14,17 @@ def receive(scene: Scene, chance: Chance) -> None:
         clients.run(*(clients.receive(queue, lease_seconds(chance)) for queue in queues))
 
 
+def receive_many(scene: Scene, chance: Chance) -> None:
+    """Up to as many as there are, among them a large one."""
+    clients = stock(scene, chance, ready=chance.randint(2, 4))
+    clients.run(clients.publish("a", LARGE))
+    for _ in range(2):
+        queues = chance.choices(["a", "a", "a.b"], k=chance.randint(1, 2))
+        limit = chance.randint(2, 4)
+        clients.run(*(clients.receive_many(each, limit, lease_seconds(chance)) for each in queues))
+    scene.move()
+
+
 def redeliver(scene: Scene, chance: Chance) -> None:
     clients = stock(scene, chance, ready=1, leased=chance.randint(1, 3))
     for _ in range(chance.randint(1, 2)):

@@ -28,7 +28,7 @@ from mq.spool import (
     sweep,
 )
 from mq.spool.spark import settle
-from mq.store import context, filling, holding, indexing, lease, own_id, publish, remove
+from mq.store import context, filling, holding, indexing, lease, own_id, publish, remove, taking
 from tests.support.sources import PACKAGES, module_name, package_files, parse
 
 
@@ -126,6 +126,7 @@ PASSED_OVER = frozenset({
     name_of(remove._move_beside),
     name_of(remove._move_held),
     name_of(remove._move_unusual),
+    name_of(taking.Taker._calls),
     name_of(context.Workspace.hold_queue),
 })  # fmt: skip
 """What they do they do for their caller."""
