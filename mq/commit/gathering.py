@@ -3,14 +3,14 @@
 Clients whose requests were answered by one round send their next ones while the next round is under
 way. So a server alone works on one half of its clients while the other half waits for the disk, and
 loses nothing by beginning each round at once. Several servers compete for the disk and the
-processors: each small round takes a sync and the wake-ups of two threads, and another server could
-have had that time. There a round waits until all clients are back.
+processors: each small round takes a sync, and another server could have had that time. There a
+round waits until all clients are back.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 GATHERING_PAUSE_SECONDS = 0.0003
 MAX_GATHERING_PAUSES = 5
@@ -19,25 +19,33 @@ come, but for this many pauses at the most."""
 
 
 class Gathering:
-    """Decides when the operations of a round are complete. Used by the committer's thread alone."""
+    """Decides when the operations of a round are complete."""
 
     def __init__(self, pause: Callable[[float], None] = time.sleep) -> None:
         self._pause = pause
-        self._expected = 0
+        self._expected = self._last = 0
 
     def expect(self, operations: int) -> None:
-        """Note at the end of a round how many operations it had, with those that wait already. That
-        is how many clients are at work; each sends its next request once it is answered."""
-        self._expected = operations
+        """Note at the end of a round how many operations it had, with those that wait already. The
+        larger of the last two rounds tells how many clients are at work: each sends its next
+        request once it is answered. One round that some of them missed makes no small ones."""
+        self._expected, self._last = max(operations, self._last), operations
 
-    def wait(self, count: Callable[[], int]) -> None:
-        """Wait until `count` says that the expected operations have come, or that none came during
-        one pause, but for MAX_GATHERING_PAUSES at the most. A lone client never waits."""
+    def pauses(self, count: Callable[[], int]) -> Iterator[None]:
+        """Pause before a round, and yield after each pause, until `count` says that the expected
+        operations have come, or that none came during one pause, but for MAX_GATHERING_PAUSES at
+        the most. A lone client never waits."""
         here = count()
         for _ in range(MAX_GATHERING_PAUSES):
             if here >= self._expected:
                 return
             self._pause(GATHERING_PAUSE_SECONDS)
+            yield
             before, here = here, count()
             if here == before:
                 return
+
+    def wait(self, count: Callable[[], int]) -> None:
+        """Make all pauses, on a thread that does nothing else."""
+        for _ in self.pauses(count):
+            pass

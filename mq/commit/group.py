@@ -4,7 +4,7 @@ What is asked for in one turn of the event loop reaches the committer together, 
 pending operations as a round (`mq.commit.rounds`) and wakes the event loop once. It does not
 linger, except beside other servers (`mq.commit.gathering`): while a barrier runs, the next round
 gathers. While rounds are fast and the thread is idle, the event loop makes the round itself
-(`mq.commit.fast_rounds`).
+(`mq.commit.fast_rounds`), pauses included.
 
 After a failed barrier the committer refuses everything while it reopens the store and sweeps, with
 backoff, and goes on by itself.
@@ -16,7 +16,7 @@ import asyncio
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from functools import partial
 from typing import TypeVar
@@ -111,11 +111,20 @@ class GroupCommitter(Rounds):
 
     def _end_turn(self) -> None:
         """Let the event loop look at its sockets once more before a round of its own: what came
-        during the last one joins."""
-        if self._are_rounds_fast():
+        during the last one joins. Beside other servers it looks after each pause."""
+        if not self._are_rounds_fast():
+            self._hand_over()
+        elif self._gathering is None:
             self._loop.call_soon(self._hand_over)
         else:
-            self._hand_over()
+            self._loop.call_soon(self._gather, self._gathering.pauses(lambda: len(self._turn)))
+
+    def _gather(self, pauses: Iterator[None]) -> None:
+        """Make the next of these pauses, or hand over when they are over."""
+        for _ in pauses:
+            self._loop.call_soon(self._gather, pauses)
+            return
+        self._hand_over()
 
     def _are_rounds_fast(self) -> bool:
         return self._fast_rounds is not None and self._fast_rounds.are_usual()

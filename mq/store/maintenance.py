@@ -108,7 +108,7 @@ def _start_committer(
 
     gathering = Gathering() if work.config.peers else None
     # Another host can keep its file system waiting for long without a warning.
-    is_alone = gathering is None and not work.spool.files.is_of_network
+    fast_rounds = None if work.spool.files.is_of_network else FastRounds()
     return GroupCommitter(
         SyncBarrier(work.spool),
         work.begin_round,
@@ -116,7 +116,7 @@ def _start_committer(
         recover,
         workers,
         gathering=gathering,
-        fast_rounds=FastRounds() if is_alone else None,
+        fast_rounds=fast_rounds,
     )
 
 

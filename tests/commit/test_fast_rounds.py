@@ -15,7 +15,7 @@ from mq.commit.operation import InWorker, Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from tests.support.commits import Bench, open_bench
+from tests.support.commits import Bench, be_fast, make_fast, open_bench
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.stores import eventually
 
@@ -39,18 +39,6 @@ def test_rounds_are_fast_once_the_last_ones_were() -> None:
 async def bench(spool: Spool, files: WatchedFiles) -> AsyncIterator[Bench]:
     async with open_bench(spool, files, fast_rounds=FastRounds()) as made:
         yield made
-
-
-async def be_fast(bench: Bench) -> None:
-    """Wait until the thread is idle, and let the next round be the event loop's."""
-    make_fast(bench)
-    while bench.committer._at_work.locked():
-        await asyncio.sleep(0.001)
-
-
-def make_fast(bench: Bench) -> None:
-    for _ in range(1000):
-        bench.fast_rounds.note(0.0)
 
 
 def make_slow(bench: Bench) -> None:

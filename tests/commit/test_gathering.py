@@ -9,9 +9,11 @@ from itertools import chain, repeat
 
 import pytest
 
+from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import GATHERING_PAUSE_SECONDS, MAX_GATHERING_PAUSES, Gathering
+from mq.commit.operation import Submitted
 from mq.spool.folders import Spool
-from tests.support.commits import open_bench
+from tests.support.commits import be_fast, open_bench
 from tests.support.faults import WatchedFiles
 
 
@@ -43,6 +45,20 @@ def test_round_waits_while_operations_come(expected: int, counts: list[int], pau
     assert paused == [GATHERING_PAUSE_SECONDS] * pauses
 
 
+def test_round_that_some_clients_missed_makes_no_small_ones() -> None:
+    paused: list[float] = []
+    gathering = Gathering(paused.append)
+    for operations in (9, 1):
+        gathering.expect(operations)
+
+    gathering.wait(_counting(iter([1, 9])))
+    assert len(paused) == 1
+
+    gathering.expect(1)  # The second small one: the others have left.
+    gathering.wait(_counting(iter([1])))
+    assert len(paused) == 1
+
+
 async def test_operations_that_come_during_the_pause_share_the_sync(
     spool: Spool, files: WatchedFiles
 ) -> None:
@@ -64,6 +80,49 @@ async def test_operations_that_come_during_the_pause_share_the_sync(
         await asyncio.gather(*tasks)
 
         assert bench.rounds == 1
+
+
+async def test_the_event_loop_pauses_before_a_round_of_its_own_and_looks_at_its_sockets_again(
+    spool: Spool, files: WatchedFiles
+) -> None:
+    """One request comes during the first pause, one during the second, and none in the third."""
+    loop = asyncio.get_running_loop()
+    pauses: list[threading.Thread] = []
+    is_over = asyncio.Event()
+
+    def done(result: object, error: object) -> None:
+        is_over.set()
+
+    def pause(_: float) -> None:
+        pauses.append(threading.current_thread())
+        if len(pauses) < 3:
+            operation = bench.put(str(len(pauses)))
+            loop.call_soon(bench.committer.submit, Submitted(operation, done))
+
+    gathering = Gathering(pause)
+    async with open_bench(spool, files, gathering, FastRounds()) as bench:
+        await be_fast(bench)
+        gathering.expect(9)
+        [first] = bench.start("first")
+        assert await first == "first"
+        await is_over.wait()
+
+        assert (bench.rounds, sorted(bench.names())) == (1, ["1", "2", "first"])
+    assert pauses == [threading.current_thread()] * 3
+
+
+async def test_closing_while_the_event_loop_gathers_leaves_nobody_waiting(
+    spool: Spool, files: WatchedFiles
+) -> None:
+    gathering = Gathering(lambda _: None)
+    async with open_bench(spool, files, gathering, FastRounds()) as bench:
+        await be_fast(bench)
+        gathering.expect(9)
+        [first] = bench.start("first")
+        await asyncio.sleep(0)
+        assert not first.done()
+
+    assert await first == "first"
 
 
 async def test_round_tells_how_many_clients_are_at_work(

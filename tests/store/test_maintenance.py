@@ -27,12 +27,12 @@ async def test_a_server_stops_though_a_sweep_is_asked_for_at_that_moment(disk: P
     ("files_of", "peers", "makes_rounds"),
     [
         (lambda _: Files(), 0, True),
-        (lambda _: Files(), 1, False),
+        (lambda _: Files(), 1, True),
         (NetworkFiles, 0, False),
     ],
     ids=["alone", "beside other servers", "on a network"],
 )
-async def test_the_event_loop_makes_fast_rounds_where_nobody_else_can_hold_it_up(
+async def test_the_event_loop_makes_fast_rounds_unless_the_network_can_hold_it_up(
     disk: Path, files_of: Callable[[Path], Files], peers: int, makes_rounds: bool
 ) -> None:
     async with store_on(disk, files_of(disk), peers=peers) as store:
