@@ -62,6 +62,8 @@ class Engine:
         that can go on because of these. The file calls that they ask for are made together."""
         unsynced: list[Submitted] = []
         unsettled: deque[Submitted] = deque()
+        if len(ready) == 1:
+            ready = self._advance_alone(ready[0], unsynced)
         while ready:
             self._ready = ready
             calling: list[Submitted] = []
@@ -84,6 +86,20 @@ class Engine:
             else:
                 ready = [unsettled.popleft()] if unsettled else []
         return unsynced
+
+    def _advance_alone(self, each: Submitted, unsynced: list[Submitted]) -> list[Submitted]:
+        """Run an operation with nobody beside it as far as it comes. Returns those that can go on
+        because of it, and enters it in `unsynced` if it needs a barrier."""
+        ready: list[Submitted] = []
+        self._ready = ready
+        each.advance_alone()
+        if type(each.need) is Unsynced:
+            unsynced.append(each)
+        elif each.need is not None:
+            self._wait(each)
+        else:
+            self._end(each)
+        return ready
 
     def _end(self, each: Submitted) -> None:
         each.is_over = True

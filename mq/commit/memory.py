@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import TypeVar
 
+from mq.commit.barrier import Unsynced
 from mq.commit.engine import Engine, outcome, settle
 from mq.commit.operation import Operation, Submitted
 
@@ -37,7 +38,7 @@ class MemoryCommitter(Engine):
         submitted = Submitted(operation)
         if not self._has_begun:
             self._begin()
-        submitted.advance_alone()
+        submitted.advance_alone(met=Unsynced)
         if submitted.need is None:
             if submitted.error is not None:
                 raise submitted.error
@@ -51,7 +52,7 @@ class MemoryCommitter(Engine):
     def submit(self, submitted: Submitted) -> None:
         if not self._has_begun:
             self._begin()
-        submitted.advance_alone()
+        submitted.advance_alone(met=Unsynced)
         if submitted.need is None:
             self._loop.call_soon(submitted.done, submitted.result, submitted.error)
         else:

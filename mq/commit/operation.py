@@ -122,12 +122,13 @@ class Submitted:
             # The traceback of a failure leads here, and would keep alive what its frames have open.
             failure = None
 
-    def advance_alone(self) -> None:
-        """Run to the end, or to what must be waited for, with nobody beside it and without a
-        barrier: file calls are made at once."""
-        send = self.operation.send
+    def advance_alone(self, met: type[Unsynced] | None = None) -> None:
+        """Run to the end, or to what must be waited for, with nobody beside it: file calls are made
+        at once. A need of the kind `met` is met already."""
+        send, answer, failure = self.operation.send, self.answer, self.failure
+        self.answer = self.failure = None
         try:
-            need = send(None)
+            need = send(answer) if failure is None else self.operation.throw(failure)
             while True:
                 if type(need) is FileCalls:
                     try:
@@ -136,15 +137,18 @@ class Submitted:
                         need = self.operation.throw(error)
                     else:
                         need = send(answer)
-                elif type(need) is Unsynced or need is SETTLED:
+                elif need is SETTLED or type(need) is met:
                     need = send(None)
                 else:
                     self.need = need
                     return
         except StopIteration as stop:
+            self.need = None
             self.result = stop.value
         except BaseException as error:
             self._fail(error)
+        finally:
+            failure = None  # See `advance`.
 
     def _fail(self, error: BaseException) -> None:
         self.need = None
@@ -167,7 +171,8 @@ class Called(Submitted):
         except BaseException as error:
             self._fail(error)
 
-    advance_alone = advance
+    def advance_alone(self, met: type[Unsynced] | None = None) -> None:
+        self.advance()
 
 
 def unavailable(error: OSError) -> StoreUnavailable:

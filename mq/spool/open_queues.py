@@ -168,8 +168,8 @@ class OpenQueues:
             self.drop(queue)
 
     def let_go_all(self) -> None:
-        for queue in list(self._held):
-            self.let_go(queue)
+        while self._held:
+            self._unlock(*self._held.popitem())
 
     def drop(self, queue: str) -> None:
         """Forget a queue that was deleted or whose folder is another one."""
