@@ -80,6 +80,7 @@ static int write_message(void) {
 
 static void link_as(int fd, int folder, const char *name) {
     char path[32];
+    if (!linkat(fd, "", folder, name, AT_EMPTY_PATH)) return;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     must(linkat(AT_FDCWD, path, folder, name, AT_SYMLINK_FOLLOW), "linkat");
 }

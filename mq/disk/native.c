@@ -98,8 +98,7 @@ static int read_attribute(Call *call, int fd) {
 
 static int perform(Call *call, const Chain *chain) {
     int result = 0, fd = file_of(chain, call->fds[0]), fd2 = file_of(chain, call->fds[1]);
-    struct stat st = {0};
-    char path[40];
+    struct stat st = {0}; char path[40];
     switch (call->kind) {
     case OPEN_UNNAMED: AGAIN(result, call->opened = openat(fd, ".", NEW, (mode_t)call->number)); break;
     case OPEN_MESSAGE: AGAIN(result, call->opened = openat(fd, call->names[0], MESSAGE)); break;
@@ -112,7 +111,8 @@ static int perform(Call *call, const Chain *chain) {
     case SET_ATTRIBUTE: result = fsetxattr(fd, call->names[0], call->bytes.buf, call->bytes.len, 0); break;
     case ATTRIBUTE: return read_attribute(call, fd);
     case STAMP: result = futimens(fd, (struct timespec[2]){time_of(call->number), time_of(call->number)}); break;
-    case LINK:
+    case LINK: /* By the descriptor alone. Before Linux 6.10 that takes a privilege, and is ENOENT without. */
+        if (!(result = linkat(fd, "", fd2, call->names[0], AT_EMPTY_PATH)) || errno != ENOENT) break;
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         result = linkat(AT_FDCWD, path, fd2, call->names[0], AT_SYMLINK_FOLLOW);
         break;

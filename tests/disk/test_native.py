@@ -109,6 +109,19 @@ def test_an_interrupted_call_is_made_again(
     assert (left, code, later, received[6]) == ([], 0, 0, BODY)
 
 
+def test_where_the_kernel_links_no_bare_descriptor_its_name_in_proc_is_linked(
+    on_faults: ModuleType, folder: int, tmp_path: Path
+) -> None:
+    """Before Linux 6.10 the descriptor is enough for a privileged process alone."""
+    left = [errno.ENOENT]
+
+    with used(on_faults), struck(lambda each: left.pop() if left and each == "link" else 0):
+        check(run(Files(), [(*put(folder, "one"), (CLOSE, ~0))])[0])
+
+    assert left == []
+    assert (tmp_path / "one").read_bytes() == BODY
+
+
 def test_a_short_write_goes_on_where_it_stopped(
     on_faults: ModuleType, folder: int, tmp_path: Path
 ) -> None:
