@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from mq.config import DEFAULT_CONTENT_TYPE, MAX_STAMP_AHEAD_NS
-from mq.disk.calls import SET_ATTRIBUTE, STAMP, Chain, check, run
-from mq.disk.files import Files
+from mq.disk.calls import SET_ATTRIBUTE, STAMP, Chain
 from mq.disk.status import AnyStatus
 from mq.lifecycle import Folder, State
 from mq.names import id_time_ns
@@ -85,6 +84,16 @@ class Seal(NamedTuple):
         return cls(*_LONG_SEAL.unpack(data)) if len(data) == _LONG_SEAL.size else None
 
 
+def pack_new(
+    length: int, crc32: int, published_ns: int, trailer_length: int = 0, trailer_crc32: int = 0
+) -> bytes:
+    """Return the seal of a new message as `Seal.pack` does, in a quarter of the time."""
+    if trailer_length:
+        behind = (trailer_length, trailer_crc32, 0)
+        return _LONG_SEAL.pack(length, crc32, published_ns, 0, NO_LEASE, *behind)
+    return _SEAL.pack(length, crc32, published_ns, 0, NO_LEASE)
+
+
 def lease_in(data: bytes | None) -> int | None:
     """Return the lease that `Seal.unpack` finds, in a quarter of the time; None without a seal."""
     if data is None or len(data) not in _SIZES:
@@ -126,25 +135,17 @@ class Leases:
         return self._left.pop() or self.next()
 
 
-def seal_new(
-    files: Files, fd: int, seal: Seal | None, content_type: str | None, due_ns: int | None
-) -> None:
-    """Write what a new message's file must say before it has a name; `sealing` describes it. Raises
-    OSError."""
-    check(run(files, [sealing(fd, seal, content_type, due_ns)])[0])
-
-
-def sealing(fd: int, seal: Seal | None, content_type: str | None, due_ns: int | None) -> Chain:
+def sealing(fd: int, seal: bytes | None, content_type: str | None, due_ns: int | None) -> Chain:
     """Return the file calls that write what a new message's file must say before it has a name.
-    `seal` is None where the file system has no attributes; then no type is written either. `due_ns`
-    is when a delayed message is due, rounded to what the file system can keep.
+    `seal` is packed, and None where the file system has no attributes; then no type is written
+    either. `due_ns` is when a delayed message is due, rounded to what the file system can keep.
 
     The stamp comes last: the link sets ctime, so an mtime after that tells a sweep that finds the
     file until when it is hidden.
     """
     calls: Chain = ()
     if seal is not None:
-        calls = ((SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, seal.pack()),)
+        calls = ((SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, seal),)
         if content_type is not None and content_type != DEFAULT_CONTENT_TYPE:
             kind = content_type.encode("latin-1")
             calls += ((SET_ATTRIBUTE, fd, TYPE_ATTRIBUTE, kind),)

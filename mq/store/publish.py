@@ -17,7 +17,7 @@ from mq.errors import QueueLocked, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, Position, QueueName, file_name, order_key, queue_path
 from mq.spool.message import Sum
-from mq.spool.seal import NO_LEASE, Seal, round_up, sealing
+from mq.spool.seal import pack_new, round_up, sealing
 from mq.spool.trailer import NO_TRAILER
 from mq.store.context import Workspace, no_queue, refuse_fifo
 from mq.store.holding import hold
@@ -55,12 +55,11 @@ class Draft:
     def sum(self) -> Sum:
         return Sum(self.length, self.crc32, *self._sum_of_trailer())
 
-    def seal(self, published_ns: int) -> Seal:
-        """Return the seal of the message at the moment of its publication."""
+    def seal(self, published_ns: int) -> bytes:
+        """Return the seal of the message, packed, at the moment of its publication."""
         if not self.trailer:  # This is the case of nearly every message.
-            return Seal(self.length, self.crc32, published_ns, 0, NO_LEASE)
-        behind = self._sum_of_trailer()
-        return Seal(self.length, self.crc32, published_ns, 0, NO_LEASE, *behind)
+            return pack_new(self.length, self.crc32, published_ns)
+        return pack_new(self.length, self.crc32, published_ns, *self._sum_of_trailer())
 
     def _sum_of_trailer(self) -> tuple[int, int]:
         return (len(self.trailer), zlib.crc32(self.trailer)) if self.trailer else (0, 0)
@@ -106,7 +105,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
         results = check((yield FileCalls(work.files, chain)))
         fd = draft.fd if draft.body is None else results[0]
         try:
-            yield Unsynced((fd,), (), implied=_IMPLIED)
+            yield Unsynced((fd,), (), False, _IMPLIED)
         except BaseException as error:
             try:
                 if isinstance(error, StoreUnavailable):
@@ -116,7 +115,10 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
             raise
         work.counts.of(queue).published += 1
         place = position, visible_ns
-        is_late = not (yield from deliver_once_unlocked(work, queue, draft, fd, place))
+        try:
+            is_late = not (yield from deliver(work, queue, draft, fd, place))
+        except QueueLocked:
+            is_late = not (yield from deliver_once_unlocked(work, queue, draft, fd, place))
         return Published(message_id, visible_ns)
     finally:
         work.undelivered[queue] -= 1

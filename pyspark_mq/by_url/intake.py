@@ -158,7 +158,7 @@ class Intake:
         return (
             (OPEN_UNNAMED, spool.fd(Folder.DELAY), spool.file_mode),
             (WRITE, ~0, message.body + trailer),
-            *sealing(~0, _seal_of(message, trailer), message.content_type, None),
+            *sealing(~0, _seal_of(message, trailer).pack(), message.content_type, None),
             spool.link_call(~0, Folder.DELAY, name),
             (CLOSE, ~0),
         )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message import Held, Lost, fails_its_seal, hold, read_content, set_aside
-from mq.spool.seal import Leases, Seal, due_ns, is_due, lease_in, round_up
+from mq.spool.seal import Leases, Seal, due_ns, is_due, lease_in, pack_new, round_up
 from tests.support.faults import WatchedFiles
 from tests.support.messages import DAY_NS, SECOND_NS, names_in, seal_of, stamp, write_message
 
@@ -53,6 +53,11 @@ def test_seal_has_the_layout_of_the_design_byte_for_byte() -> None:
     packed = "01020304 05060708 11121314 21222324 25262728 31323334 41424344 45464748"
     assert seal.pack().hex(" ", 4) == packed
     assert long.pack().hex(" ", 4) == f"{packed} 51525354 61626364 71727374 75767778"
+
+
+@pytest.mark.parametrize("behind", [(), (0, 0), (7, 0x51525354)])
+def test_a_new_seal_is_packed_as_every_other(behind: tuple[int, ...]) -> None:
+    assert pack_new(3, 0xFEDCBA98, 5, *behind) == Seal(3, 0xFEDCBA98, 5, 0, 0, *behind).pack()
 
 
 @settings(deadline=None)

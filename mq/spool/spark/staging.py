@@ -100,7 +100,7 @@ class Attempt:
             self._spool.use_long_seals()
         seal, due_ns = None, None
         if self._spool.has_seals:
-            seal = sealed(draft.body, trailer, published_ns)
+            seal = sealed(draft.body, trailer, published_ns).pack()
         if draft.delay_seconds > 0:
             due_ns = time.time_ns() + int(draft.delay_seconds * SECOND_NS)
             due_ns = round_up(due_ns, self._system.stamp_granularity_ns)

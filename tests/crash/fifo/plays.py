@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
+from mq.spool.seal import Seal
 from mq.store.lease import Received
 from tests.crash.enumeration.acting import Chance, long_queues
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
@@ -139,7 +140,7 @@ def take_over(scene: Scene, chance: Chance) -> None:
         message_id, published_ns = first.server.work.ids.next_position()
         draft = in_order(body, "a", body).draft
         data = (draft.body or b"") + draft.trailer
-        scene.place(f"new/{LINE}:{message_id}", data, draft.seal(published_ns))
+        scene.place(f"new/{LINE}:{message_id}", data, Seal.unpack(draft.seal(published_ns)))
         later.run(later.send("a", body))
     play.send(1)
     play.receive(2)
