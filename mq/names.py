@@ -27,6 +27,7 @@ FIFO_SUFFIX = ".fifo"
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}(?:\.dead|\.fifo)?")
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+_MESSAGE_IDS = re.compile(r"[A-Za-z0-9-]{1,64}(?:,[A-Za-z0-9-]{1,64})*")
 _UUID = re.compile(
     r"([0-9a-f]{8})-([0-9a-f]{4})-([17])([0-9a-f]{3})-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 )
@@ -55,6 +56,14 @@ def parse_message_id(text: str) -> MessageId:
     if not _MESSAGE_ID.fullmatch(text):
         raise InvalidName(f"message id {text!r}: an id has 1 to 64 letters, digits and '-'")
     return MessageId(text)
+
+
+def parse_message_ids(text: str) -> list[MessageId]:
+    """Return the ids of a list with commas between them. Raises InvalidName."""
+    texts = text.split(",")
+    if not _MESSAGE_IDS.fullmatch(text):
+        return [parse_message_id(each) for each in texts]
+    return [MessageId(each) for each in texts]
 
 
 def dead_letter_queue(queue: QueueName) -> QueueName | None:

@@ -24,6 +24,7 @@ from mq.names import (
     order_key,
     parse_file_name,
     parse_message_id,
+    parse_message_ids,
     parse_queue_name,
     time_of_key,
 )
@@ -90,6 +91,21 @@ def test_message_id_with_anything_else_in_it_is_refused(text: str) -> None:
         parse_message_id(text)
 
     assert not is_message_id(text)
+
+
+@given(st.text(st.sampled_from("a-Z9,. \n"), max_size=140))
+def test_a_list_of_ids_is_taken_if_each_of_them_is(text: str) -> None:
+    expected: list[str] | None
+    try:
+        expected = [parse_message_id(each) for each in text.split(",")]
+    except InvalidName:
+        expected = None
+
+    if expected is None:
+        with pytest.raises(InvalidName):
+            parse_message_ids(text)
+    else:
+        assert parse_message_ids(text) == expected
 
 
 @pytest.mark.parametrize("name", ["orders", "orders/1", ":1", "orders:", "o:1:2", ".o:1", "o:1~2"])

@@ -204,11 +204,16 @@ def _places(
     return ((folder, below if folder is Folder.QUEUES else flat) for folder in order)
 
 
+def has_one_name(work: Workspace) -> bool:
+    """Return whether every message has one name, because no move is a link and an unlink."""
+    return work.files.renames_without_replacing
+
+
 def _remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId) -> None:
     """Remove the other names of a message. Where a move is a link and an unlink, an interruption
     leaves both names: in this queue, in its dead letters, or in a batch. Over a network no move is
     that, and one look at the number of names is enough."""
-    if work.files.renames_without_replacing:
+    if has_one_name(work):
         return
     spool, target = work.spool, file_name(queue, message_id)
     if work.files.is_of_network and removed_with_two_names(spool, target) is None:

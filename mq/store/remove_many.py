@@ -13,7 +13,7 @@ from mq.errors import MQError, QueueLocked
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.store.context import Workspace
-from mq.store.remove import move_leased, move_on, removal, unsynced_removal
+from mq.store.remove import has_one_name, move_leased, move_on, removal, unsynced_removal
 
 _AT_ONCE = 64
 """This many are removed in one go: under leases all of them are open together."""
@@ -63,6 +63,8 @@ def _sync_moved(
         came_from = {name for each in moved for name in unsynced_removal(each, queue).implied}
         yield Unsynced((), (_REMOVE,), implied=tuple(came_from))
         work.counts.of(queue).removed += sum(moved.values()) - moved.get(_REMOVE, 0)
+    if moved.get(_DELAY) == len(outcomes):
+        return [None] * len(outcomes)
     return [*map(_told, outcomes)]
 
 
@@ -81,6 +83,8 @@ def _move_some(
     spool, names = work.spool, [file_name(queue, each) for each in ids]
     codes = spool.moves.rename_all(spool.opened(_DELAY), spool.opened(_REMOVE), names)
     outcomes: list[Folder | Exception | None] = []
+    if not any(codes) and has_one_name(work):
+        return [_DELAY] * len(ids)
     for message_id, code in zip(ids, codes, strict=True):
         try:
             outcomes.append(move_on(work, queue, message_id, code))

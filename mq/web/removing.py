@@ -9,7 +9,7 @@ from aiohttp import web
 from mq.config import MAX_REMOVALS
 from mq.errors import InvalidRequest, MQError
 from mq.lines.ndjson import MEDIA_TYPE
-from mq.names import MessageId, parse_message_id
+from mq.names import MessageId, parse_message_id, parse_message_ids
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.parameters import Target, read_leases
@@ -30,10 +30,10 @@ async def remove(store: Store, request: web.BaseRequest, target: Target) -> Answ
 
 
 def _read_ids(text: str) -> list[MessageId]:
-    texts = text.split(",")
-    if len(texts) > MAX_REMOVALS:
-        raise InvalidRequest(f"{len(texts)} ids; one request removes at most {MAX_REMOVALS}")
-    return [*map(parse_message_id, texts)]
+    count = text.count(",") + 1
+    if count > MAX_REMOVALS:
+        raise InvalidRequest(f"{count} ids; one request removes at most {MAX_REMOVALS}")
+    return parse_message_ids(text)
 
 
 def _line(message_id: MessageId, error: MQError | None) -> bytes:

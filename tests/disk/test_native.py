@@ -112,7 +112,7 @@ def test_an_interrupted_call_is_made_again(
 def test_where_the_kernel_links_no_bare_descriptor_its_name_in_proc_is_linked(
     on_faults: ModuleType, folder: int, tmp_path: Path
 ) -> None:
-    """Before Linux 6.10 the descriptor is enough for a privileged process alone."""
+    """Linux before 6.10 takes a bare descriptor from privileged processes only."""
     left = [errno.ENOENT]
 
     with used(on_faults), struck(lambda each: left.pop() if left and each == "link" else 0):
