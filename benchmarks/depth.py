@@ -47,12 +47,12 @@ def fill(root: Path, depth: int) -> None:
     draft = Draft(len(_BODY), zlib.crc32(_BODY), None, _BODY)
     with click.progressbar(range(depth), label=f"filling {depth}", file=sys.stderr) as steps:
         for _ in steps:
-            _do(publish(work, queue, draft))
+            without_barriers(publish(work, queue, draft))
     spool.files.sync_file_system(spool.fd(Folder.QUEUES))
     spool.close()
 
 
-def _do(operation: Operation[object]) -> None:
+def without_barriers(operation: Operation[object]) -> None:
     """Make its file calls, and pass no barrier."""
     answer = None
     with suppress(StopIteration):

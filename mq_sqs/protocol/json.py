@@ -55,8 +55,7 @@ class JsonDialect:
             text = asked.body.decode()
             document = _parse(text)
         except (ValueError, RecursionError) as error:
-            text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-            raise SQSError(SERIALIZATION, f"the body is not JSON: {text[:200]}") from None
+            raise SQSError(SERIALIZATION, f"the body is not JSON: {_why(error)}") from None
         try:
             checked: Values = _READERS[operation](document)
         except _Unusual:
@@ -85,6 +84,15 @@ def _parse(text: str) -> Any:
         if end == len(text):
             return document
     return json.loads(text) if text.strip(_SPACE) else {}
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    """Return what is wrong with a body that was not parsed."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        return str(error)[:200]
+    return "a number in it has too many digits"
 
 
 def _answer(

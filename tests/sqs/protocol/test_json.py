@@ -16,6 +16,7 @@ HEADERS = CIMultiDictProxy(CIMultiDict({"X-Amz-Target": "AmazonSQS.SendMessage"}
 SEND = {"QueueUrl": "q", "MessageBody": "x"}
 GREETING = {"DataType": "Binary", "BinaryValue": "AAEC"}
 CITY = {"DataType": "String", "StringValue": "Gruß"}
+PLAIN = {"DataType": "String", "StringValue": "x"}
 
 
 def read(values: dict[str, Any], operation: str = "SendMessage") -> Values:
@@ -43,6 +44,16 @@ def test_attributes_are_read_by_their_types(more: dict[str, Any]) -> None:
         ),
         ({"MessageAttributes": {"a": {"BinaryValue": "AAEC"}}}, "MessageAttributes.a.DataType"),
         ({"MessageAttributes": {"\ud800": CITY}}, "half of a surrogate pair"),
+        (
+            {"MessageAttributes": {"a": PLAIN, "b": PLAIN | {"StringValue": 1}}},
+            "'MessageAttributes.b.StringValue' must be a string",
+        ),
+        (
+            {"MessageAttributes": {"a": PLAIN, "b": PLAIN | {"DataType": ["String"]}}},
+            "'MessageAttributes.b.DataType' must be a string",
+        ),
+        ({"MessageAttributes": {"a": PLAIN, "b": PLAIN | {"x": "y"}}}, "b.x' is not a parameter"),
+        ({"MessageAttributes": {"a": PLAIN, "b": "DataType"}}, "b' must be an object"),
         ({"MessageAttributes": [CITY]}, "'MessageAttributes' must be an object"),
         ({"MessageBody": "\ud800"}, "half of a surrogate pair"),
         ({"MessageBody": None}, "MessageBody"),
@@ -54,6 +65,21 @@ def test_attributes_are_read_by_their_types(more: dict[str, Any]) -> None:
 def test_the_place_of_what_is_wrong_is_named(values: dict[str, Any], why: str) -> None:
     with pytest.raises(SQSError, match=why):
         read(SEND | values)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"{", "line 1 column 2"),
+        (b'{"QueueUrl": "\xff"}', "can't decode byte 0xff"),
+        (b'{"QueueUrl": ' + b"[" * 100_000, "it is nested too deeply"),
+        (b'{"DelaySeconds": ' + b"1" * 5000 + b"}", "a number in it has too many digits$"),
+    ],
+    ids=["cut off", "not UTF-8", "nested", "long number"],
+)
+def test_what_is_not_json_is_told_in_a_sentence(body: bytes, why: str) -> None:
+    with pytest.raises(SQSError, match=f"the body is not JSON: .*{why}"):
+        JsonDialect().read("SendMessage", SqsRequest("POST", "/", "", HEADERS, body))
 
 
 def test_an_operation_is_named_once() -> None:

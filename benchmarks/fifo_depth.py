@@ -1,0 +1,151 @@
+"""Whether the cost of a message of a FIFO queue depends on how many others wait, and in how many
+groups.
+
+    python benchmarks/fifo_depth.py ROOT [--depth 1000000 --groups 100000]
+
+Fills one FIFO queue with 1,000 messages and another with `--depth`, in `--groups` groups, starts a
+gateway on each, takes the time of the first request, which reads the queue from its files, then the
+rates of both in turn within each round. Prints the rates, and the ratio of the deep queue to the
+shallow one. ROOT needs an inode and a block a message.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import click
+import sqs
+import uvloop
+from depth import without_barriers
+from report import number, table
+from servers import LISTENING, Target, line_with, more_descriptors, stop
+
+from mq.config import ServerConfig
+from mq.ctl.bench.phases import PhaseRate
+from mq.disk.files import Files
+from mq.lifecycle import Folder
+from mq.names import QueueName, is_fifo
+from mq.spool.queues import make_queue
+from mq.spool.root import open_root
+from mq.store.context import Workspace
+from mq.store.publish import Draft, publish
+from mq_sqs.packing import pack_texts, trailer_of
+from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
+
+_SHALLOW = 1000
+_BODY = "x" * 100
+
+
+def fill(root: Path, depth: int, groups: int) -> None:
+    """Publish `depth` messages without a barrier. The queue becomes a FIFO queue by its name."""
+    spool, _ = open_root(root, 0o700, Files())
+    work = Workspace(spool, ServerConfig(root), lambda: None)
+    name = sqs.FIFO_ENDPOINTS.queue
+    assert is_fifo(name)
+    filling = QueueName(sqs.QUEUE)
+    make_queue(spool.files, spool.fd(Folder.QUEUES), filling)
+    body = _BODY.encode()
+    with click.progressbar(range(depth), label=f"filling {depth}", file=sys.stderr) as steps:
+        for at in steps:
+            lane = {GROUP_ID: f"group-{at % groups}", DEDUPLICATION_ID: f"filled-{at}"}
+            trailer = trailer_of([], pack_texts(lane))
+            draft = Draft(len(body), zlib.crc32(body), body=body, trailer=trailer)
+            without_barriers(publish(work, filling, draft))
+    (root / Folder.QUEUES / filling).rename(root / Folder.QUEUES / name)
+    spool.files.sync_file_system(spool.fd(Folder.QUEUES))
+    spool.close()
+
+
+@contextmanager
+def gateway_on(root: Path) -> Iterator[Target]:
+    command = [sys.executable, "-m", "mq_sqs", f"--root={root}", "--port=0", "--admin=",
+               "--visibility=3600", "--allowed-host=mq"]  # fmt: skip
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        port = int(line_with(server, LISTENING)[1])
+        yield Target("mq-sqs", [("127.0.0.1", port)], sqs.ENDPOINTS, [server.pid])
+    finally:
+        stop([server])
+
+
+def first_use(target: Target, send: sqs.Case) -> float:
+    """Seconds until some messages are sent, before which the queue is read from its files."""
+    started = time.perf_counter()
+    uvloop.run(sqs.measure(send, target, 4, 1))
+    return time.perf_counter() - started
+
+
+def run_round(
+    target: Target, cases: list[sqs.Case], messages: int, connections: int
+) -> dict[str, PhaseRate]:
+    """Send and receive as many, so that the depth stays as it is."""
+    rates: dict[str, PhaseRate] = {}
+    send, send_ten, receive = cases
+    for case, count in ((send, messages), (send_ten, messages), (receive, 2 * messages)):
+        rates |= uvloop.run(sqs.measure(case, target, count, connections))
+    return rates
+
+
+def _peak_mib(target: Target) -> float:
+    status = Path(f"/proc/{target.pids[0]}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+@click.command()
+@click.argument("root", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--depth", default=1_000_000, show_default=True)
+@click.option("--groups", default=100_000, show_default=True)
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--messages", default=3000, show_default=True, help="Of a phase.")
+@click.option("--connections", default=64, show_default=True)
+def main(
+    *, root: Path, depth: int, groups: int, rounds: int, messages: int, connections: int
+) -> None:
+    """Rates of a shallow FIFO queue and of a deep one, paired in each round."""
+    more_descriptors()
+    cases = [case for case in sqs.cases(_BODY) if case.name.endswith("FIFO")]
+    folder = Path(tempfile.mkdtemp(dir=root))
+    found: dict[str, list[tuple[PhaseRate, PhaseRate]]] = {}
+    try:
+        with ExitStack() as running:
+            targets = []
+            for waiting in (_SHALLOW, depth):
+                fill(folder / str(waiting), waiting, groups)
+                started = time.perf_counter()
+                target = running.enter_context(gateway_on(folder / str(waiting)))
+                begun = time.perf_counter() - started
+                used = first_use(target, cases[0])
+                print(f"{waiting}: start {begun:.1f} s, first message {used:.1f} s, "
+                      f"peak memory {_peak_mib(target):.0f} MiB")  # fmt: skip
+                targets.append(target)
+            for _ in range(rounds):
+                both = [run_round(target, cases, messages, connections) for target in targets]
+                for name, rate in both[0].items():
+                    found.setdefault(name, []).append((rate, both[1][name]))
+            print(f"after {rounds} rounds: peak memory {_peak_mib(targets[1]):.0f} MiB")
+    finally:
+        shutil.rmtree(folder)
+    print(comparison(found))
+
+
+def comparison(found: dict[str, list[tuple[PhaseRate, PhaseRate]]]) -> str:
+    lines = []
+    for name, rounds in found.items():
+        rates = [statistics.median(each[at].per_second for each in rounds) for at in (0, 1)]
+        rate = statistics.median(deep.per_second / few.per_second for few, deep in rounds)
+        cost = statistics.median((deep.cpu_us or 0) / (few.cpu_us or 1) for few, deep in rounds)
+        lines.append([name, *map(number, rates), f"{rate:.2f}", f"{cost:.2f}"])
+    return table(["", "shallow/s", "deep/s", "rate", "CPU"], lines)
+
+
+if __name__ == "__main__":
+    main()
