@@ -80,7 +80,9 @@ class Groups:
             return
         group = self._enter(message_id, name)
         self._hide(group, key, message_id, hiding)
-        self._offer(group)
+        # What is to come behind the offered message changes nothing.
+        if group.offered is not None and (hiding is Hiding.LEASED or key < group.offered):
+            self._offer(group)
 
     def show(self, key: str) -> None:
         """Note that a known message is ready, at the place that it had before."""
@@ -91,7 +93,11 @@ class Groups:
             return
         group.leased -= hiding is Hiding.LEASED
         self._make_ready(group, key)
-        self._offer(group)
+        is_behind = group.offered is not None and group.offered < key
+        if group.leased or is_behind:
+            self._first_coming(group)  # So that the heap does not grow.
+        else:
+            self._offer(group)
 
     def forget(self, message_id: str) -> None:
         """Note that a message is gone."""

@@ -9,7 +9,7 @@ from mq.names import MessageId, QueueName
 from mq.store.context import Workspace
 from mq.store.indexing import find_space
 from mq.store.publish import Published
-from mq_sqs.fifo.fifo_queue import FifoQueues
+from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 from mq_sqs.fifo.publishing import OrderedDraft, publish_in_order
 from mq_sqs.fifo.using import use
 
@@ -25,16 +25,9 @@ def send_in_order(
     On return all of them survive a power cut. Raises QueueNotFound, StoreUnavailable,
     PropertiesUnsupported.
     """
-    while True:
-        state = yield from use(work, fifo, queue)
-        digests = [state.scope.digest(each.group, each.deduplication_id) for each in messages]
-        if any((queue, each) in fifo.sending for each in digests):
-            # What another request is sending may be sent, or fail.
-            yield Pause(_PAUSE_SECONDS)
-        elif not work.has_space(queue, len(messages)):
-            yield from find_space(work, queue, len(messages))
-        else:
-            break
+    if len(messages) == 1:
+        return [(yield from _send_one(work, fifo, queue, messages[0]))]
+    state, digests = yield from _begin(work, fifo, queue, messages)
     now = state.clock()
     told = {digest: state.deduplication.find(digest, now) for digest in digests}
     fresh = {
@@ -58,6 +51,42 @@ def send_in_order(
         fifo.sending -= sending
     new = dict(zip(in_order, published, strict=True))
     return [_told(digest, told[digest], new) for digest in digests]
+
+
+def _send_one(
+    work: Workspace, fifo: FifoQueues, queue: QueueName, message: OrderedDraft
+) -> Operation[Published]:
+    """Do the same for one message, as most are sent, in fewer steps."""
+    state, [digest] = yield from _begin(work, fifo, queue, [message])
+    known = state.deduplication.find(digest, state.clock())
+    if known is not None:
+        return Published(known, None, True)
+    fifo.sending.add((queue, digest))
+    try:
+        [published] = yield from publish_in_order(work, fifo, queue, state, [message])
+        current = fifo.get(queue)
+        if current is not None:
+            current.accept(digest, published.message_id)
+        return published
+    finally:
+        fifo.sending.discard((queue, digest))
+
+
+def _begin(
+    work: Workspace, fifo: FifoQueues, queue: QueueName, messages: Sequence[OrderedDraft]
+) -> Operation[tuple[FifoQueue, list[bytes]]]:
+    """Return the queue, which is held and has room, and the digests of the messages, none of which
+    is just being sent."""
+    while True:
+        state = yield from use(work, fifo, queue)
+        digests = [state.scope.digest(each.group, each.deduplication_id) for each in messages]
+        if not fifo.sending.isdisjoint([(queue, each) for each in digests]):
+            # What another request is sending may be sent, or fail.
+            yield Pause(_PAUSE_SECONDS)
+        elif not work.has_space(queue, len(messages)):
+            yield from find_space(work, queue, len(messages))
+        else:
+            return state, digests
 
 
 def _told(digest: bytes, known: MessageId | None, new: dict[bytes, Published]) -> Published:

@@ -84,6 +84,17 @@ def test_what_was_offered_and_is_not_any_more_takes_no_room() -> None:
     assert sum(len(group.waiting) for group in groups._groups.values()) < 200
 
 
+def test_what_came_behind_an_offered_message_takes_no_room() -> None:
+    groups = Groups()
+    add(groups, (0, "a"))
+    for number in range(1, 1000):
+        groups.hide(key(number), "a", Hiding.COMING)
+        groups.show(key(number))
+
+    assert not any(group.coming for group in groups._groups.values())
+    assert len(groups.take(1000)) == 1000
+
+
 class GroupsAgainstAModel(RuleBasedStateMachine):
     """The model: for each message its group, and why it is hidden, if it is."""
 
