@@ -105,10 +105,12 @@ _TAIL = b'"}\n'
 
 
 def numbered_lines(text: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not white space alone, each with its number, counted from 1."""
+    """Yield the lines that are not white space alone, without what surrounds them, each with its
+    number, counted from 1."""
     for number, line in enumerate(BytesIO(text), 1):
-        if line.strip(JSON_SPACE):
-            yield number, line
+        stripped = line.strip(JSON_SPACE)
+        if stripped:
+            yield number, stripped
 
 
 def parse_line(text: bytes, passed_over: Collection[str] = ()) -> Line:

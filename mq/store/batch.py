@@ -93,7 +93,7 @@ def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
     """Roll the sealed batch forward, and let the index know what is ready."""
     # Without the queue's lock it waits for a purge, which the committer must not.
     if batch.is_short and try_to_hold(work, batch.queue):
-        rolled: Rolled = batch.deliver_at_once()
+        rolled: Rolled = batch.deliver_held()
     else:
         rolled = yield InWorker(batch.deliver)
     for queue, message_id in rolled.ready:

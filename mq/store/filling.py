@@ -15,6 +15,7 @@ from mq.spool.finder import Finder
 from mq.spool.folders import Spool
 from mq.spool.message import Lost
 from mq.spool.moves import OpenFolder
+from mq.spool.open_queues import OpenQueue
 from mq.spool.seal import sealing
 from mq.spool.sets import (
     Rolled,
@@ -163,16 +164,29 @@ class Batch:
             _CLOSING,
         )
 
-    def deliver_at_once(self) -> Rolled:
-        """Do what `deliver` does for a new batch whose queue is held. No member needs a look as
-        long as all are as they were written; `deliver` goes on with what that leaves."""
+    def deliver(self) -> Rolled:
+        """Deliver the messages of the sealed set. What cannot be delivered now stays for a sweep.
+        Raises QueueNotFound if the queue was deleted meanwhile, and its messages with it."""
+        try:
+            with self._spool.queues.shared(self.queue) as opened:
+                return self._deliver_into(opened)
+        except OSError:  # The roll forward waits for a purge, and finds out what else is wrong.
+            return self._roll_forward()
+
+    def deliver_held(self) -> Rolled:
+        """Do what `deliver` does, while the queue is held."""
+        return self._deliver_into(self._spool.queues.open(self.queue))
+
+    def _deliver_into(self, opened: OpenQueue) -> Rolled:
+        """Deliver into the folder of the queue, whose lock is shared. No member needs a look as
+        long as all are as they were written; the roll forward goes on with what that leaves."""
         queue, now_ns = self.queue, self._work.clock_ns()
         ready: list[MessageId] = []
         hidden: list[MessageId] = []
-        for message_id, visible_ns, _ in self.published:
+        for message_id, visible_ns, is_duplicate in self.published:
             is_hidden = visible_ns is not None and visible_ns > now_ns
-            (hidden if is_hidden else ready).append(message_id)
-        opened = self._spool.queues.open(queue)
+            if not is_duplicate:
+                (hidden if is_hidden else ready).append(message_id)
         codes = self._move(ready, OpenFolder(Folder.QUEUES, opened.fd), ready)
         if hidden:
             names = [file_name(queue, each) for each in hidden]
@@ -180,7 +194,7 @@ class Batch:
         try:
             self._spool.files.remove_folder(self._spool.fd(_NEW), self.name.sealed)
         except OSError:  # It is not empty, or not there any more.
-            rolled = self.deliver()
+            rolled = self._roll_forward()
         else:
             rolled = Rolled()
         rolled.ready += [(queue, each) for each, code in zip(ready, codes, strict=True) if not code]
@@ -190,13 +204,17 @@ class Batch:
         self, ids: Sequence[MessageId], target: OpenFolder, names: Sequence[str]
     ) -> list[int]:
         """Move members of the sealed set to new names. Returns what `Moves.rename_all` returns."""
+        moves, source = self._spool.moves, self._spool.opened(_NEW)
         sealed, queue = self.name.sealed, self.queue
         members = [f"{sealed}/{file_name(queue, each)}" for each in ids]
-        return self._spool.moves.rename_all(self._spool.opened(_NEW), target, members, names)
+        codes: list[int] = []
+        for at in range(0, len(ids), CHAINS_AT_ONCE):
+            some = slice(at, at + CHAINS_AT_ONCE)
+            codes += moves.rename_all(source, target, members[some], names[some])
+        return codes
 
-    def deliver(self) -> Rolled:
-        """Roll the sealed set forward. What cannot be delivered now stays for a sweep. Raises
-        QueueNotFound if the queue was deleted meanwhile, and its messages with it."""
+    def _roll_forward(self) -> Rolled:
+        """Deliver with a look at each member, as the set of any process. Raises QueueNotFound."""
         spool, name = self._spool, self.name.sealed
         try:
             rolled = roll_forward(spool, Folder.NEW, name, by_stamp(self._work.clock_ns()))

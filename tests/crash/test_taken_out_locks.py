@@ -101,8 +101,8 @@ REDUNDANT = {
     name_of(leftovers.Leftovers._is_held): "takes the lock to see whether it is free",
     name_of(fresh_folder.bring_back): "moves no message",
     name_of(lease.set_aside_leased): "a body that fails its seal fails it for everybody",
-    name_of(publish.try_to_hold): "the roll forward takes it too; the committer has it already, so "
-    "that it does not wait for a purge",
+    name_of(publish.try_to_hold): "as `publish.deliver`; the committer does not wait for a purge",
+    name_of(filling.Batch.deliver): "as `publish.deliver`",
     name_of(publish.deliver): "what is published while its queue is purged may go with the rest; "
     "with it what was answered after the purge stays",
     name_of(own_id._is_left_over): "the lock of the id keeps other publishers of it away; a "

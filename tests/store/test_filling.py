@@ -158,3 +158,18 @@ async def test_a_message_whose_name_is_taken_waits_in_its_set(tmp_path: Path) ->
         assert taken[0].read_bytes() == b"a person's"
         (left,) = (tmp_path / "new").iterdir()
         assert [path.read_bytes() for path in left.iterdir()] == [b"0"]
+
+
+async def test_a_long_batch_is_not_looked_at_either(tmp_path: Path) -> None:
+    files = WatchedFiles()
+    looks = []
+    async with store_on(tmp_path, files) as store:
+        await _send(store, 300)
+        for count in (200, 300):
+            before = files.calls["status_of"]
+            published = await _send(store, count)
+            looks.append(files.calls["status_of"] - before)
+
+        assert looks[0] == looks[1]
+        assert (await drain(store))[-300:] == [each.message_id for each in published]
+    assert os.listdir(tmp_path / "new") == []
