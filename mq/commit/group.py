@@ -28,7 +28,7 @@ from mq.commit.engine import outcome, settle
 from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import Gathering
 from mq.commit.operation import Operation, Submitted
-from mq.commit.rounds import Rounds
+from mq.commit.rounds import Rounds, tell_each
 from mq.config import (
     MAX_PENDING_OPERATIONS,
     MAX_ROUND_OPERATIONS,
@@ -139,11 +139,13 @@ class GroupCommitter(Rounds):
             self._refuse_pending()
 
     def _commit_here(self, turn: list[Submitted]) -> bool:
-        """Make a round on the event loop. Returns False if that is up to the thread."""
+        """Make a round on the event loop, and tell the callers of its operations. Returns False if
+        that is up to the thread."""
         if not self._are_rounds_fast() or len(turn) > MAX_ROUND_OPERATIONS:
             return False
         if not self._at_work.acquire(blocking=False):
             return False
+        ended: list[Submitted] = []
         try:
             if self._is_closing or self._has_failed() or not self._pending.empty():
                 return False
@@ -154,7 +156,9 @@ class GroupCommitter(Rounds):
         except BaseException as error:
             self._defect = error
         finally:
+            self._ended, ended = ended, self._ended
             self._at_work.release()
+        tell_each(ended)
         if self._has_failed():
             self._pending.put([])  # The thread sees to it.
         return True
@@ -187,6 +191,7 @@ class GroupCommitter(Rounds):
         """Make a round, and see to what has failed in it, or in a round of the event loop."""
         if not self._has_failed():
             self._run_round(taken)
+            self._tell()
         if self._defect is not None:
             raise self._defect
         if self._has_failed():
@@ -199,7 +204,6 @@ class GroupCommitter(Rounds):
             self._fast_rounds.note(seconds)
         if self._gathering is not None:
             self._gathering.expect(len(taken) + self._waiting())
-        self._tell()
         self._round = []
 
     def _has_failed(self) -> bool:

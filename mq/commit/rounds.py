@@ -113,10 +113,10 @@ class Rounds(Engine):
         """Tell the callers of operations that are over."""
         ended, self._ended = self._ended, []
         if ended:
-            self._loop.call_soon_threadsafe(_tell_each, ended)
+            self._loop.call_soon_threadsafe(tell_each, ended)
 
 
-def _tell_each(ended: list[Submitted]) -> None:
+def tell_each(ended: list[Submitted]) -> None:
     for each in ended:
         try:
             each.done(each.result, each.error)
