@@ -118,10 +118,13 @@ class MoveTasks:
         if lock is None:
             return
         try:
+            ready = (await self._store.describe_queue(source)).ready
             task = active_task(await self._store.read_settings(source))
             if task is not None and source not in self._running:
-                log.info("move task goes on", queue=source, task=task.task_id, moved=task.moved)
-                self._begin(source, replace(task, status=TaskStatus.RUNNING), lock)
+                # What was moved since the last note is not there any more.
+                moved = max(task.moved, task.total - ready)
+                log.info("move task goes on", queue=source, task=task.task_id, moved=moved)
+                self._begin(source, replace(task, status=TaskStatus.RUNNING, moved=moved), lock)
                 lock = None
         finally:
             if lock is not None:
