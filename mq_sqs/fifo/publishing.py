@@ -185,15 +185,18 @@ def _deliver(
     """Return whether some of them are left to a sweep. Raises QueueNotFound if the queue was
     deleted, and so were they."""
     late_ns = work.clock_ns() + _LATE_NS
-    for each in linked:
-        state.place(each.position.message_id, each.message.group)
-        state.expect(each.position.message_id, each.visible_ns or late_ns)
+    for message, position, visible_ns, _ in linked:
+        if position.message_id not in state.groups:
+            state.place(position.message_id, message.group)
+        state.expect(position.message_id, visible_ns or late_ns)
+    if len(linked) == 1:
+        [(message, position, visible_ns, fd)] = linked
+        place = position, visible_ns
+        return not (yield from deliver_once_unlocked(work, queue, message.draft, fd, place))
     places = [
         (work, queue, each.message.draft, each.fd, (each.position, each.visible_ns))
         for each in linked
     ]
-    if len(places) == 1:
-        return not (yield from deliver_once_unlocked(*places[0]))
     outcomes = do_together([deliver(*place) for place in places])
     for number, outcome in enumerate(outcomes):
         if isinstance(outcome, QueueLocked):
