@@ -1,3 +1,12 @@
-"""What an operation is and may ask for, what makes it durable, and what runs it: one committer for
-roots on stable media, one for roots in memory, and one that blocks, for commands and tests. What an
-operation does belongs in `mq.store`."""
+"""How requests become durable: operations, and who commits them in rounds.
+
+    an operation            `operation`: what it may need; `engine` runs it from need to need
+    durable                 `barrier`: the sync of a round; `barrier_thread` passes it beside the
+                            event loop
+    rounds                  `rounds`; `loop_rounds` of the event loop, while they are fast
+                            (`fast_rounds`); `gathering`: how long one waits, beside other servers
+    committers              `group` on stable media, `memory` where nothing is synced, `blocking`
+                            without an event loop; `committer`: what the store asks of them
+
+What an operation does to messages belongs in `mq.store`.
+"""

@@ -9,7 +9,8 @@ missing or torn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from mq.config import FEW_UNSYNCED
@@ -38,6 +39,10 @@ class Barrier(Protocol):
     def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
         """Make everything that is named survive a power cut. Raises OSError."""
 
+    def prepare(self, unsynced: Sequence[Unsynced]) -> Callable[[], None]:
+        """Return what does the same when it is called, on any thread and beside other operations.
+        Those that wait for it keep their files open."""
+
     def reopen(self) -> None:
         """Forget descriptors that have reported an error."""
 
@@ -63,14 +68,28 @@ class SyncBarrier:
         return self._spool.files.open_folder(None, str(self._spool.root))
 
     def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
+        few = self._few(unsynced)
+        if few is None or not self._sync_each(*few):
+            self._spool.files.sync_file_system(self._fd)
+
+    def prepare(self, unsynced: Sequence[Unsynced]) -> Callable[[], None]:
+        few = self._few(unsynced)
+        # Another operation may close the folder of a queue, and its number be given to another.
+        if few is None or any("/" in folder for folder in few[1]):
+            return partial(self._spool.files.sync_file_system, self._fd)
+        files, folders = few
+        fixed = [self._spool.fd(Folder(folder)) for folder in folders]
+        return partial(self._sync_all, [*files, *fixed])
+
+    def _few(self, unsynced: Sequence[Unsynced]) -> tuple[list[int], set[str]] | None:
+        """Return the files and folders that are to be synced one by one, or None for a syncfs."""
         files = [fd for each in unsynced for fd in each.files]
         folders = {folder for each in unsynced for folder in each.folders}
         if not self._is_one_log():
             folders.update(folder for each in unsynced for folder in each.implied)
         are_few = len(files) <= 1 and len(files) + len(folders) <= FEW_UNSYNCED
         must_be_all = any(each.has_closed_files for each in unsynced)
-        if must_be_all or not are_few or not self._sync_each(files, folders):
-            self._spool.files.sync_file_system(self._fd)
+        return None if must_be_all or not are_few else (files, folders)
 
     def _is_one_log(self) -> bool:
         """Whether what is implied is durable too. Without a call for it, a move is a link and then
@@ -96,6 +115,10 @@ class SyncBarrier:
                 return False
             sync(opened.fd)
         return True
+
+    def _sync_all(self, fds: Sequence[int]) -> None:
+        for fd in fds:
+            self._spool.files.sync(fd)
 
     def reopen(self) -> None:
         self._spool.files.replace_fd(self._open(), self._fd)

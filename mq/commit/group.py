@@ -4,7 +4,7 @@ What is asked for in one turn of the event loop reaches the committer together, 
 pending operations as a round (`mq.commit.rounds`) and wakes the event loop once. It does not
 linger, except beside other servers (`mq.commit.gathering`): while a barrier runs, the next round
 gathers. While rounds are fast and the thread is idle, the event loop makes the round itself
-(`mq.commit.fast_rounds`), pauses included.
+(`mq.commit.loop_rounds`), pauses included.
 
 After a failed barrier the committer refuses everything while it reopens the store and sweeps, with
 backoff, and goes on by itself.
@@ -27,8 +27,8 @@ from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.engine import outcome, settle
 from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import Gathering
+from mq.commit.loop_rounds import LoopRounds
 from mq.commit.operation import Operation, Submitted
-from mq.commit.rounds import Rounds, tell_each
 from mq.config import (
     MAX_PENDING_OPERATIONS,
     MAX_ROUND_OPERATIONS,
@@ -42,7 +42,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
-class GroupCommitter(Rounds):
+class GroupCommitter(LoopRounds):
     """The committer of a root on stable media, with a thread of its own.
 
     `begin_round` is called before each round, and `end_calls` whenever its operations have done
@@ -62,23 +62,18 @@ class GroupCommitter(Rounds):
         gathering: Gathering | None = None,
         fast_rounds: FastRounds | None = None,
     ) -> None:
-        super().__init__(barrier, begin_round, end_calls, workers)
+        super().__init__(barrier, begin_round, end_calls, workers, fast_rounds)
         self._gathering = gathering
         self._recover = recover
-        self._fast_rounds = fast_rounds
         self._turn: list[Submitted] = []
         self._pending: queue.SimpleQueue[list[Submitted] | None] = queue.SimpleQueue()
         self._handed_over: deque[Submitted] = deque()
         self._submitted = self._taken = 0
         self._reopened_after = 0
-        self._defect: BaseException | None = None
         self._has_defect = False
         self._is_closing = False
         self._stopping = threading.Event()
-        self._at_work = threading.Lock()
-        """Held by the thread except while it waits for a turn, and by the event loop for a round
-        that it makes. What a round uses belongs to the holder."""
-        self._at_work.acquire()
+        self._at_work.acquire()  # The thread holds it except while it waits for a turn.
         self._thread = threading.Thread(target=self._run, name="committer")
         self._start()
 
@@ -111,8 +106,9 @@ class GroupCommitter(Rounds):
 
     def _end_turn(self) -> None:
         """Let the event loop look at its sockets once more before a round of its own: what came
-        during the last one joins. Beside other servers it looks after each pause."""
-        if not self._are_rounds_fast():
+        during the last one joins. Beside other servers it looks after each pause. While a barrier
+        is in flight, what comes gathers anyway."""
+        if self._is_flying or not self._are_rounds_fast():
             self._hand_over()
         elif self._gathering is None:
             self._loop.call_soon(self._hand_over)
@@ -126,9 +122,6 @@ class GroupCommitter(Rounds):
             return
         self._hand_over()
 
-    def _are_rounds_fast(self) -> bool:
-        return self._fast_rounds is not None and self._fast_rounds.are_usual()
-
     def _hand_over(self) -> None:
         """Hand operations over once in a turn of the event loop, so that the thread is woken once
         and finds all of them."""
@@ -141,27 +134,29 @@ class GroupCommitter(Rounds):
     def _commit_here(self, turn: list[Submitted]) -> bool:
         """Make a round on the event loop, and tell the callers of its operations. Returns False if
         that is up to the thread."""
-        if not self._are_rounds_fast() or len(turn) > MAX_ROUND_OPERATIONS:
+        if self._has_failed() or not self._pending.empty():
             return False
-        if not self._at_work.acquire(blocking=False):
+        if len(self._unsynced) + len(turn) > MAX_ROUND_OPERATIONS:
             return False
-        ended: list[Submitted] = []
-        try:
-            if self._is_closing or self._has_failed() or not self._pending.empty():
-                return False
-            self._handed_over.extend(turn)
-            self._run_round([self._take_one() for _ in turn])
-            while self._unsynced and not self._has_failed():
-                self._run_round([])
-        except BaseException as error:
-            self._defect = error
-        finally:
-            self._ended, ended = ended, self._ended
+        if not self._is_flying and not self._come_to_work():
+            return False
+        self._handed_over.extend(turn)
+        self._make_round([self._take_one() for _ in turn])
+        return True
+
+    def _come_to_work(self) -> bool:
+        """Let the event loop make rounds, if they are fast and the thread makes none."""
+        if not self._are_rounds_fast() or not self._at_work.acquire(blocking=False):
+            return False
+        if self._is_closing or self._has_failed() or not self._pending.empty():
             self._at_work.release()
-        tell_each(ended)
+            return False
+        return True
+
+    def _leave(self) -> None:
+        self._at_work.release()
         if self._has_failed():
             self._pending.put([])  # The thread sees to it.
-        return True
 
     def _come_back(self, submitted: Submitted) -> None:
         self._pending.put([submitted])
@@ -173,6 +168,8 @@ class GroupCommitter(Rounds):
         self._hand_over()
         self._pending.put(None)
         await asyncio.to_thread(self._thread.join)
+        if self._barriers is not None:
+            await asyncio.to_thread(self._barriers.close)
         self._barrier.close()
 
     def _run(self) -> None:
@@ -199,12 +196,13 @@ class GroupCommitter(Rounds):
             self._reopened_after = self._failed_barriers
 
     def _run_round(self, taken: list[Submitted]) -> None:
-        seconds = self._commit(taken)
-        if self._fast_rounds is not None:
-            self._fast_rounds.note(seconds)
-        if self._gathering is not None:
-            self._gathering.expect(len(taken) + self._waiting())
+        self._commit(taken)
         self._round = []
+
+    def _note(self, started: float, operations: int) -> None:
+        super()._note(started, operations)
+        if self._gathering is not None:
+            self._gathering.expect(operations + len(self._unsynced) + self._waiting())
 
     def _has_failed(self) -> bool:
         """Whether the thread must see to something before there is another round."""
@@ -274,7 +272,7 @@ class GroupCommitter(Rounds):
         self._failure = None
 
     def _end_by_defect(self) -> None:
-        self._refuse(self._round + self._unsynced)
+        self._refuse(self._round + self._in_flight + self._unsynced)
         self._refuse_pending()
 
     def _refuse_pending(self) -> None:

@@ -50,21 +50,32 @@ class Rounds(Engine):
     def failure(self) -> str | None:
         return self._failure
 
-    def _commit(self, taken: list[Submitted]) -> float:
-        """Commit a round, and return its time in seconds. `_tell` is to follow."""
-        self._round = taken
+    def _commit(self, taken: list[Submitted]) -> None:
+        """Commit a round. `_tell` is to follow."""
         started, carried = time.perf_counter(), len(self._unsynced)
+        self._begin(taken)
+        if self._unsynced:
+            self._pass_barrier(self._unsynced)
+            unsynced, self._unsynced = self._unsynced, []
+            self._go_past(unsynced)
+        self._note(started, carried + len(taken))
+
+    def _begin(self, taken: list[Submitted]) -> None:
+        """Run operations to their barrier."""
+        self._round = taken
         self._begin_round()
         self._unsynced += self._advance(taken)
         self._let_go()
-        if self._unsynced:
-            self._pass_barrier(self._unsynced)
-            self._unsynced = self._advance(self._unsynced)
-            self._let_go()
-        seconds = time.perf_counter() - started
-        self.stats.durations.observe(seconds)
-        self.stats.operations.observe(carried + len(taken))
-        return seconds
+
+    def _go_past(self, passed: list[Submitted]) -> None:
+        """Run operations on behind a barrier, whether it was passed or has failed."""
+        self._unsynced += self._advance(passed)
+        self._let_go()
+
+    def _note(self, started: float, operations: int) -> None:
+        """Count a round that began at `started`, by `perf_counter`, with these operations."""
+        self.stats.durations.observe(time.perf_counter() - started)
+        self.stats.operations.observe(operations)
 
     def _let_go(self) -> None:
         self._end_calls()
@@ -84,18 +95,19 @@ class Rounds(Engine):
     def _pass_barrier(self, unsynced: list[Submitted]) -> None:
         """Issue one barrier for all. If it fails, that error is raised at the `yield` of each."""
         try:
-            self._barrier.make_durable(
-                [each.need for each in unsynced if isinstance(each.need, Unsynced)]
-            )
+            self._barrier.make_durable(needs_of(unsynced))
         except OSError as error:
-            log.error("sync failed", error=str(error), operations=len(unsynced))
-            self._failed_barriers += 1
-            self._why_failed = (
-                f"the store could not be synced ({error.strerror}); "
-                "the outcome is unknown; try again"
-            )
-            for each in unsynced:
-                each.failure = StoreUnavailable(self._why_failed)
+            self._fail(unsynced, error)
+
+    def _fail(self, unsynced: list[Submitted], error: OSError) -> None:
+        """Refuse operations at the barrier that has failed."""
+        log.error("sync failed", error=str(error), operations=len(unsynced))
+        self._failed_barriers += 1
+        self._why_failed = (
+            f"the store could not be synced ({error.strerror}); the outcome is unknown; try again"
+        )
+        for each in unsynced:
+            each.failure = StoreUnavailable(self._why_failed)
 
     def _refuse(self, refused: Iterable[Submitted]) -> None:
         """Raise StoreUnavailable in operations at their `yield`. If one needs a barrier after that,
@@ -114,6 +126,11 @@ class Rounds(Engine):
         ended, self._ended = self._ended, []
         if ended:
             self._loop.call_soon_threadsafe(tell_each, ended)
+
+
+def needs_of(unsynced: Iterable[Submitted]) -> list[Unsynced]:
+    """Return what the barrier of these operations is to make durable."""
+    return [each.need for each in unsynced if isinstance(each.need, Unsynced)]
 
 
 def tell_each(ended: list[Submitted]) -> None:

@@ -36,6 +36,7 @@ ELSEWHERE = {
     "client/test_wrong_addresses.py": "mq/client/connection",
     "commit/test_ends.py": "mq/commit/memory mq/commit/operation",
     "commit/test_group.py": "mq/commit/committer",
+    "commit/test_loop_rounds.py": "mq/commit/barrier_thread",
     "commit/test_needs.py": "mq/commit/blocking mq/commit/engine",
     "crash/test_publish_against_deletion.py": "mq/store/queues",
     "ctl/test_access.py": "mq/ctl/connect",

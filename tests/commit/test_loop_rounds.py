@@ -1,0 +1,243 @@
+"""A round of the event loop with many operations: its barrier is passed beside it, while the next
+round gathers. Whatever goes wrong is told to both."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mq.commit import loop_rounds
+from mq.commit.barrier import Unsynced
+from mq.commit.fast_rounds import FastRounds
+from mq.commit.operation import InWorker, Operation
+from mq.errors import StoreUnavailable
+from mq.lifecycle import Folder
+from mq.spool.folders import Spool
+from tests.support.commits import Bench, be_fast, make_fast, open_bench
+from tests.support.faults import SYNCS, Gate, WatchedFiles
+from tests.support.stores import eventually
+
+
+@pytest.fixture
+async def bench(
+    spool: Spool, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Bench]:
+    """Two operations are many."""
+    monkeypatch.setattr(loop_rounds, "FEW_OPERATIONS", 1)
+    async with open_bench(spool, files, fast_rounds=FastRounds()) as made:
+        await be_fast(made)
+        yield made
+
+
+async def take_off(
+    bench: Bench, failure: BaseException | None = None
+) -> tuple[Gate, list[asyncio.Task[str]]]:
+    """Let a barrier be in flight, with the operations `1` and `2` behind it. Once the gate is
+    opened, it ends by that failure."""
+    gate, left = Gate(), [failure]
+
+    def hold(*arguments: object) -> None:
+        gate.wait(*arguments)
+        if left and (error := left.pop()) is not None:
+            raise error
+
+    bench.files.before |= dict.fromkeys(SYNCS, hold)
+    tasks = bench.start("1", "2")
+    await gate.reached()
+    return gate, tasks
+
+
+async def gather(bench: Bench, *names: str) -> list[asyncio.Task[str]]:
+    """Let operations make their file calls while a barrier is in flight."""
+    tasks = bench.start(*names)
+    async with asyncio.timeout(10):
+        while not set(names) <= set(bench.names()):
+            await asyncio.sleep(0.001)
+    return tasks
+
+
+async def test_the_event_loop_goes_on_while_a_barrier_is_in_flight(bench: Bench) -> None:
+    gate, tasks = await take_off(bench)
+
+    later = await gather(bench, "3")
+    assert not any(task.done() for task in tasks + later)
+
+    gate.open()
+    assert await asyncio.gather(*tasks, *later) == ["1", "2", "3"]
+
+
+async def test_a_few_operations_are_synced_by_the_event_loop(bench: Bench) -> None:
+    def who() -> Operation[threading.Thread]:
+        yield Unsynced((), (Folder.NEW,))
+        return synced_by[-1]
+
+    synced_by: list[threading.Thread] = []
+    hook = dict.fromkeys(SYNCS, lambda *_: synced_by.append(threading.current_thread()))
+    bench.files.before |= hook
+
+    alone = await bench.committer.run(who())
+    beside, _ = await asyncio.gather(*(bench.committer.run(who()) for _ in range(2)))
+
+    assert alone is threading.current_thread()
+    assert beside.name == "barrier"
+
+
+async def test_what_has_gathered_is_answered_after_a_sync_of_its_own(bench: Bench) -> None:
+    def syncs() -> Operation[int]:
+        yield Unsynced((), (Folder.NEW,))
+        return bench.files.syncs()
+
+    gate, tasks = await take_off(bench)
+    before = bench.files.syncs()
+    gathered = [asyncio.create_task(bench.committer.run(syncs())) for _ in range(3)]
+    await gather(bench, "3")
+
+    gate.open()
+    await asyncio.gather(*tasks)
+    assert min(await asyncio.gather(*gathered)) > before
+
+
+async def test_one_barrier_at_a_time_is_in_flight(bench: Bench) -> None:
+    gate, tasks = await take_off(bench)
+    later = await gather(bench, *"3456")
+    held = bench.files.syncs()
+
+    await asyncio.sleep(0.01)
+    assert bench.files.syncs() == held
+
+    gate.open()
+    await asyncio.gather(*tasks, *later)
+    assert bench.files.syncs() == held + 1
+
+
+async def test_each_operation_is_counted_in_one_round(bench: Bench) -> None:
+    stats = bench.committer.stats
+    before = stats.operations.total
+
+    gate, tasks = await take_off(bench)
+    later = await gather(bench, *"345")
+    gate.open()
+    await asyncio.gather(*tasks, *later)
+    await asyncio.gather(*bench.start("6"))
+
+    assert stats.operations.total - before == 6
+
+
+async def test_an_operation_that_asks_for_two_barriers_has_both(bench: Bench) -> None:
+    def twice() -> Operation[list[int]]:
+        yield Unsynced((), (Folder.NEW,))
+        first = bench.files.syncs()
+        yield Unsynced((), (Folder.NEW,))
+        return [first, bench.files.syncs()]
+
+    assert await asyncio.gather(*(bench.committer.run(twice()) for _ in range(3))) == [[1, 2]] * 3
+
+
+async def test_a_failed_barrier_fails_what_has_gathered_as_well(bench: Bench) -> None:
+    gate, tasks = await take_off(bench, OSError(errno.EIO, "the disk is broken"))
+    later = await gather(bench, "3", "4")
+
+    gate.open()
+    outcomes = await asyncio.gather(*tasks, *later, return_exceptions=True)
+
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 4
+    await eventually(lambda: is_back(bench))
+    assert bench.names() == ["again"]
+
+
+async def test_nothing_is_synced_between_a_failed_barrier_and_the_reopening(
+    bench: Bench, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs: list[int] = []
+    reopen = bench.committer._barrier.reopen
+
+    def noted() -> None:
+        syncs.append(files.syncs())
+        reopen()
+
+    monkeypatch.setattr(bench.committer._barrier, "reopen", noted)
+    gate, tasks = await take_off(bench, OSError(errno.EIO, "the disk is broken"))
+    later = await gather(bench, "3", "4")
+    gate.open()
+    await asyncio.gather(*tasks, *later, *bench.start("5"), return_exceptions=True)
+
+    await eventually(lambda: is_back(bench))
+    assert syncs == [1]
+
+
+async def test_a_worker_comes_back_while_barriers_fly_one_after_the_other(bench: Bench) -> None:
+    def with_worker() -> Operation[str]:
+        name: str = yield InWorker(str, 7)
+        return name
+
+    is_over = False
+
+    async def keep_busy(number: int) -> None:
+        turn = 0
+        while not is_over:
+            make_fast(bench)
+            turn += 1
+            await bench.committer.run(bench.put(f"{number}-{turn}"))
+
+    busy = [asyncio.create_task(keep_busy(number)) for number in range(6)]
+    async with asyncio.timeout(30):
+        assert await bench.committer.run(with_worker()) == "7"
+    is_over = True
+    await asyncio.gather(*busy)
+
+
+async def test_close_waits_for_what_is_in_flight_and_what_has_gathered(bench: Bench) -> None:
+    gate, tasks = await take_off(bench)
+    later = await gather(bench, "3")
+
+    closing = asyncio.create_task(bench.committer.close())
+    await asyncio.sleep(0.01)
+    assert not closing.done()
+
+    gate.open()
+    await closing
+    assert await asyncio.gather(*tasks, *later) == ["1", "2", "3"]
+    bench.committer.close = nothing  # type: ignore[method-assign]
+
+
+async def nothing() -> None:
+    """It is closed already."""
+
+
+@pytest.mark.parametrize("moment", ["gathering", "landing", "barrier"])
+async def test_a_defect_ends_the_committer_and_everybody_is_told(
+    bench: Bench, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise defect
+
+    defect = AssertionError("a defect")
+    gate, tasks = await take_off(bench, defect if moment == "barrier" else None)
+    tasks += await gather(bench, "3")
+    if moment != "barrier":
+        monkeypatch.setattr(bench.committer, "_end_calls", fail)
+    if moment == "gathering":
+        tasks += await gather(bench, "4")
+
+    gate.open()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+
+    # What is behind its barrier is durable, and told so.
+    passed = ["1", "2"] if moment == "landing" else []
+    assert [outcome for outcome in outcomes if isinstance(outcome, str)] == passed
+    assert all(isinstance(each, StoreUnavailable) for each in outcomes[len(passed) :])
+    with pytest.raises(StoreUnavailable, match="must be restarted"):
+        await bench.committer.run(bench.put("5"))
+    assert not bench.committer.is_alive()
+
+
+async def is_back(bench: Bench) -> bool:
+    try:
+        await bench.committer.run(bench.put("again"))
+    except StoreUnavailable:
+        return False
+    return True
