@@ -9,13 +9,17 @@ missing or torn.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from mq.config import FEW_UNSYNCED
+from mq.disk.calls import STAMP, WRITE_OUT, check, run_one
+from mq.disk.libc import BEGIN, WHOLE
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
+from mq.spool.open_queues import OpenQueue
 
 
 class Unsynced(NamedTuple):
@@ -50,12 +54,14 @@ class Barrier(Protocol):
 
 
 class SyncBarrier:
-    """Syncs one file and few folders by fsync, and more by syncfs.
+    """Syncs one thing by fsync, few by an fsync for each, and more by syncfs.
 
     Where all changes are entries of one log, a sync of one thing that an operation has changed last
     makes all of the operation durable: of a new message its file, of a move the folder that the
     name came to. Each further sync makes the disk flush its cache once more, and the log too while
-    others write.
+    others write. Where that is quicker than a syncfs (`Spool.has_data_log`), the data of all new
+    files is written out, and then one sync brings the log: that of the folder `new`, whose time is
+    set for it, so that its entry comes behind all others.
 
     The descriptor for syncfs is held from the start, because a writeback error is reported once to
     each descriptor that was open when it happened."""
@@ -68,28 +74,25 @@ class SyncBarrier:
         return self._spool.files.open_folder(None, str(self._spool.root))
 
     def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
-        few = self._few(unsynced)
-        if few is None or not self._sync_each(*few):
-            self._spool.files.sync_file_system(self._fd)
+        self.prepare(unsynced)()
 
     def prepare(self, unsynced: Sequence[Unsynced]) -> Callable[[], None]:
-        few = self._few(unsynced)
-        # Another operation may close the folder of a queue, and its number be given to another.
-        if few is None or any("/" in folder for folder in few[1]):
-            return partial(self._spool.files.sync_file_system, self._fd)
-        files, folders = few
-        fixed = [self._spool.fd(Folder(folder)) for folder in folders]
-        return partial(self._sync_all, [*files, *fixed])
-
-    def _few(self, unsynced: Sequence[Unsynced]) -> tuple[list[int], set[str]] | None:
-        """Return the files and folders that are to be synced one by one, or None for a syncfs."""
         files = [fd for each in unsynced for fd in each.files]
         folders = {folder for each in unsynced for folder in each.folders}
-        if not self._is_one_log():
+        is_one_log = self._is_one_log()
+        if not is_one_log:
             folders.update(folder for each in unsynced for folder in each.implied)
-        are_few = len(files) <= 1 and len(files) + len(folders) <= FEW_UNSYNCED
-        must_be_all = any(each.has_closed_files for each in unsynced)
-        return None if must_be_all or not are_few else (files, folders)
+        if any(each.has_closed_files for each in unsynced):
+            return self._sync_all
+        if is_one_log and self._spool.has_data_log and len(files) + len(folders) > 1:
+            return partial(self._sync_log, files)
+        if len(files) > 1 or len(files) + len(folders) > FEW_UNSYNCED:
+            return self._sync_all
+        try:
+            opened = [self._open_at(folder) for folder in folders]
+        except OSError:
+            return self._sync_all  # Another process has just deleted the queue, for example.
+        return partial(self._sync_each, files, opened)
 
     def _is_one_log(self) -> bool:
         """Whether what is implied is durable too. Without a call for it, a move is a link and then
@@ -98,27 +101,30 @@ class SyncBarrier:
         is_each_one_change = files.renames_without_replacing and files.has_unnamed_files
         return self._spool.has_one_log and is_each_one_change
 
-    def _sync_each(self, files: list[int], folders: set[str]) -> bool:
-        """Sync each by itself. Returns False if a folder is gone: another process has just deleted
-        the queue."""
-        sync = self._spool.files.sync
-        for fd in files:
-            sync(fd)
-        for folder in folders:
-            parent, _, queue_name = folder.partition("/")
-            if not queue_name:
-                sync(self._spool.fd(Folder(parent)))
-                continue
-            try:
-                opened = self._spool.queues.opened(queue_name)
-            except (FileNotFoundError, NotADirectoryError):
-                return False
-            sync(opened.fd)
-        return True
+    def _open_at(self, folder: str) -> int | OpenQueue:
+        """Return what keeps a folder open, or a descriptor that stays open."""
+        parent, _, queue_name = folder.partition("/")
+        if queue_name:
+            return self._spool.queues.opened(queue_name)
+        return self._spool.fd(Folder(parent))
 
-    def _sync_all(self, fds: Sequence[int]) -> None:
-        for fd in fds:
-            self._spool.files.sync(fd)
+    def _sync_all(self) -> None:
+        self._spool.files.sync_file_system(self._fd)
+
+    def _sync_each(self, files: Sequence[int], folders: Sequence[int | OpenQueue]) -> None:
+        for each in (*files, *folders):
+            self._spool.files.sync(each.fd if isinstance(each, OpenQueue) else each)
+
+    def _sync_log(self, new_files: Sequence[int]) -> None:
+        files, new = self._spool.files, self._spool.fd(Folder.NEW)
+        begun = [(WRITE_OUT, fd, BEGIN) for fd in new_files]
+        ended = [(WRITE_OUT, fd, WHOLE) for fd in new_files]
+        try:
+            check(run_one(files, (*begun, *ended, (STAMP, new, time.time_ns()))))
+        except PermissionError:
+            self._sync_all()  # The folder belongs to another user.
+        else:
+            files.sync(new)
 
     def reopen(self) -> None:
         self._spool.files.replace_fd(self._open(), self._fd)

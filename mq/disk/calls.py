@@ -54,6 +54,7 @@ _KINDS: Final = {
     "STAMP": "fi",
     "LINK": "ffn",
     "RENAME": "fnfn",
+    "WRITE_OUT": "fi",
     "SYNC": "f",
     "CLOSE": "f",
 }
@@ -99,10 +100,13 @@ LINK = 11
 RENAME = 12
 """(source_fd, source, target_fd, target)"""
 
-SYNC = 13
+WRITE_OUT = 13
+"""(fd, flags) of sync_file_range(2), as `Files.write_out` has them."""
+
+SYNC = 14
 """(fd), of a file: what a folder needs, `Files.sync` knows."""
 
-CLOSE = 14
+CLOSE = 15
 """(fd), of a file. What a folder needs is up to `Files.sync`."""
 
 _METHODS = tuple(kind.lower() for kind in _KINDS)

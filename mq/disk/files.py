@@ -121,10 +121,8 @@ class Files:
 
     def open_unnamed(self, folder_fd: int, mode: int) -> int:
         """Open a new file without a name, which the file system drops at the end of the process.
-
         Where there are no unnamed files it has a hidden name until `link` or `close`; after a crash
-        a sweep removes it, because its lock is free.
-        """
+        a sweep removes it, because its lock is free."""
         if self.has_unnamed_files:
             try:
                 return os.open(".", os.O_TMPFILE | os.O_RDWR, mode, dir_fd=folder_fd)
@@ -193,11 +191,9 @@ class Files:
         return os.open(name, _FOLDER, dir_fd=folder_fd)
 
     def close(self, fd: int) -> None:
-        """Close a descriptor, which ends its lock and drops a file that never got a name.
-
-        An error is dropped: Linux has let go of the descriptor whatever close(2) says, what must
-        last was synced before, and a sweep finds an upload that keeps its hidden name.
-        """
+        """Close a descriptor, which ends its lock and drops a file that never got a name. An error
+        is dropped: Linux has let go of the descriptor whatever close(2) says, what must last was
+        synced before, and a sweep finds an upload that keeps its hidden name."""
         if (temporary := self._temporary_names.pop(fd, None)) is not None:
             with suppress(OSError):
                 os.unlink(temporary[1], dir_fd=temporary[0])
@@ -269,10 +265,8 @@ class Files:
 
     @contextmanager
     def locked_folder(self, folder_fd: int, name: str, wait_seconds: float = 0.0) -> Iterator[int]:
-        """Hold a folder's lock. Yields the folder's descriptor.
-
-        Its holder may be a stopped process, so this raises BlockingIOError after `wait_seconds`.
-        """
+        """Hold a folder's lock, and yield the folder's descriptor. Its holder may be a stopped
+        process, so this raises BlockingIOError after `wait_seconds`."""
         fd = self.open_folder(folder_fd, name)
         try:
             deadline = time.monotonic() + wait_seconds
@@ -285,6 +279,11 @@ class Files:
             self.close(fd)
 
     # Stable media
+
+    def write_out(self, fd: int, flags: int) -> None:
+        """Begin to write the data of a file to the disk, or wait for all of it (`mq.disk.libc`:
+        BEGIN, WHOLE). It is durable once a sync has brought a later entry of the log."""
+        libc.write_out(self._libc, fd, flags)
 
     def sync(self, fd: int) -> None:
         """Call fsync(2), or syncfs(2) for a folder of btrfs. Never repeat it after an error."""

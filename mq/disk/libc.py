@@ -23,6 +23,10 @@ _LOG_IS_THERE = frozenset({errno.ENODATA, errno.EOPNOTSUPP, errno.EPERM, errno.E
 """What taking away an attribute that is not there ends in where the log goes on: there is none, or
 this file system or this user may have none."""
 
+BEGIN, WHOLE = 2, 7
+"""Flags of sync_file_range(2): SYNC_FILE_RANGE_WRITE, and that with _WAIT_BEFORE and _WAIT_AFTER.
+"""
+
 _AT_FDCWD = -100
 _AT_SYMLINK_NOFOLLOW = 0x100
 _STATX_BTIME = 0x800
@@ -79,6 +83,13 @@ def sync_file_system(libc: ctypes.CDLL, fd: int) -> None:
     if libc.syncfs(fd):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), "syncfs")
+
+
+def write_out(libc: ctypes.CDLL, fd: int, flags: int) -> None:
+    """Call sync_file_range(2) for all of a file. Raises OSError."""
+    if libc.sync_file_range(fd, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(flags)):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), "sync_file_range")
 
 
 def require_log(fd: int) -> None:

@@ -24,7 +24,7 @@
    i: an integer; s: the number of the call that asked for the file's status. */
 #define CALLS(X) X(OPEN_UNNAMED, fi) X(OPEN_MESSAGE, fn) X(WRITE, fb) X(READ, fsi) X(LOCK, f) X(STATUS, f) \
     X(STATUS_OF, fn) X(ABSENT, fn) X(SET_ATTRIBUTE, fnb) X(ATTRIBUTE, fn) X(STAMP, fi) X(LINK, ffn) X(RENAME, fnfn) \
-    X(SYNC, f) X(CLOSE, f)
+    X(WRITE_OUT, fi) X(SYNC, f) X(CLOSE, f)
 #define KIND(kind, arguments) kind,
 #define ARGUMENTS_OF(kind, arguments) #arguments,
 #define LISTED(kind, arguments) #kind " " #arguments "\n"
@@ -114,9 +114,9 @@ static int perform(Call *call, const Chain *chain) {
     case LINK: /* By the descriptor alone. Before Linux 6.10 that takes a privilege, and is ENOENT without. */
         if (!(result = linkat(fd, "", fd2, call->names[0], AT_EMPTY_PATH)) || errno != ENOENT) break;
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        result = linkat(AT_FDCWD, path, fd2, call->names[0], AT_SYMLINK_FOLLOW);
-        break;
+        result = linkat(AT_FDCWD, path, fd2, call->names[0], AT_SYMLINK_FOLLOW); break;
     case RENAME: result = renameat2(fd, call->names[0], fd2, call->names[1], RENAME_NOREPLACE); break;
+    case WRITE_OUT: AGAIN(result, sync_file_range(fd, 0, 0, (unsigned)call->number)); break;
     case SYNC: AGAIN(result, fsync(fd)); break;
     case CLOSE:
         if (call->fds[0] < 0) chain->calls[~call->fds[0]].opened = -1;

@@ -42,8 +42,8 @@ class FileSystem:
 
 def measure_file_system(spool: Spool) -> FileSystem:
     """Find out what the root's file system does, with a file that never gets a name. Afterwards the
-    spool knows whether there are seals, and one log. Raises StartRefused if locks do not work, and
-    OSError."""
+    spool knows whether there are seals, and what a sync of the log makes durable. Raises
+    StartRefused if locks do not work, and OSError."""
     files = spool.files
     require_locks(spool)
     kind = file_system_kind(spool.root)
@@ -55,6 +55,7 @@ def measure_file_system(spool: Spool) -> FileSystem:
         files.close(fd)
     is_ordered = keeps_order(spool.root, kind)
     spool.has_one_log = is_ordered and kind not in _LOGS_OF_THEIR_OWN
+    spool.has_data_log = is_ordered and kind == "ext4"
     warnings = []
     if not spool.has_seals:
         warnings.append(

@@ -67,9 +67,9 @@ class Spool:
         its own log here. It is not imported here, because every Python process of Spark would have
         to load it."""
         self.has_seals = True
-        self.has_one_log = False
+        self.has_one_log = self.has_data_log = False
         """Whether all changes of names and attributes on the file system are entries of one log, of
-        which a sync makes everything durable up to its entry."""
+        which a sync makes everything durable up to its entry; and also data written out before."""
         self.has_long_seals = read_format(root) == LONG_SEALS
         """Whether the root's format file is known to allow long seals."""
         self._has_raised_format = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,6 +11,7 @@ import pytest
 
 from mq.commit.barrier import SyncBarrier, Unsynced
 from mq.config import FEW_UNSYNCED
+from mq.disk.libc import BEGIN, WHOLE
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from tests.support.faults import WatchedFiles
@@ -120,3 +122,90 @@ def test_what_is_implied_counts_towards_what_is_synced_only_where_it_is_synced(
     barrier.make_durable([Unsynced((), (Folder.DELAY,), implied=implied)])
 
     assert synced == (["delay"] if has_one_log else ["."])
+
+
+@pytest.fixture
+def calls(spool: Spool, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the barrier asks for where data is written out: in turn, with the name of the file."""
+    made: list[str] = []
+    spool.has_one_log = spool.has_data_log = True
+
+    def note(call: str) -> None:
+        monkeypatch.setattr(
+            files,
+            call,
+            lambda fd, *more: made.append(" ".join([call, _name_of(fd), *map(str, more)])),
+        )
+
+    for call in ("sync", "sync_file_system", "write_out"):
+        note(call)
+    monkeypatch.setattr(files, "stamp", lambda fd, _: made.append(f"stamp {_name_of(fd)}"))
+    return made
+
+
+def test_on_ext4_the_data_of_several_files_is_written_out_before_one_sync_of_the_log(
+    barrier: SyncBarrier, calls: list[str], new_file: int
+) -> None:
+    published = Unsynced((new_file,), (), implied=(Folder.NEW,))
+
+    barrier.make_durable([published, published, MOVED])
+
+    out = [f"write_out message {BEGIN}"] * 2 + [f"write_out message {WHOLE}"] * 2
+    assert calls == [*out, "stamp new", "sync new"]
+
+
+@pytest.mark.parametrize("round_of", [1, 100])
+def test_on_ext4_one_thing_is_synced_by_itself(
+    barrier: SyncBarrier, calls: list[str], round_of: int
+) -> None:
+    barrier.make_durable([MOVED] * round_of)
+
+    assert calls == ["sync remove"]
+
+
+def test_files_that_are_closed_by_now_are_found_by_a_sync_of_everything(
+    barrier: SyncBarrier, calls: list[str], new_file: int
+) -> None:
+    barrier.make_durable([Unsynced((new_file,), (Folder.NEW,), has_closed_files=True)])
+
+    assert [call.split()[0] for call in calls] == ["sync_file_system"]
+
+
+def test_where_the_folder_belongs_to_somebody_else_everything_is_synced(
+    barrier: SyncBarrier,
+    calls: list[str],
+    new_file: int,
+    files: WatchedFiles,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(fd: int, mtime_ns: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(files, "stamp", refuse)
+
+    barrier.make_durable([Unsynced((new_file,), (Folder.NEW,))])
+
+    assert calls[-1].split()[0] == "sync_file_system"
+
+
+@pytest.mark.parametrize("call", ["write_out", "stamp", "sync"])
+def test_an_error_on_the_way_fails_the_barrier(
+    spool: Spool, barrier: SyncBarrier, new_file: int, files: WatchedFiles, call: str
+) -> None:
+    spool.has_one_log = spool.has_data_log = True
+    unsynced = [Unsynced((new_file,), (Folder.NEW,))]
+    barrier.make_durable(unsynced)
+    files.fail(call)
+
+    with pytest.raises(OSError, match="Input/output error"):
+        barrier.make_durable(unsynced)
+
+
+def test_a_folder_of_a_queue_stays_open_until_it_is_synced(
+    spool: Spool, barrier: SyncBarrier, synced: list[str]
+) -> None:
+    sync = barrier.prepare([Unsynced((), ("queues/orders",))])
+    spool.queues.drop("orders")
+    sync()
+
+    assert synced == ["orders"]

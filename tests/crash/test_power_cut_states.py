@@ -6,12 +6,14 @@ docs/reliability.md says how that is done.
 from __future__ import annotations
 
 import os
+import stat
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.rows import ROWS, Row
 from tests.crash.enumeration.runs import HEAD, LONG, SHORT, Enumerated, enumerate_row
 from tests.support.figures import PrintFigures
@@ -28,6 +30,23 @@ def test_what_was_answered_holds_after_a_cut_anywhere(
     print_figures(HEAD, enumerated.line())
     assert not enumerated.violations, "\n".join(enumerated.violations[:MOST_SHOWN])
     assert len(enumerated.counts.states) >= SHORT.states
+
+
+@pytest.mark.parametrize("step", ["write_out", "stamp"])
+def test_without_a_step_of_the_sync_of_the_log_messages_are_torn(
+    step: str, quick_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On ext4 data is written out, and the time of `new` set, before the log is synced."""
+    make = getattr(RecordedFiles, step)
+
+    def leave_out(files: RecordedFiles, fd: int, *arguments: int) -> None:
+        if step == "stamp" and not stat.S_ISDIR(os.fstat(fd).st_mode):
+            make(files, fd, *arguments)
+
+    monkeypatch.setattr(RecordedFiles, step, leave_out)
+    [row] = [row for row in ROWS if row.name == "publish, many at once, ext4"]
+
+    assert enumerate_row(quick_folder, row, SHORT).violations
 
 
 @pytest.mark.crash_long

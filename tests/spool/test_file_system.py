@@ -36,6 +36,7 @@ def test_only_a_file_system_that_may_lose_order_is_warned_of(
 
     with closing(spool):
         assert spool.has_one_log is has_one_log
+        assert spool.has_data_log is (has_one_log and make[0] == "ext4")
         assert (file_system.kind, file_system.is_in_memory) == (make[0], False)
         assert [why for _ in file_system.warnings] == ([] if why is None else [why])
         assert all(warning.startswith(str(why)) for warning in file_system.warnings)

@@ -28,7 +28,7 @@ WATCHED = (
     CHANGES
     | SYNCS
     | {"open_message", "open_to_look", "open_unnamed", "open_folder", "read", "replace_fd", "lock",
-       "close"}
+       "close", "write_out"}
 )  # fmt: skip
 
 

@@ -72,6 +72,13 @@ class Wrote(NamedTuple):
         return before[: self.at] + self.data + before[self.at + len(self.data) :]
 
 
+class WroteOut(NamedTuple):
+    """The data of a file is on the disk, and where it is in the log: it is durable with a later
+    entry of that."""
+
+    inode: int
+
+
 class Synced(NamedTuple):
     """fsync of a file or folder; of everything if `inode` is None."""
 
@@ -90,7 +97,7 @@ class Said(NamedTuple):
     fact: Callable[[Any], None]
 
 
-Event = Change | Wrote | Synced | SyncFailed | Said
+Event = Change | Wrote | WroteOut | Synced | SyncFailed | Said
 CHANGES = (Named, Renamed, Exchanged, Unnamed, Attributed, Stamped)
 
 ROOT = 0

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mq.disk.files import Files
+from mq.disk.libc import WHOLE
 from tests.crash.enumeration.disk import (
     ROOT,
     Attributed,
@@ -23,6 +24,7 @@ from tests.crash.enumeration.disk import (
     SyncFailed,
     Unnamed,
     Wrote,
+    WroteOut,
 )
 
 
@@ -32,9 +34,11 @@ class Abilities(NamedTuple):
     attributes: bool = True
     renames_without_replacing: bool = True
     unnamed_files: bool = True
+    data_log: bool = False
 
 
 MODERN = Abilities()
+EXT4 = Abilities(data_log=True)
 PLAIN = Abilities(attributes=False)
 OLD = Abilities(renames_without_replacing=False, unnamed_files=False)
 
@@ -221,6 +225,16 @@ class RecordedFiles(Files):
             inode = self._inode(fd)
             if self._opened_after.get(fd, 0) == self.disk.failures:
                 self.disk.note(Synced(inode))
+
+    def write_out(self, fd: int, flags: int) -> None:
+        self._step("write_out")
+        if flags != WHOLE:
+            return
+        self._fail_sync(fd)
+        with self.disk.lock:
+            super().write_out(fd, flags)
+            if self._opened_after.get(fd, 0) == self.disk.failures:
+                self.disk.note(WroteOut(self._inode(fd)))
 
     def sync_file_system(self, fd: int) -> None:
         self._step("sync_file_system")

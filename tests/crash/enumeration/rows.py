@@ -44,7 +44,7 @@ from tests.crash.enumeration.publishing import (
     publish_own_ids,
     publish_with_properties,
 )
-from tests.crash.enumeration.recorder import MODERN, OLD, PLAIN, Abilities
+from tests.crash.enumeration.recorder import EXT4, MODERN, OLD, PLAIN, Abilities
 from tests.crash.enumeration.scene import Scene
 
 Play = Callable[[Scene, Chance], None]
@@ -62,6 +62,7 @@ class Row(NamedTuple):
 ROWS = (
     Row("publish, few at once", publish_few),
     Row("publish, many at once", publish_many),
+    Row("publish, many at once, ext4", publish_many, EXT4),
     Row("publish, a large body", publish_large),
     Row("publish, with properties", publish_with_properties),
     Row("publish, no attributes", publish_few, PLAIN),
@@ -105,6 +106,8 @@ ROWS = (
     Row("first start", first_start),
     Row("first start, no unnamed files", first_start, OLD),
     Row("mixed batches", mixed),
+    Row("mixed batches, ext4", mixed, EXT4),
     Row("a sync fails", failing_sync),
+    Row("a sync fails, ext4", failing_sync, EXT4),
     Row("two servers", two_servers),
 )

@@ -19,6 +19,7 @@ from mq.store.context import Workspace
 from mq.store.maintenance import catch_up
 from mq.store.store import Store
 from tests.crash.enumeration.clock import StoppedClock
+from tests.crash.enumeration.recorder import RecordedFiles
 
 T = TypeVar("T")
 
@@ -86,6 +87,7 @@ class OpenedServer:
     def __init__(self, root: Path, files: Files, clock: StoppedClock, **settings: Any) -> None:
         spool, file_system = open_root(root, 0o700, files)
         spool.has_one_log = True  # as the recorded disk does, on whatever the folder is
+        spool.has_data_log = isinstance(files, RecordedFiles) and files.abilities.data_log
         config = ServerConfig(root=root, min_free_bytes=0, **settings)
         granularity_ns = file_system.stamp_granularity_ns
         self.work = Workspace(spool, config, lambda: None, granularity_ns, clock)

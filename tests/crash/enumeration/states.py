@@ -4,7 +4,8 @@ The log is kept up to some entry, which is not before the last that a sync made 
 folder makes durable the last change of a name in it, fsync of a file its data and its last change
 of an attribute or time, or the name that it got last; with that change all earlier ones of the log.
 A folder or file without a change makes nothing durable. syncfs makes everything durable. Data that
-was not synced is whole, missing, cut in half, or all zeros.
+was written out is durable with any later entry of the log. Data that was not synced is whole,
+missing, cut in half, or all zeros.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tests.crash.enumeration.disk import (
     Tree,
     Unnamed,
     Wrote,
+    WroteOut,
 )
 
 MOST_VARIANTS = 20
@@ -95,6 +97,7 @@ class _Medium:
         self._durable_trees = 0
         self._durable = dict(disk.first_contents)
         self._written = dict(disk.first_contents)
+        self._written_out: list[tuple[int, int, bytes]] = []
         self._spoiled: set[int] = set()
         self._made: dict[tuple[int, tuple[bytes, ...]], DiskState] = {}
 
@@ -106,13 +109,19 @@ class _Medium:
             self._trees.append(tree)
         elif isinstance(event, Wrote):
             self._written[event.inode] = event.on(self._written.get(event.inode, b""))
+        elif isinstance(event, WroteOut):
+            if event.inode not in self._spoiled:
+                data = self._written.get(event.inode, b"")
+                self._written_out.append((len(self._log), event.inode, data))
         elif isinstance(event, Synced):
             self._sync(event)
         elif isinstance(event, SyncFailed):
             self._spoiled |= self._unsynced() if event.inode is None else {event.inode}
 
     def _sync(self, event: Synced) -> None:
-        self._durable_trees = max(self._durable_trees, self._log_synced_by(event))
+        synced = self._log_synced_by(event)
+        self._durable_trees = max(self._durable_trees, synced)
+        self._durable |= {inode: data for at, inode, data in self._written_out if at < synced}
         for inode in self._unsynced() if event.inode is None else {event.inode}:
             if inode in self._written and inode not in self._spoiled:
                 self._durable[inode] = self._written[inode]

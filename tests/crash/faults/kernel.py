@@ -144,6 +144,9 @@ class _Libc:
     def syncfs(self, *arguments: Any) -> int:
         return self._call("syncfs", arguments)
 
+    def sync_file_range(self, *arguments: Any) -> int:
+        return self._call("sync_file_range", arguments)
+
     def fstatfs(self, *arguments: Any) -> int:
         return self._call("fstatfs", arguments)
 
