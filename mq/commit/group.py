@@ -70,6 +70,7 @@ class GroupCommitter(LoopRounds):
         self._handed_over: deque[Submitted] = deque()
         self._submitted = self._taken = 0
         self._reopened_after = 0
+        self._is_thread_ready = False
         self._has_defect = False
         self._is_closing = False
         self._stopping = threading.Event()
@@ -134,7 +135,7 @@ class GroupCommitter(LoopRounds):
     def _commit_here(self, turn: list[Submitted]) -> bool:
         """Make a round on the event loop, and tell the callers of its operations. Returns False if
         that is up to the thread."""
-        if self._has_failed() or not self._pending.empty():
+        if not self._are_rounds_fast() or self._is_thread_wanted() or self._has_failed():
             return False
         if len(self._unsynced) + len(turn) > MAX_ROUND_OPERATIONS:
             return False
@@ -145,13 +146,17 @@ class GroupCommitter(LoopRounds):
         return True
 
     def _come_to_work(self) -> bool:
-        """Let the event loop make rounds, if they are fast and the thread makes none."""
-        if not self._are_rounds_fast() or not self._at_work.acquire(blocking=False):
+        """Let the event loop make rounds, if the thread makes none."""
+        if not self._at_work.acquire(blocking=False):
             return False
-        if self._is_closing or self._has_failed() or not self._pending.empty():
+        if self._is_closing or self._is_thread_wanted() or self._has_failed():
             self._at_work.release()
             return False
         return True
+
+    def _is_thread_wanted(self) -> bool:
+        """Whether something waits for the thread, or that waits for the event loop to leave."""
+        return self._is_thread_ready or not self._pending.empty()
 
     def _leave(self) -> None:
         self._at_work.release()
@@ -239,7 +244,9 @@ class GroupCommitter(LoopRounds):
         try:
             return self._pending.get()
         finally:
+            self._is_thread_ready = True
             self._at_work.acquire()
+            self._is_thread_ready = False
 
     def _take_one(self) -> Submitted:
         each = self._handed_over.popleft()

@@ -190,6 +190,37 @@ async def test_a_worker_comes_back_while_barriers_fly_one_after_the_other(bench:
     await asyncio.gather(*busy)
 
 
+async def test_nothing_gathers_before_what_waits_for_the_thread(bench: Bench) -> None:
+    def with_worker() -> Operation[str]:
+        name: str = yield InWorker(str, 7)
+        return name
+
+    gate, tasks = await take_off(bench)
+    come_back = asyncio.create_task(bench.committer.run(with_worker()))
+    async with asyncio.timeout(10):
+        while not bench.committer._is_thread_ready:
+            await asyncio.sleep(0.001)
+
+    later = bench.start("3")
+    await asyncio.sleep(0.01)
+    assert bench.names() == ["1", "2"]
+
+    gate.open()
+    assert await asyncio.gather(*tasks, come_back, *later) == ["1", "2", "7", "3"]
+
+
+async def test_nothing_gathers_once_rounds_are_slow(bench: Bench) -> None:
+    gate, tasks = await take_off(bench)
+    bench.fast_rounds.note(1e9)
+
+    later = bench.start("3")
+    await asyncio.sleep(0.01)
+    assert bench.names() == ["1", "2"]
+
+    gate.open()
+    assert await asyncio.gather(*tasks, *later) == ["1", "2", "3"]
+
+
 async def test_close_waits_for_what_is_in_flight_and_what_has_gathered(bench: Bench) -> None:
     gate, tasks = await take_off(bench)
     later = await gather(bench, "3")
