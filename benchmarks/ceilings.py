@@ -17,6 +17,7 @@ from servers import LISTENING, Target, line_with, stop
 from mq.ctl.bench.endpoints import Endpoints
 from mq.ctl.bench.generator import connect, play
 from mq.ctl.bench.phases import Rates, each, rate_of
+from mq.spool.file_system import file_system_kind, keeps_order
 
 HERE = Path(__file__).parent
 ROUNDS_OF = (64, 512)
@@ -53,12 +54,13 @@ def compiled() -> Iterator[Path | None]:
 def file_calls(program: Path, folder: Path, messages: int, size: int) -> FileCalls:
     """One round of all of them."""
     found: FileCalls = {}
+    sync = how_synced(folder)
     alone = max(1, messages // 10)
     runs: list[tuple[str, int, int]] = [("file", alone, 1), ("single", alone, 1)]
     runs += [(kind, messages, round_) for kind in ("single", "batch") for round_ in ROUNDS_OF]
     for kind, count, round_ in runs:
         root = tempfile.mkdtemp(dir=folder)
-        words = [str(program), root, kind, str(count), str(round_), str(size)]
+        words = [str(program), root, kind, str(count), str(round_), str(size), sync]
         try:
             done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
         finally:
@@ -67,6 +69,14 @@ def file_calls(program: Path, folder: Path, messages: int, size: int) -> FileCal
             phase, rate, took = line.split()
             found[kind, round_, phase] = FileRate(float(rate), 1000 * float(took))
     return found
+
+
+def how_synced(folder: Path) -> str:
+    """How a server syncs the rounds of a root in that folder, as the program takes it."""
+    kind = file_system_kind(folder)
+    if kind not in ("ext4", "xfs") or not keeps_order(folder, kind):
+        return "each"
+    return "data" if kind == "ext4" else "log"
 
 
 @contextmanager

@@ -1,16 +1,22 @@
 /* The file calls of the server in a loop, and nothing around them: what no server on the same files
    can do better.
 
-       filecalls FOLDER OPERATION MESSAGES ROUND BYTES
+       filecalls FOLDER OPERATION MESSAGES ROUND BYTES SYNC
 
    prints a line for each phase: its name, messages a second, and the median seconds of a round.
 
-       single   publish, receive, remove; one sync a round. A round of one message syncs what the
-                server syncs for a single request, with fsync; others with one syncfs
+       single   publish, receive, remove; one sync a round
        batch    publish in sets of up to 100 messages; two syncs a round, as a set needs
        file     create, write, fsync, close: the least that is durable at all
 
-   tests/benchmarks/test_benchmarks.py compares these calls with those of the server, one by one. */
+   SYNC says how a round is synced, as the server does it:
+
+       each     a single message by an fsync of its file and folders, more by one syncfs
+       log      by an fsync of what changed last, new files by one syncfs: xfs
+       data     the same, new files by writing out their data and an fsync of their folder: ext4 with
+                a journal
+
+   tests/benchmarks/test_ceilings.py compares these calls with those of the server, one by one. */
 
 #define _GNU_SOURCE
 #include <err.h>
@@ -34,6 +40,7 @@ static int root, new_, queues, queue, delay_, remove_;
 static int *fds;
 static char *body;
 static size_t bytes;
+static int has_log, has_data_log;
 static unsigned char seal[32];
 
 static int must(int result, const char *call) {
@@ -68,6 +75,26 @@ static void sync_folder(int folder) {
     must(fstat(folder, &status), "fstat");
     must(fstatfs(folder, &kind), "fstatfs");
     must(fsync(folder), "fsync");
+}
+
+static void sync_log(int *files, long count, int folder) {
+    for (long i = 0; i < count; i++)
+        must(sync_file_range(files[i], 0, 0, SYNC_FILE_RANGE_WRITE), "sync_file_range");
+    for (long i = 0; i < count; i++)
+        must(sync_file_range(files[i], 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                             SYNC_FILE_RANGE_WAIT_AFTER), "sync_file_range");
+    must(futimens(folder, NULL), "futimens");
+    sync_folder(folder);
+}
+
+/* A round of moves, each into `to`. */
+static void sync_moves(int from, int to, long count) {
+    if (!has_log && count > 1) {
+        must(syncfs(root), "syncfs");
+        return;
+    }
+    sync_folder(to);
+    if (!has_log) sync_folder(from);
 }
 
 /* publish, up to the sync: an unnamed file with body and seal, locked, linked into `new` */
@@ -114,7 +141,9 @@ static void publish(long first, long count) {
     if (count == 1) {
         must(fstat(fds[0], &status), "fstat");
         must(fsync(fds[0]), "fsync");
-        sync_folder(new_);
+        if (!has_log) sync_folder(new_);
+    } else if (has_data_log) {
+        sync_log(fds, count, new_);
     } else {
         must(syncfs(root), "syncfs");
     }
@@ -156,12 +185,7 @@ static void receive(long first, long count) {
     hold_queue();
     for (long i = 0; i < count; i++) take(first + i);
     let_queue_go();
-    if (count == 1) {
-        sync_folder(queue);
-        sync_folder(delay_);
-    } else {
-        must(syncfs(root), "syncfs");
-    }
+    sync_moves(queue, delay_, count);
 }
 
 static void discard(long first, long count) {
@@ -170,12 +194,7 @@ static void discard(long first, long count) {
         const char *name = flat(first + i);
         must(renameat2(delay_, name, remove_, name, RENAME_NOREPLACE), "remove");
     }
-    if (count == 1) {
-        sync_folder(remove_);
-        sync_folder(delay_);
-    } else {
-        must(syncfs(root), "syncfs");
-    }
+    sync_moves(delay_, remove_, count);
 }
 
 /* publish a batch: fill an open set, sync, seal it by a rename, sync, roll it forward */
@@ -271,9 +290,12 @@ static int folder(const char *name) {
 }
 
 int main(int count, char **words) {
-    if (count != 6) errx(2, "usage: filecalls FOLDER single|batch|file MESSAGES ROUND BYTES");
+    if (count != 7)
+        errx(2, "usage: filecalls FOLDER single|batch|file MESSAGES ROUND BYTES each|log|data");
     long messages = atol(words[3]), round = atol(words[4]);
     bytes = atol(words[5]);
+    has_data_log = !strcmp(words[6], "data");
+    has_log = has_data_log || !strcmp(words[6], "log");
     if (messages < 1 || round < 1) errx(2, "MESSAGES and ROUND are at least 1");
     fds = calloc(round > SET ? round : SET, sizeof *fds);
     body = malloc(bytes + 1);

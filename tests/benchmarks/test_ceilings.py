@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -38,6 +39,7 @@ COUNTED = {
     "unlinkat": re.compile(r""),
     "fsync": re.compile(r""),
     "syncfs": re.compile(r""),
+    "sync_file_range": re.compile(r""),
 }
 """System calls, and what their arguments must hold."""
 
@@ -69,7 +71,8 @@ def calls_in_c(folder: Path, *words: str) -> Counter[str]:
     source = REPOSITORY / "benchmarks" / "filecalls.c"
     subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-o", program, source], check=True)
     root.mkdir()
-    command: list[str | Path] = [*TRACE, log, program, root, *words, str(len(BODY))]
+    *first, sync = words
+    command: list[str | Path] = [*TRACE, log, program, root, *first, str(len(BODY)), sync]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return calls_in(log.read_text().splitlines())
 
@@ -116,18 +119,33 @@ class TracedServer:
         return calls_in(lines[first:last])
 
 
+@pytest.mark.parametrize(("disk", "sync"), [(("ext4", 64), "data"), (("xfs", 320), "log")])
+def test_single_requests_where_one_log_keeps_all(
+    loop_mount: Callable[..., Path], disk: tuple[str, int], sync: str
+) -> None:
+    folder = loop_mount(*disk)
+
+    in_c, in_server = compare_single(folder, sync)
+    assert in_c == in_server, CHANGED
+
+
 def test_single_requests(tmp_path: Path) -> None:
-    server = TracedServer(tmp_path)
+    in_c, in_server = compare_single(tmp_path, "each")
+    if is_memory(tmp_path):
+        del in_c["fsync"]  # there a server has nothing to sync
+    assert in_c == in_server, CHANGED
+
+
+def compare_single(folder: Path, sync: str) -> tuple[Counter[str], Counter[str]]:
+    """Return the calls of six single messages in C and in the server."""
+    server = TracedServer(folder)
     for _ in range(6):
         server.ask("POST", "/bench/messages", BODY, kind="application/octet-stream")
     ids = [server.ask("GET", "/bench/messages")[0] for _ in range(6)]
     for message_id in ids:
         server.ask("DELETE", f"/bench/messages/{message_id}")
 
-    in_c, in_server = calls_in_c(tmp_path, "single", "6", "1"), server.close()
-    if is_memory(tmp_path):
-        del in_c["fsync"]  # there a server has nothing to sync
-    assert in_c == in_server, CHANGED
+    return calls_in_c(folder, "single", "6", "1", sync), server.close()
 
 
 def test_a_batch(tmp_path: Path) -> None:
@@ -139,7 +157,7 @@ def test_a_batch(tmp_path: Path) -> None:
     server.ask("DELETE", f"/bench/messages/{','.join(ids)}")
 
     # In C receive and remove sync the file system where the server, for two folders, syncs those.
-    in_c, in_server = calls_in_c(tmp_path, "batch", "10", "512"), server.close()
+    in_c, in_server = calls_in_c(tmp_path, "batch", "10", "512", "each"), server.close()
     for calls in (in_c, in_server):
         del calls["fsync"], calls["syncfs"]
     assert in_c == in_server, CHANGED
