@@ -10,13 +10,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from importlib import import_module
-from typing import NamedTuple
 
 _MakeHash = Callable[[bytes], "hashlib._Hash"]
 
 _SHORT_FOR_MD5_BYTES, _SHORT_FOR_SHA256_BYTES = 2048, 256
-_BLOCK_BYTES = 64
-_INNER, _OUTER = (bytes(each ^ mask for each in range(256)) for mask in (0x36, 0x5C))
 
 
 def _openssl_md5(data: bytes) -> hashlib._Hash:
@@ -49,31 +46,3 @@ def sha256_in_hex(data: bytes) -> str:
 def begin_sha256(data: bytes) -> hashlib._Hash:
     """Return the SHA-256 of a text that goes on."""
     return _own_sha256(data)
-
-
-class BegunHmac(NamedTuple):
-    """An HMAC with SHA-256 (RFC 2104) of a text that goes on: each copy of it ends in its own
-    way."""
-
-    inner: hashlib._Hash
-    outer: hashlib._Hash
-
-    def further(self, text: bytes) -> BegunHmac:
-        """Return that of the text with this one behind it."""
-        inner = self.inner.copy()
-        inner.update(text)
-        return BegunHmac(inner, self.outer)
-
-    def end(self, text: bytes) -> str:
-        """Return that of the text with this one behind it, in hexadecimal."""
-        inner, outer = self.inner.copy(), self.outer.copy()
-        inner.update(text)
-        outer.update(inner.digest())
-        return outer.hexdigest()
-
-
-def begin_hmac(key: bytes) -> BegunHmac:
-    """Return the HMAC of nothing, under a key of up to 64 bytes."""
-    assert len(key) <= _BLOCK_BYTES
-    block = key.ljust(_BLOCK_BYTES, b"\0")
-    return BegunHmac(_own_sha256(block.translate(_INNER)), _own_sha256(block.translate(_OUTER)))

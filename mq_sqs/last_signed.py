@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mq.web.tokens import KnownToken
 from mq_sqs.canonical import canonical_texts
-from mq_sqs.digests import BegunHmac, begin_sha256, sha256_in_hex
+from mq_sqs.digests import begin_sha256, sha256_in_hex
 from mq_sqs.signatures import CONTENT_HASH, Signature, Signatures
 
 _AUTHORIZATION = "authorization"
@@ -34,7 +34,7 @@ class _Hashed(NamedTuple):
     signed_at: Sequence[int]
     signed: Sequence[bytes]
     text: hashlib._Hash
-    signer: BegunHmac
+    signer: hmac.HMAC
 
 
 class LastSigned:
@@ -78,8 +78,9 @@ class LastSigned:
             return None
         text = text.copy()
         text.update(sha256_in_hex(body).encode())
-        ours = signer.end(text.hexdigest().encode())
-        is_right = hmac.compare_digest(ours.encode(), own_text)
+        ours = signer.copy()
+        ours.update(text.hexdigest().encode())
+        is_right = hmac.compare_digest(ours.hexdigest().encode(), own_text)
         return signature.key.token if is_right else None
 
 

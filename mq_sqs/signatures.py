@@ -21,7 +21,7 @@ from multidict import CIMultiDictProxy, istr
 
 from mq.web.tokens import KnownToken
 from mq_sqs.canonical import SIGNATURE_FIELD, RequestHead, canonical_texts
-from mq_sqs.digests import BegunHmac, sha256_in_hex
+from mq_sqs.digests import sha256_in_hex
 from mq_sqs.faults import (
     INCOMPLETE_SIGNATURE,
     MISSING_AUTHENTICATION_TOKEN,
@@ -100,8 +100,9 @@ class Signature(NamedTuple):
         signature = self.text.encode("utf-8", "replace")
         is_right = False
         for text in canonical_texts(self.head, self.claim.signed, body_hash):
-            ours = self.begin().end(sha256_in_hex(text).encode())
-            is_right |= hmac.compare_digest(ours.encode(), signature)
+            ours = self.begin()
+            ours.update(sha256_in_hex(text).encode())
+            is_right |= hmac.compare_digest(ours.hexdigest().encode(), signature)
         if not is_right:
             raise SQSError(
                 SIGNATURE_DOES_NOT_MATCH,
@@ -111,7 +112,7 @@ class Signature(NamedTuple):
             )
         return self.key.token
 
-    def begin(self) -> BegunHmac:
+    def begin(self) -> hmac.HMAC:
         """Return the HMAC of the text to sign up to the hash of the canonical text."""
         scope = self.claim.scope
         return self.key.begin(f"{ALGORITHM}\n{self.date.text}\n{scope}\n".encode(), scope)

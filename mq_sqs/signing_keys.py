@@ -13,7 +13,6 @@ import structlog
 
 from mq.daemon.token_file import read_lines
 from mq.web.tokens import KnownToken
-from mq_sqs.digests import BegunHmac, begin_hmac
 from mq_sqs.faults import INVALID_CLIENT_TOKEN_ID, SQSError
 
 log = structlog.get_logger(__name__)
@@ -27,7 +26,7 @@ class SigningKey:
     def __init__(self, token: KnownToken, secret: str | None) -> None:
         self.token = token
         self._secret = secret
-        self._derived: dict[str, BegunHmac] = {}
+        self._derived: dict[str, hmac.HMAC] = {}
 
     @property
     def can_sign(self) -> bool:
@@ -37,13 +36,15 @@ class SigningKey:
         """Return the signature of version 4 in hexadecimal. The scope is
         `DAY/REGION/SERVICE/aws4_request`.
         """
-        return self.begin(b"", scope).end(text)
+        return self.begin(text, scope).hexdigest()
 
-    def begin(self, text: bytes, scope: str) -> BegunHmac:
+    def begin(self, text: bytes, scope: str) -> hmac.HMAC:
         """Return the HMAC of a text, which may go on."""
-        return (self._derived.get(scope) or self._derive(scope)).further(text)
+        begun = (self._derived.get(scope) or self._derive(scope)).copy()
+        begun.update(text)
+        return begun
 
-    def _derive(self, scope: str) -> BegunHmac:
+    def _derive(self, scope: str) -> hmac.HMAC:
         """Return the HMAC of a scope before any text; a copy of it costs less than a new one."""
         assert self._secret is not None
         key = f"AWS4{self._secret}".encode()
@@ -51,7 +52,7 @@ class SigningKey:
             key = hmac.digest(key, each.encode(), "sha256")
         if len(self._derived) >= _MAX_DERIVED:
             self._derived.clear()
-        found = self._derived[scope] = begin_hmac(key)
+        found = self._derived[scope] = hmac.new(key, digestmod="sha256")
         return found
 
 

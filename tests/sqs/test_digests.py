@@ -1,15 +1,14 @@
-"""Digests are those of hashlib and hmac, whichever makes them."""
+"""Digests are those of hashlib, whichever makes them."""
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq_sqs.digests import begin_hmac, begin_sha256, md5_in_hex, sha256_in_hex
+from mq_sqs.digests import begin_sha256, md5_in_hex, sha256_in_hex
 
 TEXTS = st.binary(max_size=200)
 
@@ -20,14 +19,6 @@ def test_a_digest_is_the_same_for_short_and_long_texts(length: int) -> None:
 
     assert md5_in_hex(data) == hashlib.md5(data).hexdigest()
     assert sha256_in_hex(data) == hashlib.sha256(data).hexdigest()
-
-
-@given(st.binary(max_size=64), TEXTS, TEXTS)
-def test_an_hmac_goes_on_and_ends_more_than_once(key: bytes, first: bytes, last: bytes) -> None:
-    begun = begin_hmac(key).further(first)
-
-    for end in (last, b"", last):
-        assert begun.end(end) == hmac.new(key, first + end, "sha256").hexdigest()
 
 
 @given(TEXTS, TEXTS)
