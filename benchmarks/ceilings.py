@@ -74,9 +74,7 @@ def file_calls(program: Path, folder: Path, messages: int, size: int) -> FileCal
 def how_synced(folder: Path) -> str:
     """How a server syncs the rounds of a root in that folder, as the program takes it."""
     kind = file_system_kind(folder)
-    if kind not in ("ext4", "xfs") or not keeps_order(folder, kind):
-        return "each"
-    return "data" if kind == "ext4" else "log"
+    return "log" if kind in ("ext4", "xfs") and keeps_order(folder, kind) else "each"
 
 
 @contextmanager

@@ -12,9 +12,8 @@
    SYNC says how a round is synced, as the server does it:
 
        each     a single message by an fsync of its file and folders, more by one syncfs
-       log      by an fsync of what changed last, new files by one syncfs: xfs
-       data     the same, new files by writing out their data and an fsync of their folder: ext4 with
-                a journal
+       log      by an fsync of what changed last, more than a few new files by one syncfs: ext4 with
+                a journal, and xfs
 
    tests/benchmarks/test_ceilings.py compares these calls with those of the server, one by one. */
 
@@ -40,7 +39,7 @@ static int root, new_, queues, queue, delay_, remove_;
 static int *fds;
 static char *body;
 static size_t bytes;
-static int has_log, has_data_log;
+static int has_log;
 static unsigned char seal[32];
 
 static int must(int result, const char *call) {
@@ -75,16 +74,6 @@ static void sync_folder(int folder) {
     must(fstat(folder, &status), "fstat");
     must(fstatfs(folder, &kind), "fstatfs");
     must(fsync(folder), "fsync");
-}
-
-static void sync_log(int *files, long count, int folder) {
-    for (long i = 0; i < count; i++)
-        must(sync_file_range(files[i], 0, 0, SYNC_FILE_RANGE_WRITE), "sync_file_range");
-    for (long i = 0; i < count; i++)
-        must(sync_file_range(files[i], 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-                             SYNC_FILE_RANGE_WAIT_AFTER), "sync_file_range");
-    must(futimens(folder, NULL), "futimens");
-    sync_folder(folder);
 }
 
 /* A round of moves, each into `to`. */
@@ -142,8 +131,6 @@ static void publish(long first, long count) {
         must(fstat(fds[0], &status), "fstat");
         must(fsync(fds[0]), "fsync");
         if (!has_log) sync_folder(new_);
-    } else if (has_data_log) {
-        sync_log(fds, count, new_);
     } else {
         must(syncfs(root), "syncfs");
     }
@@ -291,11 +278,10 @@ static int folder(const char *name) {
 
 int main(int count, char **words) {
     if (count != 7)
-        errx(2, "usage: filecalls FOLDER single|batch|file MESSAGES ROUND BYTES each|log|data");
+        errx(2, "usage: filecalls FOLDER single|batch|file MESSAGES ROUND BYTES each|log");
     long messages = atol(words[3]), round = atol(words[4]);
     bytes = atol(words[5]);
-    has_data_log = !strcmp(words[6], "data");
-    has_log = has_data_log || !strcmp(words[6], "log");
+    has_log = !strcmp(words[6], "log");
     if (messages < 1 || round < 1) errx(2, "MESSAGES and ROUND are at least 1");
     fds = calloc(round > SET ? round : SET, sizeof *fds);
     body = malloc(bytes + 1);

@@ -21,6 +21,10 @@ from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.open_queues import OpenQueue
 
+MOST_WRITTEN_OUT = 32
+"""The data of up to this many new files is written out before one sync of the log. For more, a
+syncfs takes less of the processor."""
+
 
 class Unsynced(NamedTuple):
     """What an operation's file calls leave for the barrier to sync: descriptors of files, and
@@ -59,7 +63,7 @@ class SyncBarrier:
     Where all changes are entries of one log, a sync of one thing that an operation has changed last
     makes all of the operation durable: of a new message its file, of a move the folder that the
     name came to. Each further sync makes the disk flush its cache once more, and the log too while
-    others write. Where that is quicker than a syncfs (`Spool.has_data_log`), the data of all new
+    others write. Where that is quicker than a syncfs (`Spool.has_data_log`), the data of the new
     files is written out, and then one sync brings the log: that of the folder `new`, whose time is
     set for it, so that its entry comes behind all others.
 
@@ -84,7 +88,8 @@ class SyncBarrier:
             folders.update(folder for each in unsynced for folder in each.implied)
         if any(each.has_closed_files for each in unsynced):
             return self._sync_all
-        if is_one_log and self._spool.has_data_log and len(files) + len(folders) > 1:
+        are_several = len(files) + len(folders) > 1 and len(files) <= MOST_WRITTEN_OUT
+        if is_one_log and self._spool.has_data_log and are_several:
             return partial(self._sync_log, files)
         if len(files) > 1 or len(files) + len(folders) > FEW_UNSYNCED:
             return self._sync_all

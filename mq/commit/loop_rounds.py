@@ -23,7 +23,7 @@ from mq.commit.rounds import Rounds, needs_of, tell_each
 
 T = TypeVar("T")
 
-FEW_OPERATIONS = 32
+FEW_OPERATIONS = 64
 """The event loop passes the barrier of up to this many operations itself."""
 
 

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from mq.commit.barrier import SyncBarrier, Unsynced
+from mq.commit.barrier import MOST_WRITTEN_OUT, SyncBarrier, Unsynced
 from mq.config import FEW_UNSYNCED
 from mq.disk.libc import BEGIN, WHOLE
 from mq.lifecycle import Folder
@@ -161,6 +161,18 @@ def test_on_ext4_one_thing_is_synced_by_itself(
     barrier.make_durable([MOVED] * round_of)
 
     assert calls == ["sync remove"]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_data_of_many_files_is_left_to_a_sync_of_everything(
+    barrier: SyncBarrier, calls: list[str], new_file: int, more: int
+) -> None:
+    published = Unsynced((new_file,), (), implied=(Folder.NEW,))
+
+    barrier.make_durable([published] * (MOST_WRITTEN_OUT + more))
+
+    assert ("sync new" in calls) is not bool(more)
+    assert [call.split()[0] for call in calls].count("sync_file_system") == more
 
 
 def test_files_that_are_closed_by_now_are_found_by_a_sync_of_everything(
