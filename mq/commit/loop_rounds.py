@@ -69,6 +69,7 @@ class LoopRounds(Rounds):
     def _work(self, step: Callable[[T], None], argument: T) -> None:
         try:
             step(argument)
+            self._round = []
         except BaseException as error:
             self._defect = error
         ended, self._ended = self._ended, []

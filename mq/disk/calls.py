@@ -107,7 +107,7 @@ SYNC = 14
 """(fd), of a file: what a folder needs, `Files.sync` knows."""
 
 CLOSE = 15
-"""(fd), of a file. What a folder needs is up to `Files.sync`."""
+"""(fd)"""
 
 _METHODS = tuple(kind.lower() for kind in _KINDS)
 _FILES_AT = tuple(

@@ -15,7 +15,7 @@ from mq.commit.operation import InWorker, Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from tests.support.commits import Bench, be_fast, make_fast, open_bench
+from tests.support.commits import Bench, be_fast, is_back, make_fast, open_bench
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.stores import eventually
 
@@ -225,11 +225,3 @@ def note(bench: Bench, monkeypatch: pytest.MonkeyPatch, threads: list[threading.
         recover()
 
     monkeypatch.setattr(bench.committer, "_recover", noted)
-
-
-async def is_back(bench: Bench) -> bool:
-    try:
-        await bench.committer.run(bench.put("again"))
-    except StoreUnavailable:
-        return False
-    return True

@@ -17,7 +17,7 @@ from mq.commit.operation import InWorker, Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from tests.support.commits import Bench, be_fast, make_fast, open_bench
+from tests.support.commits import Bench, be_fast, is_back, make_fast, open_bench
 from tests.support.faults import SYNCS, Gate, WatchedFiles
 from tests.support.stores import eventually
 
@@ -221,22 +221,28 @@ async def test_nothing_gathers_once_rounds_are_slow(bench: Bench) -> None:
     assert await asyncio.gather(*tasks, *later) == ["1", "2", "3"]
 
 
-async def test_close_waits_for_what_is_in_flight_and_what_has_gathered(bench: Bench) -> None:
-    gate, tasks = await take_off(bench)
-    later = await gather(bench, "3")
+async def test_close_waits_for_what_is_in_flight_and_what_has_gathered(
+    spool: Spool, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_rounds, "FEW_OPERATIONS", 1)
+    async with open_bench(spool, files, fast_rounds=FastRounds()) as bench:
+        await be_fast(bench)
+        gate, tasks = await take_off(bench)
+        later = await gather(bench, "3")
+        asyncio.get_running_loop().call_later(0.01, gate.open)
 
-    closing = asyncio.create_task(bench.committer.close())
-    await asyncio.sleep(0.01)
-    assert not closing.done()
-
-    gate.open()
-    await closing
     assert await asyncio.gather(*tasks, *later) == ["1", "2", "3"]
-    bench.committer.close = nothing  # type: ignore[method-assign]
 
 
-async def nothing() -> None:
-    """It is closed already."""
+@pytest.mark.parametrize("names", ["1", "12"])
+async def test_a_round_that_is_over_keeps_nothing_of_its_operations(
+    bench: Bench, names: str
+) -> None:
+    """Their results are bodies of messages."""
+    await asyncio.gather(*bench.start(*names))
+    await be_fast(bench)
+
+    assert bench.committer._round == bench.committer._in_flight == []
 
 
 @pytest.mark.parametrize("moment", ["gathering", "landing", "barrier"])
@@ -264,11 +270,3 @@ async def test_a_defect_ends_the_committer_and_everybody_is_told(
     with pytest.raises(StoreUnavailable, match="must be restarted"):
         await bench.committer.run(bench.put("5"))
     assert not bench.committer.is_alive()
-
-
-async def is_back(bench: Bench) -> bool:
-    try:
-        await bench.committer.run(bench.put("again"))
-    except StoreUnavailable:
-        return False
-    return True

@@ -90,6 +90,15 @@ def make_fast(bench: Bench) -> None:
         bench.fast_rounds.note(0.0)
 
 
+async def is_back(bench: Bench) -> bool:
+    """Whether operations succeed again."""
+    try:
+        await bench.committer.run(bench.put("again"))
+    except StoreUnavailable:
+        return False
+    return True
+
+
 @asynccontextmanager
 async def open_bench(
     spool: Spool,
