@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 
 from mq.errors import ExitCode
@@ -50,23 +51,16 @@ class CommandWorker(SoakWorker):
     async def _mqctl(self, event: Event, *words: str, stdin: bytes = b"") -> bytes:
         """What it wrote; `event` is told how it ended."""
         event.asked = time.monotonic_ns()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "mq.ctl", "--root", self.site.root, "--json", *words,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=os.environ | {"LD_PRELOAD": os.environ[PRELOAD]},
-        )  # fmt: skip
-        talk = asyncio.ensure_future(process.communicate(stdin))
+        killed_after = None
         if self.random.randrange(_KILLED_OF) == 0:
-            await asyncio.wait([talk], timeout=self.random.uniform(*_KILL_AFTER_SECONDS))
-            with suppress(ProcessLookupError):
-                process.kill()
-        out, told = await talk
+            killed_after = self.random.uniform(*_KILL_AFTER_SECONDS)
+        command = [sys.executable, "-m", "mq.ctl", "--root", self.site.root, "--json", *words]
+        code, out, told = await asyncio.to_thread(_run, command, stdin, killed_after)
         event.ended = time.monotonic_ns()
-        code = process.returncode
-        event.status = None if code is None or code < 0 else _STATUSES.get(code, _DEFECT)
+        event.status = None if code < 0 else _STATUSES.get(code, _DEFECT)
         if event.status == _DEFECT:
             sys.stderr.write(f"mqctl {' '.join(words)}: {code}, {told.decode()}\n")
-        return bytes(out)
+        return out
 
     async def _send(self) -> None:
         token, own = self.token(), str(uuid.UUID(int=self.random.getrandbits(128), version=4))
@@ -107,3 +101,23 @@ class CommandWorker(SoakWorker):
         event = Event("purge", 0, 0, None, DRAFTS)
         await self._mqctl(event, "purge", DRAFTS, "--yes")
         self.note(event)
+
+
+def _run(
+    command: Sequence[str], stdin: bytes, killed_after: float | None
+) -> tuple[int, bytes, bytes]:
+    """Exit code, output and errors of `command`, which is killed after that many seconds.
+
+    It is run by `subprocess`, because a process that asyncio kills just as it ends may lose its
+    exit code: both the signal and the watcher wait for it.
+    """
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=os.environ | {"LD_PRELOAD": os.environ[PRELOAD]},
+    )  # fmt: skip
+    try:
+        out, told = process.communicate(stdin, killed_after)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, told = process.communicate()
+    return process.returncode, out, told
