@@ -30,10 +30,10 @@ from mq.disk.file_work import FileCalls, make_calls
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool.queues import make_queue
+from mq.spool.queue.queues import make_queue
 from mq.spool.root import open_root
 from mq.store.context import Workspace
-from mq.store.publish import Draft, publish
+from mq.store.publishing.publish import Draft, publish
 
 _BODY = b"x" * 100
 

@@ -34,10 +34,10 @@ from mq.ctl.bench.phases import PhaseRate
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_fifo
-from mq.spool.queues import make_queue
+from mq.spool.queue.queues import make_queue
 from mq.spool.root import open_root
 from mq.store.context import Workspace
-from mq.store.publish import Draft, publish
+from mq.store.publishing.publish import Draft, publish
 from mq_sqs.packing import pack_texts, trailer_of
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
 

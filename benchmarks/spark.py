@@ -39,8 +39,8 @@ import pyspark_mq
 from mq.config import ServerConfig
 from mq.disk.files import Files
 from mq.names import MessageIds
+from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.root import open_root
-from mq.spool.seal import SEAL_ATTRIBUTE
 
 CORES = 2
 FILES_FOR_A_MESSAGE = 7

@@ -18,7 +18,7 @@ from typing import BinaryIO
 import structlog
 
 from mq.disk.child_processes import Helper, processors
-from mq.spool.seal import due_ns
+from mq.spool.message.seal import due_ns
 
 log = structlog.get_logger(__name__)
 

@@ -22,13 +22,13 @@ from mq.lifecycle import Actor, Folder, MoveRefused
 from mq.metrics.tally import MoverCounts, QueueTally, own_counts
 from mq.names import parse_file_name
 from mq.spool.arrivals import Change, Watch
-from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold
+from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold
+from mq.spool.message.seal import due_ns, is_due
 from mq.spool.moves import Moves, OpenFolder, folder_of_root
 from mq.spool.network_files import STALE_NS
 from mq.spool.open_queues import OpenQueues
+from mq.spool.queue.settings_file import KnownSettings
 from mq.spool.redelivery import redeliver
-from mq.spool.seal import due_ns, is_due
-from mq.spool.settings_file import KnownSettings
 from mq_mover.due_times import due_times
 
 log = structlog.get_logger(__name__)

@@ -17,9 +17,9 @@ from aiohttp import web
 from mq.commit.operation import Done
 from mq.errors import MQError
 from mq.names import QueueName, is_fifo
-from mq.spool.queue_settings import QueueSettings
-from mq.spool.settings_file import SETTINGS_LOOK_SECONDS
-from mq.store.lease import Received
+from mq.spool.queue.queue_settings import QueueSettings
+from mq.spool.queue.settings_file import SETTINGS_LOOK_SECONDS
+from mq.store.receiving.lease import Received
 from mq.store.store import Store
 from mq.web.tokens import KnownToken
 from mq_sqs.addresses import Decoration

@@ -8,7 +8,7 @@ import zlib
 from typing import NamedTuple
 
 from mq.names import MessageId, is_message_id
-from mq.spool.seal import NO_LEASE
+from mq.spool.message.seal import NO_LEASE
 from mq_sqs.faults import RECEIPT_HANDLE_IS_INVALID, SQSError
 
 _BEGIN = 1

@@ -25,7 +25,7 @@ from mq.commit.operation import Operation
 from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName, is_fifo
 from mq.spool.locks import lock_names
-from mq.spool.queue_settings import QueueSettings
+from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace
 from mq.store.move import Moving
 from mq.store.redrive import redrive

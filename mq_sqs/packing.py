@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from mq.properties import MAX_STORED_PROPERTIES_BYTES, Properties, require_size
-from mq.spool.trailer import NO_TRAILER
+from mq.spool.message.trailer import NO_TRAILER
 from mq_sqs.digests import md5_in_hex
 from mq_sqs.faults import SQSError
 from mq_sqs.message_attributes import (
@@ -169,8 +169,8 @@ def join_pieces(some: list[bytes], others: list[bytes]) -> list[bytes]:
 
 
 def trailer_of(attributes: list[bytes], system: list[bytes]) -> bytes:
-    """Return the trailer of a message, as `mq.spool.trailer.pack_trailer` makes it of the same
-    properties. Raises PropertiesTooLarge."""
+    """Return the trailer of a message, as `pack_trailer` of `mq.spool.message.trailer` makes it of
+    the same properties. Raises PropertiesTooLarge."""
     if not (attributes or system):
         return NO_TRAILER
     if not system:

@@ -1,7 +1,7 @@
 """Attributes of a queue as settings of MQ, and back.
 
 Those that a queue of MQ has too are its settings. The others are notes in the same file, `sqs.NAME`
-(`mq.spool.queue_settings`).
+(`mq.spool.queue.queue_settings`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mq.names import QueueName, is_fifo
-from mq.spool.queue_settings import QueueSettings
+from mq.spool.queue.queue_settings import QueueSettings
 from mq_sqs.addresses import Decoration, queue_of_arn
 from mq_sqs.faults import (
     INVALID_ATTRIBUTE_NAME,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from urllib.parse import quote, unquote
 
-from mq.spool.queue_settings import QueueSettings
+from mq.spool.queue.queue_settings import QueueSettings
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
 from mq_sqs.message_attributes import is_text
 

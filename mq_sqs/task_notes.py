@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from mq.names import QueueName, is_queue_name
-from mq.spool.queue_settings import QueueSettings
+from mq.spool.queue.queue_settings import QueueSettings
 
 TASK_CANCELLED = "sqs.task-cancelled"
 """The note with the id of a task that is to be cancelled."""

@@ -18,7 +18,7 @@ from mq.names import (
     order_key,
 )
 from mq.spool.folders import Spool
-from mq.spool.listing import key_of, list_queue
+from mq.spool.queue.listing import key_of, list_queue
 from pyspark_mq.options import match_queues
 
 

@@ -22,11 +22,11 @@ from mq.names import (
     queue_path,
 )
 from mq.spool.folders import Spool
-from mq.spool.message import Opened, look_at
+from mq.spool.message.held import Opened, look_at
+from mq.spool.message.seal import Seal, state_in
 from mq.spool.network_files import files_for
-from mq.spool.queues import has_queue
+from mq.spool.queue.queues import has_queue
 from mq.spool.root import visit_root
-from mq.spool.seal import Seal, state_in
 from pyspark_mq.balance import balance
 from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, to_batches
 from pyspark_mq.options import Options, is_pattern, match_queues

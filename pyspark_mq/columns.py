@@ -21,8 +21,8 @@ from mq.config import DEFAULT_CONTENT_TYPE, MIB
 from mq.disk.files import Files
 from mq.errors import MQError
 from mq.names import MessageId, QueueName
-from mq.spool.message import Opened
-from mq.spool.trailer import split
+from mq.spool.message.held import Opened
+from mq.spool.message.trailer import split
 
 SCHEMA = StructType(
     [

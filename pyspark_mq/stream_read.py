@@ -25,7 +25,7 @@ from mq.errors import ClaimError
 from mq.lifecycle import Actor, Folder
 from mq.names import parse_file_name
 from mq.spool.folders import Spool
-from mq.spool.message import Opened, seal_of
+from mq.spool.message.held import Opened, seal_of
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.spark.claims import NOBODY, Group, Owner

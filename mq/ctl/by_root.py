@@ -31,20 +31,20 @@ from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.folders import Spool
+from mq.spool.message.trailer import pack_trailer
 from mq.spool.network_files import files_for
-from mq.spool.queues import finish_deletion
+from mq.spool.queue.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
-from mq.spool.trailer import pack_trailer
 from mq.store import by_id, queues
-from mq.store.batch import publish_batch
 from mq.store.by_id import Guard
-from mq.store.lease import Received
 from mq.store.move import Moving, move_by_id, move_ready
-from mq.store.own_id import publish_own
 from mq.store.peek import peek
-from mq.store.publish import Draft, Entry, check_publish, publish
+from mq.store.publishing.batch import publish_batch
+from mq.store.publishing.own_id import publish_own
+from mq.store.publishing.publish import Draft, Entry, check_publish, publish
 from mq.store.purge import purge
-from mq.store.receive import receive
+from mq.store.receiving.lease import Received
+from mq.store.receiving.receive import receive
 from mq.store.remove import remove, remove_leased
 from mq.store.settings import change_settings, settings_of
 from mq.times import rfc3339

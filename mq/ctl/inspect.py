@@ -20,10 +20,10 @@ from mq.names import (
     time_of_key,
 )
 from mq.spool.folders import Spool
-from mq.spool.hidden import keys_in_state, list_hidden
-from mq.spool.listing import list_queue
+from mq.spool.queue.hidden import keys_in_state, list_hidden
+from mq.spool.queue.listing import list_queue
 from mq.store.context import no_message, no_queue
-from mq.store.hidden_index import MAX_PLACES
+from mq.store.index.hidden_index import MAX_PLACES
 from mq.store.looking import peek_in_delay
 from mq.store.peek import PeekedMessage, peek_anywhere, peek_ready
 from mq.store.queues import count_waiting, is_leased

@@ -10,7 +10,7 @@ import click
 from mq.ctl.arguments import QueueParam
 from mq.ctl.settings import everywhere, opened, settings_of
 from mq.names import QueueName
-from mq.spool.queue_settings import NO_SETTINGS, SETTINGS, change
+from mq.spool.queue.queue_settings import NO_SETTINGS, SETTINGS, change
 
 
 @click.command("set")

@@ -9,9 +9,9 @@ from enum import Enum
 from mq.disk.files import Files
 from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
-from mq.spool.checksum import measure
 from mq.spool.folders import Spool
-from mq.spool.message import Held, Lost, hold_in
+from mq.spool.message.checksum import measure
+from mq.spool.message.held import Held, Lost, hold_in
 
 WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
 

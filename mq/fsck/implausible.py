@@ -12,8 +12,8 @@ from mq.disk.status import AnyStatus
 from mq.fsck.suspect import FindingKind, SuspectPlace
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from mq.spool.message import Held, Lost, hold_in, seal_at
-from mq.spool.seal import Seal
+from mq.spool.message.held import Held, Lost, hold_in, seal_at
+from mq.spool.message.seal import Seal
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from mq.config import SECOND_NS
 from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from mq.spool.message import Lost, hold_in
+from mq.spool.message.held import Lost, hold_in
 
 FILE_NEEDS = stat.S_IRUSR | stat.S_IWUSR
 FOLDER_NEEDS = stat.S_IRWXU

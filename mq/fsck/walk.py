@@ -23,9 +23,9 @@ from mq.names import (
     parse_file_name,
 )
 from mq.spool.folders import DELETING_SUFFIX, Spool
-from mq.spool.queues import unfinished_deletions
+from mq.spool.queue.queues import unfinished_deletions
+from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.spool.sets import parse_batch_name
-from mq.spool.settings_file import SETTINGS_FILE
 
 _DELETED = ":."
 """The name of a deleted queue's folder contains this, as the reaper reads it."""

@@ -5,12 +5,8 @@
                         `network_files` changes files where other hosts work too
     its folders         `folders` holds them open, `open_queues` those of the queues; `moves` asks
                         the table before each move; `arrivals` watches them
-    a message           `message`: its lock; `opening`: the same as a chain of calls; `seal`,
-                        `trailer` and `burial`: what its file says; `checksum`: whether that is
-                        true; `second_names`
-    a queue             `queues` makes and deletes one; `listing`, `hidden` and `finder` look into
-                        it; `queue_settings`, `settings_file`; `purging`, `purged`, `fresh_folder`,
-                        `leftovers`; `queue_birth`
+    a message           `message`: its lock, and what its file says
+    a queue             `queue`: made, deleted, looked into, emptied; its settings
     between places      `redelivery`, `sets` and, after a crash, `sweep`
 
 `spark` has what only Spark's source and sink use. What a request asks for belongs in `mq.store`,

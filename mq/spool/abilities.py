@@ -17,9 +17,9 @@ from typing import NamedTuple
 from mq.disk.files import HIDDEN, LACKS_RENAME_FLAGS, LACKS_UNNAMED_FILES, Files
 from mq.spool.arrivals import Watch
 from mq.spool.file_system import file_system_kind, is_of_network, keeps_order, stamp_granularity_ns
+from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.moves import FORMAT_FILE
 from mq.spool.network_files import NetworkFiles
-from mq.spool.seal import SEAL_ATTRIBUTE
 
 _MODE = 0o700
 _MISSING = LACKS_RENAME_FLAGS | LACKS_UNNAMED_FILES | {errno.ENOLCK, errno.EPERM, errno.EBADF}

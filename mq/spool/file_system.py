@@ -13,8 +13,8 @@ from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.locks import require_locks
+from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.moves import FORMAT_FILE
-from mq.spool.seal import SEAL_ATTRIBUTE
 
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _ORDERED = {"ext4", "ext3", "xfs", "btrfs"}

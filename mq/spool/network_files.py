@@ -28,9 +28,9 @@ from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.spool.file_system import file_system_kind, is_of_network
 from mq.spool.folders import Spool
-from mq.spool.message import Held
+from mq.spool.message.held import Held
+from mq.spool.message.seal import Seal
 from mq.spool.moves import FORMAT_FILE
-from mq.spool.seal import Seal
 
 STALE_NS = 2_000_000_000
 """For how long this host may see a status that another host has changed, in ns."""

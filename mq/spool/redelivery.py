@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from mq.lifecycle import Folder
 from mq.names import QueueName, parse_file_name
-from mq.spool.burial import bury
-from mq.spool.message import Held
+from mq.spool.message.burial import bury
+from mq.spool.message.held import Held
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.open_queues import OpenQueues
-from mq.spool.queue_settings import NO_DEAD_LETTERS, DeadLetterRule
-from mq.spool.queues import has_queue, make_queue
+from mq.spool.queue.queue_settings import NO_DEAD_LETTERS, DeadLetterRule
+from mq.spool.queue.queues import has_queue, make_queue
 
 
 def redeliver(

@@ -5,8 +5,8 @@ with the time of their first receive. A version that does not know these would t
 messages without a seal. So before the first one is written the root becomes `mq 2`, which that
 version refuses to open.
 
-The file is never replaced, because its bytes are locks (`mq.store.own_id`): one byte of it is
-overwritten in place.
+The file is never replaced, because its bytes are locks (`mq.store.publishing.own_id`): one byte of
+it is overwritten in place.
 """
 
 from __future__ import annotations

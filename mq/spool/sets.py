@@ -46,10 +46,10 @@ from mq.names import (
     queue_path,
 )
 from mq.spool.folders import Spool
-from mq.spool.message import Lost
+from mq.spool.message.held import Lost
+from mq.spool.message.seal import is_stamped_ahead
+from mq.spool.message.second_names import finish_move
 from mq.spool.open_queues import OpenQueue
-from mq.spool.seal import is_stamped_ahead
-from mq.spool.second_names import finish_move
 
 OPEN_SUFFIX = ".open"
 

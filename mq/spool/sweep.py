@@ -18,11 +18,18 @@ from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
 from mq.spool.folders import DELETING_SUFFIX, Spool
-from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, fails_its_seal, hold, set_aside
-from mq.spool.purged import close_abandoned
-from mq.spool.queues import finish_deletion, unfinished_deletions
-from mq.spool.seal import is_stamped_ahead
-from mq.spool.second_names import finish_move
+from mq.spool.message.held import (
+    FAULTS_OF_ONE_MESSAGE,
+    Held,
+    Lost,
+    fails_its_seal,
+    hold,
+    set_aside,
+)
+from mq.spool.message.seal import is_stamped_ahead
+from mq.spool.message.second_names import finish_move
+from mq.spool.queue.purged import close_abandoned
+from mq.spool.queue.queues import finish_deletion, unfinished_deletions
 from mq.spool.sets import (
     BatchName,
     by_stamp,

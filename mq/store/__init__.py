@@ -2,13 +2,12 @@
 
     a server's store        `store`; `context`: what its operations share; `maintenance`, `health`,
                             `free_space`, `probe`, `background`
-    publish                 `publish`, `publisher`, `own_id`, `batch`, `filling`, `bodies`
-    receive                 `receive`, `taking`, `lease`, `fetches`, `waiting`, `watching`
+    publish                 `publishing`; `bodies`: large ones, up and down
+    receive                 `receiving`
     by id                   `by_id`, `visibility`, `release`, `remove`, `remove_many`
-    look                    `peek`, `index`, `ready_queue`, `indexing`, `counts`, `survey`;
-                            `looking`: at leased and delayed messages, with `hidden_index` and
-                            `hidden_window`
+    look                    `peek`; `looking`: at leased and delayed messages; `survey`, `counts`
     queues                  `queues`, `settings`, `purge`, `move`, `redrive`, `expiry`
+    what is remembered      `index`; `indexing` reads it from the folders
     limits and locks        `answer_memory`, `patience`, `holding`
 
 Most are operations (`mq.commit.operation`): file calls, and a `yield` for what they need. A server

@@ -20,11 +20,11 @@ from mq.commit.operation import unavailable
 from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
 from mq.disk.files import Files
 from mq.properties import NO_PROPERTIES, Properties
-from mq.spool.trailer import pack_trailer
+from mq.spool.message.trailer import pack_trailer
 from mq.store.free_space import Floor
-from mq.store.lease import BODY, Received
 from mq.store.peek import PeekedMessage
-from mq.store.publish import Draft
+from mq.store.publishing.publish import Draft
+from mq.store.receiving.lease import BODY, Received
 
 T = TypeVar("T")
 

@@ -11,16 +11,16 @@ from mq.commit.operation import Operation
 from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
-from mq.spool.message import Held, Lost, hold_in
-from mq.spool.opening import OpenedMessage
-from mq.spool.seal import NO_LEASE
+from mq.spool.message.held import Held, Lost, hold_in
+from mq.spool.message.opening import OpenedMessage
+from mq.spool.message.seal import NO_LEASE
 from mq.store import settings
 from mq.store.context import Workspace, no_message, refuse_fifo
 from mq.store.expiry import expire_held
 from mq.store.holding import once_unlocked
-from mq.store.lease import Place, Received, begin_lease, keep_lease, place_in, take_held
 from mq.store.patience import with_message
-from mq.store.receive import check_bodies, taken_from
+from mq.store.receiving.lease import Place, Received, begin_lease, keep_lease, place_in, take_held
+from mq.store.receiving.receive import check_bodies, taken_from
 from mq.store.release import end_lease, give_back
 
 _ORDER = (Folder.DELAY, Folder.QUEUES) * 3

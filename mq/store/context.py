@@ -21,14 +21,14 @@ from mq.errors import (
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, ServerIds, is_fifo
 from mq.spool.folders import Spool
-from mq.spool.seal import Leases
-from mq.spool.settings_file import KnownSettings
+from mq.spool.message.seal import Leases
+from mq.spool.queue.settings_file import KnownSettings
 from mq.spool.spark.finished import DoneBatches
 from mq.store.counts import OperationCounts
 from mq.store.free_space import Floor, default_floor_bytes
-from mq.store.hidden_index import HiddenIndex
-from mq.store.index import ReadyQueues
-from mq.store.ready_queue import ReadyQueue
+from mq.store.index.hidden_index import HiddenIndex
+from mq.store.index.ready_queue import ReadyQueue
+from mq.store.index.ready_queues import ReadyQueues
 
 
 class Workspace:
@@ -106,10 +106,10 @@ class Workspace:
         """Require a queue, and share its folder's lock until the round's file calls are done.
 
         A deletion takes that lock exclusively before it looks for messages that are not in the
-        folder (`mq.spool.queues`). So it finds every message that is linked meanwhile, even if this
-        process is killed right after the link, and a queue made again never sees that message. And
-        the deletion has not passed yet when a message is taken out of the folder. Raises
-        QueueNotFound, and QueueLocked (`mq.store.holding` waits).
+        folder (`mq.spool.queue.queues`). So it finds every message that is linked meanwhile, even
+        if this process is killed right after the link, and a queue made again never sees that
+        message. And the deletion has not passed yet when a message is taken out of the folder.
+        Raises QueueNotFound, and QueueLocked (`mq.store.holding` waits).
         """
         queues = self.spool.queues
         if queues.is_held(queue):

@@ -17,13 +17,13 @@ from mq.config import SECOND_NS
 from mq.disk.libc import birth_ns
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, is_queue_name, queue_path
-from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
-from mq.spool.queue_settings import QueueSettings
-from mq.spool.seal import published_ns
+from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
+from mq.spool.message.seal import published_ns
+from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace
 from mq.store.holding import hold
+from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import load_index
-from mq.store.ready_queue import ReadyQueue
 
 _AT_ONCE = 100
 """After this many, other operations have their turn."""

@@ -7,10 +7,10 @@ from functools import partial
 from mq.commit.operation import InWorker, Operation, Shared
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
-from mq.spool.listing import Listing, list_queue
+from mq.spool.queue.listing import Listing, list_queue
 from mq.store.context import Workspace
 from mq.store.holding import hold
-from mq.store.ready_queue import ReadyQueue
+from mq.store.index.ready_queue import ReadyQueue
 
 MAX_LISTINGS = 4
 """How many times a queue is listed for one operation: it may be deleted and made again."""

@@ -16,7 +16,7 @@ from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, State
 from mq.names import MessageId, QueueName, id_of_key
 from mq.spool.folders import Spool
-from mq.spool.listing import place_of
+from mq.spool.queue.listing import place_of
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, no_message
 from mq.store.peek import PeekedMessage, gather, peek_in

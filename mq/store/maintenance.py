@@ -30,10 +30,10 @@ from mq.errors import ExitCode, QueueNotFound, StartRefused, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, ServerIds, is_message_id, is_queue_name, is_server_id
 from mq.spool.folders import Spool
-from mq.spool.message import seal_at
+from mq.spool.message.held import seal_at
 from mq.spool.network_files import files_for
+from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.spool.root import open_root
-from mq.spool.settings_file import SETTINGS_FILE
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
 from mq.store.counts import OperationCounts

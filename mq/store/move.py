@@ -21,16 +21,16 @@ from mq.config import MAX_MOVES
 from mq.errors import IdTaken, InvalidRequest, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, order_key, queue_path
-from mq.spool.burial import DEAD_ATTRIBUTE, change_burial
-from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
-from mq.spool.seal import NO_LEASE
+from mq.spool.message.burial import DEAD_ATTRIBUTE, change_burial
+from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
+from mq.spool.message.seal import NO_LEASE
 from mq.store.by_id import Guard, hold_by_id
 from mq.store.context import Workspace, refuse_fifo
 from mq.store.holding import once_unlocked
 from mq.store.indexing import MAX_LISTINGS, being_made_again, find_space, listing, relist
-from mq.store.lease import Place, place_in
-from mq.store.own_id import has_another, lock_ids
 from mq.store.patience import with_message
+from mq.store.publishing.own_id import has_another, lock_ids
+from mq.store.receiving.lease import Place, place_in
 
 log = structlog.get_logger(__name__)
 

@@ -12,12 +12,12 @@ from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
-from mq.spool.burial import Burial, burial_in
 from mq.spool.folders import Spool
-from mq.spool.listing import place_of
-from mq.spool.message import Opened, look_at
-from mq.spool.seal import NO_LEASE, due_ns, state_in
-from mq.spool.trailer import read_long, split
+from mq.spool.message.burial import Burial, burial_in
+from mq.spool.message.held import Opened, look_at
+from mq.spool.message.seal import NO_LEASE, due_ns, state_in
+from mq.spool.message.trailer import read_long, split
+from mq.spool.queue.listing import place_of
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, no_message
 from mq.store.indexing import MAX_LISTINGS, listing

@@ -6,8 +6,8 @@ from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
 from mq.lifecycle import Folder, PurgeScope
 from mq.names import QueueName
-from mq.spool.leftovers import Leftovers
-from mq.spool.purging import Purge
+from mq.spool.queue.leftovers import Leftovers
+from mq.spool.queue.purging import Purge
 from mq.store.context import Workspace, no_queue
 from mq.store.patience import with_delivery
 

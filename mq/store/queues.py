@@ -16,11 +16,11 @@ from mq.config import SECOND_NS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder, State
 from mq.names import QueueName, is_queue_name
-from mq.spool import queues
 from mq.spool.folders import Spool
-from mq.spool.message import seal_at
-from mq.spool.queue_settings import QueueSettings
-from mq.spool.seal import state_in
+from mq.spool.message.held import seal_at
+from mq.spool.message.seal import state_in
+from mq.spool.queue import queues
+from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace, no_queue
 from mq.store.indexing import load_index
 from mq.store.patience import Patience, with_queues
@@ -111,7 +111,7 @@ def delete_queue(work: Workspace, queue: QueueName) -> Operation[None]:
 
 
 def begin_deletion(work: Workspace, queue: QueueName) -> Operation[None]:
-    """Do the first step of a deletion (`mq.spool.queues`), which is durable on return."""
+    """Do the first step of a deletion (`mq.spool.queue.queues`), which is durable on return."""
     patience = with_queues(queue)
     begin = partial(_begin_deletion, work, queue)
     for _ in range(_DELETIONS + 1):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mq.lifecycle import Folder
-from mq.spool.message import Held, Lost, hold
+from mq.spool.message.held import Held, Lost, hold
+from mq.spool.message.seal import NO_LEASE, Seal, round_up
 from mq.spool.redelivery import redeliver
-from mq.spool.seal import NO_LEASE, Seal, round_up
 from mq.store.context import Workspace
-from mq.store.lease import Place, Received, place_in
+from mq.store.receiving.lease import Place, Received, place_in
 from mq.store.settings import dead_letter_rule
 
 

@@ -17,11 +17,11 @@ from mq.disk.status import INODE, MODE, OWNER
 from mq.errors import LeaseMismatch
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
-from mq.spool.finder import sealed_batches
-from mq.spool.message import Held, Lost
-from mq.spool.opening import held_by, holding, move_held, open_held
-from mq.spool.seal import lease_in
-from mq.spool.second_names import other_queue, removed_with_two_names
+from mq.spool.message.held import Held, Lost
+from mq.spool.message.opening import held_by, holding, move_held, open_held
+from mq.spool.message.seal import lease_in
+from mq.spool.message.second_names import other_queue, removed_with_two_names
+from mq.spool.queue.finder import sealed_batches
 from mq.store.context import Workspace, no_message
 from mq.store.holding import work_once_unlocked
 from mq.store.patience import Patience, with_message

@@ -11,9 +11,9 @@ from mq.config import SECOND_NS
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName
-from mq.spool import settings_file
 from mq.spool.folders import Spool
-from mq.spool.queue_settings import NO_SETTINGS, DeadLetterRule, QueueSettings
+from mq.spool.queue import settings_file
+from mq.spool.queue.queue_settings import NO_SETTINGS, DeadLetterRule, QueueSettings
 from mq.store.context import Workspace, no_queue
 
 NO_CHANGES: Mapping[str, str] = {}

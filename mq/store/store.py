@@ -16,22 +16,22 @@ from mq.config import MAX_BATCHES_AT_ONCE, MAX_MOVES, SECOND_NS
 from mq.errors import MQError
 from mq.lifecycle import Folder, PurgeScope, State
 from mq.names import MessageId, QueueName
-from mq.spool.queue_settings import QueueSettings
+from mq.spool.queue.queue_settings import QueueSettings
 from mq.store import bodies, by_id, peek, queues, settings, visibility
 from mq.store.answer_memory import AnswerMemory, MayShare
 from mq.store.background import Background
 from mq.store.by_id import Guard
 from mq.store.context import Workspace
-from mq.store.fetches import Fetches, Receive
 from mq.store.health import Condition
-from mq.store.lease import Received
 from mq.store.looking import HiddenAsk, Looking
 from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
 from mq.store.peek import PeekedMessage
-from mq.store.publish import Draft, Entry, Published, check_publish, publish
-from mq.store.publisher import Publisher
+from mq.store.publishing.publish import Draft, Entry, Published, check_publish, publish
+from mq.store.publishing.publisher import Publisher
 from mq.store.purge import purge
-from mq.store.receive import Ask, receive_some
+from mq.store.receiving.fetches import Fetches, Receive
+from mq.store.receiving.lease import Received
+from mq.store.receiving.receive import Ask, receive_some
 from mq.store.remove import removal
 from mq.store.remove_many import remove_many
 from mq.store.settings import NO_CHANGES

@@ -13,8 +13,8 @@ from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name, parse_file_name, time_of_key
 from mq.spool.folders import Spool
-from mq.spool.listing import list_queue
-from mq.spool.seal import due_ns, is_due
+from mq.spool.message.seal import due_ns, is_due
+from mq.spool.queue.listing import list_queue
 from mq.store.context import Workspace
 from mq.store.queues import is_leased
 

@@ -10,9 +10,9 @@ from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
-from mq.spool.message import Held, Lost, hold_in
+from mq.spool.message.held import Held, Lost, hold_in
+from mq.spool.message.seal import due_ns, is_due, round_up
 from mq.spool.redelivery import redeliver
-from mq.spool.seal import due_ns, is_due, round_up
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.patience import with_message

@@ -8,8 +8,8 @@ from mq.config import MAX_BATCH_LINES, SECOND_NS
 from mq.errors import BodyTooLarge, InvalidBatch, InvalidRequest, PropertiesTooLarge
 from mq.lines.ndjson import Line, numbered_lines, parse_line
 from mq.properties import require_http_size
-from mq.spool.trailer import NO_TRAILER, pack_trailer
-from mq.store.publish import Draft, Entry
+from mq.spool.message.trailer import NO_TRAILER, pack_trailer
+from mq.store.publishing.publish import Draft, Entry
 
 
 def parse_batch(text: bytes, max_body_bytes: int) -> list[Entry]:

@@ -14,7 +14,7 @@ from mq.errors import (
     UnsupportedMediaType,
 )
 from mq.lines.ndjson import MEDIA_TYPE
-from mq.store.publish import Published
+from mq.store.publishing.publish import Published
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer

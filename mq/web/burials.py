@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mq.spool.burial import Burial
+from mq.spool.message.burial import Burial
 
 
 def burial_headers(burial: Burial) -> dict[str, str]:

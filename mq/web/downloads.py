@@ -11,8 +11,8 @@ from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
 from mq.lines.ndjson import MEDIA_TYPE, LongLine, end_line
 from mq.store.answer_memory import Share
 from mq.store.bodies import total_length
-from mq.store.lease import Received
 from mq.store.peek import PeekedMessage
+from mq.store.receiving.lease import Received
 from mq.store.store import Store
 from mq.web.answers import AS_FILE, OUR_HEADERS, Answer, Response
 

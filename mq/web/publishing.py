@@ -10,8 +10,8 @@ from aiohttp import web
 from mq.config import MAX_DELAY_SECONDS, SECOND_NS, SMALL_BODY_BYTES
 from mq.errors import InvalidRequest
 from mq.names import QueueName
-from mq.spool.trailer import pack_trailer
-from mq.store.publish import Draft, Published
+from mq.spool.message.trailer import pack_trailer
+from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web import moving

@@ -23,9 +23,9 @@ from multidict import istr
 from mq.config import DEFAULT_ALLOWED_HOSTS, SMALL_BODY_BYTES
 from mq.errors import MQError
 from mq.names import parse_message_id, parse_queue_name
-from mq.spool.trailer import pack_trailer
-from mq.store.lease import Received
-from mq.store.publish import Draft, Published
+from mq.spool.message.trailer import pack_trailer
+from mq.store.publishing.publish import Draft, Published
+from mq.store.receiving.lease import Received
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.api import make_api

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from mq.names import QueueName, parse_queue_name
-from mq.spool.queue_settings import SETTINGS
+from mq.spool.queue.queue_settings import SETTINGS
 from mq.store.store import Store
 from mq.web import moving, publishing, queues, receiving, removing
 from mq.web.answers import Response

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mq.names import FIFO_SUFFIX, QueueName, is_fifo
-from mq.spool.queue_settings import QueueSettings
+from mq.spool.queue.queue_settings import QueueSettings
 from mq_sqs.faults import (
     INVALID_ATTRIBUTE_NAME,
     INVALID_ATTRIBUTE_VALUE,

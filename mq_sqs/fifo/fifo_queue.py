@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
 from mq.names import MessageId, QueueName, id_of_key
-from mq.spool.queue_settings import QueueSettings
+from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace
-from mq.store.ready_queue import ReadyQueue
+from mq.store.index.ready_queue import ReadyQueue
 from mq_sqs.fifo.deduplication import Deduplication, DeduplicationScope
 from mq_sqs.fifo.groups import Groups, Hiding
 from mq_sqs.fifo.loading import FoundMessage, HiddenMessage, Lane

@@ -19,13 +19,13 @@ from mq.names import (
     parse_file_name,
     queue_path,
 )
-from mq.spool.burial import burial_of
 from mq.spool.folders import Spool
-from mq.spool.leftovers import Leftovers
-from mq.spool.message import FAULTS_OF_ONE_MESSAGE, Opened, look_at
-from mq.spool.purged import PURGED_SUFFIX
-from mq.spool.seal import NO_LEASE, due_ns, unless_unreadable
-from mq.spool.trailer import read_properties
+from mq.spool.message.burial import burial_of
+from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Opened, look_at
+from mq.spool.message.seal import NO_LEASE, due_ns, unless_unreadable
+from mq.spool.message.trailer import read_properties
+from mq.spool.queue.leftovers import Leftovers
+from mq.spool.queue.purged import PURGED_SUFFIX
 from mq_sqs.fifo.groups import Hiding
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, system_of
 

@@ -13,8 +13,8 @@ from mq.commit.operation import Operation, Pause
 from mq.errors import IdTaken
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, id_of_key, is_fifo, queue_path
-from mq.spool.burial import burial_of
-from mq.spool.message import look_at
+from mq.spool.message.burial import burial_of
+from mq.spool.message.held import look_at
 from mq.store.context import Workspace
 from mq.store.indexing import MAX_LISTINGS, being_made_again
 from mq.store.move import Moving, count_moved, prepare_move, try_move, unsynced_move

@@ -6,7 +6,7 @@ import hashlib
 import re
 
 from mq.names import is_server_id
-from mq.spool.queue_settings import QueueSettings
+from mq.spool.queue.queue_settings import QueueSettings
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
 from mq_sqs.fifo.attributes import is_content_based
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID

@@ -24,7 +24,7 @@ from mq.lifecycle import Folder
 from mq.names import Position, QueueName, file_name
 from mq.store.context import Workspace
 from mq.store.holding import hold
-from mq.store.publish import Draft, Published, deliver, deliver_once_unlocked, linking
+from mq.store.publishing.publish import Draft, Published, deliver, deliver_once_unlocked, linking
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 
 _LATE_NS = SECOND_NS
@@ -54,7 +54,7 @@ def publish_in_order(
     state: FifoQueue,
     messages: Sequence[OrderedDraft],
 ) -> Operation[list[Published]]:
-    """Do as `mq.store.publish.publish` does, for several messages. The queue is held.
+    """Do as `mq.store.publishing.publish.publish` does, for several messages. The queue is held.
 
     From here on until a message is in its place, none behind it is received. If this fails and a
     message may be left, the queue is read from its files again. Raises QueueNotFound,

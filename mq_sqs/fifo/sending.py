@@ -8,7 +8,7 @@ from mq.commit.operation import Operation, Pause
 from mq.names import MessageId, QueueName
 from mq.store.context import Workspace
 from mq.store.indexing import find_space
-from mq.store.publish import Published
+from mq.store.publishing.publish import Published
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 from mq_sqs.fifo.publishing import OrderedDraft, publish_in_order
 from mq_sqs.fifo.using import use

@@ -14,8 +14,8 @@ from mq.config import SECOND_NS, SWEEP_SECONDS
 from mq.errors import MQError
 from mq.names import MessageId, QueueName
 from mq.store.answer_memory import MayShare
-from mq.store.lease import Received
-from mq.store.publish import Published
+from mq.store.publishing.publish import Published
+from mq.store.receiving.lease import Received
 from mq.store.redrive import Redriven
 from mq.store.store import Store
 from mq_sqs.fifo.attempts import Attempts, ReceiveAttempt

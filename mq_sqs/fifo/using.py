@@ -10,9 +10,9 @@ from mq.commit.operation import InWorker, Operation, Shared
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, id_of_key, queue_path
-from mq.spool.listing import key_of
-from mq.spool.message import Lost, may_be_message
-from mq.spool.seal import due_ns
+from mq.spool.message.held import Lost, may_be_message
+from mq.spool.message.seal import due_ns
+from mq.spool.queue.listing import key_of
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.indexing import being_made_again, load_index

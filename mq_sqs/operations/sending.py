@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from mq.config import SECOND_NS, SMALL_BODY_BYTES
 from mq.errors import PropertiesTooLarge
 from mq.names import QueueName, is_fifo
-from mq.spool.queue_settings import QueueSettings
-from mq.spool.trailer import NO_TRAILER
-from mq.store.publish import Draft, Entry, Published
+from mq.spool.message.trailer import NO_TRAILER
+from mq.spool.queue.queue_settings import QueueSettings
+from mq.store.publishing.publish import Draft, Entry, Published
 from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
 from mq_sqs.digests import md5_in_hex
 from mq_sqs.faults import (

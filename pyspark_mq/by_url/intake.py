@@ -28,10 +28,10 @@ from mq.disk.file_work import FileWork, do_together
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name, parse_file_name, parse_message_id, queue_path
-from mq.spool.message import Lost, seal_at
-from mq.spool.opening import move_held, open_held
-from mq.spool.seal import Seal, sealing
-from mq.spool.trailer import pack_trailer, sealed
+from mq.spool.message.held import Lost, seal_at
+from mq.spool.message.opening import move_held, open_held
+from mq.spool.message.seal import Seal, sealing
+from mq.spool.message.trailer import pack_trailer, sealed
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.allowance import Allowance
 from pyspark_mq.by_url.servers import ServerChoice

@@ -22,14 +22,14 @@ from mq.config import ServerConfig
 from mq.errors import LeaseMismatch, MessageNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import file_name, queue_path
-from mq.spool.listing import list_queue
-from mq.spool.message import Held, hold
+from mq.spool.message.held import Held, hold
+from mq.spool.message.seal import SEAL_ATTRIBUTE
+from mq.spool.queue.listing import list_queue
 from mq.spool.redelivery import redeliver
 from mq.spool.root import open_root
-from mq.spool.seal import SEAL_ATTRIBUTE
 from mq.store.context import Workspace
-from mq.store.lease import Received
-from mq.store.receive import receive
+from mq.store.receiving.lease import Received
+from mq.store.receiving.receive import receive
 from mq.store.remove import remove, remove_leased
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import new_id, seal_of, write_message

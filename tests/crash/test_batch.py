@@ -19,12 +19,12 @@ from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId
 from mq.spool.folders import Spool
-from mq.spool.queues import begin_deletion, finish_deletion, make_queue
+from mq.spool.queue.queues import begin_deletion, finish_deletion, make_queue
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
-from mq.store.batch import publish_batch
 from mq.store.context import Workspace
-from mq.store.publish import Entry
+from mq.store.publishing.batch import publish_batch
+from mq.store.publishing.publish import Entry
 from tests.support.faults import CHANGES, SYNCS, CountedFiles
 from tests.support.fsck import Fsck
 from tests.support.messages import names_in

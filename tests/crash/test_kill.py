@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.seal import Seal
+from mq.spool.message.seal import Seal
 from tests.crash.load import LoadAnswer, LoadClient, client_of, create_queue, drain, put_load_on
 from tests.support.messages import names_in, seal_of, write_message
 from tests.support.processes import Process, Server, wait_until

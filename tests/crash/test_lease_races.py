@@ -19,11 +19,11 @@ import pytest
 from mq.commit.operation import Operation
 from mq.errors import LeaseMismatch, MessageNotFound, StoreUnavailable
 from mq.lifecycle import Folder
-from mq.spool.message import Held, hold
+from mq.spool.message.held import Held, hold
+from mq.spool.message.seal import due_ns, is_due
 from mq.spool.redelivery import redeliver
-from mq.spool.seal import due_ns, is_due
 from mq.store.by_id import Guard, release, take
-from mq.store.lease import Received
+from mq.store.receiving.lease import Received
 from mq.store.remove import remove_leased
 from tests.crash.arena import HOUR_NS, LEASE, Arena, Redelivered
 from tests.support.faults import OldFiles, WatchedFiles

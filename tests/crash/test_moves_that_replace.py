@@ -10,19 +10,12 @@ import pytest
 import pyspark_mq
 import vsqs
 from mq import client, ctl, fsck, kombu, web
-from mq.spool import (
-    abilities,
-    fresh_folder,
-    network_files,
-    purged,
-    purging,
-    queues,
-    root,
-    root_format,
-    sweep,
-)
+from mq.spool import abilities, network_files, root, root_format, sweep
+from mq.spool.queue import fresh_folder, purged, purging, queues
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
-from mq.store import batch, expiry, filling, lease, own_id, probe, remove, remove_many
+from mq.store import expiry, probe, remove, remove_many
+from mq.store.publishing import batch, filling, own_id
+from mq.store.receiving import lease
 from mq_mover import mover
 from mq_sqs import fifo, move_tasks
 from tests.crash.enumeration.interference import Occupied
@@ -65,9 +58,9 @@ NOT_RUN_HERE = {
     name_of(filling): A_FOLDER,
     name_of(purged): A_FOLDER,
     name_of(fresh_folder): "exchanges two folders, and moves no message: "
-    "tests/spool/test_fresh_folder.py",
-    name_of(purging.Purge._remove): "tests/spool/test_purging.py",
-    name_of(purging.Purge._remove_aside): "tests/spool/test_purging.py",
+    "tests/spool/queue/test_fresh_folder.py",
+    name_of(purging.Purge._remove): "tests/spool/queue/test_purging.py",
+    name_of(purging.Purge._remove_aside): "tests/spool/queue/test_purging.py",
     name_of(expiry._remove): "hands on to `move_aside`, as `remove` does",
     name_of(lease.set_aside_leased): "hands on to `_set_aside`",
     name_of(own_id._is_twin): "hands on to `move_aside`, as `remove` does",

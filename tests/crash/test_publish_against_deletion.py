@@ -19,15 +19,15 @@ from mq.errors import MessageNotFound, QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import MessageId
 from mq.spool.folders import Spool
+from mq.spool.message.seal import NO_LEASE
 from mq.spool.open_queues import OpenQueues
-from mq.spool.queues import begin_deletion, finish_deletion, make_queue
+from mq.spool.queue.queues import begin_deletion, finish_deletion, make_queue
 from mq.spool.root import open_root
-from mq.spool.seal import NO_LEASE
 from mq.spool.sweep import Sweeper
 from mq.store.by_id import take
 from mq.store.context import Workspace
 from mq.store.maintenance import open_store
-from mq.store.publish import Draft, publish
+from mq.store.publishing.publish import Draft, publish
 from mq.store.remove import remove, remove_leased
 from tests.support.faults import WATCHED, CountedFiles, WatchedFiles
 from tests.support.file_work import run_to_need
@@ -88,7 +88,7 @@ def _publish_and_be_killed(root: Path, interrupted_at: int) -> int:
 def test_queue_made_again_never_sees_what_a_killed_publisher_linked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mq.spool.queues.FOLDER_LOCK_SECONDS", 0)
+    monkeypatch.setattr("mq.spool.queue.queues.FOLDER_LOCK_SECONDS", 0)
     ends: list[int] = []
     while UNDISTURBED not in ends:
         root = tmp_path / str(len(ends))
@@ -112,7 +112,7 @@ def test_queue_made_again_never_sees_what_was_taken_out_of_the_old_one(
 ) -> None:
     """A message of the old queue lies neither in `delay` nor, where a publish under its id would
     find it, in `remove`."""
-    monkeypatch.setattr("mq.spool.queues.FOLDER_LOCK_SECONDS", 0)
+    monkeypatch.setattr("mq.spool.queue.queues.FOLDER_LOCK_SECONDS", 0)
     message_id = MessageId("own")
     ends: list[int] = []
     while UNDISTURBED not in ends:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mq.spool.purging import LONG_QUEUE
+from mq.spool.queue.purging import LONG_QUEUE
 from tests.crash.load import LoadClient, client_of, create_queue
 from tests.support.processes import Server
 

@@ -19,7 +19,7 @@ from mq.disk.files import Files
 from mq.errors import QueueNotFound
 from mq.names import QueueName
 from mq.spool.folders import DELETING_SUFFIX, Spool
-from mq.spool.queues import finish_deletion, unfinished_deletions
+from mq.spool.queue.queues import finish_deletion, unfinished_deletions
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace

@@ -9,39 +9,12 @@ import pytest
 
 import vsqs
 from mq import fsck, kombu
-from mq.spool import (
-    abilities,
-    fresh_folder,
-    leftovers,
-    locks,
-    network_files,
-    purged,
-    purging,
-    queues,
-    redelivery,
-    root,
-    sets,
-    settings_file,
-    sweep,
-)
+from mq.spool import abilities, locks, network_files, redelivery, root, sets, sweep
+from mq.spool.queue import fresh_folder, leftovers, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
-from mq.store import (
-    answer_memory,
-    batch,
-    by_id,
-    expiry,
-    filling,
-    lease,
-    move,
-    own_id,
-    probe,
-    publish,
-    receive,
-    release,
-    remove,
-    taking,
-    visibility,
-)
+from mq.store import answer_memory, by_id, expiry, move, probe, release, remove, visibility
+from mq.store.publishing import batch, filling, own_id, publish
+from mq.store.receiving import lease, receive, taking
 from mq.web import downloads
 from mq_mover import mover
 from mq_sqs import fifo, move_tasks
@@ -118,7 +91,7 @@ NOT_RUN_HERE = {
     name_of(downloads._let_go): "holds memory, of no file",
     name_of(move): "moves between queues: tests/store/test_move_races.py",
     name_of(probe.probe): "if a sweep discards the probe it fails, and is asked again",
-    name_of(settings_file): "settings of a queue: tests/spool/test_settings_file.py",
+    name_of(settings_file): "settings of a queue: tests/spool/queue/test_settings_file.py",
     name_of(expiry): "messages that expire: tests/store/test_expiry.py",
     name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
     name_of(visibility): "leases of SQS receipts: tests/sqs/operations/test_receipts.py",

@@ -10,24 +10,23 @@ import vsqs
 from mq import ctl, fsck
 from mq.commit import blocking, group, rounds
 from mq.lines import transfer
-from mq.spool import abilities, network_files, root_format, settings_file
+from mq.spool import abilities, network_files, root_format
+from mq.spool.queue import settings_file
 from mq.spool.spark import claiming, claims, staging, transactions
 from mq.store import (
     bodies,
     by_id,
-    filling,
     move,
-    own_id,
     probe,
-    publish,
     purge,
     queues,
-    receive,
     remove,
     remove_many,
     settings,
     visibility,
 )
+from mq.store.publishing import filling, own_id, publish
+from mq.store.receiving import receive
 from mq_reaper import reaper
 from mq_sqs import fifo
 from pyspark_mq import by_url, pipeline
@@ -90,7 +89,7 @@ NOT_RUN_HERE = {
     name_of(move.unsynced_move): "says what moves yield",
     name_of(transfer.flush): "writes a file of a person's",
     name_of(settings.change_settings): "settings of a queue: tests/store/test_settings.py",
-    name_of(settings_file): "settings of a queue: tests/spool/test_settings_file.py",
+    name_of(settings_file): "settings of a queue: tests/spool/queue/test_settings_file.py",
     name_of(pipeline): "the lake, no root: tests/spark/pipeline",
     name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
     name_of(visibility): "leases of SQS receipts: tests/sqs/operations/test_receipts.py",

@@ -12,8 +12,8 @@ from mq.fsck.check import Check, mend, report
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
-from mq.spool.message import Held, hold
-from mq.spool.queues import begin_deletion, finish_deletion
+from mq.spool.message.held import Held, hold
+from mq.spool.queue.queues import begin_deletion, finish_deletion
 from tests.support.faults import WatchedFiles
 from tests.support.fsck import Fsck, everything, sealed
 from tests.support.messages import DAY_NS, SECOND_NS, names_in, read_seal, seal_of, write_message

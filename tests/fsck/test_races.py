@@ -10,7 +10,7 @@ import pytest
 
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from mq.spool.message import Held, hold
+from mq.spool.message.held import Held, hold
 from tests.support.faults import WatchedFiles
 from tests.support.fsck import Fsck, everything, sealed
 

@@ -25,7 +25,7 @@ from schemathesis.checks import (
 )
 from schemathesis.core.result import Ok
 
-from mq.spool.queue_settings import SETTINGS
+from mq.spool.queue.queue_settings import SETTINGS
 from tests.support.processes import Server
 
 DOCUMENT = Path(str(files("mq.web").joinpath("openapi.json")))

@@ -18,7 +18,7 @@ from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from mq.spool.message import Held, hold
+from mq.spool.message.held import Held, hold
 from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles
 from tests.support.messages import (

@@ -12,7 +12,7 @@ from mq.config import ReaperConfig
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
-from mq.spool.queues import begin_deletion, finish_deletion
+from mq.spool.queue.queues import begin_deletion, finish_deletion
 from mq.spool.sets import (
     give_up_set,
     hold_set,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mq.disk.files import Files
-from mq.spool.message import Held, hold
+from mq.spool.message.held import Held, hold
 from mq.spool.network_files import NetworkFiles, files_for
 from tests.support.faults import LossyFiles, looks_of
 from tests.support.messages import SECOND_NS

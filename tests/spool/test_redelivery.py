@@ -9,8 +9,8 @@ import pytest
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
-from mq.spool.message import Held, hold
-from mq.spool.queue_settings import NO_SETTINGS, QueueSettings
+from mq.spool.message.held import Held, hold
+from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
 from mq.spool.redelivery import redeliver
 from tests.support.messages import names_in, read_seal, seal_of, write_message
 

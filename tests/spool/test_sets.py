@@ -12,7 +12,7 @@ import pytest
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
-from mq.spool.message import Lost
+from mq.spool.message.held import Lost
 from mq.spool.sets import (
     by_stamp,
     hold_set,

@@ -13,8 +13,8 @@ from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
-from mq.spool.message import Held, Lost, hold
-from mq.spool.queues import begin_deletion
+from mq.spool.message.held import Held, Lost, hold
+from mq.spool.queue.queues import begin_deletion
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper, Swept
 from tests.support.faults import OldFiles, WatchedFiles

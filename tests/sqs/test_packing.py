@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mq.errors import PropertiesTooLarge
-from mq.spool.trailer import pack_trailer
+from mq.spool.message.trailer import pack_trailer
 from mq_sqs.faults import SQSError
 from mq_sqs.message_attributes import is_text, md5_of, size_of
 from mq_sqs.packing import (

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mq.names import QueueName
-from mq.spool.queue_settings import NO_SETTINGS, QueueSettings, change, parse_settings
+from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings, change, parse_settings
 from mq_sqs.addresses import Decoration
 from mq_sqs.faults import SQSError
 from mq_sqs.queue_attributes import (

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mq.errors import StoreUnavailable
-from mq.spool.seal import SEAL_ATTRIBUTE, Seal
+from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in

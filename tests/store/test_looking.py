@@ -20,9 +20,10 @@ from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, State
 from mq.names import MessageId, file_name
-from mq.spool import hidden
 from mq.spool.folders import Spool
-from mq.store import hidden_index, looking
+from mq.spool.queue import hidden
+from mq.store import looking
+from mq.store.index import hidden_index
 from mq.store.store import Store
 from tests.support.counted import counted_calls
 from tests.support.messages import foreign_id, stamp, write_message

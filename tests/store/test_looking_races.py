@@ -12,10 +12,10 @@ import pytest
 from mq.lifecycle import State
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.folders import Spool
-from mq.spool.hidden import HiddenListing, HiddenPlace, hidden_places, list_hidden
-from mq.spool.seal import SEAL_ATTRIBUTE
-from mq.store import hidden_index
-from mq.store.hidden_window import HiddenPage
+from mq.spool.message.seal import SEAL_ATTRIBUTE
+from mq.spool.queue.hidden import HiddenListing, HiddenPlace, hidden_places, list_hidden
+from mq.store.index import hidden_index
+from mq.store.index.hidden_window import HiddenPage
 from mq.store.store import Store
 from tests.support.messages import new_id, read_seal, seal_of, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, publish_as, store_on

@@ -15,7 +15,7 @@ from mq.errors import (
     StoreUnavailable,
 )
 from mq.names import MessageId
-from mq.spool.burial import DEAD_ATTRIBUTE
+from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.store.by_id import Guard
 from mq.store.move import MovedMessages
 from mq.store.store import Store

@@ -14,7 +14,7 @@ from mq.errors import (
 )
 from mq.names import MessageId
 from mq.store.move import MovedMessages, Moving
-from mq.store.own_id import lock_ids
+from mq.store.publishing.own_id import lock_ids
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in

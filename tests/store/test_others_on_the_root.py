@@ -16,7 +16,7 @@ import pytest
 from mq.commit.blocking import BlockingCommitter
 from mq.config import SECOND_NS, MoverConfig
 from mq.disk.files import Files
-from mq.store.receive import receive as receive_oldest
+from mq.store.receiving.receive import receive as receive_oldest
 from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles
 from tests.support.messages import foreign_id, new_id, write_message
@@ -118,7 +118,7 @@ async def test_queue_made_again_by_another_process_has_its_own_messages_alone(
 async def test_server_without_file_system_events_finds_everything_by_listing(
     root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mq.store.index.Watch.__init__", _no_instances_left)
+    monkeypatch.setattr("mq.store.index.ready_queues.Watch.__init__", _no_instances_left)
     async with store_on(root) as store:
         own = await publish(store, b"body")
         assert await drain(store) == [own]
@@ -133,7 +133,7 @@ async def test_server_without_file_system_events_finds_everything_by_listing(
 async def test_queue_whose_folder_has_the_time_zero_is_listed(
     root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mq.store.index.Watch.__init__", _no_instances_left)
+    monkeypatch.setattr("mq.store.index.ready_queues.Watch.__init__", _no_instances_left)
     async with store_on(root) as store:
         assert await store.receive(ORDERS, LONG_SECONDS) is None
         by_hand = write_message(root / "elsewhere").rename(orders / new_id()).name

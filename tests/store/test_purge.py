@@ -19,7 +19,7 @@ from mq.disk.files import Files
 from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.lifecycle import PurgeScope
 from mq.names import MessageId, QueueName
-from mq.spool import purging
+from mq.spool.queue import purging
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
 from mq.store import patience

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mq.names import MessageId, QueueName
-from mq.spool.seal import SEAL_ATTRIBUTE
+from mq.spool.message.seal import SEAL_ATTRIBUTE
 from tests.support.messages import seal_of, sealed_with, write_message
 from tests.support.users import NOBODY, needs_root
 

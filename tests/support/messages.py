@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mq.names import MessageId, ServerIds
 from mq.properties import NO_PROPERTIES, Properties
-from mq.spool.seal import SEAL_ATTRIBUTE, Seal
-from mq.spool.trailer import pack_trailer
+from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
+from mq.spool.message.trailer import pack_trailer
 
 SECOND_NS = 1_000_000_000
 DAY_NS = 86_400 * SECOND_NS

@@ -8,7 +8,7 @@ from hypothesis.stateful import rule
 
 from mq.errors import IdTaken
 from mq.names import MessageId, QueueName, order_key
-from mq.store.publish import Entry
+from mq.store.publishing.publish import Entry
 from mq.store.store import Store
 from tests.support.messages import read_seal
 from tests.support.model import QUEUES, SECONDS, SERVER, SIZES, Model, ModelMessage

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from mq.config import SMALL_BODY_BYTES, ServerConfig
 from mq.disk.files import Files
 from mq.names import MessageId, QueueName
-from mq.store.lease import Received
 from mq.store.maintenance import open_store
 from mq.store.peek import PeekedMessage
-from mq.store.publish import Draft, Entry, Published
+from mq.store.publishing.publish import Draft, Entry, Published
+from mq.store.receiving.lease import Received
 from mq.store.store import Store
 from tests.support.faults import MortalFiles
 from tests.support.messages import SECOND_NS

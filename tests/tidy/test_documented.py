@@ -16,7 +16,7 @@ from mq.config import MoverConfig, ReaperConfig, ServerConfig
 from mq.daemon.cli import mq
 from mq.errors import EXIT_CODES
 from mq.lifecycle import MOVES
-from mq.spool.seal import Seal
+from mq.spool.message.seal import Seal
 from mq.web import problems
 from mq.web.problems import PROBLEMS, TYPE_PREFIX, ProblemType
 from mq.web.routes import RESOURCES

@@ -15,8 +15,8 @@ from mq.disk.files import Files
 from mq.errors import MessageNotFound
 from mq.fsck.check import Check, report
 from mq.names import MessageId, QueueName
+from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.root_format import FORMAT, LONG_SEALS, read_format
-from mq.spool.seal import SEAL_ATTRIBUTE
 from mq_mover.mover import Mover
 from tests.support.messages import SECOND_NS
 from tests.support.stores import ORDERS, body_of, publish, receive, store_on

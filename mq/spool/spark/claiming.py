@@ -13,8 +13,8 @@ from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.folders import Spool
-from mq.spool.message import Lost, set_aside
-from mq.spool.opening import move_held, open_held
+from mq.spool.message.held import Lost, set_aside
+from mq.spool.message.opening import move_held, open_held
 from mq.spool.sets import members, seal_set
 
 

@@ -21,8 +21,8 @@ from mq.disk.libc import birth_ns
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
 from mq.spool.folders import Spool
-from mq.spool.message import Lost, Sum, look_at
-from mq.spool.queue_birth import queue_made_ns
+from mq.spool.message.held import Lost, Sum, look_at
+from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.sets import Place, members, remove_empty_set, roll_forward
 
 _LOOKS = 3

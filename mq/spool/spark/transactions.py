@@ -31,7 +31,7 @@ from mq.disk.files import HIDDEN
 from mq.errors import ClaimError, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from mq.spool.message import Lost
+from mq.spool.message.held import Lost
 from mq.spool.sets import by_stamp, give_up_set, hold_set, remove_empty_set
 from mq.spool.spark.jobs import (
     TXN,

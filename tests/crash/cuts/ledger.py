@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mq.lifecycle import Folder
-from mq.spool.seal import SEAL_ATTRIBUTE, Seal
+from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
 from tests.crash.cuts.bodies import token_of
 
 _HOMES = (Folder.NEW, Folder.QUEUES, Folder.DELAY)

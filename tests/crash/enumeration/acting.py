@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from mq.spool import purging
+from mq.spool.queue import purging
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.known import LedgerMessage

@@ -15,11 +15,11 @@ from mq.config import SMALL_BODY_BYTES
 from mq.errors import LeaseMismatch, MessageNotFound, MQError, QueueNotFound, StoreUnavailable
 from mq.lifecycle import PurgeScope
 from mq.names import MessageId, QueueName
-from mq.spool.trailer import pack_trailer
+from mq.spool.message.trailer import pack_trailer
 from mq.store.by_id import Guard
-from mq.store.lease import Received
 from mq.store.move import Moving
-from mq.store.publish import Draft, Entry, Published
+from mq.store.publishing.publish import Draft, Entry, Published
+from mq.store.receiving.lease import Received
 from mq.store.redrive import redrive
 from mq.store.store import Store
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 
 import pytest
 
-import mq.spool.listing
-import mq.store.index
+import mq.spool.queue.listing
+import mq.store.index.ready_queues
 import mq_mover.mover
 
 SECOND_NS = 1_000_000_000
@@ -96,7 +96,7 @@ def determined(clock: StoppedClock) -> Iterator[None]:
             for name, value in _IMPATIENT.items():
                 if hasattr(module, name):
                     patch.setattr(module, name, value)
-        patch.setattr(mq.store.index, "Watch", _no_events)
-        patch.setattr(mq.spool.listing, "_SAME_TICK_NS", 1 << 62)
+        patch.setattr(mq.store.index.ready_queues, "Watch", _no_events)
+        patch.setattr(mq.spool.queue.listing, "_SAME_TICK_NS", 1 << 62)
         patch.setattr(mq_mover.mover, "Watch", _no_events)
         yield

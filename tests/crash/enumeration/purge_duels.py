@@ -10,7 +10,7 @@ import pytest
 
 from mq.lifecycle import PurgeScope
 from mq.names import QueueName
-from mq.spool import purging
+from mq.spool.queue import purging
 from mq.store import patience
 from tests.crash.enumeration.acting import (
     Chance,

@@ -9,11 +9,11 @@ from functools import partial
 
 from mq.errors import QueueNotFound
 from mq.names import MessageId, Position, QueueName
-from mq.spool.queues import begin_deletion
-from mq.store.batch import seal_batch
-from mq.store.filling import Batch
-from mq.store.own_id import publish_own
-from mq.store.publish import Draft, Entry, publish
+from mq.spool.queue.queues import begin_deletion
+from mq.store.publishing.batch import seal_batch
+from mq.store.publishing.filling import Batch
+from mq.store.publishing.own_id import publish_own
+from mq.store.publishing.publish import Draft, Entry, publish
 from tests.crash.enumeration.acting import (
     Chance,
     Paused,

@@ -19,7 +19,7 @@ from mq.errors import MQError
 from mq.lifecycle import FIXED_FOLDERS
 from mq.names import QueueName, is_queue_name
 from mq.spool.folders import DELETING_SUFFIX
-from mq.spool.seal import SEAL_ATTRIBUTE, Seal
+from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
 from mq.store.store import Store
 from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from mq.lifecycle import PurgeScope
-from mq.spool.seal import SEAL_ATTRIBUTE, Seal
+from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
 from tests.crash.enumeration.clock import SECOND_NS, StoppedClock
 from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.interference import Interference

@@ -17,18 +17,12 @@ from mq.disk import calls, file_work, files
 from mq.disk.calls import Chain, _make_calls
 from mq.disk.file_work import FileCalls
 from mq.disk.files import Files
-from mq.spool import (
-    folders,
-    locks,
-    message,
-    moves,
-    open_queues,
-    opening,
-    sets,
-    sweep,
-)
+from mq.spool import folders, locks, moves, open_queues, sets, sweep
+from mq.spool.message import held, opening
 from mq.spool.spark import settle
-from mq.store import context, filling, holding, indexing, lease, own_id, publish, remove, taking
+from mq.store import context, holding, indexing, remove
+from mq.store.publishing import filling, own_id, publish
+from mq.store.receiving import lease, taking
 from tests.support.sources import PACKAGES, module_name, package_files, parse
 
 
@@ -94,10 +88,10 @@ PASSED_OVER = frozenset({
     name_of(file_work.do_together),
     name_of(file_work.make_calls),
     name_of(locks.lock_names),
-    name_of(message._lock_and_check),
-    name_of(message.hold),
-    name_of(message.hold_in),
-    name_of(message.set_aside),
+    name_of(held._lock_and_check),
+    name_of(held.hold),
+    name_of(held.hold_in),
+    name_of(held.set_aside),
     name_of(moves.Moves.exchange),
     name_of(moves.Moves.rename),
     name_of(open_queues.OpenQueues._lock),

@@ -7,9 +7,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from mq.lifecycle import Folder
+from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
+from mq.spool.message.trailer import split
 from mq.spool.root_format import LONG_SEALS, read_format
-from mq.spool.seal import SEAL_ATTRIBUTE, Seal
-from mq.spool.trailer import split
 
 HOMES = (Folder.NEW, Folder.QUEUES, Folder.DELAY)
 """Where a message is that may still be delivered."""

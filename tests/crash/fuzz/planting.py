@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mq.spool.seal import Seal
+from mq.spool.message.seal import Seal
 from tests.support.users import NOBODY
 
 FOLDERS = ("new", "queues", "delay", "remove", "corrupt", "spark", "spark/claims", "spark/stage",

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from mq.daemon.token_file import read_tokens
 from mq.errors import BodyTooLarge, InvalidBatch, InvalidRequest, PropertiesTooLarge, StartRefused
 from mq.names import QueueName
-from mq.spool.queue_settings import parse_settings
-from mq.spool.seal import Seal
-from mq.spool.trailer import split
+from mq.spool.message.seal import Seal
+from mq.spool.message.trailer import split
+from mq.spool.queue.queue_settings import parse_settings
 from mq.web.batch_lines import parse_batch
 from tests.crash.fuzz import grammar as right
 from tests.crash.fuzz.drawing import (

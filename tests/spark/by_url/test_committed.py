@@ -12,7 +12,7 @@ from mq.config import KIB
 from mq.disk.files import Files
 from mq.names import QueueName
 from mq.spool.folders import Spool
-from mq.spool.seal import TYPE_ATTRIBUTE
+from mq.spool.message.seal import TYPE_ATTRIBUTE
 from pyspark_mq.by_url.committed import delayed_messages, read_committed, ready_messages
 from pyspark_mq.by_url.staging import open_staging, prepare_staging
 from tests.support.messages import seal_of, stamp, write_message

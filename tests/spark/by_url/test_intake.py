@@ -16,7 +16,7 @@ from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId
 from mq.spool.folders import Spool
-from mq.spool.seal import TYPE_ATTRIBUTE
+from mq.spool.message.seal import TYPE_ATTRIBUTE
 from pyspark_mq.by_url.intake import Intake
 from tests.support.messages import read_seal
 from tests.support.url_site import UrlSite

@@ -11,7 +11,7 @@ from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import MessageId
 from mq.spool.folders import Spool
-from mq.spool.message import Held, hold
+from mq.spool.message.held import Held, hold
 from mq.spool.spark.claiming import Claim, Taken
 from mq.spool.spark.claims import NOBODY, Group, Owner
 from tests.support.messages import new_id, seal_of, write_message

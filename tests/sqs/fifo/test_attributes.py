@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mq.names import QueueName
-from mq.spool.queue_settings import NO_SETTINGS, QueueSettings, change
+from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings, change
 from mq_sqs.faults import SQSError
 from mq_sqs.fifo.attributes import (
     check_together,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.seal import Seal
+from mq.spool.message.seal import Seal
 from tests.support.fifo import LINE, fifo_on
 from tests.support.messages import write_message
 from tests.support.users import NOBODY, needs_root

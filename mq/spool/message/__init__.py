@@ -1,0 +1,8 @@
+"""A message as a file.
+
+`held` has its lock, and every step that needs it; `opening` makes the same file calls as one chain.
+`seal`, `trailer` and `burial` are what the file says, and `checksum` whether that is true.
+`second_names` settles a message that has two names.
+
+Where a message goes next belongs in `mq.lifecycle` and `mq.spool.moves`.
+"""

@@ -1,0 +1,280 @@
+"""One message, one lock: the seal, the due stamp, and every step that needs the lock.
+
+Before code stamps a message, or moves it because of its stamp or place, it calls `hold`: that opens
+the file, takes its lock without waiting, and checks that the name still leads to that file. Stamp
+and lease are read after that, written, and the rename follows while the lock is held.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from enum import Enum
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from mq.disk.files import Files
+from mq.disk.status import AnyStatus
+from mq.lifecycle import Folder
+from mq.spool.folders import Spool
+from mq.spool.message.burial import DEAD_ATTRIBUTE
+from mq.spool.message.checksum import measure
+from mq.spool.message.seal import (
+    SEAL_ATTRIBUTE,
+    TYPE_ATTRIBUTE,
+    Seal,
+    published_ns,
+    unless_unreadable,
+)
+from mq.spool.message.trailer import Content, read_long, split
+
+FAULTS_OF_ONE_MESSAGE = {
+    errno.EACCES,  # It is a file that another user put there.
+    errno.EPERM,
+    errno.EEXIST,  # `delay` has another file of that name, and no move replaces a file.
+    errno.EBUSY,  # A person has mounted something on it.
+    errno.EBADMSG,  # The file system found its own metadata damaged.
+    errno.EUCLEAN,
+}
+"""Errors that concern one file alone. All others concern the disk."""
+
+NO_FD = -1
+
+NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
+"""Errors of opening what is gone or no regular file."""
+
+
+class Lost(Enum):
+    """Why a message could not be held."""
+
+    GONE = "the name leads nowhere, or to another file by now"
+    BUSY = "another process holds the lock"
+    FOREIGN = "no regular file, or another user's: not a message; chown it if it is one"
+
+
+class Sum(NamedTuple):
+    """What tells bodies and properties apart: lengths in bytes and CRC-32s of body and trailer."""
+
+    length: int
+    crc32: int
+    trailer_length: int = 0
+    trailer_crc32: int = 0
+
+
+class Opened:
+    """One reading of a message: its open file, and the status and seal that it had when it was
+    opened. Other processes may still move or change it. It is closed by `close` or at the end of
+    the `with` block."""
+
+    __slots__ = ("_files", "fd", "name", "seal", "status")
+
+    def __init__(
+        self, files: Files, name: str, fd: int, status: AnyStatus, seal: Seal | None
+    ) -> None:
+        self._files = files
+        self.name = name
+        self.fd = fd
+        self.status = status
+        self.seal = seal
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file. Does nothing if `fd` is NO_FD: it is closed already."""
+        if self.fd != NO_FD:
+            self._files.close(self.fd)
+
+    @property
+    def lease(self) -> int:
+        """The current lease, or the due stamp where the file system has no seals."""
+        return self.status.st_mtime_ns if self.seal is None else self.seal.lease
+
+    @property
+    def receive_count(self) -> int:
+        return 0 if self.seal is None else self.seal.receive_count
+
+    def published_ns(self, message_id: str) -> int:
+        """Return the publication time in ns since 1970."""
+        return published_ns(self.seal, self.status, message_id)
+
+    def content_type(self) -> str | None:
+        """Return the content type, or None. One that a person wrote and that no header can carry
+        counts as none."""
+        return content_type_of(self._files.attribute(self.fd, TYPE_ATTRIBUTE))
+
+    def may_have_type(self) -> bool:
+        """Whether the message may have a content type. Most have none, and a list of all attributes
+        costs less than an error for each message."""
+        return TYPE_ATTRIBUTE in _attribute_names(self.fd)
+
+    def type_and_burial(self) -> tuple[str | None, bytes | None]:
+        """Return content type and burial attribute, for `burial_in`. Most messages have neither."""
+        names = _attribute_names(self.fd)
+        return (
+            self.content_type() if TYPE_ATTRIBUTE in names else None,
+            self._files.attribute(self.fd, DEAD_ATTRIBUTE) if DEAD_ATTRIBUTE in names else None,
+        )
+
+    @property
+    def length(self) -> int:
+        """The length of the body in bytes, as the seal says, or else as the file says."""
+        return self.status.st_size if self.seal is None else self.seal.length
+
+    def is_as_long_as_sealed(self) -> bool:
+        return self.seal is None or self.seal.file_length == self.status.st_size
+
+    def sum(self) -> Sum:
+        """Return lengths and checksums. The file is read if it has no seal."""
+        seal = self.seal
+        if seal is None:
+            return Sum(*measure(self._files, self.fd))
+        return Sum(seal.length, seal.crc32, seal.trailer_length, seal.trailer_crc32)
+
+
+def may_be_message(files: Files, status: AnyStatus) -> bool:
+    """Return whether a file is a regular one that belongs to this user or to root."""
+    return stat.S_ISREG(status.st_mode) and status.st_uid in files.owners
+
+
+def _attribute_names(fd: int) -> list[str]:
+    """Return the names of a file's attributes, and none where the file system has no attributes.
+    This takes half the time of asking for one that does not exist."""
+    try:
+        return os.listxattr(fd)
+    except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:
+            return []
+        raise
+
+
+class Held(Opened):
+    """A message open under its lock, which ends when it is closed."""
+
+    __slots__ = ()
+
+    def write_seal(self, seal: Seal) -> None:
+        self._files.set_attribute(self.fd, SEAL_ATTRIBUTE, seal.pack())
+        self.seal = seal
+
+
+def seal_of(files: Files, fd: int) -> Seal | None:
+    """Return the seal of an open file, or None if it has none. Raises OSError."""
+    return Seal.unpack(files.attribute(fd, SEAL_ATTRIBUTE))
+
+
+def content_type_of(value: bytes | None) -> str | None:
+    """Return what the value of the attribute says, as `Opened.content_type` does."""
+    if value is None:
+        return None
+    text = value.decode("latin-1")
+    return text if text.isprintable() and text else None
+
+
+def look_at(spool: Spool, folder: Folder, name: str) -> Opened | None:
+    """Open a message without its lock, only to look at it; a receiver would skip one that is
+    locked. Its access time stays. Returns None if it is gone or is not a message: not a regular
+    file, or another user's. Raises OSError."""
+    try:
+        at = spool.at(folder, name)
+        fd = spool.files.open_to_look(at.fd, at.name)
+    except OSError as error:
+        if error.errno in NO_MESSAGE:
+            return None
+        raise
+    opened = None
+    try:
+        status = os.fstat(fd)
+        if may_be_message(spool.files, status):
+            opened = Opened(spool.files, name, fd, status, seal_of(spool.files, fd))
+        return opened
+    finally:
+        if opened is None:
+            spool.files.close(fd)
+
+
+def seal_at(spool: Spool, folder: Folder, name: str) -> Seal | None:
+    """Return the seal of a message without opening it, or None if it has none. This takes a third
+    of the time of `look_at`. Raises what `spool.at` raises, and OSError."""
+    at = spool.at(folder, name)
+    path = f"/proc/self/fd/{at.fd}/{at.name}"
+    return Seal.unpack(spool.files.attribute(path, SEAL_ATTRIBUTE))
+
+
+def hold(files: Files, folder_fd: int, name: str) -> Held | Lost:
+    """Open a message and take its lock, without waiting."""
+    try:
+        fd = files.open_message(folder_fd, name)
+    except FileNotFoundError:
+        return Lost.GONE
+    except OSError as error:
+        # It is a link or a socket, or a plain file has the place of the queue's folder.
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            return Lost.FOREIGN
+        if error.errno == errno.ENOTDIR:
+            return Lost.GONE
+        raise
+    try:
+        held = _lock_and_check(files, folder_fd, name, fd)
+    except BaseException:
+        files.close(fd)
+        raise
+    if isinstance(held, Lost):
+        files.close(fd)
+    return held
+
+
+def hold_in(spool: Spool, folder: Folder, name: str) -> Held | Lost:
+    """Open a message and take its lock as `hold` does, in a folder of the root or of a queue."""
+    try:
+        fd, bare, _keeper = spool.at(folder, name)
+    except (FileNotFoundError, NotADirectoryError):
+        return Lost.GONE
+    held = hold(spool.files, fd, bare)
+    if isinstance(held, Held):
+        held.name = name
+    return held
+
+
+def _lock_and_check(files: Files, folder_fd: int, name: str, fd: int) -> Held | Lost:
+    if not files.lock(fd):
+        return Lost.BUSY
+    status = os.fstat(fd)
+    if not may_be_message(files, status):
+        return Lost.FOREIGN
+    try:
+        named = files.status_of(folder_fd, name)
+    except FileNotFoundError:
+        return Lost.GONE
+    if named.st_ino != status.st_ino:
+        return Lost.GONE
+    # That of the name was asked for after the lock was taken; the descriptor's may be one that this
+    # host has cached, from before another host stamped the file.
+    return Held(files, name, fd, named, seal_of(files, fd))
+
+
+def read_content(opened: Opened, files: Files) -> Content | None:
+    """Return all of a small file; None if it fails its seal or cannot be read (a lasting EIO)."""
+    data = unless_unreadable(lambda: files.read(opened.fd, opened.status.st_size))
+    return None if data is None else split(opened.seal, data)
+
+
+def fails_its_seal(opened: Opened, files: Files) -> bool:
+    """Return whether the file is damaged: it does not match its seal after a whole read, or cannot
+    be read (a lasting EIO)."""
+    seal = opened.seal
+    return seal is not None and read_long(files, opened.fd, seal) is None
+
+
+def set_aside(spool: Spool, folder: Folder, held: Held) -> None:
+    """Move a damaged message to `corrupt`, where a person finds it."""
+    spool.move_aside(folder, held.name, Folder.CORRUPT, held.name.replace("/", ":", 1))

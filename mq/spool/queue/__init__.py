@@ -1,0 +1,9 @@
+"""A queue as a folder.
+
+    make and delete one     `queues`, `queue_birth`, `fresh_folder`
+    its settings            `queue_settings`, `settings_file`
+    look into it            `listing`, `hidden`, `finder`
+    empty it                `purging`, `purged`, `leftovers`
+
+What a server remembers of it belongs in `mq.store.index`.
+"""

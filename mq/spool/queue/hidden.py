@@ -1,0 +1,116 @@
+"""One look at `delay`: the leased and delayed messages of a queue, by their place in the order."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from typing import NamedTuple
+
+from mq.disk.calls import ATTRIBUTE, CLOSE, OPEN_MESSAGE, run
+from mq.lifecycle import HIDDEN_STATES, Folder, State
+from mq.names import MessageId, QueueName, file_name, is_message_id, is_server_id, order_key
+from mq.spool.folders import Spool
+from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, NO_MESSAGE
+from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal, published_ns, state_in
+
+_AT_ONCE = 500
+"""The seals of this number of files are read with the GIL released once."""
+
+_OF_ONE_FILE = FAULTS_OF_ONE_MESSAGE | NO_MESSAGE | {errno.EIO, errno.EISDIR}
+"""It is gone, is not a message, or cannot be read: a look passes it over."""
+
+
+class HiddenPlace(NamedTuple):
+    """A message in `delay`: its place in the order of its queue, and its state."""
+
+    key: str
+    state: State
+
+
+class HiddenListing(NamedTuple):
+    """The sorted places of a queue's messages in `delay`, by state; those in `unread` are of either
+    state, and their seals say of which. Without `end` those are all there are behind the place
+    where the listing began; otherwise all up to that place."""
+
+    unread: list[str]
+    keys: dict[State, list[str]]
+    end: str | None
+
+
+def list_hidden(spool: Spool, queue: QueueName, after: str, most: int) -> HiddenListing:
+    """List the first `most` messages in `delay` behind the place `after`; "" is before all.
+
+    Blocking, for a worker: about 2 µs for each message of the queue, 8 µs for one with an id of its
+    producer, and 0.5 µs for each of another queue. Raises OSError.
+    """
+    prefix = f"{queue}:"
+    ids = [name[len(prefix) :] for name in spool.names(Folder.DELAY) if name.startswith(prefix)]
+    # The id of a server is its own place.
+    unread = [each for each in ids if is_server_id(each) and each > after]
+    own = [each for each in ids if not is_server_id(each) and is_message_id(each)]
+    places = [place for place in hidden_places(spool, queue, own) if place.key > after]
+    end = None
+    if len(unread) + len(places) > most:
+        end = sorted([*unread, *(place.key for place in places)])[most - 1]
+        unread = [each for each in unread if each <= end]
+        places = [place for place in places if place.key <= end]
+    return HiddenListing(
+        sorted(unread),
+        {
+            state: sorted(each.key for each in places if each.state is state)
+            for state in HIDDEN_STATES
+        },
+        end,
+    )
+
+
+def keys_in_state(
+    spool: Spool, queue: QueueName, listing: HiddenListing, state: State
+) -> Iterator[str]:
+    """Yield the places of those in that state, in order. Seals are read as far as it is iterated.
+    Raises OSError."""
+    read = (each.key for each in hidden_places(spool, queue, listing.unread) if each.state is state)
+    return merge(read, listing.keys[state])
+
+
+def hidden_places(
+    spool: Spool, queue: QueueName, message_ids: Sequence[str]
+) -> Iterator[HiddenPlace]:
+    """Yield the places of those that are in `delay` and can be read, in the order given. It takes
+    about 6 µs for each. Raises OSError."""
+    for start in range(0, len(message_ids), _AT_ONCE):
+        yield from _places(spool, queue, message_ids[start : start + _AT_ONCE])
+
+
+def _places(spool: Spool, queue: QueueName, message_ids: Sequence[str]) -> Iterator[HiddenPlace]:
+    folder_fd = spool.fd(Folder.DELAY)
+    chains = [
+        (
+            (OPEN_MESSAGE, folder_fd, file_name(queue, MessageId(each))),
+            (ATTRIBUTE, ~0, SEAL_ATTRIBUTE),
+            (CLOSE, ~0),
+        )
+        for each in message_ids
+    ]
+    outcomes = run(spool.files, chains)
+    for message_id, (results, code) in zip(message_ids, outcomes, strict=True):
+        if code in _OF_ONE_FILE:
+            continue
+        if code:
+            raise OSError(code, os.strerror(code), f"{Folder.DELAY}/{queue}:{message_id}")
+        seal = Seal.unpack(results[1])
+        key = _key(spool, queue, message_id, seal)
+        if key is not None:
+            yield HiddenPlace(key, state_in(Folder.DELAY, seal))
+
+
+def _key(spool: Spool, queue: QueueName, message_id: str, seal: Seal | None) -> str | None:
+    """Return the place of a message in `delay`, as `listing.key_of` does in a queue."""
+    if is_server_id(message_id):
+        return message_id
+    if seal is not None:
+        return order_key(message_id, seal.published_ns)
+    status = spool.status(Folder.DELAY, file_name(queue, MessageId(message_id)))
+    return None if status is None else order_key(message_id, published_ns(None, status, message_id))

@@ -1,0 +1,55 @@
+"""Messages of one queue that are published and not in the queue yet.
+
+Either their server died, or met an error of the disk; a sweep delivers those. Or another process is
+delivering them just now; they may be promised already, so a purge waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mq.disk.files import HIDDEN
+from mq.lifecycle import Folder
+from mq.names import QueueName
+from mq.spool.folders import Spool
+from mq.spool.message.held import Held, Lost, hold
+from mq.spool.sets import OPEN_SUFFIX, hold_set
+from mq.spool.sweep import Sweeper
+
+
+class Leftovers:
+    """Those that are in `new` at the first `deliver`. `report` takes the name of a file that cannot
+    be placed, and why."""
+
+    def __init__(self, spool: Spool, queue: QueueName, report: Callable[[str, str], None]) -> None:
+        self._spool = spool
+        self._queue = queue
+        self._sweeper = Sweeper(spool, report)
+        self._names: list[str] | None = None
+
+    def deliver(self) -> bool:
+        """Deliver them as a sweep does. False while another process, or another thread, has one of
+        them: try again. Raises OSError."""
+        if self._names is None:
+            self._names = [name for name in self._spool.names(Folder.NEW) if self._is_ours(name)]
+        for name in self._names:
+            self._sweeper.sweep_name(name)
+        self._names = [name for name in self._names if self._is_held(name)]
+        return not self._names
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether what is called so in `new` is a message or a sealed batch of the queue."""
+        is_of_queue = name.removeprefix(HIDDEN).startswith(f"{self._queue}:")
+        return is_of_queue and not name.endswith(OPEN_SUFFIX)
+
+    def _is_held(self, name: str) -> bool:
+        spool = self._spool
+        if name.startswith(HIDDEN):
+            fd = hold_set(spool, Folder.NEW, name)
+            if not isinstance(fd, Lost):
+                spool.files.close(fd)
+            return fd is Lost.BUSY
+        held = hold(spool.files, spool.fd(Folder.NEW), name)
+        if isinstance(held, Held):
+            held.close()
+        return held is Lost.BUSY

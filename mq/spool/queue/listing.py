@@ -1,0 +1,99 @@
+"""List a queue's folder: the messages in it, by their place in the order."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import filterfalse
+from typing import NamedTuple
+
+from mq.lifecycle import Folder
+from mq.names import (
+    MessageId,
+    QueueName,
+    file_name,
+    id_time_ns,
+    is_message_id,
+    is_server_id,
+    order_key,
+    queue_path,
+)
+from mq.spool.folders import Spool
+from mq.spool.message.held import seal_at
+from mq.spool.message.seal import published_ns
+from mq.spool.queue.finder import ON_ITS_WAY
+
+_SAME_TICK_NS = 20_000_000
+"""A folder that changes twice within this time may keep its mtime (kernels before 6.13)."""
+
+
+class Listing(NamedTuple):
+    """A queue's folder as it was listed. `mtime_ns` is None if an unchanged mtime does not mean an
+    unchanged folder."""
+
+    inode: int
+    mtime_ns: int | None
+    seconds: float
+    keys: list[str]
+
+
+def key_of(spool: Spool, queue: QueueName, message_id: str) -> str | None:
+    """Return the place of a message of the queue in the order, or None if it is gone.
+
+    The id of a server says when the message was published. For any other id the seal says it;
+    without a seal it is the time inside a v7 or v1 id, or else the mtime. Messages of the same time
+    are in the order of their ids.
+    """
+    if is_server_id(message_id):
+        return message_id
+    name = queue_path(queue, MessageId(message_id))
+    time_ns = _published_ns(spool, Folder.QUEUES, name, message_id)
+    return None if time_ns is None else order_key(message_id, time_ns)
+
+
+def place_of(spool: Spool, queue: QueueName, message_id: MessageId) -> str | None:
+    """Return the place of a message like `key_of`, also if it has left the queue: then by the time
+    inside its id. Returns None if nothing tells the time."""
+    if is_server_id(message_id):
+        return message_id
+    flat = file_name(queue, message_id)
+    ways = ((Folder.QUEUES, queue_path(queue, message_id)), (Folder.DELAY, flat)) * ON_ITS_WAY
+    times = (_published_ns(spool, *way, message_id) for way in (*ways, (Folder.REMOVE, flat)))
+    time_ns = next((each for each in times if each is not None), id_time_ns(message_id))
+    return None if time_ns is None else order_key(message_id, time_ns)
+
+
+def _published_ns(spool: Spool, folder: Folder, name: str, message_id: str) -> int | None:
+    try:
+        if seal := seal_at(spool, folder, name):
+            return seal.published_ns
+        status = spool.status(folder, name)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        # The message stays within reach, before all others: the next receive finds out what is
+        # wrong.
+        return 0
+    return None if status is None else published_ns(None, status, message_id)
+
+
+def list_queue(spool: Spool, queue: QueueName, is_known: Callable[[str], bool]) -> Listing | None:
+    """List the messages for which `is_known` returns False. Returns None if there is no such queue.
+
+    Blocking, for a worker: about 1 µs for each message, 5 µs for one with its producer's id.
+    """
+    started = time.monotonic()
+    try:
+        opened = spool.queues.open(queue)
+        status = os.fstat(opened.fd)
+        names = spool.names_in_queue(queue)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    found = filterfalse(is_known, filter(is_message_id, names))
+    keys = sorted(filter(None, map(partial(key_of, spool, queue), found)))
+    is_old = status.st_mtime_ns < time.time_ns() - _SAME_TICK_NS
+    # On a network file system the time is another host's, and may have been cached here.
+    mtime_ns = status.st_mtime_ns if is_old and not spool.files.is_of_network else None
+    return Listing(status.st_ino, mtime_ns, time.monotonic() - started, keys)

@@ -1,0 +1,140 @@
+"""How a queue begins and ends.
+
+Deleting takes three steps, each one a rename, so that any process can finish a deletion that a
+crash cut off:
+
+    1. queues/Q          -> remove/Q:.deleting    from here on the queue is gone; made durable
+    2. new/Q:*, delay/Q:* -> remove/      and batches, which are folders: new/.Q:* -> remove/Q:.UUID
+       remove/Q:* -> remove/Q:.deleting/  so that no id of the old queue is found in there
+    3. remove/Q:.deleting -> remove/Q:.UUID       now the reaper may have it
+
+While `Q:.deleting` is there no queue Q is made, so a queue made again never sees old messages.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from contextlib import suppress
+from enum import Enum
+
+from mq.config import FOLDER_LOCK_SECONDS
+from mq.disk.files import HIDDEN, Files
+from mq.errors import InvalidName
+from mq.lifecycle import Folder
+from mq.names import QueueName, parse_queue_name
+from mq.spool.folders import DELETING_SUFFIX, Spool
+from mq.spool.moves import OpenFolder
+from mq.spool.queue.purged import PURGED_SUFFIX
+
+
+class Made(Enum):
+    """The result of making a queue."""
+
+    CREATED = "created"
+    EXISTED = "existed"
+    BEING_DELETED = "an unfinished deletion comes first"
+
+
+def make_queue(files: Files, queues_fd: int, queue: QueueName) -> Made:
+    """Make the queue's folder, unless a deletion of that name is unfinished.
+
+    `queues_fd` is open at `ROOT/queues`. This is not durable by itself: the caller syncs `queues`.
+    It does not wait: it raises BlockingIOError while another process makes or deletes a queue.
+    """
+    if has_queue(files, queues_fd, queue):
+        return Made.EXISTED
+    # Without the lock a queue could be made between another server's look for an unfinished
+    # deletion and its next step, and lose messages to that deletion.
+    with files.locked_folder(queues_fd, "."):
+        if has_queue(files, queues_fd, f"../{Folder.REMOVE}/{queue}{DELETING_SUFFIX}"):
+            return Made.BEING_DELETED
+        try:
+            files.make_folder(queues_fd, queue, os.fstat(queues_fd).st_mode & 0o777)
+        except FileExistsError:
+            return Made.EXISTED
+    return Made.CREATED
+
+
+def has_queue(files: Files, queues_fd: int, queue: str) -> bool:
+    try:
+        return stat.S_ISDIR(files.status_of(queues_fd, queue).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def begin_deletion(spool: Spool, queue: QueueName) -> bool:
+    """Do step 1. Returns False if there is no such queue. The caller syncs `queues` and `remove`.
+
+    Raises FileExistsError while an earlier deletion of that name is unfinished, BlockingIOError
+    while another process makes or deletes a queue.
+    """
+    with spool.files.locked_folder(spool.fd(Folder.QUEUES), "."):
+        return spool.move(Folder.QUEUES, queue, Folder.REMOVE, queue + DELETING_SUFFIX)
+
+
+def finish_deletion(spool: Spool, queue: QueueName) -> None:
+    """Do steps 2 and 3, from where they stopped; return at once if there is nothing to finish.
+
+    If there is a queue of that name, the folder is not what its deletion has left: a person or an
+    old copy has put it there. The reaper may have it, and the queue keeps its messages.
+
+    This is for a worker: it waits up to FOLDER_LOCK_SECONDS for another process that finishes the
+    deletion, and then raises BlockingIOError.
+
+    The lock of the `.deleting` folder keeps other processes, which may have finished the deletion
+    and made the queue again, from moving messages of the new queue. A publisher that saw the queue
+    shares that lock until its message has a name, so the listing below finds it.
+    """
+    deleting = queue + DELETING_SUFFIX
+    try:
+        remove = spool.fd(Folder.REMOVE)
+        with spool.files.locked_folder(remove, deleting, FOLDER_LOCK_SECONDS) as fd:
+            if spool.inode(Folder.REMOVE, deleting) != spool.files.inode(fd):
+                return
+            if not has_queue(spool.files, spool.fd(Folder.QUEUES), queue):
+                _put_away_messages(spool, queue, fd)
+            spool.rename_within(Folder.REMOVE, deleting, f"{queue}:.{uuid.uuid4()}")
+    except FileNotFoundError:
+        return
+
+
+def _put_away_messages(spool: Spool, queue: QueueName, deleting_fd: int) -> None:
+    for folder in (Folder.NEW, Folder.DELAY):
+        for name in spool.names(folder):
+            if name.startswith(f"{queue}:"):
+                spool.move_aside(folder, name, Folder.REMOVE, name)
+            elif name.startswith(f"{HIDDEN}{queue}:"):
+                spool.move(folder, name, Folder.REMOVE, f"{queue}:.{uuid.uuid4()}")
+    for name in spool.names(Folder.REMOVE):
+        if name == queue + PURGED_SUFFIX:
+            _put_away_purged(spool, queue)
+        elif name.startswith(f"{queue}:") and not name.startswith(f"{queue}:{HIDDEN}"):
+            _move_into(spool, deleting_fd, name)
+
+
+def _move_into(spool: Spool, deleting_fd: int, name: str) -> None:
+    """Move a message that was removed into the folder of its queue. The reaper may be faster."""
+    with suppress(FileNotFoundError):
+        deleting = OpenFolder(Folder.REMOVE, deleting_fd)
+        spool.moves.rename(spool.opened(Folder.REMOVE), name, deleting, name)
+
+
+def _put_away_purged(spool: Spool, queue: QueueName) -> None:
+    """Put the purged messages away too, so that no id among them is found again."""
+    with suppress(FileNotFoundError):
+        name = queue + PURGED_SUFFIX
+        spool.rename_within(Folder.REMOVE, name, f"{queue}:{HIDDEN}{uuid.uuid4()}")
+
+
+def unfinished_deletions(spool: Spool) -> list[QueueName]:
+    """Return the queues whose deletion stopped half-way."""
+    found = []
+    for name in spool.names(Folder.REMOVE):
+        if name.endswith(DELETING_SUFFIX):
+            try:
+                found.append(parse_queue_name(name.removesuffix(DELETING_SUFFIX)))
+            except InvalidName:
+                continue
+    return found

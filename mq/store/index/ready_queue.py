@@ -1,0 +1,198 @@
+"""What waits in one queue, in the order of publication.
+
+Used by the committer alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import time
+from bisect import bisect_right
+from collections.abc import Callable
+from itertools import islice
+from typing import Protocol
+
+from mq.config import RELIST_PAUSE_FACTOR
+from mq.names import MessageId, id_of_key, time_of_key
+from mq.spool.queue.listing import Listing
+
+
+class Follower(Protocol):
+    """Keeps something about each message of a queue's index."""
+
+    def came(self, key: str) -> None:
+        """A message is in, at that place in the order."""
+
+    def went(self, message_id: str) -> None:
+        """It is not in any more."""
+
+
+class ReadyQueue:
+    """The ids of one queue, oldest first. Adding twice, or dropping what is not there, is fine.
+    `came` is told how many are new, a `follower` which."""
+
+    def __init__(self, came: Callable[[int], None] = lambda count: None) -> None:
+        self._came = came
+        self._heap: list[str] = []
+        self._keys: dict[str, str] = {}
+        self._gone_while_listing: set[str] | None = None
+        self._being_taken: dict[str, bool] = {}
+        self.follower: Follower | None = None
+        self.inode = 0
+        self.watched_inode = 0
+        self.listed_mtime_ns: int | None = None
+        self.is_loaded = False
+        self.next_listing = 0.0
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, message_id: str) -> bool:
+        return message_id in self._keys
+
+    def add(self, key: str) -> None:
+        if self.restore(key):
+            self._came(1)
+
+    def restore(self, key: str) -> bool:
+        """Put back what was taken out, and tell nobody. False if it is there."""
+        message_id = id_of_key(key)
+        if message_id in self._keys:
+            return False
+        self._keys[message_id] = key
+        heapq.heappush(self._heap, key)
+        if self.follower is not None:
+            self.follower.came(key)
+        return True
+
+    def discard(self, message_id: str) -> None:
+        """Drop an id; its place in the heap is skipped later."""
+        if self._gone_while_listing is not None:
+            self._gone_while_listing.add(message_id)
+        if self._keys.pop(message_id, None) is None:
+            return
+        if len(self._heap) > 2 * len(self._keys) + 64:
+            self._heap = sorted(self._keys.values())
+        if self.follower is not None:
+            self.follower.went(message_id)
+
+    def pop(self, among: int = 1) -> MessageId | None:
+        """Take out the oldest, or at random one of the `among` oldest."""
+        if among == 1:
+            oldest_ids = self.pop_some(1)
+            return oldest_ids[0] if oldest_ids else None
+        oldest: list[str] = []
+        while len(oldest) < among and self._drop_stale() is not None:
+            oldest.append(heapq.heappop(self._heap))
+        if not oldest:
+            return None
+        chosen = id_of_key(oldest.pop(random.randrange(len(oldest))))
+        for key in oldest:
+            heapq.heappush(self._heap, key)
+        self.discard(chosen)
+        return MessageId(chosen)
+
+    def pop_some(self, limit: int) -> list[MessageId]:
+        """Take out the oldest `limit`, or as many as there are."""
+        heap, keys = self._heap, self._keys
+        popped: list[MessageId] = []
+        while heap and len(popped) < limit:
+            key = heapq.heappop(heap)
+            message_id = id_of_key(key)
+            if keys.get(message_id) != key:
+                continue  # It was discarded, and its place in the heap left for later.
+            del keys[message_id]
+            popped.append(MessageId(message_id))
+        if self._gone_while_listing is not None:
+            self._gone_while_listing.update(popped)
+        if self.follower is not None:
+            for each in popped:
+                self.follower.went(each)
+        return popped
+
+    def begin_taking(self, message_id: str) -> None:
+        """An operation has taken it out and is about to move it; others go on meanwhile. Until
+        `end_taking` events of its arrival are old ones."""
+        self._being_taken[message_id] = False
+
+    def end_taking(self, message_id: str) -> bool:
+        """Whether an event told of its arrival meanwhile."""
+        return self._being_taken.pop(message_id)
+
+    def is_being_taken(self, message_id: str) -> bool:
+        """Asked when an event tells of its arrival."""
+        if message_id not in self._being_taken:
+            return False
+        self._being_taken[message_id] = True
+        return True
+
+    def oldest(self, limit: int) -> list[MessageId]:
+        """The oldest `limit`, which stay in."""
+        keys: list[str] = []
+        while len(keys) < limit and (key := self._drop_stale()) is not None:
+            heapq.heappop(self._heap)
+            if not keys or keys[-1] != key:
+                keys.append(key)
+        for key in keys:
+            heapq.heappush(self._heap, key)
+        return [MessageId(id_of_key(key)) for key in keys]
+
+    def follow(self, follower: Follower) -> None:
+        """Tell it of each message that is in, and from then on of each that comes or goes."""
+        self.follower = follower
+        for key in self._keys.values():
+            follower.came(key)
+
+    def key(self, message_id: str) -> str | None:
+        """Its place in the order; None if it is not in."""
+        return self._keys.get(message_id)
+
+    def behind(self, key: str, limit: int) -> list[MessageId]:
+        """The first `limit` behind that place in the order, which stay in."""
+        # It is mostly sorted, which is what sort() is quick at; a sorted list is a heap.
+        self._heap.sort()
+        found: dict[str, None] = {}
+        for each in islice(self._heap, bisect_right(self._heap, key), None):
+            if self._keys.get(id_of_key(each)) == each:
+                found[id_of_key(each)] = None
+            if len(found) == limit:
+                break
+        return [MessageId(each) for each in found]
+
+    def oldest_ns(self) -> int | None:
+        """The publication time of the oldest."""
+        key = self._drop_stale()
+        return None if key is None else time_of_key(key)
+
+    def _drop_stale(self) -> str | None:
+        """The key on top of the heap, once those that were discarded are off it."""
+        while self._heap:
+            key = self._heap[0]
+            if self._keys.get(id_of_key(key)) == key:
+                return key
+            heapq.heappop(self._heap)
+        return None
+
+    def begin_listing(self) -> None:
+        self._gone_while_listing = set()
+
+    def end_listing(self, listing: Listing | None) -> None:
+        """Take in what a listing found, except what left while it ran; None if it failed."""
+        gone, self._gone_while_listing = self._gone_while_listing or set(), None
+        if listing is None:
+            return
+        fresh = {id_of_key(key): key for key in listing.keys}
+        for message_id in gone | (fresh.keys() & self._keys.keys()):
+            fresh.pop(message_id, None)
+        self._keys.update(fresh)
+        if self.follower is not None:
+            for key in fresh.values():
+                self.follower.came(key)
+        # Both parts are mostly sorted, which is what sort() is quick at; a sorted list is a heap.
+        self._heap.extend(fresh.values())
+        self._heap.sort()
+        self.inode, self.listed_mtime_ns = listing.inode, listing.mtime_ns
+        self.next_listing = time.monotonic() + RELIST_PAUSE_FACTOR * listing.seconds
+        self.is_loaded = True
+        self._came(len(fresh))

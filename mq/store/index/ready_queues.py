@@ -1,0 +1,173 @@
+"""What waits in each queue: a cache of the folders, in the order of publication.
+
+The server adds what it delivers, file system events tell of what others do, and a listing finds
+what both missed. An entry that is there no more costs a fetch one failed open. So no fetch lists a
+folder, and no message is out of reach.
+
+Used by the committer alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from operator import itemgetter
+
+import structlog
+
+from mq.config import DRAIN_SECONDS
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, is_message_id
+from mq.spool.arrivals import Change, Watch
+from mq.spool.folders import Spool
+from mq.spool.queue.listing import key_of
+from mq.store.index.ready_queue import ReadyQueue
+
+log = structlog.get_logger(__name__)
+
+_ALL_QUEUES = "/"
+"""What the folder `queues` is called where the others go by the names of their queues."""
+
+_WENT, _FOLDER_WENT = Change.WENT, Change.FOLDER_WENT
+_CHANGE = itemgetter(2)
+
+
+class ReadyQueues:
+    """The index of every queue in use, fed by file system events where the system has them.
+
+    `came` is called with a queue and the number of its new messages, or for a new look.
+    """
+
+    def __init__(self, spool: Spool) -> None:
+        self.came: Callable[[QueueName, int], None] = lambda queue, count: None
+        self._spool = spool
+        self._queues: dict[str, ReadyQueue] = {}
+        self._last_drain = 0.0
+        self._is_drained = False
+        self.watch = self._start_watch()
+
+    def _start_watch(self) -> Watch | None:
+        try:
+            watch = Watch()
+            # The kernel does not tell of the end of a folder that is open, only of its name's.
+            watch.add(_ALL_QUEUES, f"/proc/self/fd/{self._spool.queues.fd}/.")
+        except OSError as error:
+            log.warning("no file system events; listings only", error=str(error))
+            return None
+        return watch
+
+    def close(self) -> None:
+        if self.watch is not None:
+            self.watch.close()
+
+    def names(self) -> list[QueueName]:
+        return [QueueName(name) for name in self._queues]
+
+    def get(self, queue: QueueName) -> ReadyQueue | None:
+        return self._queues.get(queue)
+
+    def begin_listing(self, queue: QueueName) -> ReadyQueue:
+        """Watch first: what arrives from here on is an event, what was there is in the listing."""
+        ready = self._queues.get(queue)
+        if ready is None:
+            ready = self._queues[queue] = ReadyQueue(lambda count: self.came(queue, count))
+            self._add_watch(queue, ready)
+        ready.begin_listing()
+        return ready
+
+    def forget(self, queue: QueueName) -> None:
+        """Forget a queue that must be listed again: its folder has changed, or events were lost."""
+        self._spool.queues.drop(queue)
+        if self._queues.pop(queue, None) is not None:
+            if self.watch is not None:
+                self.watch.drop(queue)
+            self.came(queue, 1)
+
+    def add(self, queue: QueueName, message_id: MessageId, key: str | None = None) -> None:
+        """The server itself put a message into the queue; with its place in the order, if that is
+        known. An id that this server has just made is its own place."""
+        ready = self._queues.get(queue)
+        if ready is None:
+            return
+        if key is None:
+            self._came(queue, ready, message_id)
+        else:
+            ready.add(key)
+
+    def restore(self, queue: QueueName, message_id: MessageId) -> None:
+        """A fetch passed it over: it is there as before, and nobody need be told."""
+        key = key_of(self._spool, queue, message_id)
+        if queue in self._queues and key is not None:
+            self._queues[queue].restore(key)
+
+    def _add_watch(self, queue: QueueName, ready: ReadyQueue) -> None:
+        if self.watch is None:
+            return
+        try:
+            opened = self._spool.queues.open(queue)
+            self.watch.add(queue, f"/proc/self/fd/{opened.fd}/.")
+            ready.watched_inode = os.fstat(opened.fd).st_ino
+        except OSError as error:
+            log.warning("queue is not watched; listings only", queue=queue, error=str(error))
+
+    def begin_round(self) -> None:
+        self._is_drained = False
+
+    def drain_once(self) -> None:
+        """Take in all events, unless that was done in this round."""
+        if not self._is_drained:
+            self._is_drained = True
+            self.drain()
+
+    def drain_sometimes(self, now: float) -> None:
+        """Take in events before the kernel's queue of them overflows."""
+        if now - self._last_drain > DRAIN_SECONDS:
+            self._last_drain = now
+            self.drain()
+
+    def drain(self) -> None:
+        """Take in all events so far. Only the last one of each name counts."""
+        if self.watch is None:
+            return
+        arrivals = self.watch.read_last()
+        if Change.OVERFLOW in map(_CHANGE, arrivals):
+            log.warning("file system events were lost; listing again")
+            for queue in self.names():
+                self.forget(queue)
+            return
+        for folder, name, change in arrivals:
+            if folder == _ALL_QUEUES:
+                self._look_whether_it_is_the_same(QueueName(name))
+                continue
+            if change is _FOLDER_WENT:
+                self.forget(QueueName(folder))
+            ready = self._queues.get(folder)
+            if ready is None:
+                continue
+            if change is _WENT:
+                ready.discard(name)
+            elif name not in ready and not ready.is_being_taken(name) and is_message_id(name):
+                self._came(QueueName(folder), ready, name)
+
+    def _look_whether_it_is_the_same(self, queue: QueueName) -> None:
+        """Something was done to the name of a queue. Forget the queue unless the name still leads
+        to the folder that is watched: events also tell that this one was made. When the disk does
+        not say where it leads, a listing will.
+
+        While a folder is open here its number is not given to another one, and of the end of a
+        folder that is not open the kernel tells.
+        """
+        ready = self._queues.get(queue)
+        if ready is None:
+            return
+        try:
+            inode = self._spool.inode(Folder.QUEUES, queue)
+        except OSError:
+            inode = None
+        if inode != ready.watched_inode:
+            self.forget(queue)
+
+    def _came(self, queue: QueueName, ready: ReadyQueue, message_id: str) -> None:
+        key = key_of(self._spool, queue, message_id)
+        if key is not None:
+            ready.add(key)

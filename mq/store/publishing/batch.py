@@ -1,0 +1,131 @@
+"""A batch: several messages that are published together, all of them or none.
+
+It is a set (`mq.spool.sets`). Workers fill it, sync its data and roll it forward; the committer
+takes the ids, seals it and makes the seal durable. A short batch is done by the committer alone, so
+that several share the syncs of their rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import InWorker, Operation
+from mq.config import MIB
+from mq.disk.calls import CHAINS_AT_ONCE
+from mq.errors import StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import Position, QueueName
+from mq.spool.sets import (
+    Rolled,
+    seal_set,
+)
+from mq.store.context import Workspace
+from mq.store.holding import hold
+from mq.store.patience import with_own_id
+from mq.store.publishing.filling import Batch, length_of, vanished
+from mq.store.publishing.publish import Entry, Published, check_publish, try_to_hold
+
+_SHORT_BYTES = MIB
+"""The messages of a short batch have at most this many bytes together."""
+
+
+def is_short(entries: Sequence[Entry]) -> bool:
+    """Return whether one native call writes the batch in a few milliseconds, for which others can
+    wait. The ids of its producer need more looks than that."""
+    return (
+        len(entries) <= CHAINS_AT_ONCE
+        and length_of(entries) <= _SHORT_BYTES
+        and all(draft.message_id is None for _, draft in entries)
+    )
+
+
+def publish_batch(
+    work: Workspace, queue: QueueName, entries: Sequence[Entry]
+) -> Operation[list[Published]]:
+    """Publish all of a batch or nothing, in that order. On return it survives a power cut. Waits
+    OWN_ID_WAIT_SECONDS for another publisher of one of the ids. Raises QueueNotFound,
+    StoreUnavailable, PropertiesUnsupported, and IdTaken, which names the line."""
+    positions = yield from take_positions(work, queue, entries)
+    batch = yield from _fill(work, queue, entries, positions)
+    try:
+        if not all(published.is_duplicate for published in batch.published):
+            yield from seal_batch(work, batch)
+            yield from _deliver(work, batch)
+        return batch.published
+    finally:
+        batch.close()
+
+
+def take_positions(
+    work: Workspace, queue: QueueName, entries: Sequence[Entry]
+) -> Operation[list[Position]]:
+    """Return an id for each message, its producer's own or a new one, and its place in the order,
+    which is that of the lines. Raises what `check_publish` raises."""
+    yield from check_publish(work, queue, len(entries))
+    return work.ids.next_positions([draft.message_id for _, draft in entries])
+
+
+def _fill(
+    work: Workspace, queue: QueueName, entries: Sequence[Entry], positions: Sequence[Position]
+) -> Operation[Batch]:
+    """Return a batch that is whole and durable, but not sealed yet."""
+    patience = with_own_id(None)
+    while True:
+        batch = Batch(work, queue)
+        is_filled = False
+        try:
+            if is_short(entries):
+                batch.write(entries, positions)
+                yield Unsynced((), (), has_closed_files=True)
+                is_filled = batch.is_short = True
+            else:
+                is_filled = yield InWorker(batch.fill, entries, positions)
+        finally:
+            if not is_filled:
+                batch.close()
+        if is_filled:
+            return batch
+        yield patience.pause()
+
+
+def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
+    """Roll the sealed batch forward, and let the index know what is ready."""
+    # Without the queue's lock it waits for a purge, which the committer must not.
+    if batch.is_short and try_to_hold(work, batch.queue):
+        rolled: Rolled = batch.deliver_held()
+    else:
+        rolled = yield InWorker(batch.deliver)
+    for queue, message_id in rolled.ready:
+        work.ready.add(queue, message_id, batch.keys.get(message_id))
+    if rolled.left:
+        batch.close()  # A sweep passes over what another process holds.
+        work.request_sweep()
+
+
+def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
+    """Publish a filled batch. On return all of it survives a power cut.
+
+    A failed sync opens the set again, so that closing gives it up. Raises QueueNotFound,
+    StoreUnavailable.
+    """
+    queue, name = batch.queue, batch.name
+    added = sum(not published.is_duplicate for published in batch.published)
+    yield from hold(work, queue)
+    work.has_space(queue, added)
+    try:
+        seal_set(work.spool, Folder.NEW, name.open, name.sealed)
+    except FileNotFoundError:
+        raise vanished(work.spool, queue) from None
+    batch.is_sealed = True
+    work.undelivered[queue] += added
+    try:
+        yield Unsynced((), (Folder.NEW,))
+    except StoreUnavailable:
+        work.spool.rename_within(Folder.NEW, name.sealed, name.open)
+        batch.is_sealed = False
+        raise
+    else:
+        work.counts.of(queue).published += added
+    finally:
+        work.undelivered[queue] -= added

@@ -1,0 +1,262 @@
+"""Publish: an unnamed file is written, sealed, locked, linked into `new`, and then delivered."""
+
+from __future__ import annotations
+
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import structlog
+
+from mq.commit.barrier import Unsynced
+from mq.commit.operation import Operation
+from mq.disk.calls import CLOSE, LOCK, OPEN_UNNAMED, SYNC, WRITE, Chain, check
+from mq.disk.file_work import FileCalls, FileWork
+from mq.errors import QueueLocked, QueueNotFound, StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import MessageId, Position, QueueName, file_name, order_key, queue_path
+from mq.spool.message.held import Sum
+from mq.spool.message.seal import pack_new, round_up, sealing
+from mq.spool.message.trailer import NO_TRAILER
+from mq.store.context import Workspace, no_queue, refuse_fifo
+from mq.store.holding import hold
+from mq.store.indexing import find_space
+from mq.store.patience import Patience, with_queue
+from mq.store.settings import delay_ns
+
+log = structlog.get_logger(__name__)
+
+_NEW, _QUEUES = Folder.NEW, Folder.QUEUES
+_IMPLIED = (_NEW,)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A message to publish: its body of `length` bytes with that CRC-32, in memory or in `fd`, an
+    unnamed file that is written and synced, and stays open until the message is published or
+    refused. Nothing changes it; it is not frozen, because a frozen one takes three times as long to
+    make.
+
+    `message_id` is the producer's own id, None for a new one. `delay_ns` is how long the message is
+    hidden from its publication on, None if the queue says. `trailer` are its properties, as
+    `mq.spool.message.trailer.pack_trailer` makes them; in `fd` they follow the body already.
+    """
+
+    length: int
+    crc32: int
+    content_type: str | None = None
+    body: bytes | None = None
+    fd: int = -1
+    message_id: MessageId | None = None
+    delay_ns: int | None = None
+    trailer: bytes = NO_TRAILER
+
+    def sum(self) -> Sum:
+        return Sum(self.length, self.crc32, *self._sum_of_trailer())
+
+    def seal(self, published_ns: int) -> bytes:
+        """Return the seal of the message, packed, at the moment of its publication."""
+        if not self.trailer:  # This is the case of nearly every message.
+            return pack_new(self.length, self.crc32, published_ns)
+        return pack_new(self.length, self.crc32, published_ns, *self._sum_of_trailer())
+
+    def _sum_of_trailer(self) -> tuple[int, int]:
+        return (len(self.trailer), zlib.crc32(self.trailer)) if self.trailer else (0, 0)
+
+
+class Entry(NamedTuple):
+    """A message of a batch, its body in memory, and the number of its line."""
+
+    line: int
+    draft: Draft
+
+
+class Published(NamedTuple):
+    """A message that is published. `visible_ns` is when a delayed one becomes visible, in ns since
+    1970; `is_duplicate` says that it had been published before."""
+
+    message_id: MessageId
+    visible_ns: int | None = None
+    is_duplicate: bool = False
+
+
+def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published]:
+    """Put a message at the end of its queue, or into `delay`. Only `own_id` does it under a
+    producer's own id.
+
+    On return it survives a power cut. A crash before the link leaves nothing; after it, a whole
+    file in `new` that a sweep delivers, or one that fails its seal. A failed sync takes the name
+    back. Raises QueueNotFound, QueueIsFifo, StoreUnavailable, PropertiesUnsupported.
+    """
+    refuse_fifo(work, queue)
+    yield from hold(work, queue)
+    work.require_room(draft.length + len(draft.trailer) if draft.body is not None else 0)
+    if not work.has_space(queue):
+        yield from find_space(work, queue)
+    if draft.trailer:
+        work.spool.use_long_seals()
+    is_late = False
+    work.undelivered[queue] += 1
+    try:
+        message_id, published_ns = position = work.ids.next_position(draft.message_id)
+        name = file_name(queue, message_id)
+        chain, visible_ns = linking(work, queue, draft, name, published_ns)
+        results = check((yield FileCalls(work.files, chain)))
+        fd = draft.fd if draft.body is None else results[0]
+        try:
+            yield Unsynced((fd,), (), False, _IMPLIED)
+        except BaseException as error:
+            try:
+                if isinstance(error, StoreUnavailable):
+                    work.spool.unlink(Folder.NEW, name)
+            finally:
+                _let_go(work, draft, fd)
+            raise
+        work.counts.of(queue).published += 1
+        place = position, visible_ns
+        try:
+            is_late = not (yield from deliver(work, queue, draft, fd, place))
+        except QueueLocked:
+            is_late = not (yield from deliver_once_unlocked(work, queue, draft, fd, place))
+        return Published(message_id, visible_ns)
+    finally:
+        work.undelivered[queue] -= 1
+        if is_late:
+            # The lock is free by now: a sweep passes over what another process holds.
+            work.request_sweep()
+
+
+def linking(
+    work: Workspace, queue: QueueName, draft: Draft, name: str, published_ns: int
+) -> tuple[Chain, int | None]:
+    """Return the calls that give a new message its name in `new`, and when a delayed one is due."""
+    spool, fd = work.spool, draft.fd
+    opening: Chain = ()
+    if draft.body is not None:
+        data = draft.body + draft.trailer if draft.trailer else draft.body
+        opening = ((OPEN_UNNAMED, spool.fd(_NEW), spool.file_mode), (WRITE, ~0, data))
+        fd = ~0
+    sealed = draft.seal(published_ns) if spool.has_seals else None
+    visible_ns = visible_from(work, queue, draft)
+    calls = opening + sealing(fd, sealed, draft.content_type, visible_ns)
+    if not spool.has_seals:
+        # Without a seal nothing would tell later that a body is torn, so it is durable before it
+        # has a name.
+        calls += ((SYNC, fd),)
+    # The lock is held until delivery, so that no sweep takes the file for a crash's leftover.
+    return (*calls, (LOCK, fd), spool.link_call(fd, _NEW, name)), visible_ns
+
+
+def check_publish(
+    work: Workspace, queue: QueueName, messages: int = 1, length: int = 0
+) -> Operation[None]:
+    """Raise what a publish of this many messages and bytes would raise now, before a body is read:
+    QueueNotFound, QueueIsFifo, StoreUnavailable."""
+    work.require_queue(queue)
+    refuse_fifo(work, queue)
+    work.floor.require(length)
+    if not work.has_space(queue, messages):
+        yield from find_space(work, queue, messages)
+
+
+def visible_from(work: Workspace, queue: QueueName, draft: Draft) -> int | None:
+    """Return when a message that is published now becomes visible, in ns since 1970, rounded to
+    what the file system can keep, or None for at once."""
+    hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
+    return visible_after(work, hidden_ns)
+
+
+def visible_after(work: Workspace, hidden_ns: int) -> int | None:
+    """Return what `visible_from` does, for a message that is hidden for `hidden_ns`."""
+    return round_up(work.clock_ns() + hidden_ns, work.granularity_ns) if hidden_ns else None
+
+
+def deliver_once_unlocked(
+    work: Workspace,
+    queue: QueueName,
+    draft: Draft,
+    fd: int,
+    place: tuple[Position, int | None],
+) -> Operation[bool]:
+    """Do what `deliver` does, once no other process has the queue to itself."""
+    patience: Patience | None = None
+    while True:
+        try:
+            return (yield from deliver(work, queue, draft, fd, place))
+        except QueueLocked:
+            patience = patience or with_queue(queue)
+        try:
+            yield patience.pause()
+        except BaseException as error:
+            _let_go(work, draft, fd)
+            if isinstance(error, StoreUnavailable):
+                return False
+            raise
+
+
+def deliver(
+    work: Workspace,
+    queue: QueueName,
+    draft: Draft,
+    fd: int,
+    place: tuple[Position, int | None],
+) -> FileWork[bool]:
+    """Deliver a message that is durable in `new`, and let go of its file. Returns False if that is
+    left to a sweep. Raises QueueLocked, with nothing done and the file open."""
+    (message_id, published_ns), visible_ns = place
+    name = file_name(queue, message_id)
+    target, target_name = _QUEUES, queue_path(queue, message_id)
+    if visible_ns is not None and visible_ns > work.clock_ns():
+        target, target_name = Folder.DELAY, name
+    is_open = True
+    try:
+        if target is _QUEUES:
+            try:
+                work.hold_queue(queue)
+            except QueueNotFound:
+                pass  # The move finds that out for itself.
+        move, _keepers = work.spool.move_call(_NEW, name, target, target_name)
+        closing: Chain = () if draft.body is None else ((CLOSE, fd),)
+        results, code = yield FileCalls(work.files, (move, *closing))
+        is_open = not closing or not results
+        if not results:
+            check((results, code))
+    except FileNotFoundError:
+        if work.spool.move(Folder.NEW, name, Folder.REMOVE, name):
+            # The queue was deleted since the round began, and the message with it.
+            raise no_queue(queue) from None
+    except QueueLocked:
+        is_open = False
+        raise
+    except OSError as error:
+        log.error("delivery failed", name=name, error=str(error))
+        return False
+    else:
+        if target is _QUEUES:
+            is_own = draft.message_id is not None
+            key = order_key(message_id, published_ns) if is_own else message_id
+            work.ready.add(queue, message_id, key)
+    finally:
+        if is_open:
+            _let_go(work, draft, fd)
+    return True
+
+
+def try_to_hold(work: Workspace, queue: QueueName) -> bool:
+    """Hold the queue, which saves each move a look at it. Returns False if there is no such queue,
+    or another process has it to itself."""
+    try:
+        work.hold_queue(queue)
+    except (QueueNotFound, QueueLocked):
+        return False
+    return True
+
+
+def _let_go(work: Workspace, draft: Draft, fd: int) -> None:
+    """End the lock of a message's file, which is still open."""
+    if draft.body is not None:
+        work.files.close(fd)
+        return
+    with suppress(OSError):  # the lock also ends when the file is closed, which comes next
+        work.files.unlock(fd)

@@ -1,0 +1,78 @@
+"""Publish from the event loop: one after the other under one id, and to the end even if the caller
+is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from mq.commit.committer import Committer
+from mq.names import MessageId, QueueName
+from mq.store.context import Workspace
+from mq.store.publishing.batch import publish_batch
+from mq.store.publishing.own_id import publish_own
+from mq.store.publishing.publish import Draft, Entry, Published, publish
+
+T = TypeVar("T")
+
+
+class Publisher:
+    """Everything that is published on one server."""
+
+    def __init__(self, work: Workspace, committer: Committer) -> None:
+        self._work = work
+        self._committer = committer
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._turns: WeakValueDictionary[tuple[QueueName, MessageId], asyncio.Lock] = (
+            WeakValueDictionary()
+        )
+
+    async def publish(self, queue: QueueName, draft: Draft) -> Published:
+        """Publish one message. Raises QueueNotFound, StoreUnavailable, IdTaken.
+
+        The file of a draft is closed when no operation uses it any more. If the caller is cancelled
+        before that, the message is published all the same.
+        """
+        if draft.body is not None:
+            return await self._publish(queue, draft)
+        return await self._see_through(self._publish_file(queue, draft))
+
+    async def _publish_file(self, queue: QueueName, draft: Draft) -> Published:
+        try:
+            return await self._publish(queue, draft)
+        finally:
+            self._work.files.close(draft.fd)
+
+    async def _publish(self, queue: QueueName, draft: Draft) -> Published:
+        if draft.message_id is None:
+            return await self._committer.run(publish(self._work, queue, draft))
+        # Publishers of one id take turns on this server. Beside other servers the operation tries
+        # again and again.
+        turn = self._turns.setdefault((queue, draft.message_id), asyncio.Lock())
+        async with turn:
+            return await self._committer.run(publish_own(self._work, queue, draft))
+
+    async def publish_batch(self, queue: QueueName, entries: Sequence[Entry]) -> list[Published]:
+        """Publish all of a batch or nothing, in that order.
+
+        If the caller is cancelled, it is published all the same. Raises what `publish` raises.
+        """
+        return await self._committer.run(publish_batch(self._work, queue, entries))
+
+    async def _see_through(self, work: Coroutine[Any, Any, T]) -> T:
+        """Go on to the end of `work`, even if the caller is cancelled meanwhile."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+        return await asyncio.shield(task)
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # The caller that asked for it may be gone.
+
+    async def close(self) -> None:
+        """Wait for what is published though its callers are gone."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,170 @@
+"""Fetches on the event loop. They wait in line, and messages are given back when nobody waits for
+the answer any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import structlog
+
+from mq.commit.committer import Committer
+from mq.commit.operation import Done, Operation, Submitted
+from mq.errors import QueueNotFound, StoreUnavailable
+from mq.names import MessageId, QueueName
+from mq.spool.message.held import Lost
+from mq.store import by_id
+from mq.store.by_id import Guard
+from mq.store.context import Workspace
+from mq.store.receiving.lease import Received
+from mq.store.receiving.receive import Ask, receive_some
+from mq.store.receiving.waiting import Waiter
+from mq.store.receiving.watching import Watching
+from mq.store.release import put_back
+
+log = structlog.get_logger(__name__)
+
+Receive = Callable[[Workspace, QueueName, Ask], Operation[list[Received] | Lost]]
+"""As `mq.store.receiving.receive.receive_some`."""
+
+_BUSY_PAUSE_SECONDS = (0.01, 1.0)
+"""The first and the longest pause of a long poll while others hold all messages."""
+
+
+_USUAL = Ask()
+
+
+class Fetches:
+    """Everything that is received on one server."""
+
+    def __init__(self, work: Workspace, committer: Committer) -> None:
+        self._work = work
+        self._committer = committer
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watching = Watching(work, committer)
+        self.waiting = self._watching.waiting
+
+    async def close(self) -> None:
+        """Let go all that wait, and wait for what runs in the background."""
+        await self._watching.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def fetch(
+        self, queue: QueueName, ask: Ask, wait_seconds: float, receive: Receive = receive_some
+    ) -> list[Received]:
+        """Take the messages that `receive` chooses, as a rule the oldest. Waits up to
+        `wait_seconds` for the first one, in order of arrival.
+
+        A request that waits comes before one that does not. If the caller is cancelled, the
+        messages are released. Raises QueueNotFound, StoreUnavailable.
+        """
+        if wait_seconds > 0:
+            deadline = self._loop.time() + wait_seconds
+            return await self._fetch_in_line(queue, ask, deadline, receive)
+        taken = await self._try(queue, ask, self.waiting.count(queue), receive)
+        if isinstance(taken, list) and taken:
+            return taken
+        self._wake_whom_it_was_left_for(queue)
+        return []
+
+    def submit(self, queue: QueueName, done: Done) -> None:
+        """Take the oldest message at once. `done` gets it, or None, or what `fetch` raises."""
+        leave = self.waiting.count(queue)
+        ask = Ask(leave=leave) if leave else _USUAL
+        receiving = receive_some(self._work, queue, ask)
+        self._committer.submit(Submitted(receiving, partial(self._received, queue, done)))
+
+    def _received(
+        self,
+        queue: QueueName,
+        done: Done,
+        taken: list[Received] | Lost | None,
+        error: BaseException | None,
+    ) -> None:
+        if isinstance(taken, list) and taken:
+            done(taken[0], None)
+            return
+        if error is None:
+            self._wake_whom_it_was_left_for(queue)
+        done(None, error)
+
+    def _wake_whom_it_was_left_for(self, queue: QueueName) -> None:
+        """Make sure that a request that waits takes what a fetch left to it, after that fetch found
+        nothing more."""
+        ready = self._work.ready.get(queue)
+        if ready is not None and len(ready):
+            self.waiting.wake(queue, 1)
+
+    async def _fetch_in_line(
+        self, queue: QueueName, ask: Ask, deadline: float, receive: Receive
+    ) -> list[Received]:
+        pause, longest = _BUSY_PAUSE_SECONDS
+        with self.waiting.enter(queue) as waiter:
+            while not self.waiting.is_stopped:
+                taken = await self._try_in_line(queue, ask, waiter, receive)
+                if isinstance(taken, list) and taken:
+                    return taken
+                until = deadline
+                if taken is Lost.BUSY:
+                    until = min(deadline, self._loop.time() + pause)
+                    pause = min(2 * pause, longest)
+                if self.waiting.is_stopped:
+                    break  # That came during the try. Nothing would wake this request any more.
+                if not await waiter.woken(until) and self._loop.time() >= deadline:
+                    break
+        return []
+
+    async def _try_in_line(
+        self, queue: QueueName, ask: Ask, waiter: Waiter, receive: Receive
+    ) -> list[Received] | Lost:
+        try:
+            return await self._try(queue, ask, waiter.ahead(), receive)
+        except QueueNotFound:
+            # The others find out by themselves, at once.
+            waiter.has_turn = False
+            self.waiting.wake_all(queue)
+            raise
+
+    async def _try(
+        self, queue: QueueName, ask: Ask, leave: int, receive: Receive
+    ) -> list[Received] | Lost:
+        """Try once. Returns no messages if there are none, and Lost.BUSY if others hold all of
+        them."""
+        if leave:
+            ask = ask._replace(leave=leave)
+        return await self._committer.run(
+            receive(self._work, queue, ask),
+            lambda taken: self.give_back(taken if isinstance(taken, list) else ()),
+        )
+
+    async def take(
+        self,
+        queue: QueueName,
+        message_id: MessageId,
+        visibility_ns: int | None,
+        guard: Guard | None,
+    ) -> Received:
+        """Take that message; see `mq.store.by_id`. If the caller is cancelled, the message is as it
+        was before. Raises QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable."""
+        return await self._committer.run(
+            by_id.take(self._work, queue, message_id, visibility_ns, guard),
+            lambda received: self.give_back([received]),
+        )
+
+    async def put_back(self, received: Received) -> None:
+        """Give a message back that its receiver never got. This never raises, because the lease
+        ends anyway."""
+        try:
+            await self._committer.call(put_back, self._work, received)
+        except StoreUnavailable as error:
+            log.warning("release failed", error=str(error))
+
+    def give_back(self, taken: Iterable[Received]) -> None:
+        """Close messages that nobody waits for any more, and put them back in the background."""
+        for received in taken:
+            received.close(self._work.files)
+            task = self._loop.create_task(self.put_back(received))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)

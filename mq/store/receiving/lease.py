@@ -1,0 +1,300 @@
+"""Leases: begin or prolong one on a message that is held under its lock."""
+
+from __future__ import annotations
+
+import errno
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+import structlog
+
+from mq.config import SMALL_BODY_BYTES
+from mq.disk.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain
+from mq.disk.file_work import FileCalls, FileWork
+from mq.disk.files import Files
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.properties import NO_PROPERTIES, Properties
+from mq.spool.message.burial import Burial, burial_in
+from mq.spool.message.checksum import measure
+from mq.spool.message.held import Held, Lost, hold, read_content, set_aside
+from mq.spool.message.opening import OpenedMessage, Read
+from mq.spool.message.seal import (
+    MAX_RECEIVE_COUNT,
+    NO_LEASE,
+    SEAL_ATTRIBUTE,
+    Seal,
+    due_ns,
+    round_up,
+)
+from mq.spool.message.trailer import read_long
+from mq.spool.network_files import lease_by_move
+from mq.store.context import Workspace
+
+log = structlog.get_logger(__name__)
+
+_QUEUES, _DELAY = Folder.QUEUES, Folder.DELAY
+
+
+class Before(NamedTuple):
+    """The lease or delay that a message in `delay` had when it was taken out of turn."""
+
+    lease: int
+    due_ns: int
+
+
+class Received(NamedTuple):
+    """A message under a lease: its body in memory, or `fd`, open at it, for the caller to close.
+    The properties of one in a file come with the check of its body.
+
+    Times are in ns since 1970. On a file system without seals `receive_count` is None, and so is
+    `sealed`, which is what the seal said when the lease began. `first_received_ns` is 0 if it is
+    unknown, as it is before the root has `mq 2`. `is_prolonged` says that the lease is an earlier
+    one, which goes on. A dead letter has a `burial`.
+    """
+
+    queue: QueueName
+    message_id: MessageId
+    length: int
+    sealed: Seal | None
+    content_type: str | None
+    lease: int
+    receive_count: int | None
+    published_ns: int
+    visible_ns: int
+    body: bytes | None
+    fd: int = -1
+    before: Before | None = None
+    is_prolonged: bool = False
+    properties: Properties = NO_PROPERTIES
+    first_received_ns: int = 0
+    burial: Burial | None = None
+
+    @property
+    def file_length(self) -> int:
+        """The length of body and properties, in bytes."""
+        sealed = self.sealed
+        return self.length if sealed is None else sealed.length + sealed.trailer_length
+
+    def close(self, files: Files) -> None:
+        if self.fd >= 0:
+            files.close(self.fd)
+
+    def without_idle_file(self, files: Files) -> Received:
+        """Close the file if the body is in memory: it was open to be synced."""
+        if self.body is None:
+            return self
+        self.close(files)
+        return self._replace(fd=-1)
+
+
+BODY = attrgetter("body")
+"""Takes the body out of a message: None if that is in a file."""
+
+FILE_LENGTH = attrgetter("file_length")
+
+
+class Place(NamedTuple):
+    """The place of a message: `name` is relative to the folder."""
+
+    folder: Folder
+    queue: QueueName
+    message_id: MessageId
+    name: str
+
+
+Advance = Callable[[Seal, int], Seal]
+"""Takes the seal of a message and a new lease, and returns the seal under its lease."""
+
+
+def place_in(folder: Folder, queue: QueueName, message_id: MessageId) -> Place:
+    is_ready = folder is Folder.QUEUES
+    name = queue_path(queue, message_id) if is_ready else file_name(queue, message_id)
+    return Place(folder, queue, message_id, name)
+
+
+def begin_lease(seal: Seal, lease: int) -> Seal:
+    """Return the seal with one more receive and this new lease."""
+    count = min(seal.receive_count + 1, MAX_RECEIVE_COUNT)
+    return Seal(*seal[:3], count, lease, *seal[5:])
+
+
+def keep_lease(seal: Seal, lease: int) -> Seal:
+    """Return the seal for a receive that goes on; if there was none, one begins."""
+    return begin_lease(seal, lease) if seal.lease == NO_LEASE else seal
+
+
+def take_held(
+    work: Workspace,
+    place: Place,
+    opened: OpenedMessage,
+    visibility_ns: int,
+    advance: Advance,
+) -> FileWork[Received | Lost]:
+    """Give a held message the seal that `advance` returns and a new stamp, and move it to `delay`,
+    unless it is there.
+
+    Returns Lost.GONE if it is damaged, or was moved away by a process that needs no lock. Ends the
+    lock, and closes the file unless the result keeps it open: a large body, or one in `delay`
+    already, whose stamp must be synced with the file.
+    """
+    held, is_open = opened.held, True
+    try:
+        leasing = _prepare(work, place, opened, visibility_ns, advance)
+        if leasing is None:
+            _set_aside(work, place.folder, held)
+            return Lost.GONE
+        if work.files.is_of_network and place.folder is not _DELAY:
+            seal = leasing.fresh if leasing.is_sealed else None
+            lease_by_move(work.spool, held, seal, leasing.received.visible_ns)
+        else:
+            calls, needed, _keepers = _calls(work, place, held, leasing)
+            results, code = yield FileCalls(work.files, calls)
+            is_open = len(results) <= needed
+            before = leasing.seal if results and leasing.is_sealed else None
+            if len(results) < needed:
+                return break_off(held, before, code)
+            try:
+                inode = held.status.st_ino
+                if place.folder is _DELAY and work.spool.inode(_DELAY, place.name) != inode:
+                    return Lost.GONE
+            except OSError as error:
+                return break_off(held, before, error.errno or errno.EIO)
+        if leasing.received.fd >= 0:
+            work.files.unlock(held.fd)
+            is_open = False
+        return leasing.received
+    except FileNotFoundError:
+        return Lost.GONE
+    finally:
+        if is_open:
+            held.close()
+
+
+def break_off(held: Held, before: Seal | None, code: int) -> Lost:
+    """Take back a lease of which a file call has failed: it writes the seal that was there
+    `before`, if that was replaced. Returns Lost.GONE if the message was moved away meanwhile, and
+    raises any other OSError."""
+    if code == errno.ENOENT:
+        return Lost.GONE
+    if before is not None:
+        held.write_seal(before)
+    raise OSError(code, os.strerror(code))
+
+
+class _Leasing(NamedTuple):
+    """A lease that begins or goes on: the seals before and after it."""
+
+    received: Received
+    seal: Seal
+    fresh: Seal
+    is_sealed: bool
+
+
+def _prepare(
+    work: Workspace, place: Place, opened: OpenedMessage, visibility_ns: int, advance: Advance
+) -> _Leasing | None:
+    """Prepare a lease. Returns None if the message is damaged."""
+    held, read = opened
+    spool, has_seals = work.spool, work.spool.has_seals
+    is_small = held.status.st_size <= SMALL_BODY_BYTES
+    if read is None:
+        read = Read(
+            read_content(held, work.files) if is_small else None,
+            *(held.type_and_burial() if has_seals else (None, None)),
+        )
+    if (is_small and read.content is None) or not held.is_as_long_as_sealed():
+        return None
+    is_too_long = held.status.st_size > work.config.max_body_bytes
+    if has_seals and held.seal is None and is_too_long:
+        return None  # To read all of it for a seal would keep its queue waiting.
+    body, properties = read.content or (None, NO_PROPERTIES)
+    sealed = held.seal
+    seal = sealed or _adopt(work, held, body, place.message_id)
+    was_delayed = place.folder is _DELAY
+    visible_ns = round_up(work.clock_ns() + visibility_ns, work.granularity_ns)
+    fresh = advance(seal, work.leases.next()) if has_seals else seal._replace(lease=visible_ns)
+    is_sealed = has_seals and fresh != sealed
+    if is_sealed and (spool.has_long_seals or fresh.is_long):
+        fresh = note_first_receive(work, fresh)
+    received = Received(
+        place.queue,
+        place.message_id,
+        seal.length,
+        sealed,
+        read.content_type,
+        fresh.lease,
+        fresh.receive_count if has_seals else None,
+        seal.published_ns,
+        visible_ns,
+        body,
+        held.fd if was_delayed or not is_small else -1,
+        Before(held.lease, due_ns(held.status, 0)) if was_delayed else None,
+        advance is keep_lease,
+        properties,
+        fresh.first_received_ns,
+        burial_in(read.burial, place.queue),
+    )
+    return _Leasing(received, seal, fresh, is_sealed)
+
+
+def _calls(
+    work: Workspace, place: Place, held: Held, leasing: _Leasing
+) -> tuple[Chain, int, tuple[object, ...]]:
+    """Return the calls that make a lease, how many of them must succeed, and what keeps descriptors
+    open. Raises FileNotFoundError without the queue."""
+    received, fd = leasing.received, held.fd
+    calls: Chain = ((STAMP, fd, received.visible_ns),)
+    if leasing.is_sealed:
+        calls = ((SET_ATTRIBUTE, fd, SEAL_ATTRIBUTE, leasing.fresh.pack()), *calls)
+    if place.folder is _DELAY:
+        return calls, len(calls), ()
+    target = file_name(place.queue, place.message_id)
+    move, keepers = work.spool.move_call(_QUEUES, place.name, _DELAY, target)
+    closing = ((CLOSE, fd),) if received.fd < 0 else ()
+    return (*calls, move, *closing), len(calls) + 1, keepers
+
+
+def note_first_receive(work: Workspace, seal: Seal) -> Seal:
+    work.spool.use_long_seals()
+    is_first = seal.receive_count == 1 and not seal.first_received_ns
+    return seal._replace(first_received_ns=work.clock_ns()) if is_first else seal
+
+
+def _adopt(work: Workspace, held: Held, body: bytes | None, message_id: MessageId) -> Seal:
+    """Return a seal for a file that came without one, by a person's `mv` or from an older
+    server."""
+    crc32 = zlib.crc32(body) if body is not None else measure(work.files, held.fd)[1]
+    return Seal(held.status.st_size, crc32, held.published_ns(message_id), 0, NO_LEASE)
+
+
+def _set_aside(work: Workspace, folder: Folder, held: Held) -> None:
+    set_aside(work.spool, folder, held)
+    work.counts.add_corrupt(1)
+    log.error("damaged message set aside", name=f"{folder}/{held.name}")
+
+
+def check_large(files: Files, taken: Sequence[Received]) -> list[Received | None]:
+    """Read all of each body that is not in memory. Returns the messages with their properties, and
+    None for one that fails its seal. Blocking, for a worker."""
+    return [_check(files, each) for each in taken]
+
+
+def _check(files: Files, received: Received) -> Received | None:
+    if received.body is not None or received.sealed is None:
+        return received
+    properties = read_long(files, received.fd, received.sealed)
+    return None if properties is None else received._replace(properties=properties)
+
+
+def set_aside_leased(work: Workspace, received: Received) -> None:
+    """Move a large body to `corrupt` that turned out damaged after its lease began."""
+    name = file_name(received.queue, received.message_id)
+    held = hold(work.files, work.spool.fd(Folder.DELAY), name)
+    if not isinstance(held, Lost):
+        with held:
+            if held.lease == received.lease:
+                _set_aside(work, Folder.DELAY, held)

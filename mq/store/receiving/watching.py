@@ -1,0 +1,87 @@
+"""While a request waits, listen to what others do in the folders; where no events come, list them.
+
+Nothing runs while no request waits, and only a slow timer while nothing happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from mq.commit.committer import Committer
+from mq.config import MAX_WAITING_REQUESTS, RELIST_WAITING_SECONDS
+from mq.errors import QueueNotFound, StoreUnavailable
+from mq.names import QueueName
+from mq.store.context import Workspace
+from mq.store.indexing import relist
+from mq.store.receiving.waiting import Waiters
+
+_UNAVAILABLE_PAUSE_SECONDS = 0.1
+
+
+class Watching:
+    """Owns `waiting`, which learns from it of every message that comes to a queue."""
+
+    def __init__(self, work: Workspace, committer: Committer) -> None:
+        self._work = work
+        self._committer = committer
+        self._loop = asyncio.get_running_loop()
+        self._fd = -1 if work.ready.watch is None else work.ready.watch.fileno()
+        self._draining: asyncio.Task[None] | None = None
+        self._relisting: asyncio.Task[None] | None = None
+        self.waiting = Waiters(self._begin, self._end)
+        work.ready.came = self.waiting.came
+        work.settings.changed = lambda queue: self.waiting.came(queue, MAX_WAITING_REQUESTS)
+
+    async def close(self) -> None:
+        """Let all requests that wait go. On return nothing runs."""
+        self.waiting.stop()
+        self._end()
+        if self._draining is not None:
+            await self._draining
+
+    def _begin(self) -> None:
+        if self._draining is None:
+            self._listen()
+        self._relisting = self._loop.create_task(self._relist())
+
+    def _end(self) -> None:
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+        if self._relisting is not None:
+            self._relisting.cancel()
+            self._relisting = None
+
+    def _listen(self) -> None:
+        if self._fd >= 0 and len(self.waiting) and not self.waiting.is_stopped:
+            self._loop.add_reader(self._fd, self._take_in_events)
+
+    def _take_in_events(self) -> None:
+        # It is not called again before these events are read.
+        self._loop.remove_reader(self._fd)
+        self._draining = self._loop.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        try:
+            await self._committer.call(self._work.ready.drain)
+        except StoreUnavailable:
+            await asyncio.sleep(_UNAVAILABLE_PAUSE_SECONDS)
+        finally:
+            self._draining = None
+            self._listen()
+
+    async def _relist(self) -> None:
+        while True:
+            await asyncio.sleep(RELIST_WAITING_SECONDS)
+            for queue in self.waiting.queues():
+                # Requests that wait for the end of a pause learn of it here.
+                await self._committer.call(self._work.settings.of, queue)
+                if not self._work.sees_all_events(queue):
+                    await self._look_at(queue)
+
+    async def _look_at(self, queue: QueueName) -> None:
+        try:
+            await self._committer.run(relist(self._work, queue))
+        except QueueNotFound:
+            self.waiting.wake_all(queue)
+        except StoreUnavailable:
+            pass  # The next look finds what came meanwhile.

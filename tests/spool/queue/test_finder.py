@@ -1,0 +1,79 @@
+"""Where a message is: no place is passed over, for one id and for many at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mq.names import MessageId, QueueName
+from mq.spool.folders import Spool
+from mq.spool.queue.finder import Finder
+from mq.spool.spark.finished import DoneBatches
+
+ORDERS, DEAD = QueueName("orders"), QueueName("orders.dead")
+HERE, ELSEWHERE = MessageId("here"), MessageId("elsewhere")
+
+PLACES = [
+    "new/orders:here",
+    "new/.orders:0123/orders:here",
+    "queues/orders/here",
+    "delay/orders:here",
+    "remove/orders:here",
+    "spark/claims/group/1/orders:here",
+    "spark/claims/group/1/part/orders:here",
+    "queues/orders.dead/here",
+    "delay/orders.dead:here",
+    "remove/orders.dead:here",
+    "spark/claims/group/1/orders.dead:here",
+]
+
+OTHERS = [
+    "new/.orders:0123.open/orders:here",
+    "new/others:here",
+    "queues/others/here",
+    "delay/orders:elsewhere",
+    "remove/orders:here~2",
+    "corrupt/orders:here",
+]
+
+
+def put(spool: Spool, path: str) -> None:
+    file = Path(spool.root / path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+
+
+def finder(spool: Spool) -> Finder:
+    (spool.root / "queues" / DEAD).mkdir(exist_ok=True)
+    return Finder(spool, DoneBatches(spool), ORDERS, [DEAD])
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_message_is_found_at_each_place(spool: Spool, orders: Path, place: str) -> None:
+    put(spool, place)
+
+    assert set(finder(spool).find(HERE)) == {place}
+    assert finder(spool).missing([ELSEWHERE, HERE]) == {ELSEWHERE}
+
+
+@pytest.mark.parametrize("place", OTHERS)
+def test_what_is_no_message_of_that_id_is_not_found(spool: Spool, orders: Path, place: str) -> None:
+    put(spool, place)
+
+    assert list(finder(spool).find(HERE)) == []
+    assert HERE in finder(spool).missing([ELSEWHERE, HERE])
+
+
+def test_a_message_that_spark_has_done_is_found(spool: Spool, orders: Path) -> None:
+    """Its batch is listed once the floor has passed it."""
+    put(spool, "spark/claims/group/floor.1")
+    put(spool, "remove/group:.1/part/orders:here")
+
+    assert list(finder(spool).find(HERE)) == ["remove/group:.1/part/orders:here"]
+    assert finder(spool).missing([ELSEWHERE, HERE]) == {ELSEWHERE}
+
+
+def test_all_are_missing_where_nothing_is(spool: Spool, orders: Path) -> None:
+    assert finder(spool).missing([HERE, ELSEWHERE]) == {HERE, ELSEWHERE}
+    assert finder(spool).missing([]) == set()

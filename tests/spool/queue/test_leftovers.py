@@ -1,0 +1,55 @@
+"""What of a queue is published and not delivered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mq.lifecycle import Folder
+from mq.names import QueueName
+from mq.spool.folders import Spool
+from mq.spool.queue.leftovers import Leftovers
+from tests.support.messages import names_in, write_message
+
+ORDERS = QueueName("orders")
+
+
+@pytest.fixture
+def new(spool: Spool) -> Path:
+    """With a message, a batch and an upload of the queue, and a message of another one."""
+    new = spool.root / "new"
+    (spool.root / "queues" / ORDERS).mkdir(exist_ok=True)
+    for name in ("orders:5", "ordersx:5"):
+        write_message(new / name)
+    for name in (".orders:0192", ".orders:0193.open"):
+        (new / name).mkdir()
+        write_message(new / name / "orders:6")
+    return new
+
+
+def leftovers(spool: Spool) -> Leftovers:
+    return Leftovers(spool, ORDERS, lambda name, why: pytest.fail(f"{name}: {why}"))
+
+
+def test_messages_and_sealed_batches_are_delivered(spool: Spool, new: Path) -> None:
+    assert leftovers(spool).deliver()
+
+    assert names_in(spool.root / "queues" / ORDERS) == ["5", "6"]
+    assert names_in(new) == ["ordersx:5"]
+    assert (new / ".orders:0193.open").is_dir()
+
+
+@pytest.mark.parametrize("name", ["orders:5", ".orders:0192"], ids=["message", "batch"])
+def test_what_somebody_holds_is_tried_again(spool: Spool, new: Path, name: str) -> None:
+    files, found = spool.files, leftovers(spool)
+    opening = files.open_folder if name.startswith(".") else files.open_message
+    fd = opening(spool.fd(Folder.NEW), name)
+    assert files.lock(fd)
+
+    assert not found.deliver()
+    write_message(new / "orders:7")
+    files.close(fd)
+
+    assert found.deliver()
+    assert names_in(new) == ["orders:7", "ordersx:5"]

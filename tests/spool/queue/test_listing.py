@@ -1,0 +1,50 @@
+"""The place of a message in the order, wherever it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mq.names import MessageId, QueueName, order_key
+from mq.spool.folders import Spool
+from mq.spool.queue import listing
+from mq.spool.queue.listing import place_of
+from tests.support.messages import seal_of, write_message
+
+ORDERS, OWN = QueueName("orders"), MessageId("own-1")
+PUBLISHED_NS = 1_700_000_000 * 10**9
+READY, HIDDEN, REMOVED = "queues/orders/own-1", "delay/orders:own-1", "remove/orders:own-1"
+
+
+def put(spool: Spool, path: str) -> None:
+    write_message(spool.root / path, seal=seal_of(b"body", published_ns=PUBLISHED_NS))
+
+
+@pytest.mark.parametrize("path", [READY, HIDDEN, REMOVED])
+def test_a_message_has_the_same_place_wherever_it_is(spool: Spool, path: str) -> None:
+    put(spool, path)
+
+    assert place_of(spool, ORDERS, OWN) == order_key(OWN, PUBLISHED_NS)
+
+
+def test_a_message_that_is_gone_has_none(spool: Spool) -> None:
+    assert place_of(spool, ORDERS, OWN) is None
+
+
+def test_a_message_is_found_though_it_comes_back_between_two_looks(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(spool, HIDDEN)
+    looked: list[Any] = []
+    look = listing._published_ns
+
+    def look_late(*arguments: Any) -> int | None:
+        looked.append(arguments)
+        if len(looked) == 2:
+            (spool.root / HIDDEN).rename(spool.root / READY)
+        return look(*arguments)
+
+    monkeypatch.setattr(listing, "_published_ns", look_late)
+
+    assert place_of(spool, ORDERS, OWN) == order_key(OWN, PUBLISHED_NS)
