@@ -5,53 +5,27 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.spark.dying.sitecustomize import processes_of
-from tests.support.processes import Server, wait_until
+from tests.support.process_trees import ProcessTree
+from tests.support.processes import Server
 from tests.support.sources import REPOSITORY
 from tests.support.url_site import UrlSite
 
 FAULTS = ("SIGKILL", "SIGINT", "SIGTERM", "restart", "SIGKILL and restart")
 
 
-class Command:
-    """One run of mq-pipeline, in a session of its own."""
+class Command(ProcessTree):
+    """One run of mq-pipeline, with a log of its own."""
 
     def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
-        self.log = folder / "mq-pipeline.log"
-        with self.log.open("wb") as log:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", "pyspark_mq.pipeline", *arguments],
-                stdout=log, stderr=log, cwd=folder, start_new_session=True,
-                env=os.environ
-                | {"PYTHONPATH": f"{REPOSITORY}", "SPARK_DRIVER_MEMORY": "1g"}
-                | environment,
-            )  # fmt: skip
-
-    def wait(self) -> int:
-        """Its exit code, when nothing of it runs any more."""
-        code = self.popen.wait(480)
-        wait_until(lambda: not processes_of(self.popen.pid), 180)
-        return code
-
-    def has_ended(self) -> bool:
-        return self.popen.poll() is not None
-
-    def end_of_log(self) -> str:
-        return self.log.read_text()[-4000:]
-
-    def kill(self) -> None:
-        while alive := processes_of(self.popen.pid):
-            for pid in alive:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-        self.popen.wait(60)
+        log = folder / "mq-pipeline.log"
+        log.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "pyspark_mq.pipeline", *arguments]
+        always = {"PYTHONPATH": f"{REPOSITORY}", "SPARK_DRIVER_MEMORY": "1g"}
+        super().__init__(command, folder, log, always | environment)
 
 
 class CommandScene:
