@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Iterator
 from enum import Enum
+from operator import itemgetter
 from typing import NamedTuple
 
 import inotify_simple
@@ -53,6 +54,8 @@ _EVENT = struct.Struct("iIII")
 _ID_BYTES = 48
 _ID_EVENT = struct.Struct(f"iIII{_ID_BYTES}s")
 """An event with the id of a server: 36 characters and their padding."""
+
+_WATCH_AND_NAME, _MASK, _LENGTH = itemgetter(0, 4), itemgetter(1), itemgetter(3)
 
 _EVENT_BYTES = _EVENT.size
 _READ_BYTES = 64 * 1024
@@ -133,12 +136,10 @@ class Watch:
         unpack = _EVENT.unpack_from
         for data in self._read_raw():
             offset, end = 0, len(data)
-            of_ids = data[: end // _ID_EVENT.size * _ID_EVENT.size]
-            for watch, mask, _, length, padded in _ID_EVENT.iter_unpack(of_ids):
-                if length != _ID_BYTES:
-                    break
-                last[watch, padded] = mask
-                offset += _ID_EVENT.size
+            of_ids = [] if end % _ID_EVENT.size else [*_ID_EVENT.iter_unpack(data)]
+            if {*map(_LENGTH, of_ids)} == {_ID_BYTES}:  # This is the usual case.
+                last.update(zip(map(_WATCH_AND_NAME, of_ids), map(_MASK, of_ids), strict=True))
+                continue
             while offset < end:
                 watch, mask, _, length = unpack(data, offset)
                 name_at = offset + _EVENT_BYTES

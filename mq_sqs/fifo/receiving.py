@@ -10,12 +10,13 @@ from mq.commit.operation import Operation, Pause
 from mq.disk.file_work import FileWork
 from mq.names import MessageId, QueueName, id_of_key
 from mq.spool.message.held import Lost
+from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
 from mq.store.expiry import expire_some
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.receiving.lease import Received
 from mq.store.receiving.receive import Ask, check_bodies, taken_from
-from mq.store.receiving.taking import AnswerRoom, Taker
+from mq.store.receiving.taking import Taker
 from mq.store.release import put_back
 from mq.store.settings import visibility_ns
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues

@@ -94,6 +94,10 @@ def pack_new(
     return _SEAL.pack(length, crc32, published_ns, 0, NO_LEASE)
 
 
+pack_short = _SEAL.pack
+"""Takes the first five fields of a seal that is not long, and packs them as `Seal.pack` does."""
+
+
 def lease_in(data: bytes | None) -> int | None:
     """Return the lease that `Seal.unpack` finds, in a quarter of the time; None without a seal."""
     if data is None or len(data) not in _SIZES:

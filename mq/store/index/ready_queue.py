@@ -99,7 +99,7 @@ class ReadyQueue:
         popped: list[MessageId] = []
         while heap and len(popped) < limit:
             key = heapq.heappop(heap)
-            message_id = id_of_key(key)
+            message_id = key if key in keys else id_of_key(key)
             if keys.get(message_id) != key:
                 continue  # It was discarded, and its place in the heap left for later.
             del keys[message_id]

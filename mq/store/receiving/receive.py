@@ -14,14 +14,14 @@ from mq.disk.file_work import FileWork
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Lost
-from mq.store.answer_memory import Share
+from mq.store.answer_memory import AnswerRoom, Share
 from mq.store.context import Workspace, refuse_fifo
 from mq.store.expiry import expire_some
 from mq.store.holding import hold
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.receiving.lease import BODY, FILE_LENGTH, Received, check_large, set_aside_leased
-from mq.store.receiving.taking import AnswerRoom, Taker
+from mq.store.receiving.taking import Taker
 from mq.store.release import put_back
 from mq.store.settings import visibility_ns
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any, NamedTuple
 
-from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
+from mq.config import SMALL_BODY_BYTES
 from mq.disk.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain, Outcome, run
 from mq.disk.file_work import FileCalls, FileWork, do_together
 from mq.disk.status import INODE, MODE, OWNER, SIZE, Status
@@ -16,9 +15,9 @@ from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message.burial import burial_in
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, NO_FD, Held, Lost, content_type_of
 from mq.spool.message.opening import opened_by, reading
-from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal, round_up
+from mq.spool.message.seal import MAX_RECEIVE_COUNT, SEAL_ATTRIBUTE, Seal, pack_short, round_up
 from mq.spool.message.trailer import split
-from mq.store.answer_memory import Share
+from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
 from mq.store.receiving.lease import (
     Received,
@@ -30,33 +29,6 @@ from mq.store.receiving.lease import (
 )
 
 _QUEUES, _DELAY = Folder.QUEUES, Folder.DELAY
-
-
-class AnswerRoom:
-    """How many bytes of bodies may still come into one answer: MAX_FETCH_BYTES, or what the share
-    of the memory holds. The first body is always taken."""
-
-    def __init__(self, used: int | None = None, share: Share | None = None) -> None:
-        """`used` is what the bodies before these take, or None if there are none."""
-        self._share = share
-        self._used = used or 0
-        self._is_first = used is None
-        self._left: int | None = None
-        self.is_full = False
-
-    def takes(self, length: int) -> bool:
-        """Return whether a body fits. Once one did not fit, none that follows it does."""
-        if self._is_first:
-            self._is_first, self._used = False, length
-            return True
-        if self._left is None:
-            room = MAX_FETCH_BYTES if self._share is None else self._share.room_bytes()
-            self._left = room - self._used
-        if self.is_full or length > self._left:
-            self.is_full = True
-            return False
-        self._left -= length
-        return True
 
 
 Taken = Received | Lost | None
@@ -163,17 +135,21 @@ class Taker:
         if content is None:
             return None
         queue = self._queue
-        fresh = begin_lease(sealed, work.leases.next())
-        if work.spool.has_long_seals or fresh.is_long:
-            fresh = note_first_receive(work, fresh)
+        lease, first_ns = work.leases.next(), 0
+        count = min(sealed.receive_count + 1, MAX_RECEIVE_COUNT)
+        if work.spool.has_long_seals or sealed.is_long:
+            fresh = note_first_receive(work, begin_lease(sealed, lease))
+            first_ns, seal = fresh.first_received_ns, fresh.pack()
+        else:
+            seal = pack_short(*sealed[:3], count, lease)
         received = Received(
             queue,
             message_id,
             sealed.length,
             sealed,
             None if kind is None else content_type_of(kind),
-            fresh.lease,
-            fresh.receive_count,
+            lease,
+            count,
             sealed.published_ns,
             visible_ns,
             content.body,
@@ -181,10 +157,10 @@ class Taker:
             None,
             False,
             content.properties,
-            fresh.first_received_ns,
+            first_ns,
             None if burial is None else burial_in(burial, queue),
         )
-        return _Usual(received, fresh.pack(), fd, status)
+        return _Usual(received, seal, fd, status)
 
     def _calls(self, usual: _Usual) -> Chain:
         """Return the calls that make a lease and close the message."""
@@ -209,8 +185,7 @@ class Taker:
     def _take_all_usual(self, usual: Sequence[_Usual], room: AnswerRoom) -> list[Taken | Exception]:
         outcomes: list[Taken | Exception] = []
         files = self._work.files
-        # Behind the first that does not fit, none does.
-        fitting = list(takewhile(lambda each: room.takes(each.status[SIZE]), usual))
+        fitting = usual[: room.count([each.status[SIZE] for each in usual])]
         try:
             made = run(files, [self._calls(each) for each in fitting])
         except BaseException:

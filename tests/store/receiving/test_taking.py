@@ -17,9 +17,10 @@ from mq.names import MessageId, QueueName
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.held import Lost
 from mq.spool.message.seal import MAX_RECEIVE_COUNT, TYPE_ATTRIBUTE, Leases
+from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
 from mq.store.receiving.lease import Received
-from mq.store.receiving.taking import AnswerRoom, Taken, Taker
+from mq.store.receiving.taking import Taken, Taker
 from tests.support.faults import WatchedFiles
 from tests.support.messages import read_seal, seal_of, sealed_with, write_message
 from tests.support.native import count_open
