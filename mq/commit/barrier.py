@@ -32,12 +32,14 @@ class Unsynced(NamedTuple):
     written to files which are closed by now, so that only a sync of everything finds it. `implied`
     are folders whose changes a sync of `files` and `folders` may bring with it (`SyncBarrier`):
     that from which a name was moved to one of `folders`, and that in which one of `files` got its
-    name or was changed."""
+    name or was changed. `messages` is how many were written or moved, by which a sync takes
+    longer."""
 
     files: tuple[int, ...]
     folders: tuple[str, ...]
     has_closed_files: bool = False
     implied: tuple[str, ...] = ()
+    messages: int = 1
 
 
 class Barrier(Protocol):

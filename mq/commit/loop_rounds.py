@@ -1,6 +1,6 @@
 """Rounds that the event loop makes itself, while they are fast.
 
-The barrier of a few operations it passes itself: to wake a thread for it takes longer than that
+The barrier of a few messages it passes itself: to wake a thread for it takes longer than that
 saves. The barrier of more is passed by a thread of its own, and until that has landed the event
 loop answers other requests and makes the file calls of the next round. One barrier at a time is in
 flight: a round is durable only behind the one before it. If a barrier fails, the round that gathers
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from operator import attrgetter
 from typing import TypeVar
 
 from mq.commit.barrier import Barrier
@@ -23,8 +24,11 @@ from mq.commit.rounds import Rounds, needs_of, tell_each
 
 T = TypeVar("T")
 
-FEW_OPERATIONS = 64
-"""The event loop passes the barrier of up to this many operations itself."""
+FEW_MESSAGES = 64
+"""The event loop passes the barrier of up to this many messages itself."""
+
+_MESSAGES = attrgetter("need.messages")
+"""Of an operation at its barrier."""
 
 
 class LoopRounds(Rounds):
@@ -47,7 +51,8 @@ class LoopRounds(Rounds):
         self._is_flying = False
         self._in_flight: list[Submitted] = []
         self._operations = self._operations_in_flight = 0
-        self._started = 0.0
+        self._started = self._beside_seconds = 0.0
+        self._part = 1.0
         self._defect: BaseException | None = None
 
     def _are_rounds_fast(self) -> bool:
@@ -67,11 +72,13 @@ class LoopRounds(Rounds):
         self._work(self._begin_or_gather, taken)
 
     def _work(self, step: Callable[[T], None], argument: T) -> None:
+        began = time.perf_counter()
         try:
             step(argument)
             self._round = []
         except BaseException as error:
             self._defect = error
+        self._note_held(time.perf_counter() - began)
         ended, self._ended = self._ended, []
         if not self._is_flying:
             self._leave()
@@ -84,19 +91,19 @@ class LoopRounds(Rounds):
         else:
             self._started = time.perf_counter()
             self._begin(taken)
-            self._pass_gathered(FEW_OPERATIONS)
+            self._pass_gathered(FEW_MESSAGES)
 
     def _pass_gathered(self, most_here: int) -> None:
         """Pass the barrier of what has gathered: here, if it is no more than that. What asks for
         another one behind it has that too."""
         while not self._has_failed():
-            if len(self._unsynced) > most_here:
+            if sum(map(_MESSAGES, self._unsynced)) > most_here:
                 self._take_off()
                 break
             operations = max(self._operations, len(self._unsynced))
             self._operations = 0
             if self._unsynced:
-                self._pass_barrier(self._unsynced)
+                super()._pass_barrier(self._unsynced)
                 unsynced, self._unsynced = self._unsynced, []
                 self._go_past(unsynced)
             self._note(self._started, operations)
@@ -139,6 +146,24 @@ class LoopRounds(Rounds):
 
     def _note(self, started: float, operations: int) -> None:
         super()._note(started, operations)
-        ended = self._started = time.perf_counter()
+        self._started = time.perf_counter()
+
+    def _commit(self, taken: list[Submitted]) -> None:
+        """Commit a round of the committer's thread, and note how long it would have held up the
+        event loop, which passes the barrier of many messages beside, and takes them in parts."""
+        began, self._beside_seconds, self._part = time.perf_counter(), 0.0, 1.0
+        super()._commit(taken)
+        self._note_held(self._part * (time.perf_counter() - began - self._beside_seconds))
+
+    def _pass_barrier(self, unsynced: list[Submitted]) -> None:
+        """Pass a barrier on the committer's thread."""
+        began, messages = time.perf_counter(), sum(map(_MESSAGES, unsynced))
+        super()._pass_barrier(unsynced)
+        if messages > FEW_MESSAGES:
+            self._beside_seconds = time.perf_counter() - began
+            self._part = FEW_MESSAGES / messages
+
+    def _note_held(self, seconds: float) -> None:
+        """Note how long the event loop was held up."""
         if self._fast_rounds is not None:
-            self._fast_rounds.note(ended - started)
+            self._fast_rounds.note(seconds)

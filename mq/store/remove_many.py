@@ -61,7 +61,7 @@ def _sync_moved(
     moved = {each: number for each, number in Counter(outcomes).items() if isinstance(each, Folder)}
     if moved:
         came_from = {name for each in moved for name in unsynced_removal(each, queue).implied}
-        yield Unsynced((), (_REMOVE,), implied=tuple(came_from))
+        yield Unsynced((), (_REMOVE,), implied=tuple(came_from), messages=len(outcomes))
         work.counts.of(queue).removed += sum(moved.values()) - moved.get(_REMOVE, 0)
     if moved.get(_DELAY) == len(outcomes):
         return [None] * len(outcomes)

@@ -160,7 +160,7 @@ def _commit(
 ) -> Operation[list[Received]]:
     """Make the leases durable. Returns those messages that are whole, none if a lease is over."""
     try:
-        yield taken_from(queue)
+        yield taken_from(queue, len(taken))
     except BaseException:
         _close(work, taken)
         raise

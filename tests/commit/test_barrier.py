@@ -4,19 +4,57 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from mq.commit.barrier import MOST_WRITTEN_OUT, SyncBarrier, Unsynced
+from mq.commit.blocking import BlockingCommitter
 from mq.config import FEW_UNSYNCED
 from mq.disk.libc import BEGIN, WHOLE
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
+from mq.store.publishing.batch import publish_batch
+from mq.store.receiving.receive import Ask, receive_some
+from mq.store.remove_many import remove_many
 from tests.support.faults import WatchedFiles
+from tests.support.stores import ORDERS, batch_of, draft_of
+from tests.support.workspaces import workspace_on
 
 MOVED = Unsynced((), (Folder.REMOVE,), implied=(Folder.DELAY,))
+
+
+class _Counting(SyncBarrier):
+    """Notes how many messages each barrier is for."""
+
+    def __init__(self, spool: Spool) -> None:
+        super().__init__(spool)
+        self.messages: list[int] = []
+
+    def prepare(self, unsynced: Sequence[Unsynced]) -> Callable[[], None]:
+        self.messages += [each.messages for each in unsynced]
+        return super().prepare(unsynced)
+
+
+def test_operations_tell_how_many_messages_their_barrier_is_for(root: Path) -> None:
+    with (
+        workspace_on(root, ORDERS, time.time_ns) as work,
+        closing(_Counting(work.spool)) as barrier,
+    ):
+        committer = BlockingCommitter(barrier, work.begin_round, work.end_calls)
+
+        committer.run(publish_batch(work, ORDERS, batch_of(*map(draft_of, (b"1", b"2", b"3")))))
+        taken = committer.run(receive_some(work, ORDERS, Ask(limit=3)))
+        assert isinstance(taken, list)
+        ids = [each.message_id for each in taken]
+        committer.run(remove_many(work, ORDERS, ids[:2], None))
+        committer.run(remove_many(work, ORDERS, ids[2:], frozenset({taken[2].lease})))
+
+        seal = 1
+        assert barrier.messages == [3, seal, 3, 2, 1]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from mq.commit import group
+from mq.commit import group, loop_rounds
 from mq.commit.barrier import Unsynced
 from mq.commit.fast_rounds import FAST_ROUND_SECONDS, FastRounds
 from mq.commit.operation import InWorker, Operation
@@ -61,6 +61,78 @@ async def test_the_event_loop_makes_fast_rounds_and_answers_after_the_sync(bench
 
     make_slow(bench)
     assert (await bench.committer.run(where(bench)))[0] is slow
+
+
+class _Clock:
+    """Stands for the module `time`."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    clock = _Clock()
+    monkeypatch.setattr(loop_rounds, "time", clock)
+    return clock
+
+
+def slow_calls(clock: _Clock, seconds: float, messages: int) -> Operation[threading.Thread]:
+    """An operation whose file calls take that long. Returns who makes them."""
+    clock.pass_seconds(seconds)
+    yield Unsynced((), (Folder.NEW,), messages=messages)
+    return threading.current_thread()
+
+
+@pytest.mark.parametrize(("messages", "are_fast"), [(1, False), (65, True)])
+async def test_a_slow_barrier_of_many_messages_leaves_rounds_to_the_event_loop(
+    bench: Bench, clock: _Clock, messages: int, are_fast: bool
+) -> None:
+    bench.files.before |= dict.fromkeys(SYNCS, lambda *_: clock.pass_seconds(1.0))
+
+    for _ in range(100):
+        maker = await bench.committer.run(slow_calls(clock, 0.0, messages))
+
+    assert (maker is threading.current_thread()) == are_fast
+
+
+@pytest.mark.parametrize(("messages", "are_fast"), [(1, False), (6400, True)])
+async def test_the_thread_finds_file_calls_slow_for_their_messages(
+    bench: Bench, clock: _Clock, messages: int, are_fast: bool
+) -> None:
+    bench.fast_rounds.note(1e9)
+
+    for _ in range(500):
+        await bench.committer.run(slow_calls(clock, 0.1, messages))
+        if bench.fast_rounds.are_usual():
+            break
+
+    assert bench.fast_rounds.are_usual() == are_fast
+
+
+async def test_file_calls_that_hold_up_the_event_loop_are_left_to_the_thread(
+    bench: Bench, clock: _Clock
+) -> None:
+    """However many messages they are for, and while a barrier is in flight."""
+    await be_fast(bench)
+    gate = bench.files.hold_back(*SYNCS)
+    first = asyncio.create_task(bench.committer.run(slow_calls(clock, 0.0, 65)))
+    await gate.reached()
+
+    gathered = asyncio.create_task(bench.committer.run(slow_calls(clock, 10.0, 1_000_000)))
+    async with asyncio.timeout(10):
+        while bench.fast_rounds.are_usual():
+            await asyncio.sleep(0.001)
+    gate.open()
+    await asyncio.gather(first, gathered)
+
+    maker = await bench.committer.run(slow_calls(clock, 0.0, 1))
+    assert maker is not threading.current_thread()
 
 
 async def test_what_one_turn_of_the_loop_asks_for_is_one_round_of_the_loop(bench: Bench) -> None:

@@ -27,7 +27,7 @@ async def bench(
     spool: Spool, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Bench]:
     """Two operations are many."""
-    monkeypatch.setattr(loop_rounds, "FEW_OPERATIONS", 1)
+    monkeypatch.setattr(loop_rounds, "FEW_MESSAGES", 1)
     async with open_bench(spool, files, fast_rounds=FastRounds()) as made:
         await be_fast(made)
         yield made
@@ -84,6 +84,23 @@ async def test_a_few_operations_are_synced_by_the_event_loop(bench: Bench) -> No
 
     assert alone is threading.current_thread()
     assert beside.name == "barrier"
+
+
+async def test_one_operation_with_many_messages_is_synced_beside_the_event_loop(
+    bench: Bench,
+) -> None:
+    """It may be a batch."""
+
+    def who(messages: int) -> Operation[str]:
+        yield Unsynced((), (Folder.NEW,), messages=messages)
+        return synced_by[-1]
+
+    synced_by: list[str] = []
+    hook = dict.fromkeys(SYNCS, lambda *_: synced_by.append(threading.current_thread().name))
+    bench.files.before |= hook
+
+    assert await bench.committer.run(who(2)) == "barrier"
+    assert await bench.committer.run(who(1)) == threading.current_thread().name
 
 
 async def test_what_has_gathered_is_answered_after_a_sync_of_its_own(bench: Bench) -> None:
@@ -224,7 +241,7 @@ async def test_nothing_gathers_once_rounds_are_slow(bench: Bench) -> None:
 async def test_close_waits_for_what_is_in_flight_and_what_has_gathered(
     spool: Spool, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop_rounds, "FEW_OPERATIONS", 1)
+    monkeypatch.setattr(loop_rounds, "FEW_MESSAGES", 1)
     async with open_bench(spool, files, fast_rounds=FastRounds()) as bench:
         await be_fast(bench)
         gate, tasks = await take_off(bench)

@@ -77,7 +77,7 @@ def _fill(
         try:
             if is_short(entries):
                 batch.write(entries, positions)
-                yield Unsynced((), (), has_closed_files=True)
+                yield Unsynced((), (), has_closed_files=True, messages=len(entries))
                 is_filled = batch.is_short = True
             else:
                 is_filled = yield InWorker(batch.fill, entries, positions)

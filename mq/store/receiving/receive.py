@@ -91,7 +91,7 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
             )
             if taken:
                 try:
-                    yield taken_from(queue)
+                    yield taken_from(queue, len(taken))
                 except BaseException:
                     _close(work, taken)
                     raise
@@ -115,9 +115,10 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
 
 
 @lru_cache(maxsize=1024)
-def taken_from(queue: QueueName) -> Unsynced:
+def taken_from(queue: QueueName, messages: int = 1) -> Unsynced:
     """Return what moves from the queue to `delay` leave for the barrier."""
-    return Unsynced((), (Folder.DELAY,), implied=(f"{Folder.QUEUES}/{queue}",))
+    implied = (f"{Folder.QUEUES}/{queue}",)
+    return Unsynced((), (Folder.DELAY,), implied=implied, messages=messages)
 
 
 def _drop_late(work: Workspace, taken: list[Received]) -> list[Received]:

@@ -75,7 +75,7 @@ class WithoutSync(Interference):
             files = ()
         has_closed_files = need.has_closed_files and not self.strikes(f"{name}: {EVERYTHING}")
         folders, implied = self._left_of(name, need.folders), self._left_of(name, need.implied)
-        return Unsynced(files, folders, has_closed_files, implied)
+        return Unsynced(files, folders, has_closed_files, implied, need.messages)
 
     def _left_of(self, name: str, folders: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(each for each in folders if not self.strikes(f"{name}: {_kind_of(each)}"))
