@@ -25,10 +25,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import structlog
+
 from mq.commit.barrier import Unsynced
 from mq.disk.calls import run_one
 from mq.disk.file_work import FileCalls
 from mq.errors import StoreUnavailable
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -81,6 +85,15 @@ Done = Callable[[Any, BaseException | None], None]
 
 def tell_nobody(result: object, error: BaseException | None) -> None:
     """Tell nothing: the whole learns of the end of its part by itself."""
+
+
+def tell(done: Done, result: object, error: BaseException | None) -> None:
+    """Tell one caller of the end of an operation. What goes wrong in that is logged, because others
+    are still to be told."""
+    try:
+        done(result, error)
+    except Exception:
+        log.exception("the end of an operation could not be told")
 
 
 class Submitted:

@@ -21,7 +21,7 @@ import structlog
 
 from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.engine import Engine
-from mq.commit.operation import Submitted
+from mq.commit.operation import Submitted, tell
 from mq.errors import StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -135,8 +135,4 @@ def needs_of(unsynced: Iterable[Submitted]) -> list[Unsynced]:
 
 def tell_each(ended: list[Submitted]) -> None:
     for each in ended:
-        try:
-            each.done(each.result, each.error)
-        except Exception:
-            # The other callers of the round are still to be told.
-            log.exception("the end of an operation could not be told")
+        tell(each.done, each.result, each.error)

@@ -59,7 +59,7 @@ NEEDED = {
     at(publish.publish, "lock_shared"): "delete while publishing",
     at(taking.Taker.take, "lock"): "two receivers",
     at(taking.Taker.take_together, "lock"): "two receivers of many",
-    at(receive.receive_some, "lock_shared"): "receive while deleting",
+    at(receive.lease_some, "lock_shared"): "receive while deleting",
     at(release.put_back, "lock"): "put back late",
     at(remove.move_on, "lock_shared"): "remove while deleting",
     at(remove.move_leased, "lock"): "remove late",

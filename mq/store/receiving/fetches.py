@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from functools import partial
 
 import structlog
 
 from mq.commit.committer import Committer
-from mq.commit.operation import Done, Operation, Submitted
+from mq.commit.operation import Done, Operation
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Lost
 from mq.store import by_id
 from mq.store.by_id import Guard
 from mq.store.context import Workspace
+from mq.store.receiving.joint_receives import JointReceives
 from mq.store.receiving.lease import Received
 from mq.store.receiving.receive import Ask, receive_some
 from mq.store.receiving.waiting import Waiter
@@ -32,9 +32,6 @@ _BUSY_PAUSE_SECONDS = (0.01, 1.0)
 """The first and the longest pause of a long poll while others hold all messages."""
 
 
-_USUAL = Ask()
-
-
 class Fetches:
     """Everything that is received on one server."""
 
@@ -45,6 +42,7 @@ class Fetches:
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching = Watching(work, committer)
         self.waiting = self._watching.waiting
+        self._joint = JointReceives(work, committer, self._watching, self.give_back)
 
     async def close(self) -> None:
         """Let go all that wait, and wait for what runs in the background."""
@@ -66,36 +64,12 @@ class Fetches:
         taken = await self._try(queue, ask, self.waiting.count(queue), receive)
         if isinstance(taken, list) and taken:
             return taken
-        self._wake_whom_it_was_left_for(queue)
+        self._watching.wake_for_what_is_left(queue, 1)
         return []
 
     def submit(self, queue: QueueName, done: Done) -> None:
         """Take the oldest message at once. `done` gets it, or None, or what `fetch` raises."""
-        leave = self.waiting.count(queue)
-        ask = Ask(leave=leave) if leave else _USUAL
-        receiving = receive_some(self._work, queue, ask)
-        self._committer.submit(Submitted(receiving, partial(self._received, queue, done)))
-
-    def _received(
-        self,
-        queue: QueueName,
-        done: Done,
-        taken: list[Received] | Lost | None,
-        error: BaseException | None,
-    ) -> None:
-        if isinstance(taken, list) and taken:
-            done(taken[0], None)
-            return
-        if error is None:
-            self._wake_whom_it_was_left_for(queue)
-        done(None, error)
-
-    def _wake_whom_it_was_left_for(self, queue: QueueName) -> None:
-        """Make sure that a request that waits takes what a fetch left to it, after that fetch found
-        nothing more."""
-        ready = self._work.ready.get(queue)
-        if ready is not None and len(ready):
-            self.waiting.wake(queue, 1)
+        self._joint.submit(queue, done)
 
     async def _fetch_in_line(
         self, queue: QueueName, ask: Ask, deadline: float, receive: Receive

@@ -60,14 +60,28 @@ def receive(
 
 
 def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Received] | Lost]:
+    """Take messages as `lease_some` does, whose bodies pass their seals. In place of a damaged one,
+    which goes to `corrupt`, the next is taken."""
+    for _ in range(_MAX_LATE):
+        taken = yield from lease_some(work, queue, ask)
+        if not isinstance(taken, list) or not taken:
+            return taken
+        if len(taken) > 1 or taken[0].body is None:
+            taken = yield from check_bodies(work, taken)
+        if taken:
+            return taken
+    return []
+
+
+def lease_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Received] | Lost]:
     """Take the oldest messages that nobody else takes, up to MAX_FETCH_BYTES of bodies or what the
     share of the memory holds, but at least one. Returns no messages if there are none, and
     Lost.BUSY if others hold all of them.
 
-    On return the leases survive a power cut, and the bodies pass their seals. A crash before that
-    leaves each message in its queue, or in `delay` until its stamp is due. After a lost race the
-    next message is taken; a damaged one goes to `corrupt`, and the next is taken. Raises
-    QueueNotFound, QueueIsFifo, StoreUnavailable.
+    On return the leases survive a power cut, and the bodies in memory pass their seals; the others
+    are still to be checked by `check_bodies`. A crash before that leaves each message in its queue,
+    or in `delay` until its stamp is due. After a lost race the next message is taken; a damaged one
+    goes to `corrupt`, and the next is taken. Raises QueueNotFound, QueueIsFifo, StoreUnavailable.
     """
     refuse_fifo(work, queue)
     listings = late = 0
@@ -99,8 +113,6 @@ def receive_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[
                 if not taken[0].visible_ns > now_ns < taken[-1].visible_ns:
                     taken = _drop_late(work, taken)
                 work.counts.of(queue).received += len(taken)
-                if taken and (len(taken) > 1 or taken[0].body is None):
-                    taken = yield from check_bodies(work, taken)
                 if taken:
                     return taken
                 late += 1

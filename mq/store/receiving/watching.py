@@ -39,6 +39,13 @@ class Watching:
         if self._draining is not None:
             await self._draining
 
+    def wake_for_what_is_left(self, queue: QueueName, count: int) -> None:
+        """Make sure that requests that wait take what others left to them, after `count` fetches
+        found nothing more."""
+        ready = self._work.ready.get(queue)
+        if ready is not None and len(ready):
+            self.waiting.wake(queue, count)
+
     def _begin(self) -> None:
         if self._draining is None:
             self._listen()

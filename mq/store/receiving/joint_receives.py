@@ -1,0 +1,121 @@
+"""Receives of one turn of the event loop, which one operation takes for all that ask.
+
+Each operation has a price of its own, beside the file calls of its messages: with 64 clients at
+work it was more than the file calls. So receives that do not wait are one operation, which takes as
+many messages as there are requests. Each request gets one, in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from inspect import GEN_CREATED, getgeneratorstate
+
+from mq.commit.committer import Committer
+from mq.commit.operation import Done, Operation, Submitted, tell
+from mq.names import QueueName
+from mq.spool.message.held import Lost
+from mq.store.context import Workspace
+from mq.store.receiving.lease import Received
+from mq.store.receiving.receive import Ask, check_bodies, lease_some, receive_some
+from mq.store.receiving.watching import Watching
+
+MAX_TOGETHER = 64
+"""One operation takes messages for at most this many requests. Their small bodies are in memory
+together."""
+
+
+class JointReceives:
+    """The receives of one server that do not wait. Used on the event loop."""
+
+    def __init__(
+        self,
+        work: Workspace,
+        committer: Committer,
+        watching: Watching,
+        give_back: Callable[[Iterable[Received]], None],
+    ) -> None:
+        self._work = work
+        self._committer = committer
+        self._watching = watching
+        self._give_back = give_back
+        self._loop = asyncio.get_running_loop()
+        self._asked: dict[QueueName, list[Done]] = {}
+        # Beside other servers the number of operations tells how many clients are at work
+        # (`mq.commit.gathering`).
+        self._most = 1 if work.config.peers else MAX_TOGETHER
+
+    def submit(self, queue: QueueName, done: Done) -> None:
+        """Take the oldest message. `done` gets it, or None, or what `Fetches.fetch` raises."""
+        asked = self._asked.get(queue)
+        if asked is None:
+            asked = self._asked[queue] = []
+            self._loop.call_soon(self._end_turn, queue)
+        asked.append(done)
+
+    def _end_turn(self, queue: QueueName) -> None:
+        asked = self._asked.pop(queue)
+        for first in range(0, len(asked), self._most):
+            self._take(queue, asked[first : first + self._most])
+
+    def _take(self, queue: QueueName, asked: Sequence[Done]) -> None:
+        ask = Ask(limit=len(asked), leave=self._watching.waiting.count(queue))
+        leasing = lease_some(self._work, queue, ask)
+        self._committer.submit(Submitted(leasing, partial(self._hand_out, queue, asked)))
+
+    def _hand_out(
+        self,
+        queue: QueueName,
+        asked: Sequence[Done],
+        taken: list[Received] | Lost | None,
+        error: BaseException | None,
+    ) -> None:
+        received = taken if isinstance(taken, list) else []
+        for done, each in zip(asked, received, strict=False):
+            if each.body is None:
+                self._check(queue, each, done)
+            else:
+                tell(done, each, None)
+        if len(received) < len(asked):
+            self._go_on(queue, asked[len(received) :], bool(received), error)
+
+    def _go_on(
+        self,
+        queue: QueueName,
+        asked: Sequence[Done],
+        were_some_taken: bool,
+        error: BaseException | None,
+    ) -> None:
+        """Go on with requests that got no message, while there are more: an answer has a limit, and
+        an error in one message ends an operation."""
+        if were_some_taken and self._has_more(queue):
+            self._take(queue, asked)
+            return
+        if error is None:
+            self._watching.wake_for_what_is_left(queue, len(asked))
+        for done in asked:
+            tell(done, None, error)
+
+    def _check(self, queue: QueueName, received: Received, done: Done) -> None:
+        """Check a large body, for which nobody else need wait."""
+        checking = _check_or_take_next(self._work, queue, received)
+
+        def checked(taken: list[Received] | Lost | None, error: BaseException | None) -> None:
+            if getgeneratorstate(checking) == GEN_CREATED:
+                self._give_back([received])  # The committer has refused the operation.
+            done(taken[0] if isinstance(taken, list) and taken else None, error)
+
+        self._committer.submit(Submitted(checking, checked))
+
+    def _has_more(self, queue: QueueName) -> bool:
+        ready = self._work.ready.get(queue)
+        return ready is not None and len(ready) > self._watching.waiting.count(queue)
+
+
+def _check_or_take_next(
+    work: Workspace, queue: QueueName, received: Received
+) -> Operation[list[Received] | Lost]:
+    """Return the message if its body passes its seal, or else the next one."""
+    good = yield from check_bodies(work, [received])
+    return good or (yield from receive_some(work, queue, Ask()))

@@ -1,0 +1,298 @@
+"""Receives of one turn of the event loop: one operation takes for all, each request gets its own
+message, and what is unusual about one costs no other."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mq.commit.operation import Submitted
+from mq.config import SMALL_BODY_BYTES
+from mq.disk.files import Files
+from mq.errors import QueueNotFound, StoreUnavailable
+from mq.names import MessageId, QueueName
+from mq.store.receiving.joint_receives import MAX_TOGETHER
+from mq.store.receiving.lease import Received, check_large
+from mq.store.store import Store
+from tests.support.faults import SYNCS, Gate, WatchedFiles
+from tests.support.messages import names_in
+from tests.support.stores import (
+    LONG_SECONDS,
+    ORDERS,
+    body_of,
+    drain,
+    eventually,
+    publish,
+    store_on,
+)
+
+Outcome = Received | BaseException | None
+
+
+async def ask(store: Store, requests: int, queue: QueueName = ORDERS) -> list[Outcome]:
+    """Return what each of several requests gets, in order, if one turn of the event loop brings
+    them."""
+    loop = asyncio.get_running_loop()
+    futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in range(requests)]
+
+    def telling(future: asyncio.Future[Outcome]) -> Callable[..., None]:
+        return lambda result, error: future.set_result(error or result)
+
+    for future in futures:
+        store.submit_receive(queue, telling(future))
+    async with asyncio.timeout(20):
+        return await asyncio.gather(*futures)
+
+
+def ids_of(outcomes: list[Outcome]) -> list[MessageId | None]:
+    return [each.message_id if isinstance(each, Received) else None for each in outcomes]
+
+
+def name_of(submitted: Submitted) -> str:
+    return str(getattr(getattr(submitted, "operation", None), "__name__", ""))
+
+
+@pytest.fixture
+def receives(monkeypatch: pytest.MonkeyPatch) -> list[Submitted]:
+    """The operations that take messages for requests."""
+    made: list[Submitted] = []
+    begin = Submitted.__init__
+
+    def note(self: Submitted, *arguments: Any) -> None:
+        begin(self, *arguments)
+        if name_of(self) == "lease_some":
+            made.append(self)
+
+    monkeypatch.setattr(Submitted, "__init__", note)
+    return made
+
+
+async def test_each_gets_its_own_message_in_the_order_of_publication(
+    root: Path, receives: list[Submitted]
+) -> None:
+    async with store_on(root) as store:
+        ids = [await publish(store, b"%d" % number) for number in range(10)]
+        outcomes = await ask(store, 8)
+
+        assert ids_of(outcomes) == ids[:8]
+        assert [each.body for each in outcomes if isinstance(each, Received)] == [
+            b"%d" % number for number in range(8)
+        ]
+        assert len({each.lease for each in outcomes if isinstance(each, Received)}) == 8
+        assert len(receives) == 1
+        assert len(names_in(root / "delay")) == 8
+
+
+async def test_without_messages_for_all_the_last_ones_get_none(root: Path) -> None:
+    async with store_on(root) as store:
+        ids = [await publish(store, b"body") for _ in range(3)]
+
+        outcomes = await ask(store, 5)
+
+        assert ids_of(outcomes) == [*ids, None, None]
+        assert outcomes[3:] == [None, None]
+        assert await ask(store, 2) == [None, None]
+
+
+async def test_many_requests_are_several_operations(root: Path, receives: list[Submitted]) -> None:
+    async with store_on(root) as store:
+        ids = [await publish(store, b"body") for _ in range(MAX_TOGETHER + 5)]
+        assert ids_of(await ask(store, MAX_TOGETHER + 5)) == ids
+        assert len(receives) == 2
+
+
+async def test_beside_other_servers_each_is_an_operation(
+    root: Path, receives: list[Submitted]
+) -> None:
+    """How many clients are at work is told there by the number of operations in a round."""
+    async with store_on(root, peers=1) as store:
+        ids = [await publish(store, b"body") for _ in range(4)]
+        assert set(ids_of(await ask(store, 4))) == set(ids)
+        assert len(receives) == 4
+
+
+async def test_each_queue_has_an_operation_of_its_own(root: Path) -> None:
+    async with store_on(root) as store:
+        message_id = await publish(store, b"body")
+
+        missing, found = await asyncio.gather(ask(store, 2, QueueName("missing")), ask(store, 1))
+
+        assert ids_of(found) == [message_id]
+        assert [type(each) for each in missing] == [QueueNotFound, QueueNotFound]
+
+
+async def test_a_failed_barrier_fails_all(root: Path) -> None:
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        for _ in range(3):
+            await publish(store, b"body")
+        files.fail(*SYNCS)
+
+        outcomes = await ask(store, 3)
+
+        assert [type(each) for each in outcomes] == [StoreUnavailable] * 3
+
+
+async def test_a_request_that_cannot_be_answered_keeps_no_other(root: Path) -> None:
+    async with store_on(root) as store:
+        for _ in range(3):
+            await publish(store, b"body")
+        told: list[object] = []
+
+        def fail(result: object, error: BaseException | None) -> None:
+            raise ValueError("a header that cannot be sent")
+
+        async def are_told() -> bool:
+            return len(told) == 2
+
+        store.submit_receive(ORDERS, lambda result, error: told.append(result))
+        store.submit_receive(ORDERS, fail)
+        store.submit_receive(ORDERS, lambda result, error: told.append(result))
+
+        await eventually(are_told)
+        assert len(names_in(root / "delay")) == 3
+
+
+async def test_a_client_that_waits_gets_the_message_that_it_was_left(root: Path) -> None:
+    async with store_on(root) as store:
+        waiting = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS, 60))
+        async with asyncio.timeout(10):
+            while not store._fetches.waiting.count(ORDERS):
+                await asyncio.sleep(0.001)
+        published = [asyncio.ensure_future(publish(store, b"body")) for _ in range(2)]
+
+        outcomes = await ask(store, 3)
+        ids = {await each for each in published}
+        received = await waiting
+
+        assert received is not None
+        others = set(ids_of(outcomes)) | set(await drain(store))
+        assert (others - {None}) | {received.message_id} == ids
+        assert received.message_id not in others
+
+
+# Large bodies
+
+
+async def test_a_large_body_is_checked_while_others_get_theirs(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = b"x" * (SMALL_BODY_BYTES + 1)
+    gate = Gate()
+
+    def wait_and_check(files: Files, taken: list[Received]) -> list[Received | None]:
+        gate.wait()
+        return check_large(files, taken)
+
+    async with store_on(root) as store:
+        ids = [await publish(store, body) for body in (large, b"small")]
+        monkeypatch.setattr("mq.store.receiving.receive.check_large", wait_and_check)
+        told: dict[int, Outcome] = {}
+
+        def telling(number: int) -> Callable[..., None]:
+            return lambda result, error: told.update({number: error or result})
+
+        for number in range(2):
+            store.submit_receive(ORDERS, telling(number))
+
+        async def is_one_told() -> bool:
+            return bool(told)
+
+        await gate.reached()
+        await eventually(is_one_told)
+        assert list(told) == [1]
+        gate.open()
+
+        async def are_both_told() -> bool:
+            return len(told) == 2
+
+        await eventually(are_both_told)
+        assert ids_of([told[0], told[1]]) == ids
+        first = told[0]
+        assert isinstance(first, Received)
+        assert await body_of(store, first) == large
+
+
+async def test_in_place_of_a_damaged_large_message_comes_the_next(root: Path) -> None:
+    async with store_on(root) as store:
+        large = [await publish(store, b"x" * (SMALL_BODY_BYTES + 1)) for _ in range(2)]
+        small = [await publish(store, b"small") for _ in range(2)]
+        (root / "queues" / ORDERS / large[0]).write_bytes(b"y" * (SMALL_BODY_BYTES + 1))
+
+        outcomes = await ask(store, 3)
+
+        assert ids_of(outcomes) == [small[1], large[1], small[0]]
+        assert names_in(root / "corrupt") == [f"{ORDERS}:{large[0]}"]
+        assert isinstance(outcomes[1], Received)
+        store.close_received(outcomes[1])
+
+
+async def test_a_large_message_whose_check_is_refused_is_given_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be leased to nobody, and its file would stay open."""
+    async with store_on(root) as store:
+        message_id = await publish(store, b"x" * (SMALL_BODY_BYTES + 1))
+        committer = store._fetches._joint._committer
+        submit = committer.submit
+
+        def refuse_checks(submitted: Submitted) -> None:
+            if name_of(submitted) != "_check_or_take_next":
+                submit(submitted)
+            else:
+                submitted.done(None, StoreUnavailable("too many requests wait"))
+
+        monkeypatch.setattr(committer, "submit", refuse_checks)
+        open_before = len(os.listdir("/proc/self/fd"))
+
+        (outcome,) = await ask(store, 1)
+
+        async def is_back() -> bool:
+            return names_in(root / "queues" / ORDERS) == [message_id]
+
+        assert isinstance(outcome, StoreUnavailable)
+        await eventually(is_back)
+        assert len(os.listdir("/proc/self/fd")) == open_before
+
+
+# What ends an operation early
+
+
+async def test_an_error_behind_the_first_messages_costs_nobody_a_message(root: Path) -> None:
+    """The requests that got none try again, and each of them gets the next."""
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        ids = [await publish(store, b"body") for _ in range(4)]
+        opened = 0
+
+        def fail_second(*_: object) -> None:
+            nonlocal opened
+            opened += 1
+            if opened == 2:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        files.before["open_message"] = fail_second
+
+        outcomes = await ask(store, 4)
+
+        assert set(ids_of(outcomes)) == set(ids)
+
+
+async def test_a_message_that_another_process_holds_is_passed_over(root: Path) -> None:
+    async with store_on(root) as store:
+        ids = [await publish(store, b"body") for _ in range(3)]
+        files = Files()
+        held = os.open(root / "queues" / ORDERS / ids[1], os.O_RDONLY)
+        assert files.lock(held)
+
+        outcomes = await ask(store, 3)
+
+        assert ids_of(outcomes) == [ids[0], ids[2], None]
+        os.close(held)
+        assert ids_of(await ask(store, 2)) == [ids[1], None]
