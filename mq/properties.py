@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from mq.config import KIB, MIB
@@ -35,8 +36,11 @@ _NAME = re.compile(
     r"|(?:ce-|x-meta-)[a-z0-9!#$%&'*+.^_`|~-]+"
 )
 _VALUE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
+_KNOWN_NAMES = 256
+"""Names that are not looked at again: producers have few."""
 
 
+@lru_cache(_KNOWN_NAMES)
 def is_property(name: str) -> bool:
     """Return whether a name in lower case is that of a property."""
     return _NAME.fullmatch(name) is not None

@@ -31,7 +31,7 @@ from mq.store.move import Moving
 from mq.store.redrive import redrive
 from mq.store.store import Store
 from mq_sqs.fifo.moving import OrderedMove
-from mq_sqs.fifo.service import FifoService
+from mq_sqs.fifo.service import MAX_READING_SECONDS, FifoService
 from mq_sqs.task_notes import (
     TASK_CANCELLED,
     MoveTask,
@@ -104,14 +104,16 @@ class MoveTasks:
         await self._store.change_settings(source, {TASK_CANCELLED: task.task_id})
         await self.adopt(source)
 
-    async def adopt(self, source: QueueName) -> None:
-        """Go on with a task that nobody works on. That of a FIFO queue is left to the gateway that
-        has those. Raises QueueNotFound, StoreUnavailable."""
+    async def adopt(
+        self, source: QueueName, within_seconds: float | None = MAX_READING_SECONDS
+    ) -> None:
+        """Go on with a task that nobody works on, unless its FIFO queue is not read by then or is
+        another gateway's. Raises QueueNotFound, StoreUnavailable."""
         if source in self._running or active_task(await self._store.read_settings(source)) is None:
             return
         if is_fifo(source):
             try:
-                await self._fifo.require(source)
+                await self._fifo.require(source, within_seconds)
             except StoreUnavailable:
                 return
         lock = await self._lock(source)
@@ -135,7 +137,7 @@ class MoveTasks:
         try:
             for queue in await self._store.list_queues():
                 with suppress(QueueNotFound):
-                    await self.adopt(queue)
+                    await self.adopt(queue, None)
         except StoreUnavailable as error:
             log.warning("move tasks wait until they are asked for", why=str(error))
 

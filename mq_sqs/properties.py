@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from binascii import Error as Base64Error
+from collections.abc import Iterable
 from typing import Any
 
 from mq.properties import Properties
@@ -22,6 +23,8 @@ GROUP_ID = "MessageGroupId"
 DEDUPLICATION_ID = "MessageDeduplicationId"
 """System attributes of messages that were sent to a FIFO queue."""
 
+_DECODER = json.JSONDecoder()
+
 Read = dict[str, dict[str, Any]]
 
 
@@ -33,29 +36,55 @@ def from_properties(properties: Properties) -> tuple[Read, dict[str, str]]:
 
 def system_of(properties: Properties) -> dict[str, str]:
     """Return the values of the system attributes."""
-    system = _read(properties.get(SYSTEM, ""))
-    return {name: each["StringValue"] for name, each in system.items() if "StringValue" in each}
+    try:
+        pairs = _pairs_in(properties.get(SYSTEM, ""))
+        return {name: str(text) for name, (kind, text) in pairs if not _is_binary(kind)}
+    except _MALFORMED:
+        return {}
 
 
 def _read(text: str) -> Read:
     """Return the attributes that SQS can express: a producer over HTTP may have written others."""
-    if not text:
-        return {}
     try:
-        pairs = json.loads(text)
-        # Nothing but a backslash brings another character into a string of JSON.
-        are_texts = text.isascii() and "\\" not in text
-        return {
-            name: _value(kind, value)
-            for name, (kind, value) in pairs.items()
-            if are_texts or (is_text(name) and is_text(kind) and is_text(str(value)))
-        }
-    except (ValueError, TypeError, AttributeError, RecursionError, Base64Error):
+        return {name: _value(kind, value) for name, (kind, value) in _pairs_in(text)}
+    except _MALFORMED:
         return {}
+
+
+def _pairs_in(text: str) -> Iterable[tuple[str, tuple[str, Any]]]:
+    """Return names, types and values, as far as SQS can express them. Raises _MALFORMED."""
+    if not text:
+        return ()
+    pairs: Iterable[tuple[str, tuple[str, Any]]] = _parse(text).items()
+    # Nothing but a backslash brings another character into a string of JSON.
+    if text.isascii() and "\\" not in text:
+        return pairs
+    return [
+        (name, (kind, value))
+        for name, (kind, value) in pairs
+        if is_text(name) and is_text(kind) and is_text(str(value))
+    ]
+
+
+def _parse(text: str) -> Any:
+    """Do as json.loads, in half the time for what the gateway writes. Raises ValueError,
+    RecursionError."""
+    if text.startswith("{"):
+        found, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return found
+    return json.loads(text)
 
 
 def _value(kind: str, text: str) -> dict[str, Any]:
     """Return a value. Raises ValueError, AttributeError, TypeError."""
-    if kind.partition(".")[0] == "Binary":
+    if _is_binary(kind):
         return {"DataType": kind, "BinaryValue": base64.b64decode(text, validate=True)}
     return {"DataType": kind, "StringValue": str(text)}
+
+
+def _is_binary(kind: str) -> bool:
+    return kind.partition(".")[0] == "Binary"
+
+
+_MALFORMED = (ValueError, TypeError, AttributeError, RecursionError, Base64Error)

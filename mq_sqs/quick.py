@@ -18,7 +18,7 @@ from multidict import istr
 
 from mq.config import SMALL_BODY_BYTES
 from mq.errors import MQError
-from mq.names import QueueName
+from mq.names import QueueName, is_fifo
 from mq.store.receiving.lease import Received
 from mq.web.browsers import Doors
 from mq.web.durations import Durations
@@ -137,6 +137,8 @@ class QuickCalls:
         queue = queue_of_url(values["QueueUrl"])
         if token is not None:
             token.require(Scope.WRITE, queue)
+        if is_fifo(queue) and not self._operations.fifo.has_read(queue):
+            return None
         return _BEGINNINGS[operation](self._operations, queue, values)
 
 

@@ -43,6 +43,7 @@ where the chain itself has closed it."""
 _KINDS: Final = {
     "OPEN_UNNAMED": "fi",
     "OPEN_MESSAGE": "fn",
+    "OPEN_TO_LOOK": "fn",
     "WRITE": "fb",
     "READ": "fsi",
     "LOCK": "f",
@@ -67,46 +68,50 @@ OPEN_UNNAMED = 0
 OPEN_MESSAGE = 1
 """(folder_fd, name): a descriptor."""
 
-WRITE = 2
+OPEN_TO_LOOK = 2
+"""(folder_fd, name): a descriptor. Reading leaves the access time as it is if the file belongs to
+this user."""
+
+WRITE = 3
 """(fd, data)"""
 
-READ = 3
+READ = 4
 """(fd, number, limit): all the bytes that the status has; None if those are more than `limit`."""
 
-LOCK = 4
+LOCK = 5
 """(fd); fails with EWOULDBLOCK if another process has the lock."""
 
-STATUS = 5
+STATUS = 6
 """(fd): the fields of a `Status`."""
 
-STATUS_OF = 6
+STATUS_OF = 7
 """(folder_fd, name): the fields of a `Status`."""
 
-ABSENT = 7
+ABSENT = 8
 """(folder_fd, name); fails with EEXIST if there is something of that name, as access(2) finds."""
 
-SET_ATTRIBUTE = 8
+SET_ATTRIBUTE = 9
 """(fd, attribute, value)"""
 
-ATTRIBUTE = 9
+ATTRIBUTE = 10
 """(fd, attribute): its value, or None."""
 
-STAMP = 10
+STAMP = 11
 """(fd, mtime_ns)"""
 
-LINK = 11
+LINK = 12
 """(fd, folder_fd, name)"""
 
-RENAME = 12
+RENAME = 13
 """(source_fd, source, target_fd, target)"""
 
-WRITE_OUT = 13
+WRITE_OUT = 14
 """(fd, flags) of sync_file_range(2), as `Files.write_out` has them."""
 
-SYNC = 14
+SYNC = 15
 """(fd), of a file: what a folder needs, `Files.sync` knows."""
 
-CLOSE = 15
+CLOSE = 16
 """(fd)"""
 
 _METHODS = tuple(kind.lower() for kind in _KINDS)
@@ -114,11 +119,15 @@ _FILES_AT = tuple(
     tuple(at for at, argument in enumerate(arguments) if argument == "f")
     for arguments in _KINDS.values()
 )
-_OPENING = (OPEN_UNNAMED, OPEN_MESSAGE)
+_OPENING = (OPEN_UNNAMED, OPEN_MESSAGE, OPEN_TO_LOOK)
 _CODE = itemgetter(1)
 _ASKING = (STATUS, STATUS_OF)
 
-_WAYS_ROUND = {OPEN_UNNAMED: LACKS_UNNAMED_FILES, RENAME: LACKS_RENAME_FLAGS}
+_WAYS_ROUND = {
+    OPEN_UNNAMED: LACKS_UNNAMED_FILES,
+    OPEN_TO_LOOK: {errno.EPERM},
+    RENAME: LACKS_RENAME_FLAGS,
+}
 """Failures that `Files` knows another way for."""
 
 CHAINS_AT_ONCE = 128

@@ -22,8 +22,8 @@
 
 /* Each kind with its arguments. f: a descriptor, or ~number of the call that opens it; n: a name; b: bytes;
    i: an integer; s: the number of the call that asked for the file's status. */
-#define CALLS(X) X(OPEN_UNNAMED, fi) X(OPEN_MESSAGE, fn) X(WRITE, fb) X(READ, fsi) X(LOCK, f) X(STATUS, f) \
-    X(STATUS_OF, fn) X(ABSENT, fn) X(SET_ATTRIBUTE, fnb) X(ATTRIBUTE, fn) X(STAMP, fi) X(LINK, ffn) X(RENAME, fnfn) \
+#define CALLS(X) X(OPEN_UNNAMED, fi) X(OPEN_MESSAGE, fn) X(OPEN_TO_LOOK, fn) X(WRITE, fb) X(READ, fsi) X(LOCK, f) \
+    X(STATUS, f) X(STATUS_OF, fn) X(ABSENT, fn) X(SET_ATTRIBUTE, fnb) X(ATTRIBUTE, fn) X(STAMP, fi) X(LINK, ffn) X(RENAME, fnfn) \
     X(WRITE_OUT, fi) X(SYNC, f) X(CLOSE, f)
 #define KIND(kind, arguments) kind,
 #define ARGUMENTS_OF(kind, arguments) #arguments,
@@ -31,8 +31,8 @@
 enum { CALLS(KIND) KINDS };
 static const char *const ARGUMENTS[] = {CALLS(ARGUMENTS_OF)};
 
-enum { NEW = O_TMPFILE | O_RDWR | O_CLOEXEC, MESSAGE = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
-enum { STATUS_FIELDS = 8, FIRST_ATTRIBUTE_BYTES = 256, MOST_ATTRIBUTE_BYTES = 65536 };
+enum { NEW = O_TMPFILE | O_RDWR | O_CLOEXEC, MESSAGE = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+       LOOK = MESSAGE | O_NOATIME, STATUS_FIELDS = 8, FIRST_ATTRIBUTE_BYTES = 256, MOST_ATTRIBUTE_BYTES = 65536 };
 
 typedef struct {
     int kind, fds[2], asked, opened;
@@ -102,6 +102,7 @@ static int perform(Call *call, const Chain *chain) {
     switch (call->kind) {
     case OPEN_UNNAMED: AGAIN(result, call->opened = openat(fd, ".", NEW, (mode_t)call->number)); break;
     case OPEN_MESSAGE: AGAIN(result, call->opened = openat(fd, call->names[0], MESSAGE)); break;
+    case OPEN_TO_LOOK: AGAIN(result, call->opened = openat(fd, call->names[0], LOOK)); break;
     case WRITE: return write_all(fd, call->bytes.buf, call->bytes.len);
     case READ: return read_whole(call, fd, &chain->calls[call->asked]);
     case LOCK: AGAIN(result, flock(fd, LOCK_EX | LOCK_NB)); break;
@@ -166,7 +167,7 @@ static int take_call(PyObject *tuple, Call *call, const Chain *chain) {
         switch (arguments[at]) {
         case 'f':
             if (!take_integer(value, INT_MIN, INT_MAX, &number)) return 0;
-            if (number < 0 && !take_number(call, chain, ~number, OPEN_UNNAMED, OPEN_MESSAGE)) return 0;
+            if (number < 0 && !take_number(call, chain, ~number, OPEN_UNNAMED, OPEN_TO_LOOK)) return 0;
             call->fds[fds++] = (int)number;
             break;
         case 's':
@@ -196,7 +197,7 @@ static int take_chain(PyObject *tuple, Chain *chain) {
 }
 
 static PyObject *result_of(const Call *call) {
-    if (call->kind <= OPEN_MESSAGE) return PyLong_FromLong(call->opened);
+    if (call->kind <= OPEN_TO_LOOK) return PyLong_FromLong(call->opened);
     if (call->found) return PyBytes_FromStringAndSize(call->found, call->length);
     if (call->kind != STATUS && call->kind != STATUS_OF) return Py_NewRef(Py_None);
     const long long *each = call->status;
@@ -237,8 +238,7 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *argument) {
         for (at = 0; outcomes && at < count; at++) put(&outcomes, at, outcome_of(&chains[at]));
     }
     for (at = 0; chains && at < count; at++) give_back(&chains[at], !outcomes);
-    PyMem_Free(chains);
-    Py_XDECREF(given);
+    PyMem_Free(chains), Py_XDECREF(given);
     return outcomes;
 }
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
 from mq.names import MessageId, QueueName, id_of_key
@@ -83,9 +84,11 @@ class FifoQueue:
     def learn_sent(self, found: FoundMessage, now_ns: int) -> None:
         """Let the deduplication id of a message count for five minutes from its publication. A time
         that is yet to come counts as now: the clock was set back."""
-        group, deduplication_id = found.lane
         left = DEDUPLICATION_SECONDS - max(now_ns - found.published_ns, 0) / SECOND_NS
-        if group is not None and deduplication_id is not None and left > 0:
+        if left <= 0:
+            return
+        group, deduplication_id = found.lane
+        if group is not None and deduplication_id is not None:
             digest = self.scope.digest(group, deduplication_id)
             self.deduplication.accept(digest, MessageId(id_of_key(found.key)), self.clock() + left)
 
@@ -131,10 +134,12 @@ class FifoQueue:
 
 
 class FifoQueues:
-    """Those of one process. `sending` are the digests of what is just being sent."""
+    """Those of one process. `sending` are the digests of what is just being sent. Other threads
+    than the committer's may only `get` one, and ask what is left to read."""
 
     def __init__(self) -> None:
         self._queues: dict[QueueName, FifoQueue] = {}
+        self._reading: dict[QueueName, FifoQueue] = {}
         self._drops: Counter[QueueName] = Counter()
         self._ownership = Ownership()
         self.sending: set[tuple[QueueName, bytes]] = set()
@@ -147,6 +152,20 @@ class FifoQueues:
     def close(self) -> None:
         """Let another process have them."""
         self._ownership.close()
+
+    @contextmanager
+    def reading(self, queue: QueueName, state: FifoQueue) -> Iterator[None]:
+        """Let others know how much of a queue is left to read, until the block ends."""
+        self._reading[queue] = state
+        try:
+            yield
+        finally:
+            del self._reading[queue]
+
+    def left_to_read(self, queue: QueueName) -> int:
+        """Return the number of messages whose files are yet to be read."""
+        state = self._reading.get(queue)
+        return 0 if state is None else len(state.unread)
 
     def drops(self, queue: QueueName) -> int:
         """Return how often the queue was dropped; for `enter`."""

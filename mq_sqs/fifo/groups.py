@@ -71,7 +71,9 @@ class Groups:
             return
         group = self._enter(message_id, name)
         self._make_ready(group, key)
-        self._offer(group)
+        # What comes behind the offered message changes nothing.
+        if group.offered is None or key < group.offered:
+            self._offer(group)
 
     def hide(self, key: str, name: str, hiding: Hiding) -> None:
         """Note a message that was not known: it is hidden."""

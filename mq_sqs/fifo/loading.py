@@ -1,10 +1,11 @@
 """Read from the files what they say of the messages of a FIFO queue. Blocking, for workers: about
-30 µs each."""
+12 µs for each ready message, 30 µs for others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from typing import NamedTuple, TypeVar
 
 from mq.lifecycle import Folder
@@ -19,8 +20,10 @@ from mq.names import (
     parse_file_name,
     queue_path,
 )
+from mq.properties import Properties
 from mq.spool.folders import Spool
-from mq.spool.message.burial import burial_of
+from mq.spool.message.burial import burial_in, burial_of
+from mq.spool.message.glances import Glance, glance_at_ready
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, unless_unreadable
 from mq.spool.message.trailer import read_properties
@@ -65,14 +68,31 @@ def read_ready(spool: Spool, queue: QueueName, keys: Sequence[str]) -> dict[str,
     """Return those of the ready messages that are there, by their keys. One that cannot be read is
     there, without a lane. Raises OSError."""
     found: dict[str, FoundMessage] = {}
-    for key in keys:
-        message_id = MessageId(id_of_key(key))
-        read = partial(_read, spool, queue, message_id, key)
-        unreadable = FoundMessage(key, Lane(None, None), 0)
-        each = _look(spool, Folder.QUEUES, queue_path(queue, message_id), read, unreadable)
+    ids = [MessageId(id_of_key(key)) for key in keys]
+    for key, glance in zip(keys, _glances(spool, queue, ids), strict=True):
+        each = _read_alone(spool, queue, key) if glance is None else _found(queue, key, glance)
         if each is not None:
             found[key] = each
     return found
+
+
+def _glances(spool: Spool, queue: QueueName, ids: Sequence[MessageId]) -> Iterable[Glance | None]:
+    try:
+        return list(glance_at_ready(spool, queue, ids))
+    except (FileNotFoundError, NotADirectoryError):
+        return repeat(None, len(ids))  # The queue is gone.
+
+
+def _found(queue: QueueName, key: str, glance: Glance) -> FoundMessage:
+    is_dead = burial_in(glance.burial, queue) is not None
+    return FoundMessage(key, _lane_in(glance.properties, is_dead), glance.seal.published_ns)
+
+
+def _read_alone(spool: Spool, queue: QueueName, key: str) -> FoundMessage | None:
+    message_id = MessageId(id_of_key(key))
+    read = partial(_read, spool, queue, message_id, key)
+    unreadable = FoundMessage(key, Lane(None, None), 0)
+    return _look(spool, Folder.QUEUES, queue_path(queue, message_id), read, unreadable)
 
 
 def read_coming(
@@ -218,10 +238,14 @@ def _read(
 ) -> FoundMessage:
     """Read a message that `queue` has or had. A dead letter has no deduplication id there: it was
     not sent to that queue."""
-    system = system_of(read_properties(spool.files, opened.fd, opened.seal) or {})
+    properties = read_properties(spool.files, opened.fd, opened.seal) or {}
     is_dead = burial_of(spool.files, opened.fd, queue) is not None
-    lane = Lane(system.get(GROUP_ID), None if is_dead else system.get(DEDUPLICATION_ID))
-    return FoundMessage(key, lane, opened.published_ns(message_id))
+    return FoundMessage(key, _lane_in(properties, is_dead), opened.published_ns(message_id))
+
+
+def _lane_in(properties: Properties, is_dead: bool) -> Lane:
+    system = system_of(properties)
+    return Lane(system.get(GROUP_ID), None if is_dead else system.get(DEDUPLICATION_ID))
 
 
 def list_hidden(spool: Spool) -> set[str]:

@@ -11,7 +11,7 @@ import structlog
 
 from mq.commit.operation import Done
 from mq.config import SECOND_NS, SWEEP_SECONDS
-from mq.errors import MQError
+from mq.errors import MQError, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.store.answer_memory import MayShare
 from mq.store.publishing.publish import Published
@@ -34,6 +34,10 @@ from mq_sqs.fifo.using import use
 
 log = structlog.get_logger(__name__)
 
+MAX_READING_SECONDS = 20.0
+"""How long a request waits until its queue is read: less than SDKs wait for an answer. They send it
+again when they see 503."""
+
 _LOOK_SECONDS = 0.25
 _PAUSE_FACTOR = 20
 """After a look at all that is hidden which took T, there is none within this many times T."""
@@ -53,21 +57,37 @@ class FifoService:
         """Let another process have the FIFO queues, once the store is closed."""
         self._queues.close()
 
-    async def require(self, queue: QueueName) -> None:
-        """Have the queue read from its files."""
-        await self._store.run(lambda work: use(work, self._queues, queue))
+    def has_read(self, queue: QueueName) -> bool:
+        """Return whether the queue was read from its files. Until then nothing may be submitted."""
+        return self._queues.get(queue) is not None
+
+    async def require(
+        self, queue: QueueName, within_seconds: float | None = MAX_READING_SECONDS
+    ) -> None:
+        """Have the queue read from its files. If that takes longer than `within_seconds` it goes on
+        all the same, for everybody who asks meanwhile. Raises StoreUnavailable then."""
         self._begin_to_look()
+        if self.has_read(queue):
+            return
+        try:
+            async with asyncio.timeout(within_seconds):
+                await self._store.run(lambda work: use(work, self._queues, queue))
+        except TimeoutError:
+            left = self._queues.left_to_read(queue)
+            raise StoreUnavailable(
+                f"queue {queue} is being read from its files ({left} of those that are ready are "
+                "left to read); try again"
+            ) from None
 
     async def send(self, queue: QueueName, messages: Sequence[OrderedDraft]) -> list[Published]:
         """See `mq_sqs.fifo.sending`. Raises PropertiesUnsupported too."""
-        self._begin_to_look()
+        await self.require(queue)
         return await self._store.run(
             lambda work: send_in_order(work, self._queues, queue, messages)
         )
 
     def submit_send(self, queue: QueueName, messages: Sequence[OrderedDraft], done: Done) -> None:
         """Send as `send` does, for a caller that does not wait: see `Store.submit_publish`."""
-        self._begin_to_look()
         self._store.submit(lambda work: send_in_order(work, self._queues, queue, messages), done)
 
     async def receive_many(
@@ -79,7 +99,7 @@ class FifoService:
         share: MayShare,
     ) -> list[Received]:
         """Do what the store's does, in order."""
-        self._begin_to_look()
+        await self.require(queue)
         return await self._store.receive_many(
             queue, limit, visibility_seconds, wait_seconds, share,
             by=lambda work, name, ask: receive_in_order(work, self._queues, name, ask),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation, Shared
@@ -25,7 +24,7 @@ from mq_sqs.fifo.loading import (
     read_sent,
 )
 
-_READ_AT_ONCE = 5000
+_READ_AT_ONCE = 1000
 """After this many messages other operations have their turn."""
 
 _TRIES = 100
@@ -94,12 +93,13 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     work.ready.forget(queue)
     ready = yield from load_index(work, queue)
     state = FifoQueue(ready, scope_of(work.settings.of(queue)))
-    ready.follow(state)
+    state.unread = ready.follow(state)
     for each in hidden:
         state.learn_hidden(each, work.clock_ns())
     work.ready.drain()
     latest = max([each.found.key for each in hidden] + list(state.unread.values()), default="")
-    yield from _read_unread(work, queue, state)
+    with fifo.reading(queue, state):
+        yield from _read_unread(work, queue, state)
     for sent in (yield InWorker(read_sent, work.spool, queue, since_ns)):
         state.learn_sent(sent, work.clock_ns())
         latest = max(latest, sent.key)
@@ -112,15 +112,16 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
 
 def _read_unread(work: Workspace, queue: QueueName, state: FifoQueue) -> Operation[None]:
     available = state.groups.available
-    while state.unread:
-        keys = list(islice(state.unread.values(), _READ_AT_ONCE))
-        found = yield InWorker(read_ready, work.spool, queue, keys)
-        now_ns = work.clock_ns()
-        for key in keys:
-            if key in found:
-                state.learn(found[key], now_ns)
-            else:
-                _look_for_unread(work, queue, state, key)
+    while unread := list(state.unread.values()):
+        for start in range(0, len(unread), _READ_AT_ONCE):
+            keys = unread[start : start + _READ_AT_ONCE]
+            found = yield InWorker(read_ready, work.spool, queue, keys)
+            now_ns = work.clock_ns()
+            for key in keys:
+                if key in found:
+                    state.learn(found[key], now_ns)
+                else:
+                    _look_for_unread(work, queue, state, key)
     wake(work, queue, state, available)
 
 

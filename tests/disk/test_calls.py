@@ -18,6 +18,7 @@ from mq.disk.calls import (
     LINK,
     LOCK,
     OPEN_MESSAGE,
+    OPEN_TO_LOOK,
     OPEN_UNNAMED,
     READ,
     RENAME,
@@ -36,6 +37,7 @@ from mq.disk.files import Files
 from mq.disk.status import Status, fields
 from tests.support.chains import BODY, LIMIT, SEAL, get, put
 from tests.support.native import open_files, used
+from tests.support.users import NOBODY, needs_root
 
 
 @pytest.fixture(params=["native", "python"])
@@ -116,6 +118,24 @@ def test_each_failure_has_its_number(runner: str, folder: int, tmp_path: Path) -
 
     assert run(Files(), [chain for chain, _ in failing]) == [outcome for _, outcome in failing]
     assert open_files() == before
+
+
+@needs_root
+def test_a_file_of_another_user_is_opened_to_look_at_as_any_message_is(
+    runner: str, folder: int, tmp_path: Path
+) -> None:
+    (tmp_path / "foreign").write_bytes(BODY)
+    (tmp_path / "foreign").chmod(0o644)
+    tmp_path.chmod(0o755)
+    chain = ((OPEN_TO_LOOK, folder, "foreign"), (STATUS, ~0), (READ, ~0, 1, LIMIT), (CLOSE, ~0))
+
+    os.seteuid(NOBODY)  # Without the privilege, O_NOATIME is for the owner alone.
+    try:
+        [found] = run(Files(), [chain])
+    finally:
+        os.seteuid(0)
+
+    assert check(found)[2] == BODY
 
 
 def test_a_body_is_read_up_to_the_limit_and_not_beyond(

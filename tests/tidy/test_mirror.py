@@ -93,7 +93,7 @@ ELSEWHERE = {
     "sqs/operations/test_receipts.py": "mq/store/visibility",
     "sqs/operations/test_sending.py": "mq_sqs/operations/batches",
     "sqs/test_cli.py": "mq_sqs/server",
-    "sqs/fifo/test_in_flight.py": "mq_sqs/fifo/service mq/store/background",
+    "sqs/fifo/test_in_flight.py": "mq/store/background",
     "sqs/fifo/test_loading.py": "mq_sqs/fifo/fifo_queue mq_sqs/fifo/using",
     "sqs/fifo/test_sending.py": "mq_sqs/fifo/parameters",
     "sqs/test_faults.py": "mq_sqs/operations/refusing",

@@ -1,6 +1,7 @@
 """A message as a file.
 
-`held` has its lock, and every step that needs it; `opening` makes the same file calls as one chain.
+`held` has its lock, and every step that needs it; `opening` makes the same file calls as one chain,
+and `glances` looks at many without a lock.
 `seal`, `trailer` and `burial` are what the file says, and `checksum` whether that is true.
 `second_names` settles a message that has two names.
 

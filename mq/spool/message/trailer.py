@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mq.disk.files import Files
 from mq.errors import InvalidRequest
@@ -27,6 +27,8 @@ from mq.spool.message.checksum import measure
 from mq.spool.message.seal import Seal, unless_unreadable
 
 NO_TRAILER = b""
+
+_DECODER = json.JSONDecoder()
 
 _MAX_TRAILER_BYTES = 8 * MAX_STORED_PROPERTIES_BYTES
 """More than JSON makes of them: up to 6 bytes of each, and quotes."""
@@ -66,9 +68,20 @@ def unpack_trailer(seal: Seal, trailer: bytes) -> Properties | None:
     if (len(trailer), zlib.crc32(trailer)) != (seal.trailer_length, seal.trailer_crc32):
         return None
     try:
-        return check_properties(json.loads(trailer).items())
+        return check_properties(_parse(trailer).items())
     except (ValueError, AttributeError, TypeError, RecursionError, InvalidRequest):
         return None
+
+
+def _parse(trailer: bytes) -> Any:
+    """Return what the JSON in a trailer says. Raises ValueError, RecursionError."""
+    if trailer.startswith(b"\n{"):
+        # As MQ writes it; json.loads takes twice as long, because it guesses the encoding too.
+        text = trailer.decode()
+        found, end = _DECODER.raw_decode(text, 1)
+        if text[end:] == "\n":
+            return found
+    return json.loads(trailer)
 
 
 def split(seal: Seal | None, data: bytes) -> Content | None:

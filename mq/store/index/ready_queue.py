@@ -138,11 +138,11 @@ class ReadyQueue:
             heapq.heappush(self._heap, key)
         return [MessageId(id_of_key(key)) for key in keys]
 
-    def follow(self, follower: Follower) -> None:
-        """Tell it of each message that is in, and from then on of each that comes or goes."""
+    def follow(self, follower: Follower) -> dict[str, str]:
+        """Tell it from now on of each message that comes or goes. Returns the places of those that
+        are in, by their ids."""
         self.follower = follower
-        for key in self._keys.values():
-            follower.came(key)
+        return self._keys.copy()
 
     def key(self, message_id: str) -> str | None:
         """Its place in the order; None if it is not in."""
