@@ -26,6 +26,7 @@ AS_FILE = {"Content-Disposition": "attachment"}
 _NO_CONTENT = int(HTTPStatus.NO_CONTENT)
 
 _LINE = "%s: %s\r\n".__mod__
+_CLOSE = "Connection: close\r\n"
 
 
 class Answer:
@@ -38,10 +39,11 @@ class Answer:
     __slots__ = ("_body", "_headers", "keep_alive", "status")
 
     def __init__(
-        self, status: int, headers: Mapping[str, str] | None = None, body: bytes = b""
+        self, status: int, headers: Mapping[str, str] | str = "", body: bytes = b""
     ) -> None:
+        """Take the headers as names and values, or as the lines that `lines_of` makes of them."""
         self.status = status
-        self._headers = headers or {}
+        self._headers = headers
         self._body = body
         self.keep_alive: bool | None = None
 
@@ -66,22 +68,24 @@ class Answer:
     def to_bytes(self, is_last: bool) -> bytes:
         """Return the bytes for a client of HTTP/1.1. Raises ValueError as `prepare` does."""
         if is_last:
-            self._headers = {**self._headers, "Connection": "close"}
+            self._headers = self._lines() + _CLOSE
         return self._head() + self._body
+
+    def _lines(self) -> str:
+        headers = self._headers
+        return headers if isinstance(headers, str) else lines_of(headers)
 
     def _head(self) -> bytes:
         seconds = int(time())
         if not (self._headers or self._body):
             return _bare_head(self.status, seconds)
-        lines = "".join(map(_LINE, self._headers.items()))
-        if lines.count("\r") + lines.count("\n") != 2 * len(self._headers):
-            raise ValueError(f"a header has a line break in it: {self._headers}")
+        lines = self._lines()
         if self.status != _NO_CONTENT:
-            lines += f"Content-Length: {len(self._body)}\r\n"
+            lines = f"{lines}Content-Length: {len(self._body)}\r\n"
         return f"{_first_lines(self.status, seconds)}{lines}\r\n".encode()
 
     def as_response(self) -> web.Response:
-        headers = {**self._headers, **OUR_HEADERS}
+        headers = {**read_lines(self._lines()), **OUR_HEADERS}
         response = web.Response(status=self.status, headers=headers, body=self._body)
         if self.keep_alive is False:
             response.force_close()
@@ -93,6 +97,19 @@ class Answer:
         await response.prepare(request)
         await response.write_eof()
         self.keep_alive = response.keep_alive
+
+
+def lines_of(headers: Mapping[str, str]) -> str:
+    """Return headers as the lines of a head. Raises ValueError if one has a line break in it."""
+    lines = "".join(map(_LINE, headers.items()))
+    if lines.count("\r") + lines.count("\n") != 2 * len(headers):
+        raise ValueError(f"a header has a line break in it: {headers}")
+    return lines
+
+
+def read_lines(lines: str) -> dict[str, str]:
+    """Return the headers that `lines_of` has made lines of."""
+    return dict(line.split(": ", 1) for line in lines.split("\r\n")[:-1])
 
 
 @lru_cache(maxsize=16)

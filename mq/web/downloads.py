@@ -14,25 +14,28 @@ from mq.store.bodies import total_length
 from mq.store.peek import PeekedMessage
 from mq.store.receiving.lease import Received
 from mq.store.store import Store
-from mq.web.answers import AS_FILE, OUR_HEADERS, Answer, Response
+from mq.web.answers import AS_FILE, OUR_HEADERS, Answer, Response, lines_of, read_lines
 
 Message = Received | PeekedMessage
 
+_AS_FILE = lines_of(AS_FILE)
+
 
 async def answer_body(
-    store: Store, request: web.BaseRequest, message: Message, headers: Mapping[str, str]
+    store: Store, request: web.BaseRequest, message: Message, lines: str
 ) -> Response:
-    """Answer with the body as it is. Raises OSError if the client goes away before its end, or if
-    it cannot be read."""
+    """Answer with the body as it is. `lines` are those of `mq.web.answers.lines_of`. Raises OSError
+    if the client goes away before its end, or if it cannot be read."""
     if message.body is not None:
-        return answer_small_body(message.body, headers)
+        return answer_small_body(message.body, lines)
+    headers = {**read_lines(lines), **AS_FILE}
     async with store.open_download(message) as download:
-        return await _stream(request, {**headers, **AS_FILE}, message.length, download.chunks())
+        return await _stream(request, headers, message.length, download.chunks())
 
 
-def answer_small_body(body: bytes, headers: Mapping[str, str]) -> Answer:
+def answer_small_body(body: bytes, lines: str) -> Answer:
     """Answer with the body of a message that is in memory."""
-    return Answer(200, {**headers, **AS_FILE}, body)
+    return Answer(200, lines + _AS_FILE, body)
 
 
 async def answer_lines(

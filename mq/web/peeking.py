@@ -14,7 +14,7 @@ from mq.store.answer_memory import Share
 from mq.store.peek import PeekedMessage
 from mq.store.store import Store
 from mq.times import rfc3339
-from mq.web.answers import Answer, Response
+from mq.web.answers import Answer, Response, lines_of
 from mq.web.burials import burial_fields, burial_headers
 from mq.web.downloads import answer_body, answer_lines
 from mq.web.parameters import Target, read_count, refuse_together
@@ -43,7 +43,7 @@ async def _peek(store: Store, request: web.BaseRequest, target: Target, share: S
     if limit is not None:
         members = [write_members(_fields(each)) for each in found]
         return await answer_lines(store, request, found, members, share)
-    return await answer_body(store, request, found[0], _headers(found[0]))
+    return await answer_body(store, request, found[0], lines_of(_headers(found[0])))
 
 
 def _read_state(parameters: dict[str, str]) -> State:

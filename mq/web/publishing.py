@@ -54,10 +54,8 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
 
 def answer_published(queue: QueueName, published: Published) -> Answer:
     """Return the answer to a producer."""
-    headers = {
-        "X-Message-Id": published.message_id,
-        "Location": f"/{queue}/messages/{published.message_id}",
-    }
+    message_id = published.message_id
+    lines = f"X-Message-Id: {message_id}\r\nLocation: /{queue}/messages/{message_id}\r\n"
     if published.visible_ns is not None:
-        headers["X-Visible-At"] = rfc3339(published.visible_ns)
-    return Answer(200 if published.is_duplicate else 201, headers)
+        lines += f"X-Visible-At: {rfc3339(published.visible_ns)}\r\n"
+    return Answer(200 if published.is_duplicate else 201, lines)

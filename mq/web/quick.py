@@ -38,7 +38,7 @@ from mq.web.known_heads import KnownHeads, QuickHead
 from mq.web.parameters import BareHead, read_content_type, read_leases
 from mq.web.properties import read_properties
 from mq.web.publishing import answer_published
-from mq.web.receiving import headers_of
+from mq.web.receiving import head_of
 from mq.web.shortcut import Parsed, ShortConnection
 from mq.web.tokens import Scope, Tokens
 
@@ -213,7 +213,7 @@ class _Request:
 
     def _answer_with(self, received: Received, body: bytes) -> None:
         try:
-            self._answer(answer_small_body(body, headers_of(received)), _MESSAGES)
+            self._answer(answer_small_body(body, head_of(received)), _MESSAGES)
         except ValueError as error:
             # A header that cannot be sent: the usual way logs it, and answers 500.
             self._way.drop(received)

@@ -21,7 +21,7 @@ from mq.store.answer_memory import Share
 from mq.store.receiving.lease import Received
 from mq.store.store import Store
 from mq.times import rfc3339
-from mq.web.answers import Answer, Response
+from mq.web.answers import Answer, Response, lines_of
 from mq.web.burials import burial_fields, burial_headers
 from mq.web.downloads import answer_body, answer_lines, send_now
 from mq.web.parameters import (
@@ -85,7 +85,7 @@ async def _answer(store: Store, request: web.BaseRequest, received: Received | N
     if received is None:
         return Answer(204)
     try:
-        answer = await answer_body(store, request, received, headers_of(received))
+        answer = await answer_body(store, request, received, head_of(received))
         return await _see_off(request, answer)
     except (OSError, asyncio.CancelledError):
         await store.release(received)
@@ -116,22 +116,23 @@ async def _see_off(request: web.BaseRequest, answer: Response) -> Response:
     return answer
 
 
-def headers_of(received: Received) -> dict[str, str]:
-    """Return what a receiver is told of its message, beside the body."""
-    headers = {
-        "X-Message-Id": received.message_id,
-        "Content-Type": received.content_type or DEFAULT_CONTENT_TYPE,
-        "ETag": f'"{received.lease:016x}"',
-        "X-Published-At": rfc3339(received.published_ns),
-        "X-Visible-At": rfc3339(received.visible_ns),
-    }
+def head_of(received: Received) -> str:
+    """Return what a receiver is told of its message beside the body, as lines of a head. A content
+    type is printable, and an id has letters and digits."""
+    lines = (
+        f"X-Message-Id: {received.message_id}\r\n"
+        f"Content-Type: {received.content_type or DEFAULT_CONTENT_TYPE}\r\n"
+        f'ETag: "{received.lease:016x}"\r\n'
+        f"X-Published-At: {rfc3339(received.published_ns)}\r\n"
+        f"X-Visible-At: {rfc3339(received.visible_ns)}\r\n"
+    )
     if received.receive_count is not None:
-        headers["X-Receive-Count"] = str(received.receive_count)
+        lines += f"X-Receive-Count: {received.receive_count}\r\n"
     if received.properties:
-        headers.update(property_headers(received.properties))
+        lines += lines_of(property_headers(received.properties))
     if received.burial is not None:
-        headers |= burial_headers(received.burial)
-    return headers
+        lines += lines_of(burial_headers(received.burial))
+    return lines
 
 
 _visible_at = lru_cache(maxsize=64)(rfc3339)

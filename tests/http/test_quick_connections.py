@@ -14,6 +14,7 @@ from mq.commit.operation import Submitted
 from mq.errors import MessageNotFound, StoreUnavailable
 from mq.store.store import Store
 from mq.web import quick
+from mq.web.answers import lines_of
 from tests.support.sites import BOTH, close, parse_answer, site_on
 from tests.support.stores import ORDERS, eventually
 from tests.support.wire import request_bytes
@@ -187,7 +188,7 @@ async def test_an_answer_that_cannot_be_written_is_500_and_its_message_is_back(
     async with site_on(root) as site:
         await site.ask("GET", "/orders/messages")  # the queue is listed
         await site.ask("POST", "/orders/messages", b"body")
-        monkeypatch.setattr(quick, "headers_of", lambda received: {"X-Broken": "a\nb"})
+        monkeypatch.setattr(quick, "head_of", lambda received: lines_of({"X-Broken": "a\nb"}))
 
         with capture_logs():
             assert (await site.ask("GET", "/orders/messages")).status == 500
