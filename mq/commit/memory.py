@@ -12,6 +12,7 @@ from typing import TypeVar
 from mq.commit.barrier import Unsynced
 from mq.commit.engine import Engine, outcome, settle
 from mq.commit.operation import Operation, Submitted
+from mq.commit.rounds import tell_each
 
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ class MemoryCommitter(Engine):
             self._begin()
         submitted.advance_alone(met=Unsynced)
         if submitted.need is None:
-            self._loop.call_soon(submitted.done, submitted.result, submitted.error)
+            self._ended.append(submitted)
         else:
             self._begin_to_wait(submitted)
 
@@ -64,8 +65,11 @@ class MemoryCommitter(Engine):
         self._loop.call_soon(self._end_round)
 
     def _end_round(self) -> None:
+        """End the round, and tell the callers of operations that are over."""
         self._has_begun = False
         self._end_calls()
+        ended, self._ended = self._ended, []
+        tell_each(ended)
 
     def _begin_to_wait(self, submitted: Submitted) -> None:
         ready: list[Submitted] = []
@@ -89,9 +93,6 @@ class MemoryCommitter(Engine):
             ready = self._advance(ready)
         self._end_calls()
         self._send_away()
-        ended, self._ended = self._ended, []
-        for each in ended:
-            self._loop.call_soon(each.done, each.result, each.error)
 
     async def close(self) -> None:
         if self._away:
