@@ -31,8 +31,9 @@ class Removals:
 
     def count(self) -> dict[str, Passed]:
         """Return how many were removed from each queue since this was made."""
-        for _, name, change in self._watch.read_last() if self._watch is not None else ():
+        for _, change, names in self._watch.read_last() if self._watch is not None else ():
             # What is reaped at once has come too: the last event of a name is told.
-            parsed = parse_file_name(name) if change in (Change.CAME, Change.WENT) else None
-            self._counts[parsed[0] if parsed is not None else ""] += 1
+            for name in names if change in (Change.CAME, Change.WENT) else ():
+                parsed = parse_file_name(name)
+                self._counts[parsed[0] if parsed is not None else ""] += 1
         return {queue: Passed(0, number) for queue, number in self._counts.items() if queue}

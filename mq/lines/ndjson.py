@@ -117,8 +117,9 @@ def parse_line(text: bytes, passed_over: Collection[str] = ()) -> Line:
     """Parse a message to publish. Members in `passed_over` are ignored; any other member that a
     batch does not know is refused. Raises InvalidRequest, which says what is wrong."""
     members = _parse_object(text)
-    if len(members) == 1 and "body" in members:  # This is the case of most lines.
-        return Line(body_of(members))
+    body = members.get("body")
+    if len(members) == 1 and isinstance(body, str) and body.isascii():  # As in most lines.
+        return Line(body.encode())
     for name in members:
         if name not in _MEMBERS and name not in passed_over:
             known = ", ".join(sorted(_MEMBERS))

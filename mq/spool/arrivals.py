@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections import defaultdict
 from collections.abc import Iterator
 from enum import Enum
 from operator import itemgetter
@@ -125,9 +126,9 @@ class Watch:
                 arrivals.append(Arrival(self._folders[watch], name, change))
         return arrivals
 
-    def read_last(self) -> list[tuple[str, str, Change]]:
-        """Return the last event of each name since the previous call, as (folder, name, change). It
-        does not wait.
+    def read_last(self) -> list[tuple[str, Change, list[str]]]:
+        """Return the last event of each name since the previous call, the names together that have
+        the same, as (folder, change, names). It does not wait.
 
         A server reads its own moves here, two for each message. Plain tuples, without a call for
         each event, take half the time that `read` takes.
@@ -146,12 +147,14 @@ class Watch:
                 offset = name_at + length
                 if mask != _WATCH_ENDED:
                     last[watch, data[name_at:offset]] = mask
-        folders, told = self._folders, []
+        together: defaultdict[tuple[int, int], list[bytes]] = defaultdict(list)
         for (watch, padded), mask in last.items():
+            together[watch, mask].append(padded)
+        folders, told = self._folders, []
+        for (watch, mask), names in together.items():
             change = _CHANGES.get(mask & _NOT_OF_A_FOLDER)
             if change is not None and watch in folders:
-                name = padded.rstrip(b"\0").decode("utf-8", "surrogateescape")
-                told.append((folders[watch], name, change))
+                told.append((folders[watch], change, [*map(_name_in, names)]))
         return told
 
     def _read_raw(self) -> Iterator[bytes]:
@@ -164,3 +167,7 @@ class Watch:
                 return
             is_full = len(data) > _READ_BYTES - _LARGEST_EVENT_BYTES
             yield data
+
+
+def _name_in(padded: bytes) -> str:
+    return padded.rstrip(b"\0").decode("utf-8", "surrogateescape")

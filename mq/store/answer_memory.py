@@ -88,12 +88,12 @@ class Share:
 
 class AnswerRoom:
     """How many bytes of bodies may still come into one answer: MAX_FETCH_BYTES, or what the share
-    of the memory holds. The first body is always taken."""
+    of the memory holds. The first body is always taken. `used` is what is in it."""
 
     def __init__(self, used: int | None = None, share: Share | None = None) -> None:
         """`used` is what the bodies before these take, or None if there are none."""
         self._share = share
-        self._used = used or 0
+        self.used = used or 0
         self._is_first = used is None
         self._bytes: int | None = None
         self.is_full = False
@@ -101,20 +101,20 @@ class AnswerRoom:
     def takes(self, length: int) -> bool:
         """Return whether a body fits. Once one did not fit, none that follows it does."""
         if self._is_first:
-            self._is_first, self._used = False, length
+            self._is_first, self.used = False, length
             return True
-        if self.is_full or self._used + length > self._in_all():
+        if self.is_full or self.used + length > self._in_all():
             self.is_full = True
             return False
-        self._used += length
+        self.used += length
         return True
 
     def count(self, lengths: Sequence[int]) -> int:
         """Return how many of these bodies fit, in this order."""
         together = sum(lengths)
-        if len(lengths) > 1 and not self.is_full and self._used + together <= self._in_all():
+        if len(lengths) > 1 and not self.is_full and self.used + together <= self._in_all():
             self._is_first = False
-            self._used += together
+            self.used += together
             return len(lengths)
         return len(list(takewhile(self.takes, lengths)))
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
 from mq.lines.ndjson import MEDIA_TYPE, LongLine, end_line
 from mq.store.answer_memory import Share
-from mq.store.bodies import total_length
+from mq.store.bodies import are_few_in_memory, total_length
 from mq.store.peek import PeekedMessage
 from mq.store.receiving.lease import Received
 from mq.store.store import Store
@@ -57,13 +57,18 @@ async def answer_lines(
         async with store.open_download(messages[0]) as download:
             chunks = line.chunks(download.chunks())
             return await _stream(request, headers, line.length, chunks)
-    pieces = await store.read_bodies(messages, lambda bodies: _write_lines(members, bodies))
+    write = _write_few_lines if are_few_in_memory(messages) else _write_lines
+    pieces = await store.read_bodies(messages, lambda bodies: write(members, bodies))
     length = sum(map(len, pieces))
     if length <= SMALL_BODY_BYTES:
         return Answer(200, headers, b"".join(pieces))
     # Small bodies stay with their messages until the end.
     kept = sum(len(each.body) for each in messages if each.body is not None)
     return await _stream(request, headers, length, _let_go(pieces, kept, share))
+
+
+def _write_few_lines(members: Sequence[str], bodies: Iterable[bytes]) -> list[bytes]:
+    return [b"".join(map(end_line, members, bodies))]
 
 
 def _write_lines(members: Sequence[str], bodies: Iterable[bytes]) -> list[bytes]:

@@ -171,11 +171,13 @@ class HiddenIndex:
             return
         changes: dict[QueueName, dict[str, Change]] = defaultdict(dict)
         is_same = os.fstat(self._spool.fd(Folder.DELAY)).st_ino == self._inode
-        for _, name, change in self._watch.read_last():
+        for _, change, names in self._watch.read_last():
             if change in (Change.OVERFLOW, Change.FOLDER_WENT):
                 is_same = False
-            elif (parsed := parse_file_name(name)) is not None:
-                changes[parsed[0]][parsed[1]] = change
+                continue
+            for name in names:
+                if (parsed := parse_file_name(name)) is not None:
+                    changes[parsed[0]][parsed[1]] = change
         if not is_same:
             self._drop_all()
             return

@@ -9,7 +9,7 @@ import heapq
 import random
 import time
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -76,6 +76,14 @@ class ReadyQueue:
             self._heap = sorted(self._keys.values())
         if self.follower is not None:
             self.follower.went(message_id)
+
+    def discard_all(self, names: Sequence[str]) -> None:
+        """Drop what has gone from the folder, most of which this server has taken out itself."""
+        if self._gone_while_listing is not None:
+            self._gone_while_listing.update(names)
+        keys = self._keys
+        for name in [each for each in names if each in keys]:
+            self.discard(name)
 
     def pop(self, among: int = 1) -> MessageId | None:
         """Take out the oldest, or at random one of the `among` oldest."""

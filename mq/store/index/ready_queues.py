@@ -10,8 +10,7 @@ Used by the committer alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from operator import itemgetter
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -27,9 +26,6 @@ log = structlog.get_logger(__name__)
 
 _ALL_QUEUES = "/"
 """What the folder `queues` is called where the others go by the names of their queues."""
-
-_WENT, _FOLDER_WENT = Change.WENT, Change.FOLDER_WENT
-_CHANGE = itemgetter(2)
 
 
 class ReadyQueues:
@@ -130,24 +126,28 @@ class ReadyQueues:
         if self.watch is None:
             return
         arrivals = self.watch.read_last()
-        if Change.OVERFLOW in map(_CHANGE, arrivals):
+        if Change.OVERFLOW in [change for _, change, _ in arrivals]:
             log.warning("file system events were lost; listing again")
             for queue in self.names():
                 self.forget(queue)
             return
-        for folder, name, change in arrivals:
+        for folder, change, names in arrivals:
             if folder == _ALL_QUEUES:
-                self._look_whether_it_is_the_same(QueueName(name))
-                continue
-            if change is _FOLDER_WENT:
+                for name in names:
+                    self._look_whether_it_is_the_same(QueueName(name))
+            elif change is Change.FOLDER_WENT:
                 self.forget(QueueName(folder))
-            ready = self._queues.get(folder)
-            if ready is None:
+            elif (ready := self._queues.get(folder)) is None:
                 continue
-            if change is _WENT:
-                ready.discard(name)
-            elif name not in ready and not ready.is_being_taken(name) and is_message_id(name):
-                self._came(QueueName(folder), ready, name)
+            elif change is Change.WENT:
+                ready.discard_all(names)
+            else:
+                self._take_in(QueueName(folder), ready, names)
+
+    def _take_in(self, queue: QueueName, ready: ReadyQueue, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in ready and not ready.is_being_taken(name) and is_message_id(name):
+                self._came(queue, ready, name)
 
     def _look_whether_it_is_the_same(self, queue: QueueName) -> None:
         """Something was done to the name of a queue. Forget the queue unless the name still leads

@@ -52,6 +52,7 @@ class Batch:
         self._work = work
         self._spool = work.spool
         self._fd = self._ids_fd = _NO_FD
+        self._opening = (OPEN_UNNAMED, work.spool.fd(_NEW), work.spool.file_mode)
         self._seen: dict[MessageId, Draft] = {}
         self._finder: Finder | None = None
 
@@ -157,7 +158,7 @@ class Batch:
         assert draft.body is not None
         sealed = draft.seal(published_ns) if spool.has_seals else None
         return (
-            (OPEN_UNNAMED, spool.fd(_NEW), spool.file_mode),
+            self._opening,
             (WRITE, ~0, draft.body + draft.trailer if draft.trailer else draft.body),
             *sealing(~0, sealed, draft.content_type, visible_ns),
             spool.link_call(~0, _NEW, f"{self.name.open}/{name}"),
@@ -248,7 +249,7 @@ class Batch:
 
 def length_of(entries: Sequence[Entry]) -> int:
     """Return the bytes of all messages together, in their files."""
-    return sum(draft.length + len(draft.trailer) for _, draft in entries)
+    return sum([draft.length + len(draft.trailer) for _, draft in entries])
 
 
 def vanished(spool: Spool, queue: QueueName) -> MQError:

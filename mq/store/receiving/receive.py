@@ -20,7 +20,7 @@ from mq.store.expiry import expire_some
 from mq.store.holding import hold
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import MAX_LISTINGS, listing
-from mq.store.receiving.lease import BODY, FILE_LENGTH, Received, check_large, set_aside_leased
+from mq.store.receiving.lease import BODY, Received, check_large, set_aside_leased
 from mq.store.receiving.taking import Taker
 from mq.store.release import put_back
 from mq.store.settings import visibility_ns
@@ -226,7 +226,7 @@ def _take_some(
             room = AnswerRoom(used if taken else None, ask.share)
             outcomes = taker.take_together(ids, room)
             some = [each for each in outcomes if isinstance(each, Received)]
-            used += sum(map(FILE_LENGTH, some))
+            used = room.used
             taken += some
             if len(some) < len(outcomes):
                 was_busy = was_busy or Lost.BUSY in outcomes

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ def test_several_are_popped_in_the_order_in_which_each_would_be(limit: int) -> N
     for told in (alone, together):
         for number in (4, 1, 3, 0, 2, 5):
             told.ready.add(order_key(str(number), number))
-        told.ready.discard("1")
+        told.ready.discard_all(["nowhere", "1"])
         told.ready.add(order_key("1", 9))
         told.ready.discard("3")
 
@@ -134,14 +135,17 @@ def test_with_peers_the_pick_is_random_among_the_oldest_and_nothing_else() -> No
     assert picked == {"0", "1", "2"}
 
 
-def test_what_left_while_a_listing_ran_does_not_come_back_with_it() -> None:
+@pytest.mark.parametrize("discard", [ReadyQueue.discard, lambda it, name: it.discard_all([name])])
+def test_what_left_while_a_listing_ran_does_not_come_back_with_it(
+    discard: Callable[[ReadyQueue, str], None],
+) -> None:
     ready = ReadyQueue()
     known, listed = order_key("known", 1), order_key("listed", 2)
     ready.add(known)
 
     ready.begin_listing()
     ready.pop()
-    ready.discard("listed")
+    discard(ready, "listed")
     ready.end_listing(Listing(1, 1, 0.0, [known, listed, order_key("new", 3)]))
 
     assert [ready.pop(), ready.pop()] == ["new", None]

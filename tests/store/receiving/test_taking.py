@@ -6,11 +6,14 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mq.config import SMALL_BODY_BYTES
+from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
 from mq.disk.file_work import do_together
 from mq.disk.files import Files
 from mq.names import MessageId, QueueName
@@ -273,3 +276,16 @@ def test_failure_of_any_call_leaves_the_message_as_it_was(
         assert isinstance(outcome, OSError)
     if code != errno.ENOENT:
         assert contents_of(root) == before
+
+
+@given(
+    st.lists(st.integers(0, MAX_FETCH_BYTES // 3), max_size=8),
+    st.none() | st.integers(0, 2 * MAX_FETCH_BYTES),
+)
+def test_bodies_fit_together_as_they_fit_one_by_one(lengths: list[int], used: int | None) -> None:
+    alone, together = AnswerRoom(used), AnswerRoom(used)
+
+    fitting = len([*takewhile(alone.takes, lengths)])
+
+    assert together.count(lengths) == fitting
+    assert (together.used, together.is_full) == (alone.used, alone.is_full)
