@@ -130,9 +130,9 @@ def md5_of(attributes: Attributes) -> str:
     parts: list[bytes] = []
     for name in sorted(attributes):
         value = attributes[name]
-        data = _data_of(value)
-        head = head_of(name, value["DataType"], "BinaryValue" in value)
-        parts += (head, length_of(len(data)), data)
+        binary = value.get("BinaryValue")
+        data: bytes = value["StringValue"].encode() if binary is None else binary
+        parts += (head_of(name, value["DataType"], binary is not None), length_of(len(data)), data)
     return md5_in_hex(b"".join(parts))
 
 

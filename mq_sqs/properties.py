@@ -28,25 +28,25 @@ _DECODER = json.JSONDecoder()
 Read = dict[str, dict[str, Any]]
 
 
-def from_properties(properties: Properties) -> tuple[Read, dict[str, str]]:
-    """Return the attributes, and the values of the system attributes. Properties that a producer
-    over HTTP wrote in another form are left out."""
-    return _read(properties.get(ATTRIBUTES, "")), system_of(properties)
-
-
-def system_of(properties: Properties) -> dict[str, str]:
-    """Return the values of the system attributes."""
+def attributes_of(properties: Properties) -> Read:
+    """Return the attributes that SQS can express. Properties that a producer over HTTP wrote in
+    another form are left out."""
     try:
-        pairs = _pairs_in(properties.get(SYSTEM, ""))
-        return {name: str(text) for name, (kind, text) in pairs if not _is_binary(kind)}
+        return {
+            name: _binary(kind, text)
+            if kind.startswith("Binary")
+            else {"DataType": kind, "StringValue": str(text)}
+            for name, (kind, text) in _pairs_in(properties.get(ATTRIBUTES, ""))
+        }
     except _MALFORMED:
         return {}
 
 
-def _read(text: str) -> Read:
-    """Return the attributes that SQS can express: a producer over HTTP may have written others."""
+def system_of(properties: Properties) -> dict[str, str]:
+    """Return the values of the system attributes, as `attributes_of` does."""
     try:
-        return {name: _value(kind, value) for name, (kind, value) in _pairs_in(text)}
+        pairs = _pairs_in(properties.get(SYSTEM, ""))
+        return {name: str(text) for name, (kind, text) in pairs if not kind.startswith("Binary")}
     except _MALFORMED:
         return {}
 
@@ -76,15 +76,9 @@ def _parse(text: str) -> Any:
     return json.loads(text)
 
 
-def _value(kind: str, text: str) -> dict[str, Any]:
-    """Return a value. Raises ValueError, AttributeError, TypeError."""
-    if _is_binary(kind):
-        return {"DataType": kind, "BinaryValue": base64.b64decode(text, validate=True)}
-    return {"DataType": kind, "StringValue": str(text)}
-
-
-def _is_binary(kind: str) -> bool:
-    return kind.partition(".")[0] == "Binary"
+def _binary(kind: str, text: str) -> dict[str, Any]:
+    """Return a binary value. Raises _MALFORMED."""
+    return {"DataType": kind, "BinaryValue": base64.b64decode(text, validate=True)}
 
 
 _MALFORMED = (ValueError, TypeError, AttributeError, RecursionError, Base64Error)

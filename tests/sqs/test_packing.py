@@ -20,7 +20,7 @@ from mq_sqs.packing import (
     properties_in,
     trailer_of,
 )
-from mq_sqs.properties import ATTRIBUTES, from_properties
+from mq_sqs.properties import ATTRIBUTES, attributes_of, system_of
 
 CITY: dict[str, Any] = {"DataType": "String", "StringValue": "Any City"}
 GREETING: dict[str, Any] = {"DataType": "Binary", "BinaryValue": b"Hello, World!"}
@@ -42,7 +42,7 @@ def test_one_pass_finds_what_many_would(
     trailer = trailer_of(packed.written, pack_texts(system))
     properties = json.loads(trailer or "{}")
 
-    assert from_properties(properties) == (attributes, system)
+    assert (attributes_of(properties), system_of(properties)) == (attributes, system)
     assert pack_trailer(properties) == trailer
     assert properties_in(trailer) == properties
     assert packed.size == size_of(attributes)
@@ -57,7 +57,8 @@ def test_a_text_cannot_leave_its_quotation_marks(value: str) -> None:
 
     trailer = trailer_of(pack_attributes(attributes).written, pack_texts({"c": value}))
 
-    assert from_properties(json.loads(trailer)) == (attributes, {"c": value})
+    properties = json.loads(trailer)
+    assert (attributes_of(properties), system_of(properties)) == (attributes, {"c": value})
     assert trailer.isascii()
     assert trailer.count(b"\n") == 2
 

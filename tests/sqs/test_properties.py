@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mq_sqs.properties import ATTRIBUTES, SYSTEM, from_properties
+from mq_sqs.properties import ATTRIBUTES, SYSTEM, attributes_of, system_of
 
 
 def test_a_message_without_attributes_has_none() -> None:
-    assert from_properties({"traceparent": "00-0af7"}) == ({}, {})
+    assert attributes_of({"traceparent": "00-0af7"}) == {}
+    assert system_of({"traceparent": "00-0af7"}) == {}
 
 
 @pytest.mark.parametrize(
@@ -19,10 +20,8 @@ def test_a_message_without_attributes_has_none() -> None:
 def test_an_attribute_that_sqs_cannot_express_is_left_out_alone(attribute: str) -> None:
     text = f'{{{attribute}, "b": ["String", "x"]}}'
 
-    attributes, system = from_properties({ATTRIBUTES: text, SYSTEM: text})
-
-    assert attributes == {"b": {"DataType": "String", "StringValue": "x"}}
-    assert system == {"b": "x"}
+    assert attributes_of({ATTRIBUTES: text}) == {"b": {"DataType": "String", "StringValue": "x"}}
+    assert system_of({SYSTEM: text}) == {"b": "x"}
 
 
 @pytest.mark.parametrize(
@@ -30,4 +29,5 @@ def test_an_attribute_that_sqs_cannot_express_is_left_out_alone(attribute: str) 
              '{"a": ["Binary", 1]}', "[" * 100_000],
 )  # fmt: skip
 def test_what_a_producer_over_http_wrote_otherwise_is_left_out(text: str) -> None:
-    assert from_properties({ATTRIBUTES: text, SYSTEM: text}) == ({}, {})
+    assert attributes_of({ATTRIBUTES: text}) == {}
+    assert system_of({SYSTEM: text}) == {}
