@@ -119,6 +119,9 @@ def _pack_each(attributes: Attributes) -> Packed:
     written: list[bytes] = []
     for name in sorted(attributes):
         value = attributes[name]
+        if len(value) > 2:
+            # The query protocol does not send an empty list, and JSON may.
+            value = {part: each for part, each in value.items() if each != []}
         member, base, hashed_head, written_head = _head_of(name, value["DataType"])
         given = value.get(member)
         if not given or len(value) != 2:

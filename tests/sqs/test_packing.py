@@ -120,6 +120,15 @@ def test_what_sqs_does_not_take_is_refused(name: str, value: dict[str, Any], why
         pack_attributes({name: value})
 
 
+def test_lists_that_are_empty_say_nothing() -> None:
+    lists: dict[str, Any] = {"StringListValues": [], "BinaryListValues": []}
+    attributes = {"a": CITY, "b": GREETING, "c": CITY}
+
+    with_lists = {name: {**value, **lists} for name, value in attributes.items()}
+
+    assert pack_attributes(with_lists) == pack_attributes(attributes)
+
+
 @pytest.mark.parametrize("text", ["0", "-1.5", "+1e10", ".5", "5.", "1" * 38, "0.000000001"])
 def test_a_number_is_taken(text: str) -> None:
     pack_attributes({"n": {"DataType": "Number.int", "StringValue": text}})
