@@ -1,4 +1,5 @@
-"""Receipt handles: the id of a message and the lease of one receive, opaque to clients."""
+"""Receipt handles: the id of a message and the lease of one receive, opaque to clients. One of
+another queue is invalid."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
-from mq.names import MessageId, is_message_id
+from mq.names import MessageId, QueueName, is_message_id
 from mq.spool.message.seal import NO_LEASE
 from mq_sqs.faults import RECEIPT_HANDLE_IS_INVALID, SQSError
 
@@ -16,7 +17,8 @@ _BEGIN = 1
 
 _HEAD = struct.Struct(">BI")
 _LEASED = struct.Struct(">BIQ")
-"""What a handle begins with: 1, the CRC-32 of what follows, and the lease. The id follows."""
+"""What a handle begins with: 1, the CRC-32 of the queue's name and of what follows, and the lease.
+The id follows."""
 
 _TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 """From Base64 to its alphabet for URLs, and back."""
@@ -29,13 +31,13 @@ class LeasedMessage(NamedTuple):
     lease: int
 
 
-def make_handle(message_id: MessageId, lease: int) -> str:
+def make_handle(queue: QueueName, message_id: MessageId, lease: int) -> str:
     data = lease.to_bytes(8) + message_id.encode()
-    return _encode(_HEAD.pack(_BEGIN, zlib.crc32(data)) + data).decode()
+    return _encode(_HEAD.pack(_BEGIN, _check_of(queue, data)) + data).decode()
 
 
-def read_handle(handle: str) -> LeasedMessage:
-    """Read a handle. Raises SQSError for a text that is not a handle of a gateway."""
+def read_handle(queue: QueueName, handle: str) -> LeasedMessage:
+    """Read a handle. Raises SQSError for a text that is not a handle of this queue."""
     try:
         text = handle.encode("ascii")
         whole = binascii.a2b_base64(text.translate(_FROM_URL))
@@ -47,12 +49,16 @@ def read_handle(handle: str) -> LeasedMessage:
     if (
         begin != _BEGIN
         or lease == NO_LEASE
-        or check != zlib.crc32(whole[_HEAD.size :])
+        or check != _check_of(queue, whole[_HEAD.size :])
         or not is_message_id(message_id)
         or _encode(whole) != text
     ):
         raise _invalid()
     return LeasedMessage(MessageId(message_id), lease)
+
+
+def _check_of(queue: QueueName, data: bytes) -> int:
+    return zlib.crc32(data, zlib.crc32(queue.encode()))
 
 
 def _encode(data: bytes) -> bytes:

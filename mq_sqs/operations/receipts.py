@@ -24,7 +24,7 @@ _NOTHING_TO_DELETE = (LeaseMismatch, MessageNotFound)
 
 
 async def delete_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    message_id, lease = read_handle(call.values["ReceiptHandle"])
+    message_id, lease = read_handle(queue, call.values["ReceiptHandle"])
     with suppress(*_NOTHING_TO_DELETE):
         await operations.keeper_of(queue).remove(queue, message_id, frozenset({lease}))
     return {}
@@ -32,7 +32,7 @@ async def delete_message(operations: Operations, call: SqsCall, queue: QueueName
 
 def begin_delete(operations: Operations, queue: QueueName, values: Values) -> Begun:
     """Begin DeleteMessage. Raises SQSError."""
-    message_id, lease = read_handle(values["ReceiptHandle"])
+    message_id, lease = read_handle(queue, values["ReceiptHandle"])
     remove = operations.keeper_of(queue).submit_remove
 
     def tell(outcome: object) -> Result | None:
@@ -42,14 +42,14 @@ def begin_delete(operations: Operations, queue: QueueName, values: Values) -> Be
 
 
 async def delete_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    deletions = _Deletions(call.values)
+    deletions = _Deletions(queue, call.values)
     remove = operations.keeper_of(queue).remove_many
     return deletions.answer(await remove(queue, deletions.ids, deletions.leases))
 
 
 def begin_delete_batch(operations: Operations, queue: QueueName, values: Values) -> Begun:
     """Begin DeleteMessageBatch. Raises SQSError."""
-    deletions = _Deletions(values)
+    deletions = _Deletions(queue, values)
     remove = operations.keeper_of(queue).submit_remove_many
 
     def tell(outcome: object) -> Result | None:
@@ -62,10 +62,10 @@ class _Deletions:
     """The checked entries of a DeleteMessageBatch: the messages of the valid ones and their leases.
     Raises SQSError."""
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, queue: QueueName, values: Values) -> None:
         entries: Sequence[Values] = values["Entries"]
         check_entries(entries)
-        self._receipts, self._failed = _read_handles(entries)
+        self._receipts, self._failed = _read_handles(queue, entries)
         self.ids = [message_id for message_id, _ in self._receipts.values()]
         # Leases are random, so that of one message does not pass for another's.
         self.leases = frozenset(lease for _, lease in self._receipts.values())
@@ -81,7 +81,7 @@ class _Deletions:
 async def change_message_visibility(
     operations: Operations, call: SqsCall, queue: QueueName
 ) -> Result:
-    receipt = read_handle(call.values["ReceiptHandle"])
+    receipt = read_handle(queue, call.values["ReceiptHandle"])
     await _change(operations, queue, receipt, call.values["VisibilityTimeout"])
     return {}
 
@@ -91,7 +91,7 @@ async def change_message_visibility_batch(
 ) -> Result:
     entries: Sequence[Values] = call.values["Entries"]
     check_entries(entries)
-    receipts, failed = _read_handles(entries)
+    receipts, failed = _read_handles(queue, entries)
     changes = [
         _change(operations, queue, receipts[entry["Id"]], entry.get("VisibilityTimeout"))
         for entry in entries
@@ -125,14 +125,14 @@ async def _change(
 
 
 def _read_handles(
-    entries: Sequence[Values],
+    queue: QueueName, entries: Sequence[Values]
 ) -> tuple[dict[str, LeasedMessage], dict[str, SQSError]]:
     """Return the valid handles, and what is wrong with the others, by the ids of their entries."""
     receipts: dict[str, LeasedMessage] = {}
     failed: dict[str, SQSError] = {}
     for entry in entries:
         try:
-            receipts[entry["Id"]] = read_handle(entry["ReceiptHandle"])
+            receipts[entry["Id"]] = read_handle(queue, entry["ReceiptHandle"])
         except SQSError as error:
             failed[entry["Id"]] = error
     return receipts, failed

@@ -127,7 +127,7 @@ def _message(
     text = _text_of(body)
     found: dict[str, Any] = {
         "MessageId": str(received.message_id),
-        "ReceiptHandle": make_handle(received.message_id, received.lease),
+        "ReceiptHandle": make_handle(received.queue, received.message_id, received.lease),
         "MD5OfBody": md5_in_hex(text.encode()),
         "Body": text,
     }

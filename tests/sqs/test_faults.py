@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 
 from mq import errors
-from mq.names import MessageId
 from mq_sqs import faults
 from mq_sqs.faults import SqsFault, translate
-from mq_sqs.handles import make_handle
-from tests.support.gateways import UUID, ask_both, ask_json, ask_query, send, text_in
+from tests.support.gateways import (
+    UUID,
+    ask_both,
+    ask_json,
+    ask_query,
+    nobodys_handle,
+    send,
+    text_in,
+)
 from tests.support.processes import Server
 
-NOBODYS = make_handle(MessageId("a"), 1)
 SEND = {"MessageBody": "a"}
 TWICE = [{"Id": "a", "MessageBody": "a"}] * 2
 ELEVEN = [{"Id": str(at), "MessageBody": "a"} for at in range(11)]
@@ -53,7 +58,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("DeleteMessage", {"QueueUrl": "URL", "ReceiptHandle": "x"}, "ReceiptHandleIsInvalid",
      "ReceiptHandleIsInvalid"),
     ("ChangeMessageVisibility",
-     {"QueueUrl": "URL", "ReceiptHandle": NOBODYS, "VisibilityTimeout": 1},
+     {"QueueUrl": "URL", "ReceiptHandle": "HANDLE", "VisibilityTimeout": 1},
      "MessageNotInflight", "AWS.SimpleQueueService.MessageNotInflight"),
     ("AddPermission", {"QueueUrl": "URL", "Label": "a", "AWSAccountIds": ["1"], "Actions": ["*"]},
      "UnsupportedOperation", "AWS.SimpleQueueService.UnsupportedOperation"),
@@ -79,6 +84,8 @@ def test_an_error_has_its_name_and_code_in_both_protocols(
     operation, values, name, code = case
     if values.get("QueueUrl") == "URL":
         values = values | {"QueueUrl": url}
+    if values.get("ReceiptHandle") == "HANDLE":
+        values = values | {"ReceiptHandle": nobodys_handle(url)}
     if values.get("QueueName") == "URL":
         values = values | {"QueueName": url.rpartition("/")[2]}
 

@@ -6,19 +6,20 @@ import base64
 
 import pytest
 
-from mq.names import MessageId
+from mq.names import MessageId, QueueName
 from mq_sqs.faults import RECEIPT_HANDLE_IS_INVALID, SQSError
 from mq_sqs.handles import LeasedMessage, make_handle, read_handle
 
+ORDERS = QueueName("orders")
 ID = MessageId("01a1fcfc-2d8b-7793-aa0c-b8e761dfed12")
 
 
 @pytest.mark.parametrize("lease", [1, 0x1234, 2**64 - 1])
 @pytest.mark.parametrize("message_id", [ID, "a", "x" * 64])
 def test_a_handle_says_what_it_was_made_of(message_id: str, lease: int) -> None:
-    handle = make_handle(MessageId(message_id), lease)
+    handle = make_handle(ORDERS, MessageId(message_id), lease)
 
-    assert read_handle(handle) == LeasedMessage(MessageId(message_id), lease)
+    assert read_handle(ORDERS, handle) == LeasedMessage(MessageId(message_id), lease)
     assert handle.isascii()
 
 
@@ -30,17 +31,19 @@ def changed(handle: str, at: int) -> str:
 
 @pytest.mark.parametrize(
     "handle",
-    ["", "x", "!!!!", "ä", "AQEBzbVv", "A" * 5000, make_handle(ID, 1) + "=", make_handle(ID, 0),
-     make_handle(MessageId("../a"), 1), *(changed(make_handle(ID, 7), at) for at in (0, 5, 20))],
+    ["", "x", "!!!!", "ä", "AQEBzbVv", "A" * 5000, make_handle(ORDERS, ID, 1) + "=",
+     make_handle(QueueName("lunch"), ID, 1), make_handle(ORDERS, ID, 0),
+     make_handle(ORDERS, MessageId("../a"), 1),
+     *(changed(make_handle(ORDERS, ID, 7), at) for at in (0, 5, 20))],
 )  # fmt: skip
 def test_anything_else_is_refused(handle: str) -> None:
     with pytest.raises(SQSError) as refused:
-        read_handle(handle)
+        read_handle(ORDERS, handle)
 
     assert refused.value.fault is RECEIPT_HANDLE_IS_INVALID
 
 
 def test_no_handle_looks_like_a_flag() -> None:
-    begins = {make_handle(MessageId("a"), lease)[0] for lease in range(1, 500)}
+    begins = {make_handle(ORDERS, MessageId("a"), lease)[0] for lease in range(1, 500)}
 
     assert begins == {"A"}

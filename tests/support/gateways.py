@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 import boto3
 from botocore.config import Config
 
+from mq.names import MessageId, QueueName
+from mq_sqs.handles import make_handle
 from tests.support.processes import Server
 
 NAMESPACE = "{http://queue.amazonaws.com/doc/2012-11-05/}"
@@ -50,6 +52,13 @@ def make_url(client: Any, **attributes: str) -> str:
 
 def name_of(url: str) -> str:
     return url.rpartition("/")[2]
+
+
+def nobodys_handle(url: str) -> str:
+    """A handle of that queue, for a message that it never had."""
+    return make_handle(
+        QueueName(name_of(url)), MessageId("01a1fcfc-2d8b-7793-aa0c-b8e761dfed12"), 7
+    )
 
 
 class Told(NamedTuple):

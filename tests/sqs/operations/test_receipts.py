@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from mq.names import MessageId
-from mq_sqs.handles import make_handle
-from tests.support.gateways import make_url
-
-NOBODYS = make_handle(MessageId("01a1fcfc-2d8b-7793-aa0c-b8e761dfed12"), 7)
+from tests.support.gateways import make_url, nobodys_handle
 
 
 def take(sqs: Any, url: str, number: int = 1, **values: Any) -> list[str]:
@@ -64,10 +60,23 @@ def test_a_handle_works_while_nobody_else_has_received_the_message(sqs: Any, url
 
 
 def test_a_handle_of_no_message_removes_nothing(sqs: Any, url: str) -> None:
-    sqs.delete_message(QueueUrl=url, ReceiptHandle=NOBODYS)
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=nobodys_handle(url))
     for call in (sqs.delete_message, lambda **values: change(sqs, url, "x", 1)):
         with pytest.raises(sqs.exceptions.ReceiptHandleIsInvalid):
             call(QueueUrl=url, ReceiptHandle="x")
+
+
+def test_a_handle_of_another_queue_is_invalid_and_removes_nothing(sqs: Any, url: str) -> None:
+    [handle] = take(sqs, url)
+    other = make_url(sqs)
+
+    with pytest.raises(sqs.exceptions.ReceiptHandleIsInvalid):
+        sqs.delete_message(QueueUrl=other, ReceiptHandle=handle)
+    with pytest.raises(sqs.exceptions.ReceiptHandleIsInvalid):
+        change(sqs, other, handle, 0)
+
+    change(sqs, url, handle, 0)
+    assert len(handles(sqs, url)) == 1
 
 
 def test_a_batch_of_deletions_says_of_each_how_it_went(sqs: Any, url: str) -> None:
@@ -78,7 +87,7 @@ def test_a_batch_of_deletions_says_of_each_how_it_went(sqs: Any, url: str) -> No
         Entries=[
             {"Id": "a", "ReceiptHandle": first},
             {"Id": "b", "ReceiptHandle": "nonsense"},
-            {"Id": "c", "ReceiptHandle": NOBODYS},
+            {"Id": "c", "ReceiptHandle": nobodys_handle(url)},
             {"Id": "d", "ReceiptHandle": second},
         ],
     )
@@ -104,7 +113,7 @@ def test_the_visibility_of_what_came_back_cannot_be_changed(sqs: Any, url: str) 
     [older] = take(sqs, url)
     change(sqs, url, older, 0)
 
-    for handle in (older, NOBODYS):
+    for handle in (older, nobodys_handle(url)):
         with pytest.raises(sqs.exceptions.MessageNotInflight):
             change(sqs, url, handle, 5)
     [newer] = handles(sqs, url)
@@ -116,7 +125,7 @@ def test_the_visibility_of_what_came_back_cannot_be_changed(sqs: Any, url: str) 
 @pytest.mark.parametrize("seconds", [-1, 43_201])
 def test_a_visibility_outside_its_limits_is_refused(sqs: Any, url: str, seconds: int) -> None:
     with pytest.raises(ClientError, match="VisibilityTimeout is invalid"):
-        change(sqs, url, NOBODYS, seconds)
+        change(sqs, url, nobodys_handle(url), seconds)
 
 
 def test_a_batch_of_changes_says_of_each_how_it_went(sqs: Any, url: str) -> None:
@@ -126,7 +135,7 @@ def test_a_batch_of_changes_says_of_each_how_it_went(sqs: Any, url: str) -> None
         QueueUrl=url,
         Entries=[
             {"Id": "a", "ReceiptHandle": first, "VisibilityTimeout": 0},
-            {"Id": "b", "ReceiptHandle": NOBODYS, "VisibilityTimeout": 1},
+            {"Id": "b", "ReceiptHandle": nobodys_handle(url), "VisibilityTimeout": 1},
             {"Id": "c", "ReceiptHandle": second, "VisibilityTimeout": 43_201},
             {"Id": "d", "ReceiptHandle": second},
             {"Id": "e", "ReceiptHandle": "x", "VisibilityTimeout": 1},
@@ -146,7 +155,7 @@ def test_a_batch_of_changes_says_of_each_how_it_went(sqs: Any, url: str) -> None
 def test_a_batch_for_a_queue_that_is_not_there_fails_as_a_whole(sqs: Any) -> None:
     url = make_url(sqs)
     sqs.delete_queue(QueueUrl=url)
-    entry = {"Id": "a", "ReceiptHandle": NOBODYS}
+    entry = {"Id": "a", "ReceiptHandle": nobodys_handle(url)}
 
     with pytest.raises(sqs.exceptions.QueueDoesNotExist):
         sqs.delete_message_batch(QueueUrl=url, Entries=[entry])
