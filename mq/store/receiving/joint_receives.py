@@ -77,21 +77,14 @@ class JointReceives:
                 self._check(queue, each, done)
             else:
                 tell(done, each, None)
-        if len(received) < len(asked):
-            self._go_on(queue, asked[len(received) :], bool(received), error)
+        left = asked[len(received) :]
+        if left and received:
+            # There was no room for more, or an error ended it, or the index did not know of all.
+            self._take(queue, left)
+        elif left:
+            self._let_go(queue, left, error)
 
-    def _go_on(
-        self,
-        queue: QueueName,
-        asked: Sequence[Done],
-        were_some_taken: bool,
-        error: BaseException | None,
-    ) -> None:
-        """Go on with requests that got no message, while there are more: an answer has a limit, and
-        an error in one message ends an operation."""
-        if were_some_taken and self._has_more(queue):
-            self._take(queue, asked)
-            return
+    def _let_go(self, queue: QueueName, asked: Sequence[Done], error: BaseException | None) -> None:
         if error is None:
             self._watching.wake_for_what_is_left(queue, len(asked))
         for done in asked:
@@ -99,23 +92,23 @@ class JointReceives:
 
     def _check(self, queue: QueueName, received: Received, done: Done) -> None:
         """Check a large body, for which nobody else need wait."""
-        checking = _check_or_take_next(self._work, queue, received)
+        ask = Ask(leave=self._watching.waiting.count(queue))
+        checking = _check_or_take_next(self._work, queue, received, ask)
 
         def checked(taken: list[Received] | Lost | None, error: BaseException | None) -> None:
             if getgeneratorstate(checking) == GEN_CREATED:
                 self._give_back([received])  # The committer has refused the operation.
-            done(taken[0] if isinstance(taken, list) and taken else None, error)
+            if isinstance(taken, list) and taken:
+                done(taken[0], None)
+            else:
+                self._let_go(queue, [done], error)
 
         self._committer.submit(Submitted(checking, checked))
 
-    def _has_more(self, queue: QueueName) -> bool:
-        ready = self._work.ready.get(queue)
-        return ready is not None and len(ready) > self._watching.waiting.count(queue)
-
 
 def _check_or_take_next(
-    work: Workspace, queue: QueueName, received: Received
+    work: Workspace, queue: QueueName, received: Received, ask: Ask
 ) -> Operation[list[Received] | Lost]:
     """Return the message if its body passes its seal, or else the next one."""
     good = yield from check_bodies(work, [received])
-    return good or (yield from receive_some(work, queue, Ask()))
+    return good or (yield from receive_some(work, queue, ask))

@@ -21,7 +21,7 @@ from mq.store.receiving.joint_receives import MAX_TOGETHER
 from mq.store.receiving.lease import Received, check_large
 from mq.store.store import Store
 from tests.support.faults import SYNCS, Gate, WatchedFiles
-from tests.support.messages import names_in
+from tests.support.messages import names_in, new_id, write_message
 from tests.support.stores import (
     LONG_SECONDS,
     ORDERS,
@@ -35,9 +35,8 @@ from tests.support.stores import (
 Outcome = Received | BaseException | None
 
 
-async def ask(store: Store, requests: int, queue: QueueName = ORDERS) -> list[Outcome]:
-    """Return what each of several requests gets, in order, if one turn of the event loop brings
-    them."""
+def submit(store: Store, requests: int, queue: QueueName = ORDERS) -> list[asyncio.Future[Outcome]]:
+    """Send several requests in one turn of the event loop. Each has a future, in order."""
     loop = asyncio.get_running_loop()
     futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in range(requests)]
 
@@ -46,8 +45,12 @@ async def ask(store: Store, requests: int, queue: QueueName = ORDERS) -> list[Ou
 
     for future in futures:
         store.submit_receive(queue, telling(future))
+    return futures
+
+
+async def ask(store: Store, requests: int, queue: QueueName = ORDERS) -> list[Outcome]:
     async with asyncio.timeout(20):
-        return await asyncio.gather(*futures)
+        return await asyncio.gather(*submit(store, requests, queue))
 
 
 def ids_of(outcomes: list[Outcome]) -> list[MessageId | None]:
@@ -143,19 +146,16 @@ async def test_a_request_that_cannot_be_answered_keeps_no_other(root: Path) -> N
     async with store_on(root) as store:
         for _ in range(3):
             await publish(store, b"body")
-        told: list[object] = []
 
         def fail(result: object, error: BaseException | None) -> None:
             raise ValueError("a header that cannot be sent")
 
-        async def are_told() -> bool:
-            return len(told) == 2
-
-        store.submit_receive(ORDERS, lambda result, error: told.append(result))
+        before = submit(store, 1)
         store.submit_receive(ORDERS, fail)
-        store.submit_receive(ORDERS, lambda result, error: told.append(result))
+        after = submit(store, 1)
 
-        await eventually(are_told)
+        async with asyncio.timeout(20):
+            assert None not in await asyncio.gather(*before, *after)
         assert len(names_in(root / "delay")) == 3
 
 
@@ -177,9 +177,6 @@ async def test_a_client_that_waits_gets_the_message_that_it_was_left(root: Path)
         assert received.message_id not in others
 
 
-# Large bodies
-
-
 async def test_a_large_body_is_checked_while_others_get_theirs(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,28 +190,15 @@ async def test_a_large_body_is_checked_while_others_get_theirs(
     async with store_on(root) as store:
         ids = [await publish(store, body) for body in (large, b"small")]
         monkeypatch.setattr("mq.store.receiving.receive.check_large", wait_and_check)
-        told: dict[int, Outcome] = {}
-
-        def telling(number: int) -> Callable[..., None]:
-            return lambda result, error: told.update({number: error or result})
-
-        for number in range(2):
-            store.submit_receive(ORDERS, telling(number))
-
-        async def is_one_told() -> bool:
-            return bool(told)
+        of_large, of_small = submit(store, 2)
 
         await gate.reached()
-        await eventually(is_one_told)
-        assert list(told) == [1]
-        gate.open()
-
-        async def are_both_told() -> bool:
-            return len(told) == 2
-
-        await eventually(are_both_told)
-        assert ids_of([told[0], told[1]]) == ids
-        first = told[0]
+        async with asyncio.timeout(20):
+            second = await of_small
+            assert not of_large.done()
+            gate.open()
+            first = await of_large
+        assert ids_of([first, second]) == ids
         assert isinstance(first, Received)
         assert await body_of(store, first) == large
 
@@ -261,9 +245,6 @@ async def test_a_large_message_whose_check_is_refused_is_given_back(
         assert len(os.listdir("/proc/self/fd")) == open_before
 
 
-# What ends an operation early
-
-
 async def test_an_error_behind_the_first_messages_costs_nobody_a_message(root: Path) -> None:
     """The requests that got none try again, and each of them gets the next."""
     files = WatchedFiles()
@@ -296,3 +277,23 @@ async def test_a_message_that_another_process_holds_is_passed_over(root: Path) -
         assert ids_of(outcomes) == [ids[0], ids[2], None]
         os.close(held)
         assert ids_of(await ask(store, 2)) == [ids[1], None]
+
+
+async def test_requests_that_the_index_has_no_message_for_have_the_queue_listed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where the system tells of no events, the index does not know what others deliver.
+    async with store_on(root) as store:
+        assert await ask(store, 1) == [None]
+        monkeypatch.setattr(store._work.ready, "drain", lambda: None)
+        theirs = [new_id() for _ in range(2)]
+        for each in theirs:
+            write_message(root / "queues" / ORDERS / each, b"theirs")
+        own = await publish(store, b"own")
+        index = store._work.ready.get(ORDERS)
+        assert index is not None
+        index.next_listing = 0.0
+
+        outcomes = await ask(store, 4)
+
+        assert set(ids_of(outcomes)) == {own, *theirs, None}
