@@ -134,8 +134,8 @@ def _look(work: Workspace, ask: HiddenAsk, key: str) -> tuple[list[PeekedMessage
 def peek_in_delay(
     spool: Spool, queue: QueueName, state: State, keys: Iterable[str]
 ) -> Iterator[PeekedMessage]:
-    """Yield the messages at these places that are in that state. One that cannot be read is passed
-    over. Blocking."""
+    """Yield the messages at these places that are in that state. One that alone cannot be read is
+    passed over. Blocking. Raises OSError."""
     for key in keys:
         peeked = peek_in(spool, Folder.DELAY, queue, MessageId(id_of_key(key)))
         if peeked is None:

@@ -3,6 +3,7 @@ no move."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES, Properties
 from mq.spool.folders import Spool
 from mq.spool.message.burial import Burial, burial_in
-from mq.spool.message.held import Opened, look_at
+from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, state_in
 from mq.spool.message.trailer import read_long, split
 from mq.spool.queue.listing import place_of
@@ -24,6 +25,11 @@ from mq.store.indexing import MAX_LISTINGS, listing
 
 _PLACES = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES, Folder.DELAY)
 """A receive and a redelivery may pass between two looks."""
+
+_PASSED_OVER = {*FAULTS_OF_ONE_MESSAGE, errno.EIO}
+
+_LOOK_AT_ONCE = 100
+"""How many are looked at together behind some that could not be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +71,23 @@ def peek(
     """Look at the oldest ready messages, up to `limit` and what `share` has memory for, but at
     least at one if there is one. With `after`, look only at those that follow it. The caller closes
     them. Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
-    listings = 0
+    listings, place, at_once = 0, "", limit
     while listings < MAX_LISTINGS:
         work.ready.drain()
-        ids = _find_oldest(work, queue, limit, after)
+        if after is not None and not place:
+            place = _place_behind(work, queue, after)
+        ids = _find_behind(work, queue, place, at_once)
         if ids is None:
             listings += 1
             yield listing(work, queue)
             continue
-        found: list[PeekedMessage] = yield InWorker(_peek_up_to, work.spool, queue, ids, share)
+        peeking = InWorker(_peek_up_to, work.spool, queue, ids, limit, share)
+        found: list[PeekedMessage] = yield peeking
         if found or not ids:
             return found
-        _drop_gone(work, queue, ids)
+        # Those that are left are not messages, or cannot be read.
+        place = _drop_gone(work, queue, ids) or place
+        at_once = max(limit, _LOOK_AT_ONCE)
     return []
 
 
@@ -90,35 +101,45 @@ def peek_at(work: Workspace, queue: QueueName, message_id: MessageId) -> Operati
     return found
 
 
-def _find_oldest(
-    work: Workspace, queue: QueueName, limit: int, after: MessageId | None
+def _place_behind(work: Workspace, queue: QueueName, after: MessageId) -> str:
+    """Return the place of a message in the order of its queue. Raises QueueNotFound,
+    MessageNotFound."""
+    ready = work.loaded_index(queue)
+    place = (ready and ready.key(after)) or place_of(work.spool, queue, after)
+    if place is None:
+        raise no_message(queue, after)
+    return place
+
+
+def _find_behind(
+    work: Workspace, queue: QueueName, place: str, limit: int
 ) -> list[MessageId] | None:
-    """Return the first `limit` messages of a queue, or of those that follow `after`, as its index
-    knows them; None if it must be listed first. Raises QueueNotFound, MessageNotFound."""
+    """Return the first `limit` messages behind that place in a queue, as its index knows them; None
+    if it must be listed first. Raises QueueNotFound."""
     ready = work.loaded_index(queue)
     if ready is None:
         return None
-    if after is None:
-        ids = ready.oldest(limit)
-    else:
-        place = ready.key(after) or place_of(work.spool, queue, after)
-        if place is None:
-            raise no_message(queue, after)
-        ids = ready.behind(place, limit)
+    ids = ready.behind(place, limit) if place else ready.oldest(limit)
     return ids if ids or not work.may_have_changed(queue, ready) else None
 
 
-def _drop_gone(work: Workspace, queue: QueueName, ids: Iterable[MessageId]) -> None:
-    """Take out of the index what a peek did not find."""
+def _drop_gone(work: Workspace, queue: QueueName, ids: Iterable[MessageId]) -> str | None:
+    """Take out of the index what a peek did not find. Returns the place of the last one that is
+    there all the same, if one is."""
+    last = None
     ready = work.ready.get(queue)
     if ready is not None:
         for message_id in ids:
-            if not work.spool.exists(Folder.QUEUES, queue_path(queue, message_id)):
+            if work.spool.exists(Folder.QUEUES, queue_path(queue, message_id)):
+                last = ready.key(message_id) or last
+            else:
                 ready.discard(message_id)
+    return last
 
 
 def peek_ready(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> Iterator[PeekedMessage]:
-    """Yield those of `ids` that are ready. One that cannot be read is passed over. Blocking."""
+    """Yield those of `ids` that are ready. One that alone cannot be read is passed over. Blocking.
+    Raises OSError."""
     for message_id in ids:
         peeked = peek_in(spool, Folder.QUEUES, queue, message_id)
         if peeked is not None:
@@ -128,17 +149,20 @@ def peek_ready(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> Iter
 def peek_in(
     spool: Spool, folder: Folder, queue: QueueName, message_id: MessageId
 ) -> PeekedMessage | None:
-    """Return that message, or None if it is not in that folder or cannot be read. Blocking."""
+    """Return that message, or None if it is not in that folder, or if it alone cannot be read.
+    Blocking. Raises OSError."""
     try:
         return _peek(spool, folder, queue, message_id)
-    except OSError:
-        return None
+    except OSError as error:
+        if error.errno in _PASSED_OVER:
+            return None
+        raise
 
 
 def _peek_up_to(
-    spool: Spool, queue: QueueName, ids: Sequence[MessageId], share: Share | None
+    spool: Spool, queue: QueueName, ids: Sequence[MessageId], limit: int, share: Share | None
 ) -> list[PeekedMessage]:
-    return gather(spool.files, peek_ready(spool, queue, ids), len(ids), share)
+    return gather(spool.files, peek_ready(spool, queue, ids), limit, share)
 
 
 def gather(
@@ -148,14 +172,19 @@ def gather(
     MAX_FETCH_BYTES, but at least one. Blocking, for a worker."""
     peeked: list[PeekedMessage] = []
     room = 0 if limit == 1 else MAX_FETCH_BYTES if share is None else share.room_bytes()
-    for message in messages:
-        room -= message.file_length
-        if peeked and room < 0:
+    try:
+        for message in messages:
+            room -= message.file_length
+            if peeked and room < 0:
+                message.close(files)
+                break
+            peeked.append(message)
+            if len(peeked) == limit:
+                break
+    except BaseException:
+        for message in peeked:
             message.close(files)
-            break
-        peeked.append(message)
-        if len(peeked) == limit:
-            break
+        raise
     if share is not None:
         share.hold_bodies(sum(each.file_length for each in peeked))
     return peeked

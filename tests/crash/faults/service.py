@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from mq.config import ServerConfig
+from mq.config import SWEEP_SECONDS, ServerConfig
 from mq.disk.files import Files
 from mq.spool.folders import Spool
 from mq.store.maintenance import open_store
@@ -23,8 +23,9 @@ from tests.crash.faults.ledger import FaultLedger
 from tests.crash.load import LoadAnswer, client_at
 from tests.support.messages import names_in
 
-RELIEF_SECONDS = 5.0
-"""How soon after relief everything is served again."""
+RELIEF_SECONDS = SWEEP_SECONDS + 5.0
+"""How soon after relief everything is served again. What an operation could not take back waits for
+the next sweep."""
 
 _LONG_SECONDS = 1000.0
 

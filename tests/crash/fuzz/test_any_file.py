@@ -128,9 +128,11 @@ class Household:
 
     def serves(self) -> None:
         """Let messages take their ways: ready, delayed, released, by the gateway, in groups. All
-        are received among what was planted, and removed."""
+        are received among what was planted, and removed, and peeks are answered."""
         delayed = f"/{QUEUE}/messages?delay=0.2"
         ids = [self._publish(f"/{QUEUE}/messages"), self._publish(delayed), self._send()]
+        for more in ("", "&max=10", "&max=10&state=leased", "&max=10&state=delayed"):
+            self._ask("GET", f"/{QUEUE}/messages?peek{more}")
         leases = self._receive(set(ids))
         self._ask("GET", f"/{QUEUE}/messages?id={ids[0]}&visibility=0", If_Match=leases[ids[0]])
         leases |= self._receive({ids[0]})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +114,29 @@ def test_peek_finds_what_stands_behind_files_that_went_away(
         (server.root / "queues" / queue / message_id).unlink()
 
     assert peek(wire, queue).headers["x-message-id"] == ids[2]
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["folder", "pipe"])
+@pytest.mark.parametrize("count", [1, 3, 250])
+def test_peek_passes_over_what_is_no_message(
+    server: Server, wire: Wire, queue: str, make: Callable[[Path], None], count: int
+) -> None:
+    first = wire.publish(queue)
+    folder = server.root / "queues" / queue
+    (folder / first).unlink()
+    for number in range(count):
+        make(folder / f"{first[:-4]}{number:04x}")
+
+    assert peek(wire, queue).status == 204
+    assert peek(wire, queue, "&max=2").status == 204
+
+    ids = [wire.publish(queue) for _ in range(3)]
+
+    assert peek(wire, queue).headers["x-message-id"] == ids[0]
+    assert [line["id"] for line in lines_of(peek(wire, queue, "&max=500"))] == ids
+    assert lines_of(peek(wire, queue, "&max=2"))[0]["id"] == ids[0]
+    assert ids_behind(wire, queue, ids[0], 9) == ids[1:]
+    assert [wire.receive(queue).headers["x-message-id"] for _ in range(3)] == ids
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
