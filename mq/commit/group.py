@@ -28,7 +28,7 @@ from mq.commit.engine import outcome, settle
 from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import Gathering
 from mq.commit.loop_rounds import LoopRounds
-from mq.commit.operation import Operation, Submitted
+from mq.commit.operation import Operation, Submitted, requests_of
 from mq.config import (
     MAX_PENDING_OPERATIONS,
     MAX_ROUND_OPERATIONS,
@@ -99,10 +99,10 @@ class GroupCommitter(LoopRounds):
         if not self._turn:
             self._loop.call_soon(self._end_turn)
         self._turn.append(submitted)
-        self._submitted += 1
+        self._submitted += submitted.requests
 
     def _waiting(self) -> int:
-        """Return how many operations no round has taken yet. Any thread may call it."""
+        """Return how many requests no round has taken yet. Any thread may call it."""
         return self._submitted - self._taken
 
     def _end_turn(self) -> None:
@@ -114,7 +114,9 @@ class GroupCommitter(LoopRounds):
         elif self._gathering is None:
             self._loop.call_soon(self._hand_over)
         else:
-            self._loop.call_soon(self._gather, self._gathering.pauses(lambda: len(self._turn)))
+            self._loop.call_soon(
+                self._gather, self._gathering.pauses(lambda: requests_of(self._turn))
+            )
 
     def _gather(self, pauses: Iterator[None]) -> None:
         """Make the next of these pauses, or hand over when they are over."""
@@ -204,10 +206,10 @@ class GroupCommitter(LoopRounds):
         self._commit(taken)
         self._round = []
 
-    def _note(self, started: float, operations: int) -> None:
-        super()._note(started, operations)
+    def _note(self, started: float, requests: int) -> None:
+        super()._note(started, requests)
         if self._gathering is not None:
-            self._gathering.expect(operations + len(self._unsynced) + self._waiting())
+            self._gathering.expect(requests + requests_of(self._unsynced) + self._waiting())
 
     def _has_failed(self) -> bool:
         """Whether the thread must see to something before there is another round."""
@@ -251,7 +253,7 @@ class GroupCommitter(LoopRounds):
     def _take_one(self) -> Submitted:
         each = self._handed_over.popleft()
         if each.need is None:
-            self._taken += 1
+            self._taken += each.requests
         else:
             self._away -= 1
             self._refuse_late(each)

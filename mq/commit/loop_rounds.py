@@ -19,7 +19,7 @@ from typing import TypeVar
 from mq.commit.barrier import Barrier
 from mq.commit.barrier_thread import BarrierThread
 from mq.commit.fast_rounds import FastRounds
-from mq.commit.operation import Submitted
+from mq.commit.operation import Submitted, requests_of
 from mq.commit.rounds import Rounds, needs_of, tell_each
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class LoopRounds(Rounds):
         self._at_work = threading.Lock()
         self._is_flying = False
         self._in_flight: list[Submitted] = []
-        self._operations = self._operations_in_flight = 0
+        self._requests = self._requests_in_flight = 0
         self._started = self._beside_seconds = 0.0
         self._part = 1.0
         self._defect: BaseException | None = None
@@ -85,7 +85,7 @@ class LoopRounds(Rounds):
         tell_each(ended)
 
     def _begin_or_gather(self, taken: list[Submitted]) -> None:
-        self._operations += len(taken)
+        self._requests += requests_of(taken)
         if self._is_flying:
             self._begin(taken)
         else:
@@ -100,13 +100,13 @@ class LoopRounds(Rounds):
             if sum(map(_MESSAGES, self._unsynced)) > most_here:
                 self._take_off()
                 break
-            operations = max(self._operations, len(self._unsynced))
-            self._operations = 0
+            requests = max(self._requests, requests_of(self._unsynced))
+            self._requests = 0
             if self._unsynced:
                 super()._pass_barrier(self._unsynced)
                 unsynced, self._unsynced = self._unsynced, []
                 self._go_past(unsynced)
-            self._note(self._started, operations)
+            self._note(self._started, requests)
             if not self._unsynced:
                 break
 
@@ -115,7 +115,7 @@ class LoopRounds(Rounds):
         assert self._barriers is not None
         barrier = self._barrier.prepare(needs_of(self._unsynced))
         self._in_flight, self._unsynced = self._unsynced, []
-        self._operations_in_flight, self._operations = self._operations, 0
+        self._requests_in_flight, self._requests = self._requests, 0
         self._is_flying = True
         self._barriers.begin(barrier, self._land)
 
@@ -133,7 +133,7 @@ class LoopRounds(Rounds):
             raise failure
         passed = self._round = self._in_flight
         self._in_flight = []
-        self._note(self._started, self._operations_in_flight)
+        self._note(self._started, self._requests_in_flight)
         if failure is not None:
             passed += self._unsynced
             self._unsynced = []
@@ -144,8 +144,8 @@ class LoopRounds(Rounds):
         if self._unsynced and not self._is_flying:
             self._pass_gathered(0)
 
-    def _note(self, started: float, operations: int) -> None:
-        super()._note(started, operations)
+    def _note(self, started: float, requests: int) -> None:
+        super()._note(started, requests)
         self._started = time.perf_counter()
 
     def _commit(self, taken: list[Submitted]) -> None:

@@ -22,7 +22,8 @@ which others hold (`Workspace.forget_queue`) is Settled first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import structlog
@@ -97,8 +98,9 @@ def tell(done: Done, result: object, error: BaseException | None) -> None:
 
 
 class Submitted:
-    """An operation under way. `need` is what it yielded last, None before its start and after its
-    end. `answer` is sent at its `yield`, unless there is a `failure`, which is raised there."""
+    """An operation under way, for which `requests` requests wait. `need` is what it yielded last,
+    None before its start and after its end. `answer` is sent at its `yield`, unless there is a
+    `failure`, which is raised there."""
 
     # These are defaults of the class: an instance that sets all of them takes twice as long to
     # make.
@@ -110,12 +112,17 @@ class Submitted:
     is_over = False
     failed_barriers = 0
     """How many barriers had failed when it began to wait."""
+    requests = 1
     then: Callable[[Submitted], None] | None = None
     """If set, it takes the end in place of `done`, on the thread that runs the operation."""
 
-    def __init__(self, operation: Operation[Any], done: Done = tell_nobody) -> None:
+    def __init__(
+        self, operation: Operation[Any], done: Done = tell_nobody, requests: int = 1
+    ) -> None:
         self.operation = operation
         self.done = done
+        if requests != 1:
+            self.requests = requests
 
     def advance(self) -> None:
         """Run to the next `yield` or to the end."""
@@ -165,7 +172,7 @@ class Submitted:
 
     def _fail(self, error: BaseException) -> None:
         self.need = None
-        self.error = unavailable(error) if isinstance(error, OSError) else _from_within(error)
+        self.error = told(_from_within(error))
 
 
 class Called(Submitted):
@@ -186,6 +193,19 @@ class Called(Submitted):
 
     def advance_alone(self, met: type[Unsynced] | None = None) -> None:
         self.advance()
+
+
+def requests_of(operations: Iterable[Submitted]) -> int:
+    """Return how many requests wait for these operations."""
+    return sum(map(_REQUESTS, operations))
+
+
+_REQUESTS = attrgetter("requests")
+
+
+def told(error: BaseException) -> BaseException:
+    """Return what a client is told of an error."""
+    return unavailable(error) if isinstance(error, OSError) else error
 
 
 def unavailable(error: OSError) -> StoreUnavailable:

@@ -21,7 +21,7 @@ import structlog
 
 from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.engine import Engine
-from mq.commit.operation import Submitted, tell
+from mq.commit.operation import Submitted, requests_of, tell
 from mq.errors import StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -52,13 +52,13 @@ class Rounds(Engine):
 
     def _commit(self, taken: list[Submitted]) -> None:
         """Commit a round. `_tell` is to follow."""
-        started, carried = time.perf_counter(), len(self._unsynced)
+        started, carried = time.perf_counter(), requests_of(self._unsynced)
         self._begin(taken)
         if self._unsynced:
             self._pass_barrier(self._unsynced)
             unsynced, self._unsynced = self._unsynced, []
             self._go_past(unsynced)
-        self._note(started, carried + len(taken))
+        self._note(started, carried + requests_of(taken))
 
     def _begin(self, taken: list[Submitted]) -> None:
         """Run operations to their barrier."""
@@ -72,10 +72,10 @@ class Rounds(Engine):
         self._unsynced += self._advance(passed)
         self._let_go()
 
-    def _note(self, started: float, operations: int) -> None:
-        """Count a round that began at `started`, by `perf_counter`, with these operations."""
+    def _note(self, started: float, requests: int) -> None:
+        """Count a round that began at `started`, by `perf_counter`, for that many requests."""
         self.stats.durations.observe(time.perf_counter() - started)
-        self.stats.operations.observe(operations)
+        self.stats.operations.observe(requests)
 
     def _let_go(self) -> None:
         self._end_calls()

@@ -8,6 +8,7 @@
     look                    `peek`; `looking`: at leased and delayed messages; `survey`, `counts`
     queues                  `queues`, `settings`, `purge`, `move`, `redrive`, `expiry`
     what is remembered      `index`; `indexing` reads it from the folders
+    requests together       `joint`
     limits and locks        `answer_memory`, `patience`, `holding`
 
 Most are operations (`mq.commit.operation`): file calls, and a `yield` for what they need. A server

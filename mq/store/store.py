@@ -26,7 +26,7 @@ from mq.store.health import Condition
 from mq.store.looking import HiddenAsk, Looking
 from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
 from mq.store.peek import PeekedMessage
-from mq.store.publishing.publish import Draft, Entry, Published, check_publish, publish
+from mq.store.publishing.publish import Draft, Entry, Published, check_publish
 from mq.store.publishing.publisher import Publisher
 from mq.store.purge import purge
 from mq.store.receiving.fetches import Fetches, Receive
@@ -132,7 +132,7 @@ class Store:
         """Publish as `publish` does, for a caller that does not wait: a body in memory, under an id
         of the server. `done` is called on the event loop, never from within this call, with what
         `publish` returns or raises."""
-        self._committer.submit(Submitted(publish(self._work, queue, draft), done))
+        self._publisher.submit(queue, draft, done)
 
     async def publish_batch(self, queue: QueueName, entries: Sequence[Entry]) -> list[Published]:
         """Publish all of a batch or nothing, in that order. The caller holds one of `batch_slots`

@@ -13,7 +13,7 @@ from mq.spool import abilities, locks, network_files, redelivery, root, sets, sw
 from mq.spool.queue import fresh_folder, leftovers, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
 from mq.store import answer_memory, by_id, expiry, move, probe, release, remove, visibility
-from mq.store.publishing import batch, filling, own_id, publish
+from mq.store.publishing import batch, filling, own_id, publish, publish_each
 from mq.store.receiving import lease, receive, taking
 from mq.web import downloads
 from mq_mover import mover
@@ -57,6 +57,8 @@ NEEDED = {
     at(own_id._publish, "lock_shared"): "delete while publishing an own id",
     at(publish.publish, "lock"): "sweep while publishing",
     at(publish.publish, "lock_shared"): "delete while publishing",
+    at(publish_each._link_all, "lock"): "sweep while publishing together",
+    at(publish_each.publish_each, "lock_shared"): "delete while publishing together",
     at(taking.Taker.take, "lock"): "two receivers",
     at(taking.Taker.take_together, "lock"): "two receivers of many",
     at(receive.lease_some, "lock_shared"): "receive while deleting",

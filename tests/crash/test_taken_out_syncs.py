@@ -25,7 +25,7 @@ from mq.store import (
     settings,
     visibility,
 )
-from mq.store.publishing import filling, own_id, publish
+from mq.store.publishing import filling, own_id, publish, publish_each
 from mq.store.receiving import receive
 from mq_reaper import reaper
 from mq_sqs import fifo
@@ -47,6 +47,7 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(move._move_one, "delay"): (SOURCE, (at(move._move_one, "a queue's folder"),)),
     at(own_id._adopt, "new"): (LINKED, (at(own_id._adopt, "a file"),)),
     at(publish.publish, "new"): (LINKED, (at(publish.publish, "a file"),)),
+    at(publish_each._sync, "new"): (LINKED, (at(publish_each._sync, "a file"),)),
     at(purge.purge, "remove"): (
         "the folders that messages are taken from are synced; this one, so as not to rest on that",
         (at(purge.purge, "delay"),),

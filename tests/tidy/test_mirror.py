@@ -101,8 +101,9 @@ ELSEWHERE = {
     "store/test_open_files.py": "mq/store/bodies",
     "store/test_looking.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
     " mq/store/index/hidden_window",
-    "store/test_store.py": "mq/store/context mq/store/receiving/lease mq/store/publishing/publish"
-    " mq/store/publishing/publisher",
+    "store/test_store.py": "mq/store/context mq/store/publishing/publisher"
+    " mq/store/receiving/lease",
+    "store/publishing/test_publish_each.py": "mq/store/joint",
     "store/test_remove.py": "mq/store/remove_many",
     "store/receiving/test_waiting.py": "mq/store/receiving/watching",
     "tidy/test_documented.py": "mq/config mq/errors mq_mover/cli mq_reaper/cli",

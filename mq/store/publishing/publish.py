@@ -28,7 +28,7 @@ from mq.store.settings import delay_ns
 log = structlog.get_logger(__name__)
 
 _NEW, _QUEUES = Folder.NEW, Folder.QUEUES
-_IMPLIED = (_NEW,)
+LINKED_IN_NEW = (_NEW,)
 
 
 @dataclass(slots=True)
@@ -105,13 +105,13 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
         results = check((yield FileCalls(work.files, chain)))
         fd = draft.fd if draft.body is None else results[0]
         try:
-            yield Unsynced((fd,), (), False, _IMPLIED)
+            yield Unsynced((fd,), (), False, LINKED_IN_NEW)
         except BaseException as error:
             try:
                 if isinstance(error, StoreUnavailable):
                     work.spool.unlink(Folder.NEW, name)
             finally:
-                _let_go(work, draft, fd)
+                let_go(work, draft, fd)
             raise
         work.counts.of(queue).published += 1
         place = position, visible_ns
@@ -189,7 +189,7 @@ def deliver_once_unlocked(
         try:
             yield patience.pause()
         except BaseException as error:
-            _let_go(work, draft, fd)
+            let_go(work, draft, fd)
             if isinstance(error, StoreUnavailable):
                 return False
             raise
@@ -239,7 +239,7 @@ def deliver(
             work.ready.add(queue, message_id, key)
     finally:
         if is_open:
-            _let_go(work, draft, fd)
+            let_go(work, draft, fd)
     return True
 
 
@@ -253,7 +253,7 @@ def try_to_hold(work: Workspace, queue: QueueName) -> bool:
     return True
 
 
-def _let_go(work: Workspace, draft: Draft, fd: int) -> None:
+def let_go(work: Workspace, draft: Draft, fd: int) -> None:
     """End the lock of a message's file, which is still open."""
     if draft.body is not None:
         work.files.close(fd)

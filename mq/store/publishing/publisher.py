@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from mq.commit.committer import Committer
+from mq.commit.operation import Done, Submitted
 from mq.names import MessageId, QueueName
 from mq.store.context import Workspace
+from mq.store.joint import Joint, tell_each
 from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, Published, publish
+from mq.store.publishing.publish_each import publish_each
 
 T = TypeVar("T")
 
@@ -24,6 +28,7 @@ class Publisher:
     def __init__(self, work: Workspace, committer: Committer) -> None:
         self._work = work
         self._committer = committer
+        self._joint = Joint(self._publish_each)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._turns: WeakValueDictionary[tuple[QueueName, MessageId], asyncio.Lock] = (
             WeakValueDictionary()
@@ -38,6 +43,20 @@ class Publisher:
         if draft.body is not None:
             return await self._publish(queue, draft)
         return await self._see_through(self._publish_file(queue, draft))
+
+    def submit(self, queue: QueueName, draft: Draft, done: Done) -> None:
+        """Publish one message with its body in memory, under an id of the server. `done` gets what
+        `publish` returns or raises."""
+        self._joint.ask(queue, (draft, done))
+
+    def _publish_each(self, queue: QueueName, asked: Sequence[tuple[Draft, Done]]) -> None:
+        drafts, dones = zip(*asked, strict=True)
+        if len(drafts) == 1:
+            publishing = Submitted(publish(self._work, queue, drafts[0]), dones[0])
+        else:
+            together = publish_each(self._work, queue, drafts)
+            publishing = Submitted(together, partial(tell_each, dones), len(drafts))
+        self._committer.submit(publishing)
 
     async def _publish_file(self, queue: QueueName, draft: Draft) -> Published:
         try:

@@ -1,13 +1,9 @@
-"""Receives of one turn of the event loop, which one operation takes for all that ask.
-
-Each operation has a price of its own, beside the file calls of its messages: with 64 clients at
-work it was more than the file calls. So receives that do not wait are one operation, which takes as
+"""Receives that do not wait. Those of one turn of the event loop are one operation, which takes as
 many messages as there are requests. Each request gets one, in the order in which they came.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from inspect import GEN_CREATED, getgeneratorstate
@@ -17,13 +13,10 @@ from mq.commit.operation import Done, Operation, Submitted, tell
 from mq.names import QueueName
 from mq.spool.message.held import Lost
 from mq.store.context import Workspace
+from mq.store.joint import Joint
 from mq.store.receiving.lease import Received
 from mq.store.receiving.receive import Ask, check_bodies, lease_some, receive_some
 from mq.store.receiving.watching import Watching
-
-MAX_TOGETHER = 64
-"""One operation takes messages for at most this many requests. Their small bodies are in memory
-together."""
 
 
 class JointReceives:
@@ -40,29 +33,17 @@ class JointReceives:
         self._committer = committer
         self._watching = watching
         self._give_back = give_back
-        self._loop = asyncio.get_running_loop()
-        self._asked: dict[QueueName, list[Done]] = {}
-        # Beside other servers the number of operations tells how many clients are at work
-        # (`mq.commit.gathering`).
-        self._most = 1 if work.config.peers else MAX_TOGETHER
+        self._joint = Joint(self._take)
 
     def submit(self, queue: QueueName, done: Done) -> None:
         """Take the oldest message. `done` gets it, or None, or what `Fetches.fetch` raises."""
-        asked = self._asked.get(queue)
-        if asked is None:
-            asked = self._asked[queue] = []
-            self._loop.call_soon(self._end_turn, queue)
-        asked.append(done)
-
-    def _end_turn(self, queue: QueueName) -> None:
-        asked = self._asked.pop(queue)
-        for first in range(0, len(asked), self._most):
-            self._take(queue, asked[first : first + self._most])
+        self._joint.ask(queue, done)
 
     def _take(self, queue: QueueName, asked: Sequence[Done]) -> None:
         ask = Ask(limit=len(asked), leave=self._watching.waiting.count(queue))
         leasing = lease_some(self._work, queue, ask)
-        self._committer.submit(Submitted(leasing, partial(self._hand_out, queue, asked)))
+        handing_out = partial(self._hand_out, queue, asked)
+        self._committer.submit(Submitted(leasing, handing_out, len(asked)))
 
     def _hand_out(
         self,

@@ -7,18 +7,16 @@ import os
 import zlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from mq.config import SMALL_BODY_BYTES
 from mq.errors import LeaseMismatch, MessageNotFound, MQError, QueueNotFound, StoreUnavailable
 from mq.lifecycle import PurgeScope
 from mq.names import MessageId, QueueName
 from mq.spool.message.trailer import pack_trailer
 from mq.store.by_id import Guard
 from mq.store.move import Moving
-from mq.store.publishing.publish import Draft, Entry, Published
+from mq.store.publishing.publish import Draft, Entry
 from mq.store.receiving.lease import Received
 from mq.store.redrive import redrive
 from mq.store.store import Store
@@ -29,6 +27,7 @@ from tests.crash.enumeration.promises import Got, Is
 from tests.crash.enumeration.properties import body_and_properties, properties_of
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
+from tests.support.submits import publish_as_asked
 
 
 class PlayedClients:
@@ -118,7 +117,7 @@ class PlayedClients:
         trailer = pack_trailer(properties_of(body))
         draft = Draft(len(body), zlib.crc32(body), None, body, -1, own, delay_ns, trailer)
         try:
-            published = await self._publish(QueueName(queue), draft)
+            published = await publish_as_asked(self.store, QueueName(queue), draft)
         except StoreUnavailable:
             pass
         except QueueNotFound:
@@ -156,16 +155,6 @@ class PlayedClients:
         for body, (message_id, *_) in zip(bodies, published, strict=False):
             say(partial(Ledger.is_published, body=body, message_id=message_id))
         return [self.scene.ledger.messages[body] for body in bodies]
-
-    async def _publish(self, queue: QueueName, draft: Draft) -> Published:
-        body = draft.body or b""
-        if len(body) <= SMALL_BODY_BYTES:
-            return await self.store.publish(queue, draft)
-        async with await self.store.open_upload() as upload:
-            await upload.write(body[: len(body) // 2])
-            await upload.write(body[len(body) // 2 :])
-            uploaded = await upload.finish(None, properties_of(body))
-            return await self.store.publish(queue, replace(uploaded, delay_ns=draft.delay_ns))
 
     async def receive(self, queue: str, seconds: float = LONG_SECONDS) -> Received | None:
         taken = await self.receive_many(queue, 1, seconds)

@@ -112,7 +112,7 @@ def two_movers(scene: Scene, step: Chance) -> None:
     )
 
 
-def sweep_while_publishing(scene: Scene, step: Chance) -> None:
+def sweep_while_publishing(scene: Scene, step: Chance, count: int = 1) -> None:
     """What is not durable yet must not be delivered."""
     clients, others = two_servers(scene, ready=0)
 
@@ -120,7 +120,7 @@ def sweep_while_publishing(scene: Scene, step: Chance) -> None:
         others.server.sweep()
         others.run(others.receive("a"))
 
-    interleave(scene, step, clients.files, lambda: _publish_or_break(scene, clients), sweep)
+    interleave(scene, step, clients.files, lambda: _publish_or_break(scene, clients, count), sweep)
 
 
 def sweep_while_a_publish_fails(scene: Scene, step: Chance) -> None:
@@ -198,6 +198,7 @@ DUELS = {
         Row("prolong late", prolong_late),
         Row("two movers", two_movers),
         Row("sweep while publishing", sweep_while_publishing),
+        Row("sweep while publishing together", partial(sweep_while_publishing, count=2)),
         Row("sweep while a publish fails", sweep_while_a_publish_fails),
         Row("sweep while uploading", sweep_while_publishing, OLD),
         Row("sweep while starting", sweep_while_starting),
@@ -205,6 +206,7 @@ DUELS = {
         Row("delete while making", delete_while_making),
         Row("make again while deleting", make_again_while_deleting),
         Row("delete while publishing", delete_while_publishing),
+        Row("delete while publishing together", partial(delete_while_publishing, count=2)),
         Row("delete while publishing an own id", partial(delete_while_publishing, own_id="own")),
         Row("receive while deleting", take_while_deleting),
         Row("remove while deleting", partial(take_while_deleting, is_removal=True)),
@@ -238,7 +240,7 @@ def _redeliver_and_receive(scene: Scene, others: PlayedClients) -> None:
     others.run(others.receive("a", LONG_SECONDS))
 
 
-def _publish_or_break(scene: Scene, clients: PlayedClients) -> None:
-    [message] = clients.run(clients.publish("a"))
-    if not message.is_published:
+def _publish_or_break(scene: Scene, clients: PlayedClients, count: int) -> None:
+    messages = clients.run(*(clients.publish("a") for _ in range(count)))
+    if not all(each.is_published for each in messages):
         scene.say(partial(Ledger.breaks, text="a publish failed, though nothing had"))

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from mq.commit.operation import Operation
 from mq.errors import QueueNotFound
 from mq.names import MessageId, Position, QueueName
 from mq.spool.queue.queues import begin_deletion
@@ -14,6 +15,7 @@ from mq.store.publishing.batch import seal_batch
 from mq.store.publishing.filling import Batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, publish
+from mq.store.publishing.publish_each import publish_each
 from tests.crash.enumeration.acting import (
     Chance,
     Paused,
@@ -114,7 +116,9 @@ def make_again_while_deleting(scene: Scene, step: Chance) -> None:
     interleave(scene, step, clients.files, lambda: clients.run(clients.delete("a")), make_again)
 
 
-def delete_while_publishing(scene: Scene, step: Chance, own_id: str | None = None) -> None:
+def delete_while_publishing(
+    scene: Scene, step: Chance, own_id: str | None = None, count: int = 1
+) -> None:
     """The publisher saw the queue, and is killed when its message has a name."""
     clients, others = two_servers(scene, ready=0)
     is_held = False
@@ -130,7 +134,7 @@ def delete_while_publishing(scene: Scene, step: Chance, own_id: str | None = Non
         scene,
         step,
         clients.files,
-        lambda: _publish_and_die(scene, clients, own_id),
+        lambda: _publish_and_die(scene, clients, own_id, count),
         delete_and_make_again,
     )
     others.server.sweep()
@@ -193,15 +197,20 @@ def _seal_and_die(others: PlayedClients, batch: Batch) -> None:
     work.end_calls()
 
 
-def _publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None) -> None:
+def _publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None, count: int) -> None:
     """Publish up to the barrier, and die; the kernel then closes what was open."""
-    body, queue, work = scene.body(10), QueueName("a"), clients.server.work
-    scene.say(partial(Ledger.asks_publish, queue=queue, body=body))
-    draft = Draft(len(body), zlib.crc32(body), None, body)
-    if own_id is None:
-        operation = publish(work, queue, draft)
+    queue, work = QueueName("a"), clients.server.work
+    bodies = [scene.body(10) for _ in range(count)]
+    for body in bodies:
+        scene.say(partial(Ledger.asks_publish, queue=queue, body=body))
+    drafts = [Draft(len(body), zlib.crc32(body), None, body) for body in bodies]
+    operation: Operation[object]
+    if count > 1:
+        operation = publish_each(work, queue, drafts)
+    elif own_id is None:
+        operation = publish(work, queue, drafts[0])
     else:
-        operation = publish_own(work, queue, replace(draft, message_id=MessageId(own_id)))
+        operation = publish_own(work, queue, replace(drafts[0], message_id=MessageId(own_id)))
     work.begin_round()
     with suppress(QueueNotFound):
         run_to_need(operation)

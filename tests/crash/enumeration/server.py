@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from mq.commit.barrier import SyncBarrier
 from mq.commit.group import GroupCommitter
-from mq.commit.operation import Operation, Submitted
+from mq.commit.operation import Called, Operation, Submitted
 from mq.config import ServerConfig
 from mq.disk.files import Files
 from mq.spool.root import open_root
@@ -36,10 +36,9 @@ class SteppedCommitter(GroupCommitter):
         self._is_scheduled = False
         self.wrap: Callable[[Operation[Any]], Operation[Any]] = lambda operation: operation
 
-    async def run(self, operation: Operation[T], abandoned: Callable[[T], None] | None = None) -> T:
-        return await super().run(self.wrap(operation), abandoned)
-
     def submit(self, submitted: Submitted) -> None:
+        if not isinstance(submitted, Called):
+            submitted.operation = self.wrap(submitted.operation)
         self._schedule()
         super().submit(submitted)
 

@@ -17,7 +17,7 @@ from mq.config import SMALL_BODY_BYTES
 from mq.disk.files import Files
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
-from mq.store.receiving.joint_receives import MAX_TOGETHER
+from mq.store.joint import MAX_TOGETHER
 from mq.store.receiving.lease import Received, check_large
 from mq.store.store import Store
 from tests.support.faults import SYNCS, Gate, WatchedFiles
@@ -110,14 +110,13 @@ async def test_many_requests_are_several_operations(root: Path, receives: list[S
         assert len(receives) == 2
 
 
-async def test_beside_other_servers_each_is_an_operation(
+async def test_the_operation_tells_for_how_many_requests_it_is(
     root: Path, receives: list[Submitted]
 ) -> None:
-    """How many clients are at work is told there by the number of operations in a round."""
     async with store_on(root, peers=1) as store:
         ids = [await publish(store, b"body") for _ in range(4)]
         assert set(ids_of(await ask(store, 4))) == set(ids)
-        assert len(receives) == 4
+        assert [each.requests for each in receives] == [4]
 
 
 async def test_each_queue_has_an_operation_of_its_own(root: Path) -> None:

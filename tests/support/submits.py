@@ -1,0 +1,45 @@
+"""Requests to a store from callers that do not wait, for those that do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from mq.config import SMALL_BODY_BYTES
+from mq.names import QueueName
+from mq.store.publishing.publish import Draft, Published
+from mq.store.store import Store
+from tests.crash.enumeration.properties import properties_of
+
+
+async def answered(submit: Callable[..., None], *asked: Any) -> Any:
+    """Return what a `submit_...` of a store answers, or raise it. Those that begin in one turn of
+    the event loop are one operation."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def done(result: object, error: BaseException | None) -> None:
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    submit(*asked, done)
+    return await future
+
+
+async def publish_as_asked(store: Store, queue: QueueName, draft: Draft) -> Published:
+    """Publish what has its body in memory as HTTP does: a large body in two pieces, and a small one
+    without an own id together with others."""
+    body = draft.body or b""
+    if len(body) > SMALL_BODY_BYTES:
+        async with await store.open_upload() as upload:
+            await upload.write(body[: len(body) // 2])
+            await upload.write(body[len(body) // 2 :])
+            uploaded = await upload.finish(None, properties_of(body))
+            return await store.publish(queue, replace(uploaded, delay_ns=draft.delay_ns))
+    if draft.message_id is not None:
+        return await store.publish(queue, draft)
+    published: Published = await answered(store.submit_publish, queue, draft)
+    return published
