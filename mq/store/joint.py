@@ -21,14 +21,21 @@ MAX_TOGETHER = 64
 
 class Joint(Generic[T]):
     """Gathers what is asked for during a turn of the event loop, and passes it on by queue, in the
-    order in which it came. Used on the event loop."""
+    order in which it came. Used on the event loop.
 
-    def __init__(self, begin: Callable[[QueueName, Sequence[T]], None]) -> None:
+    Beside `peers` other servers it passes on each at once: there a round waits for its clients
+    (`mq.commit.gathering`), and would not see those that wait here."""
+
+    def __init__(self, begin: Callable[[QueueName, Sequence[T]], None], peers: int) -> None:
         self._begin = begin
+        self._is_beside_others = peers > 0
         self._loop = asyncio.get_running_loop()
         self._asked: dict[QueueName, list[T]] = {}
 
     def ask(self, queue: QueueName, asked: T) -> None:
+        if self._is_beside_others:
+            self._begin(queue, [asked])
+            return
         others = self._asked.get(queue)
         if others is None:
             others = self._asked[queue] = []

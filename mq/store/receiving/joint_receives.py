@@ -33,7 +33,7 @@ class JointReceives:
         self._committer = committer
         self._watching = watching
         self._give_back = give_back
-        self._joint = Joint(self._take)
+        self._joint = Joint(self._take, work.config.peers)
 
     def submit(self, queue: QueueName, done: Done) -> None:
         """Take the oldest message. `done` gets it, or None, or what `Fetches.fetch` raises."""

@@ -77,6 +77,16 @@ async def test_many_are_several_operations(root: Path, submitted: list[Submitted
         assert await drain(store) == ids_of(outcomes)
 
 
+async def test_beside_other_servers_each_is_an_operation(
+    root: Path, submitted: list[Submitted]
+) -> None:
+    async with store_on(root, peers=1) as store:
+        outcomes = await ask(store, *drafts_of(3))
+
+        assert [each.requests for each in submitted] == [1] * 3
+        assert await drain(store) == ids_of(outcomes)
+
+
 async def test_they_share_a_sync(disk: Path) -> None:
     files = WatchedFiles()
     async with store_on(disk, files) as store:
