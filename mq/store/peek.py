@@ -26,7 +26,8 @@ from mq.store.indexing import MAX_LISTINGS, listing
 _PLACES = (Folder.QUEUES, Folder.DELAY, Folder.QUEUES, Folder.DELAY)
 """A receive and a redelivery may pass between two looks."""
 
-_PASSED_OVER = {*FAULTS_OF_ONE_MESSAGE, errno.EIO}
+_PASSED_OVER = {*FAULTS_OF_ONE_MESSAGE, errno.EIO, errno.ESTALE}
+"""Errors of a file that cannot be shown, or that another host has just removed."""
 
 _LOOK_AT_ONCE = 100
 """How many are looked at together behind some that could not be shown."""

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from mq.commit.operation import Submitted
 from mq.config import SMALL_BODY_BYTES
 from mq.names import QueueName
 from mq.store.publishing.publish import Draft, Published
@@ -27,6 +30,20 @@ async def answered(submit: Callable[..., None], *asked: Any) -> Any:
 
     submit(*asked, done)
     return await future
+
+
+def note_operations(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[Submitted]:
+    """Return a list of the operations of these names that are submitted from now on."""
+    made: list[Submitted] = []
+    begin = Submitted.__init__
+
+    def note(self: Submitted, *arguments: Any) -> None:
+        begin(self, *arguments)
+        if getattr(self.operation, "__name__", "") in names:
+            made.append(self)
+
+    monkeypatch.setattr(Submitted, "__init__", note)
+    return made
 
 
 async def publish_as_asked(store: Store, queue: QueueName, draft: Draft) -> Published:

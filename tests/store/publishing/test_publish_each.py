@@ -7,7 +7,6 @@ import asyncio
 import errno
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
 from tests.support.stores import LONG_SECONDS, ORDERS, body_of, draft_of, drain, store_on
-from tests.support.submits import answered
+from tests.support.submits import answered, note_operations
 
 Outcome = Published | BaseException
 
@@ -44,16 +43,7 @@ def ids_of(outcomes: list[Outcome]) -> list[MessageId]:
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Submitted]:
     """The operations of publishes."""
-    made: list[Submitted] = []
-    begin = Submitted.__init__
-
-    def note(self: Submitted, *arguments: Any) -> None:
-        begin(self, *arguments)
-        if getattr(self.operation, "__name__", "").startswith("publish"):
-            made.append(self)
-
-    monkeypatch.setattr(Submitted, "__init__", note)
-    return made
+    return note_operations(monkeypatch, "publish", "publish_each")
 
 
 async def test_they_are_one_operation_and_keep_their_order(

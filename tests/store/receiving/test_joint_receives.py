@@ -8,7 +8,6 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,6 +30,7 @@ from tests.support.stores import (
     publish,
     store_on,
 )
+from tests.support.submits import note_operations
 
 Outcome = Received | BaseException | None
 
@@ -64,16 +64,7 @@ def name_of(submitted: Submitted) -> str:
 @pytest.fixture
 def receives(monkeypatch: pytest.MonkeyPatch) -> list[Submitted]:
     """The operations that take messages for requests."""
-    made: list[Submitted] = []
-    begin = Submitted.__init__
-
-    def note(self: Submitted, *arguments: Any) -> None:
-        begin(self, *arguments)
-        if name_of(self) == "lease_some":
-            made.append(self)
-
-    monkeypatch.setattr(Submitted, "__init__", note)
-    return made
+    return note_operations(monkeypatch, "lease_some")
 
 
 async def test_each_gets_its_own_message_in_the_order_of_publication(
