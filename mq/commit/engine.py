@@ -1,5 +1,5 @@
-"""What both committers on an event loop have in common: they run operations from need to need, and
-have everything but the barrier done elsewhere."""
+"""How operations come from need to need. What they wait for is done elsewhere, all but the barrier,
+which is up to the committer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import (
     SETTLED,
-    Called,
     InWorker,
     Operation,
     Pause,
@@ -22,44 +21,31 @@ from mq.commit.operation import (
     Together,
 )
 from mq.disk.file_work import FileCalls, make_calls
-from mq.metrics.histogram import CommitStats
-
-T = TypeVar("T")
+from mq.errors import StoreUnavailable
 
 
 class Engine:
-    """The operations of one committer that are under way. `end_calls` is called before anything
-    else is waited for: an operation that waits holds no queue."""
+    """The operations of one committer that are under way: `away` is how many wait for something
+    other than a barrier. `come_back` is called with each whose wait is over, on any thread; it goes
+    on after `take_back`, when it is advanced again."""
 
-    def __init__(self, end_calls: Callable[[], None], workers: Executor) -> None:
-        self._end_calls = end_calls
+    def __init__(self, workers: Executor, come_back: Callable[[Submitted], None]) -> None:
         self._workers = workers
+        self._come_back = come_back
         self._loop = asyncio.get_running_loop()
-        self.stats = CommitStats()
-        self._failed_barriers = 0
-        self._away = 0
+        self.away = 0
+        self.failed_barriers = 0
+        self.why_failed = ""
         self._leaving: list[Submitted] = []
         self._ready: list[Submitted] = []
         self._ended: list[Submitted] = []
         self._shared: dict[str, list[Submitted]] = {}
 
-    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        future: asyncio.Future[T] = self._loop.create_future()
-        self.submit(Called(function, arguments, partial(settle, future, None)))
-        return await outcome(future, None)
-
-    def submit(self, submitted: Submitted) -> None:
-        """Begin with an operation, on the event loop. Its `done` is never called from within."""
-        raise NotImplementedError
-
-    def _come_back(self, submitted: Submitted) -> None:
-        """Take back an operation whose wait is over. Any thread may call it."""
-        raise NotImplementedError
-
-    def _advance(self, ready: list[Submitted]) -> list[Submitted]:
-        """Run each operation as far as it comes alone, and return those that need a barrier. Those
-        that ended are in `_ended` then; `_send_away` is for the others. `ready` grows by operations
-        that can go on because of these. The file calls that they ask for are made together."""
+    def advance(self, ready: list[Submitted]) -> list[Submitted]:
+        """Run each operation as far as it comes alone, and return those that need a barrier. Of the
+        others, `take_ended` is for those that are over, and `send_away` for the rest. `ready` grows
+        by operations that can go on because of these. The file calls that they ask for are made
+        together."""
         unsynced: list[Submitted] = []
         unsettled: deque[Submitted] = deque()
         if len(ready) == 1:
@@ -101,6 +87,14 @@ class Engine:
             self._end(each)
         return ready
 
+    def let_wait(self, each: Submitted) -> list[Submitted]:
+        """Let an operation that was advanced elsewhere wait for what it needs. Returns those that
+        can go on because of it."""
+        ready: list[Submitted] = []
+        self._ready = ready
+        self._wait(each)
+        return ready
+
     def _end(self, each: Submitted) -> None:
         each.is_over = True
         if each.then is None:
@@ -110,8 +104,8 @@ class Engine:
 
     def _wait(self, each: Submitted) -> None:
         need = each.need
-        self._away += 1
-        each.failed_barriers = self._failed_barriers
+        self.away += 1
+        each.failed_barriers = self.failed_barriers
         if isinstance(need, Together):
             self._run_parts(each, need.operations)
         elif isinstance(need, Shared):
@@ -121,9 +115,25 @@ class Engine:
 
     def _go_on(self, each: Submitted) -> None:
         """Go on with an operation that has waited for others, which are over now."""
-        self._away -= 1
+        self.take_back(each)
         if not each.is_over:
             self._ready.append(each)
+
+    def take_back(self, each: Submitted) -> None:
+        """Note that the wait of an operation is over. If a barrier failed meanwhile, it is refused
+        at its `yield`, like those at that barrier."""
+        self.away -= 1
+        if each.failed_barriers != self.failed_barriers:
+            each.failure = StoreUnavailable(self.why_failed)
+
+    def note_failed_barrier(self, why: str) -> None:
+        self.failed_barriers += 1
+        self.why_failed = why
+
+    def take_ended(self) -> list[Submitted]:
+        """Return the operations that are over, whose callers are to be told."""
+        ended, self._ended = self._ended, []
+        return ended
 
     def _run_parts(self, whole: Submitted, operations: Sequence[Operation[Any]]) -> None:
         outcomes: list[Any] = [None] * len(operations)
@@ -160,8 +170,8 @@ class Engine:
             each.answer, each.failure = only.result, only.error
             self._go_on(each)
 
-    def _send_away(self) -> None:
-        """Have done what operations wait for. It is called after `_end_calls`."""
+    def send_away(self) -> None:
+        """Have done what operations wait for. They must hold no queue by then."""
         leaving, self._leaving = self._leaving, []
         for each in leaving:
             need = each.need
@@ -200,29 +210,3 @@ def answer_calls(calling: Sequence[Submitted]) -> None:
     else:
         for each, answer in zip(calling, outcomes, strict=True):
             each.answer = answer
-
-
-def settle(
-    future: asyncio.Future[Any],
-    abandoned: Callable[[Any], None] | None,
-    result: Any,
-    error: BaseException | None,
-) -> None:
-    if not future.cancelled():
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
-    elif error is None and abandoned is not None:
-        abandoned(result)
-
-
-async def outcome(future: asyncio.Future[T], abandoned: Callable[[T], None] | None) -> T:
-    try:
-        return await future
-    except asyncio.CancelledError:
-        is_resolved = future.done() and not future.cancelled()
-        if is_resolved and future.exception() is None and abandoned is not None:
-            # The cancellation came before the task could run.
-            abandoned(future.result())
-        raise

@@ -7,17 +7,18 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from mq.commit import awaited
 from mq.commit.barrier import Unsynced
-from mq.commit.engine import Engine, outcome, settle
-from mq.commit.operation import Operation, Submitted
-from mq.commit.rounds import tell_each
+from mq.commit.engine import Engine
+from mq.commit.operation import Operation, Submitted, tell_each
+from mq.metrics.histogram import CommitStats
 
 T = TypeVar("T")
 
 
-class MemoryCommitter(Engine):
+class MemoryCommitter:
     """The committer of a root on tmpfs or ramfs, which have no stable medium. There is no barrier
     and no thread: each operation runs on the event loop at once. The operations of one turn of the
     loop are a round."""
@@ -27,10 +28,14 @@ class MemoryCommitter(Engine):
     def __init__(
         self, begin_round: Callable[[], None], end_calls: Callable[[], None], workers: Executor
     ) -> None:
-        super().__init__(end_calls, workers)
         self._begin_round = begin_round
+        self._end_calls = end_calls
+        self._loop = asyncio.get_running_loop()
+        self._engine = Engine(workers, self._come_back)
+        self._ended: list[Submitted] = []
         self._has_begun = False
         self._last_is_back: asyncio.Future[None] | None = None
+        self.stats = CommitStats()
 
     def is_alive(self) -> bool:
         return True
@@ -46,9 +51,12 @@ class MemoryCommitter(Engine):
             result: T = submitted.result
             return result
         future: asyncio.Future[T] = self._loop.create_future()
-        submitted.done = partial(settle, future, abandoned)
-        self._begin_to_wait(submitted)
-        return await outcome(future, abandoned)
+        submitted.done = partial(awaited.settle, future, abandoned)
+        self._drive(self._engine.let_wait(submitted))
+        return await awaited.outcome(future, abandoned)
+
+    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await awaited.call(self, function, *arguments)
 
     def submit(self, submitted: Submitted) -> None:
         if not self._has_begun:
@@ -57,7 +65,7 @@ class MemoryCommitter(Engine):
         if submitted.need is None:
             self._ended.append(submitted)
         else:
-            self._begin_to_wait(submitted)
+            self._drive(self._engine.let_wait(submitted))
 
     def _begin(self) -> None:
         self._has_begun = True
@@ -70,32 +78,28 @@ class MemoryCommitter(Engine):
         self._end_calls()
         ended, self._ended = self._ended, []
         tell_each(ended)
-
-    def _begin_to_wait(self, submitted: Submitted) -> None:
-        ready: list[Submitted] = []
-        self._ready = ready
-        self._wait(submitted)
-        self._drive(ready)
+        tell_each(self._engine.take_ended())
 
     def _come_back(self, submitted: Submitted) -> None:
         self._loop.call_soon_threadsafe(self._take_back, submitted)
 
     def _take_back(self, submitted: Submitted) -> None:
-        self._away -= 1
+        self._engine.take_back(submitted)
         self._drive([submitted])
-        if not self._away and self._last_is_back is not None and not self._last_is_back.done():
-            self._last_is_back.set_result(None)
+        last = self._last_is_back
+        if not self._engine.away and last is not None and not last.done():
+            last.set_result(None)
 
     def _drive(self, ready: list[Submitted]) -> None:
         if not self._has_begun:
             self._begin()
         while ready:
-            ready = self._advance(ready)
+            ready = self._engine.advance(ready)
         self._end_calls()
-        self._send_away()
+        self._engine.send_away()
 
     async def close(self) -> None:
-        if self._away:
+        if self._engine.away:
             self._last_is_back = self._loop.create_future()
             await self._last_is_back
         if self._has_begun:

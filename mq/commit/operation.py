@@ -97,6 +97,12 @@ def tell(done: Done, result: object, error: BaseException | None) -> None:
         log.exception("the end of an operation could not be told")
 
 
+def tell_each(ended: Iterable[Submitted]) -> None:
+    """Tell the callers of operations that are over."""
+    for each in ended:
+        tell(each.done, each.result, each.error)
+
+
 class Submitted:
     """An operation under way, for which `requests` requests wait. `need` is what it yielded last,
     None before its start and after its end. `answer` is sent at its `yield`, unless there is a

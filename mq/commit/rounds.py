@@ -13,117 +13,119 @@ Applications Recover from fsync Failures?", USENIX ATC 2020).
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
+from operator import attrgetter
 
 import structlog
 
 from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.engine import Engine
-from mq.commit.operation import Submitted, requests_of, tell
+from mq.commit.operation import Submitted, requests_of, tell_each
 from mq.errors import StoreUnavailable
+from mq.metrics.histogram import CommitStats
 
 log = structlog.get_logger(__name__)
 
+_MESSAGES = attrgetter("need.messages")
+"""Of an operation at its barrier."""
 
-class Rounds(Engine):
-    """Commits rounds, on one thread at a time. `begin_round` is called before each, and `end_calls`
-    whenever its operations have done file calls."""
+
+class Rounds:
+    """Commits rounds, on one thread at a time. `begin_round` is called before each, `end_calls`
+    whenever its operations have done file calls: one that waits holds no queue. `noted` takes how
+    many requests each round had.
+
+    `taken` are the operations that began in the round under way or went on in it, `unsynced` those
+    at their barrier.
+    """
 
     def __init__(
         self,
+        engine: Engine,
         barrier: Barrier,
         begin_round: Callable[[], None],
         end_calls: Callable[[], None],
-        workers: Executor,
+        noted: Callable[[int], None],
     ) -> None:
-        super().__init__(end_calls, workers)
+        self._engine = engine
         self._barrier = barrier
         self._begin_round = begin_round
-        self._round: list[Submitted] = []
-        self._unsynced: list[Submitted] = []
-        self._failure: str | None = None
-        self._why_failed = ""
+        self._end_calls = end_calls
+        self._noted = noted
+        self._loop = asyncio.get_running_loop()
+        self.stats = CommitStats()
+        self.taken: list[Submitted] = []
+        self.unsynced: list[Submitted] = []
 
-    @property
-    def failure(self) -> str | None:
-        return self._failure
+    def commit(self, taken: list[Submitted]) -> tuple[int, float]:
+        """Commit a round. `tell` is to follow. Returns for how many messages its barrier was, and
+        how many seconds went by from there."""
+        started, carried = time.perf_counter(), requests_of(self.unsynced)
+        self.begin(taken)
+        messages, reached = self.count_messages(), time.perf_counter()
+        if self.unsynced:
+            self.pass_barrier()
+        seconds = time.perf_counter() - reached
+        self.note(started, carried + requests_of(taken))
+        return messages, seconds
 
-    def _commit(self, taken: list[Submitted]) -> None:
-        """Commit a round. `_tell` is to follow."""
-        started, carried = time.perf_counter(), requests_of(self._unsynced)
-        self._begin(taken)
-        if self._unsynced:
-            self._pass_barrier(self._unsynced)
-            unsynced, self._unsynced = self._unsynced, []
-            self._go_past(unsynced)
-        self._note(started, carried + requests_of(taken))
+    def count_messages(self) -> int:
+        """Return how many messages are at their barrier."""
+        return sum(map(_MESSAGES, self.unsynced))
 
-    def _begin(self, taken: list[Submitted]) -> None:
+    def begin(self, taken: list[Submitted]) -> None:
         """Run operations to their barrier."""
-        self._round = taken
+        self.taken = taken
         self._begin_round()
-        self._unsynced += self._advance(taken)
-        self._let_go()
+        self.go_on(taken)
 
-    def _go_past(self, passed: list[Submitted]) -> None:
-        """Run operations on behind a barrier, whether it was passed or has failed."""
-        self._unsynced += self._advance(passed)
-        self._let_go()
-
-    def _note(self, started: float, requests: int) -> None:
-        """Count a round that began at `started`, by `perf_counter`, for that many requests."""
-        self.stats.durations.observe(time.perf_counter() - started)
-        self.stats.operations.observe(requests)
-
-    def _let_go(self) -> None:
+    def go_on(self, ready: list[Submitted]) -> None:
+        """Run operations on: those behind a barrier, whether it was passed or has failed."""
+        self.unsynced += self._engine.advance(ready)
         self._end_calls()
-        if self._leaving:
-            self._send_away()
+        self._engine.send_away()
 
-    def _go_on(self, each: Submitted) -> None:
-        super()._go_on(each)
-        self._refuse_late(each)
-
-    def _refuse_late(self, each: Submitted) -> None:
-        """Refuse an operation that was under way when a barrier failed, like those at that
-        barrier."""
-        if each.failed_barriers != self._failed_barriers:
-            each.failure = StoreUnavailable(self._why_failed)
-
-    def _pass_barrier(self, unsynced: list[Submitted]) -> None:
-        """Issue one barrier for all. If it fails, that error is raised at the `yield` of each."""
+    def pass_barrier(self) -> None:
+        """Issue one barrier for all, and run them on behind it."""
+        unsynced = self.unsynced
         try:
             self._barrier.make_durable(needs_of(unsynced))
         except OSError as error:
-            self._fail(unsynced, error)
+            self.fail(unsynced, error)
+        self.unsynced = []
+        self.go_on(unsynced)
 
-    def _fail(self, unsynced: list[Submitted], error: OSError) -> None:
-        """Refuse operations at the barrier that has failed."""
+    def fail(self, unsynced: list[Submitted], error: OSError) -> None:
+        """Refuse operations at the barrier that has failed: that error is raised at the `yield` of
+        each."""
         log.error("sync failed", error=str(error), operations=len(unsynced))
-        self._failed_barriers += 1
-        self._why_failed = (
-            f"the store could not be synced ({error.strerror}); the outcome is unknown; try again"
-        )
+        why = f"the store could not be synced ({error.strerror}); the outcome is unknown; try again"
+        self._engine.note_failed_barrier(why)
         for each in unsynced:
-            each.failure = StoreUnavailable(self._why_failed)
+            each.failure = StoreUnavailable(why)
 
-    def _refuse(self, refused: Iterable[Submitted]) -> None:
+    def note(self, started: float, requests: int) -> None:
+        """Count a round that began at `started`, by `perf_counter`, for that many requests."""
+        self.stats.durations.observe(time.perf_counter() - started)
+        self.stats.operations.observe(requests)
+        self._noted(requests)
+
+    def refuse(self, refused: Iterable[Submitted], why: str) -> None:
         """Raise StoreUnavailable in operations at their `yield`. If one needs a barrier after that,
         it has none."""
-        assert self._failure is not None
         left = [each for each in dict.fromkeys(refused) if not each.is_over]
         while left:
             for each in left:
-                each.failure = StoreUnavailable(self._failure)
-            left = self._advance(left)
-        self._send_away()
-        self._tell()
+                each.failure = StoreUnavailable(why)
+            left = self._engine.advance(left)
+        self._engine.send_away()
+        self.tell()
 
-    def _tell(self) -> None:
-        """Tell the callers of operations that are over."""
-        ended, self._ended = self._ended, []
+    def tell(self) -> None:
+        """Tell the callers of operations that are over, from any thread."""
+        ended = self._engine.take_ended()
         if ended:
             self._loop.call_soon_threadsafe(tell_each, ended)
 
@@ -131,8 +133,3 @@ class Rounds(Engine):
 def needs_of(unsynced: Iterable[Submitted]) -> list[Unsynced]:
     """Return what the barrier of these operations is to make durable."""
     return [each.need for each in unsynced if isinstance(each.need, Unsynced)]
-
-
-def tell_each(ended: list[Submitted]) -> None:
-    for each in ended:
-        tell(each.done, each.result, each.error)

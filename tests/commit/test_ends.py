@@ -56,7 +56,7 @@ async def test_a_defect_of_the_committer_leaves_nobody_waiting(
     def fail() -> None:
         raise AssertionError("a defect")
 
-    monkeypatch.setattr(bench.committer, "_end_calls", fail)
+    monkeypatch.setattr(bench.committer._rounds, "_end_calls", fail)
 
     for name in ("1", "2"):
         with pytest.raises(StoreUnavailable, match="must be restarted"):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from mq.commit import group, loop_rounds
+from mq.commit import group, loop_rounds, rounds
 from mq.commit.barrier import Unsynced
 from mq.commit.fast_rounds import FAST_ROUND_SECONDS, FastRounds
 from mq.commit.operation import InWorker, Operation
@@ -78,7 +78,8 @@ class _Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
     clock = _Clock()
-    monkeypatch.setattr(loop_rounds, "time", clock)
+    for module in (rounds, loop_rounds):
+        monkeypatch.setattr(module, "time", clock)
     return clock
 
 
@@ -244,7 +245,7 @@ async def test_nothing_is_synced_between_a_failed_sync_and_the_reopening(
 
 async def test_no_round_is_made_before_the_thread_has_seen_to_a_failure(bench: Bench) -> None:
     await be_fast(bench)
-    bench.committer._failed_barriers += 1
+    bench.committer._engine.note_failed_barrier("a test")
 
     with pytest.raises(StoreUnavailable):
         await bench.committer.run(where(bench))
@@ -257,7 +258,7 @@ async def test_a_defect_in_a_round_of_the_loop_leaves_nobody_waiting(
         raise AssertionError("a defect")
 
     await be_fast(bench)
-    monkeypatch.setattr(bench.committer, "_end_calls", fail)
+    monkeypatch.setattr(bench.committer._rounds, "_end_calls", fail)
 
     outcomes = await asyncio.gather(*bench.start("1", "2"), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 2
@@ -285,7 +286,7 @@ async def test_all_is_answered_while_rounds_are_made_by_turns(bench: Bench) -> N
     answers = await asyncio.gather(*(client(1000 * each) for each in range(8)))
 
     assert answers == [list(range(1000 * each, 1000 * each + 40)) for each in range(8)]
-    assert bench.committer._waiting() == bench.committer._away == 0
+    assert bench.committer._arrivals.waiting() == bench.committer._engine.away == 0
 
 
 def note(bench: Bench, monkeypatch: pytest.MonkeyPatch, threads: list[threading.Thread]) -> None:

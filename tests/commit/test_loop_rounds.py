@@ -259,7 +259,9 @@ async def test_a_round_that_is_over_keeps_nothing_of_its_operations(
     await asyncio.gather(*bench.start(*names))
     await be_fast(bench)
 
-    assert bench.committer._round == bench.committer._in_flight == []
+    rounds = bench.committer._loop_rounds
+    assert rounds is not None
+    assert bench.committer._rounds.taken == rounds.in_flight == []
 
 
 @pytest.mark.parametrize("moment", ["gathering", "landing", "barrier"])
@@ -273,7 +275,7 @@ async def test_a_defect_ends_the_committer_and_everybody_is_told(
     gate, tasks = await take_off(bench, defect if moment == "barrier" else None)
     tasks += await gather(bench, "3")
     if moment != "barrier":
-        monkeypatch.setattr(bench.committer, "_end_calls", fail)
+        monkeypatch.setattr(bench.committer._rounds, "_end_calls", fail)
     if moment == "gathering":
         tasks += await gather(bench, "4")
 

@@ -186,7 +186,7 @@ async def test_what_waits_elsewhere_counts_as_pending(
             yield Pause(0.001)
 
     tasks = [asyncio.create_task(bench.committer.run(each)) for each in (work(), paused())]
-    while bench.committer._away < 2:
+    while bench.committer._engine.away < 2:
         await asyncio.sleep(0.001)
     with pytest.raises(StoreUnavailable, match="too many requests"):
         await bench.committer.run(bench.put("1"))

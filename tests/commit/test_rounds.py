@@ -28,7 +28,7 @@ async def failed_barrier_meanwhile(
 ) -> AsyncIterator[list[asyncio.Task[Any]]]:
     """The operations go as far as they can; then the barrier of another operation fails."""
     tasks = [asyncio.create_task(bench.committer.run(each)) for each in operations]
-    while bench.committer._away < len(operations):
+    while bench.committer._engine.away < len(operations):
         await asyncio.sleep(0.001)
     files.fail(*SYNCS)
     with pytest.raises(StoreUnavailable):
@@ -105,7 +105,7 @@ async def test_close_waits_for_what_is_elsewhere(spool: Spool, files: WatchedFil
         put = bench.put
         needs = [InWorker(gate.wait, 10), Pause(0.2)]
         tasks = [asyncio.create_task(bench.committer.run(work(need))) for need in needs]
-        while bench.committer._away < 2:
+        while bench.committer._engine.away < 2:
             await asyncio.sleep(0.001)
         asyncio.get_running_loop().call_later(0.05, gate.set)
 
@@ -126,7 +126,7 @@ async def test_in_memory_close_waits_for_what_is_elsewhere() -> None:
         asyncio.get_running_loop().call_later(0.05, gate.set)
         await memory.close()
 
-    assert memory._away == 0
+    assert memory._engine.away == 0
     assert await task
 
 
@@ -154,9 +154,9 @@ async def test_a_defect_leaves_nobody_waiting_wherever_they_are(
     ]
     for need in needs:
         bench.committer.submit(Submitted(work(need), lambda *outcome: told.append(outcome)))
-    while bench.committer._away < len(needs):
+    while bench.committer._engine.away < len(needs):
         await asyncio.sleep(0.001)
-    monkeypatch.setattr(bench.committer, "_end_calls", fail)
+    monkeypatch.setattr(bench.committer._rounds, "_end_calls", fail)
     with pytest.raises(StoreUnavailable, match="must be restarted"):
         await bench.committer.run(bench.put("1"))
     gate.set()

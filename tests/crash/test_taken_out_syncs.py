@@ -77,7 +77,7 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
 NOT_RUN_HERE = {
     name_of(abilities): "makes nothing durable that anybody needs",
     name_of(network_files): "syncs for others: tests/store/test_network.py",
-    name_of(rounds.Rounds._pass_barrier): "calls the barrier, whose syncs are taken out",
+    name_of(rounds.Rounds.pass_barrier): "calls the barrier, whose syncs are taken out",
     name_of(blocking): "runs the same operations over the same barrier",
     name_of(group.GroupCommitter._reopen): "finds out whether the disk works; promises nothing",
     name_of(remove_many._sync_moved): "as `remove` does, for several: tests/store/test_remove.py",

@@ -39,4 +39,4 @@ async def test_the_event_loop_makes_fast_rounds_unless_the_network_can_hold_it_u
         committer = store._committer
         assert isinstance(committer, GroupCommitter)
 
-        assert (committer._fast_rounds is not None) == makes_rounds
+        assert (committer._loop_rounds is not None) == makes_rounds

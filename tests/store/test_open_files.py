@@ -87,7 +87,7 @@ async def is_pending(store: Store) -> None:
     async def waits() -> bool:
         committer = store._committer
         assert isinstance(committer, GroupCommitter)
-        return committer._pending.qsize() > 0
+        return committer._arrivals.has_turn()
 
     await eventually(waits)
 

@@ -29,10 +29,9 @@ _HOPS = 8
 
 class SteppedCommitter(GroupCommitter):
     """The committer without its thread: a round runs on the event loop when all who were woken by
-    the one before have had their turn."""
+    the one before have had their turn. It makes none by itself: that goes by the time they take."""
 
     def _start(self) -> None:
-        self._fast_rounds = None  # It would go by the time that rounds take.
         self._is_scheduled = False
         self.wrap: Callable[[Operation[Any]], Operation[Any]] = lambda operation: operation
 
@@ -60,11 +59,11 @@ class SteppedCommitter(GroupCommitter):
             self._loop.call_soon(self._hop, left - 1)
             return
         self._is_scheduled = False
-        if self._unsynced or not self._pending.empty():
+        if self._rounds.unsynced or self._arrivals.has_turn():
             taken = self._take()
             assert taken is not None
             self._go_on_with(taken)
-        if self._unsynced or self._turn or not self._pending.empty():
+        if self._rounds.unsynced or self._turns.is_under_way() or self._arrivals.has_turn():
             self._schedule()
 
 

@@ -1,0 +1,59 @@
+"""What is asked for in one turn of the event loop, handed over together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from mq.commit.gathering import Gathering
+from mq.commit.operation import Submitted, requests_of
+
+
+class Turns:
+    """Gathers operations and hands them over once in a turn of the event loop, on which it is used.
+
+    Before a round that the event loop makes itself, it looks at its sockets once more: what came
+    during the last round joins. With `gathering`, that of a server beside others, it looks after
+    each pause too. `is_at_once` says that nothing is won by that: the committer's thread makes the
+    round, or a barrier is in flight, while which all that comes gathers.
+    """
+
+    def __init__(
+        self,
+        hand_over: Callable[[list[Submitted]], None],
+        is_at_once: Callable[[], bool],
+        gathering: Gathering | None,
+    ) -> None:
+        self._hand_over = hand_over
+        self._is_at_once = is_at_once
+        self._gathering = gathering
+        self._loop = asyncio.get_running_loop()
+        self._turn: list[Submitted] = []
+
+    def is_under_way(self) -> bool:
+        return bool(self._turn)
+
+    def add(self, submitted: Submitted) -> None:
+        if not self._turn:
+            self._loop.call_soon(self._end)
+        self._turn.append(submitted)
+
+    def _end(self) -> None:
+        if self._is_at_once():
+            self.hand_over()
+        elif self._gathering is None:
+            self._loop.call_soon(self.hand_over)
+        else:
+            pauses = self._gathering.pauses(lambda: requests_of(self._turn))
+            self._loop.call_soon(self._gather, pauses)
+
+    def _gather(self, pauses: Iterator[None]) -> None:
+        """Make the next of these pauses, or hand over when they are over."""
+        for _ in pauses:
+            self._loop.call_soon(self._gather, pauses)
+            return
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        turn, self._turn = self._turn, []
+        self._hand_over(turn)
