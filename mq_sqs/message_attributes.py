@@ -160,21 +160,22 @@ class Choice(NamedTuple):
 
     names: frozenset[str]
     prefixes: tuple[str, ...]
+    is_all: bool
+
+    def has(self, name: str) -> bool:
+        return self.is_all or name in self.names or name.startswith(self.prefixes)
 
     def of(self, attributes: Attributes) -> Attributes:
         """Return those that are asked for."""
-        if "All" in self.names or ".*" in self.names:
+        if self.is_all:
             return attributes
-        return {
-            name: value
-            for name, value in attributes.items()
-            if name in self.names or name.startswith(self.prefixes)
-        }
+        return {name: value for name, value in attributes.items() if self.has(name)}
 
 
 def choice_of(asked: Iterable[str]) -> Choice:
     names = frozenset(asked)
-    return Choice(names, tuple(each[:-2] for each in names if each.endswith(".*")))
+    prefixes = tuple(each[:-2] for each in names if each.endswith(".*"))
+    return Choice(names, prefixes, "All" in names or ".*" in names)
 
 
 def _data_of(value: Mapping[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import binascii
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
@@ -71,15 +71,24 @@ class _Head(NamedTuple):
     written: bytes
 
 
-class _Shape(NamedTuple):
-    """All of some attributes but their values, which are texts. `names` are in their order, and
-    `numbers` those of numbers. `hashed` has gaps for the length and the data of each value,
-    `written` for its text."""
+class Shape(NamedTuple):
+    """All of some attributes but their values, which are texts. `names` are in their order, `kinds`
+    are their types, and `numbers` the names of numbers. `hashed` has gaps for the length and the
+    data of each value, `written` for its text in what is kept, and `shown` in JSON of SQS."""
 
     names: tuple[str, ...]
+    kinds: tuple[str, ...]
     numbers: tuple[str, ...]
     hashed: list[bytes]
     written: list[bytes]
+    shown: list[str]
+
+    def hash(self, values: Sequence[bytes]) -> bytes:
+        """Return what the MD5 covers."""
+        hashed = self.hashed.copy()
+        hashed[1::3] = map(length_of, map(len, values))
+        hashed[2::3] = values
+        return b"".join(hashed)
 
 
 def pack_attributes(attributes: Attributes) -> Packed:
@@ -95,7 +104,7 @@ def _pack_texts(attributes: Attributes) -> Packed | None:
     """Pack attributes that are plain texts, as most are, all of them together in a few steps.
     Returns None for others. Raises SQSError."""
     given = attributes.values()
-    shape = _shape_of(tuple(attributes), tuple(map(_TYPE_OF, given)))
+    shape = shape_of(tuple(attributes), tuple(map(_TYPE_OF, given)))
     if shape is None or sum(map(len, given)) != 2 * len(given):
         return None
     try:
@@ -107,10 +116,9 @@ def _pack_texts(attributes: Attributes) -> Packed | None:
         return None
     for name in shape.numbers:
         check_number(name, attributes[name]["StringValue"])
-    hashed, written = shape.hashed.copy(), shape.written.copy()
-    hashed[1::3] = map(length_of, map(len, values))
-    hashed[2::3] = written[1::3] = values
-    return _packed(hashed, written, len(values))
+    written = shape.written.copy()
+    written[1::3] = values
+    return _packed(shape.hash(values), written, len(values))
 
 
 def _pack_each(attributes: Attributes) -> Packed:
@@ -136,11 +144,10 @@ def _pack_each(attributes: Attributes) -> Packed:
         hashed += (hashed_head, length_of(len(data)), data)
         written += (written_head, text, _END)
     written[0] = written[0][1:]
-    return _packed(hashed, written, len(attributes))
+    return _packed(b"".join(hashed), written, len(attributes))
 
 
-def _packed(hashed: list[bytes], written: list[bytes], count: int) -> Packed:
-    covered = b"".join(hashed)
+def _packed(covered: bytes, written: list[bytes], count: int) -> Packed:
     return Packed(len(covered) - count * BYTES_AROUND, md5_in_hex(covered), written)
 
 
@@ -210,13 +217,16 @@ def _head_of(name: str, kind: str) -> _Head:
 
 
 @lru_cache(_KNOWN_SHAPES)
-def _shape_of(names: tuple[str, ...], kinds: tuple[str, ...]) -> _Shape | None:
-    """Return what is known of attributes by their names and types, or None if one is not text or is
-    not allowed."""
+def shape_of(names: tuple[str, ...], kinds: tuple[str, ...]) -> Shape | None:
+    """Return what is known of attributes by their names and types, or None if one is not text, is
+    not allowed, or is there twice."""
     hashed: list[bytes] = []
     written: list[bytes] = []
     numbers: list[str] = []
+    shown: list[str] = []
     in_order = sorted(zip(names, kinds, strict=True))
+    if len(set(names)) < len(names):
+        return None
     for name, kind in in_order:
         try:
             _, base, hashed_head, written_head = _head_of(name, kind)
@@ -228,8 +238,11 @@ def _shape_of(names: tuple[str, ...], kinds: tuple[str, ...]) -> _Shape | None:
             numbers.append(name)
         hashed += (hashed_head, b"", b"")
         written += (written_head, b"", _END)
+        between = '"}, ' if shown else "{"
+        shown += (f'{between}{_quote(name)}: {{"DataType": {_quote(kind)}, "StringValue": "', "")
     written[0] = written[0][1:]
-    return _Shape(tuple(name for name, _ in in_order), tuple(numbers), hashed, written)
+    in_names, in_kinds = zip(*in_order, strict=True)
+    return Shape(in_names, in_kinds, tuple(numbers), hashed, written, [*shown, '"}}'])
 
 
 def _escape(data: bytes, text: str, name: str) -> bytes:

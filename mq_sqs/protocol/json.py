@@ -19,6 +19,7 @@ from mq.web.answers import Answer
 from mq_sqs.faults import INVALID_ACTION, MISSING_PARAMETER, SERIALIZATION, SQSError
 from mq_sqs.model import MESSAGE_ATTRIBUTES, OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure
 from mq_sqs.protocol import SqsRequest, Values, is_encodable
+from mq_sqs.protocol.splicing import encode
 
 TARGET = "AmazonSQS."
 """What the header `X-Amz-Target` begins with; the operation follows."""
@@ -64,7 +65,7 @@ class JsonDialect:
         return checked
 
     def answer(self, operation: str, result: Mapping[str, Any], request_id: str) -> Answer:
-        return _answer(200, request_id, _ENCODER.encode(result).encode())
+        return _answer(200, request_id, encode(result))
 
     def refuse(self, error: SQSError, request_id: str) -> Answer:
         name, code, status, is_senders = error.fault
@@ -100,11 +101,6 @@ def _answer(
 ) -> Answer:
     own = {"Content-Type": _TYPE, "x-amzn-RequestId": request_id}
     return Answer(status, own if headers is None else {**own, **headers}, body)
-
-
-def _blob(value: object) -> str:
-    assert isinstance(value, bytes)
-    return base64.b64encode(value).decode()
 
 
 class _Unusual(Exception):
@@ -248,9 +244,6 @@ def _read_structure(shape: Structure, value: dict[str, Any], place: str) -> Valu
             found[name] = _read(shape.members[name], each, below)
     complete(shape, found, place)
     return found
-
-
-_ENCODER = json.JSONEncoder(default=_blob)
 
 
 def _read_scalar(shape: Scalar, value: Any, place: str) -> Any:
