@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mq.config import SECOND_NS, SMALL_BODY_BYTES
 from mq.errors import PropertiesTooLarge
@@ -51,10 +51,12 @@ _MAX_DELAY_SECONDS = 900
 
 
 class Outgoing(NamedTuple):
-    """A checked message. The MD5s are empty without attributes."""
+    """A checked message. `size` is that of SQS, which counts attributes, in bytes. The MD5s are
+    empty without attributes."""
 
     body: bytes
     trailer: bytes
+    size: int
     md5: str
     system_md5: str
     delay_ns: int | None
@@ -122,18 +124,19 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
     """Send the valid entries as one set: they are published together, or fail together."""
     entries: Sequence[Values] = call.values["Entries"]
     check_entries(entries)
-    _check_total(entries)
     rules = await _rules_of(operations, queue)
     good: dict[str, tuple[Outgoing, Draft]] = {}
     failed: dict[str, SQSError] = {}
+    total = 0
     for entry in entries:
         try:
             message = _check_message(entry, rules)
             good[entry["Id"]] = (message, message.draft())
-        except SQSError as error:
-            failed[entry["Id"]] = error
-        except PropertiesTooLarge as error:
-            failed[entry["Id"]] = translate(error)
+            total += message.size
+        except (SQSError, PropertiesTooLarge) as error:
+            failed[entry["Id"]] = error if isinstance(error, SQSError) else translate(error)
+            total += _rough_size(entry)
+    _check_total(total)
     published = await _publish_all(operations, queue, list(good.values()))
     successful = (
         {"Id": entry_id, **_sent(message, each)}
@@ -194,7 +197,8 @@ def _check_message(values: Values, rules: Rules) -> Outgoing:
         attributes = pack_attributes(values["MessageAttributes"])
     if "MessageSystemAttributes" in values:
         system = pack_system_attributes(values["MessageSystemAttributes"])
-    if len(body) + attributes.size > rules.limit:
+    size = len(body) + attributes.size
+    if size > rules.limit:
         raise SQSError(
             INVALID_PARAMETER_VALUE,
             "One or more parameters are invalid. Reason: Message must be shorter than "
@@ -205,7 +209,7 @@ def _check_message(values: Values, rules: Rules) -> Outgoing:
         own = join_pieces(system.written, pack_texts(lane)) if lane else system.written
         trailer = trailer_of(attributes.written, own)
     delay_ns = None if rules.is_fifo else _delay_ns(values)
-    return Outgoing(body, trailer, attributes.md5, system.md5, delay_ns, lane)
+    return Outgoing(body, trailer, size, attributes.md5, system.md5, delay_ns, lane)
 
 
 def _lane(values: Values, rules: Rules, body: bytes) -> Mapping[str, str]:
@@ -227,12 +231,8 @@ def _delay_ns(values: Values) -> int | None:
     return check_number("DelaySeconds", seconds, 0, _MAX_DELAY_SECONDS) * SECOND_NS
 
 
-def _check_total(entries: Sequence[Values]) -> None:
+def _check_total(total: int) -> None:
     """Raise SQSError if the batch is too long, counting the entries that are wrong."""
-    total = 0
-    for entry in entries:
-        attributes = entry.get("MessageAttributes", {})
-        total += len(entry["MessageBody"].encode()) + _rough_size(attributes)
     if total > MAX_MESSAGE_BYTES:
         raise SQSError(
             BATCH_REQUEST_TOO_LONG,
@@ -241,14 +241,14 @@ def _check_total(entries: Sequence[Values]) -> None:
         )
 
 
-def _rough_size(attributes: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return the size in bytes of attributes that may be wrong."""
+def _rough_size(entry: Values) -> int:
+    """Return the size in bytes of an entry that is wrong."""
     whole = {
         name: value
-        for name, value in attributes.items()
+        for name, value in entry.get("MessageAttributes", {}).items()
         if "StringValue" in value or "BinaryValue" in value
     }
-    return size_of(whole)
+    return len(entry["MessageBody"].encode()) + size_of(whole)
 
 
 def _sent(message: Outgoing, published: Published) -> dict[str, str]:

@@ -102,10 +102,16 @@ def test_a_batch_without_a_good_entry_sends_nothing(sqs: Any, url: str) -> None:
         ([{"Id": "a" * 81, "MessageBody": "a"}], "InvalidBatchEntryId"),
         ([{"Id": str(at), "MessageBody": "a" * (MIB // 2 + 1)} for at in range(2)],
          "BatchRequestTooLong"),
+        # Entries that are wrong count, and so do attributes.
+        ([{"Id": "a", "MessageBody": "a" * MIB}, {"Id": "b", "MessageBody": "\0"}],
+         "BatchRequestTooLong"),
+        ([{"Id": "a", "MessageBody": "a" * (MIB - 8)},
+          {"Id": "b", "MessageBody": "b", "MessageAttributes": {
+              "n": {"DataType": "String", "StringValue": "v"}}}], "BatchRequestTooLong"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_batch_as_a_whole_is_said(
-    sqs: Any, url: str, entries: list[dict[str, str]], error: str
+    sqs: Any, url: str, entries: list[dict[str, Any]], error: str
 ) -> None:
     with pytest.raises(getattr(sqs.exceptions, error)):
         sqs.send_message_batch(QueueUrl=url, Entries=entries)
