@@ -40,5 +40,10 @@ class Committer(Protocol):
         the event loop, never from within this call, with the result or with what `run` would raise.
         """
 
+    def submit_later(self, submit: Callable[[], None]) -> None:
+        """Note that one more request waits for an operation that `submit` submits. That is called
+        once for all these requests, on the event loop, when the round that they are for is about to
+        begin: until then more can come and share the operation."""
+
     async def close(self) -> None:
         """Finish what is under way and stop. Run nothing afterwards."""

@@ -124,6 +124,9 @@ class GroupCommitter:
         self._turns.add(submitted)
         self._arrivals.count(submitted)
 
+    def submit_later(self, submit: Callable[[], None]) -> None:
+        self._turns.add_later(submit)
+
     def _is_for_thread(self) -> bool:
         """Whether operations go to the thread, or to a round whose barrier is in flight."""
         rounds = self._loop_rounds
@@ -219,6 +222,7 @@ class GroupCommitter:
         """Note how many requests a round had, for the next."""
         if self._gathering is not None:
             waiting = requests_of(self._rounds.unsynced) + self._arrivals.waiting()
+            waiting += self._turns.later()
             self._gathering.expect(requests + waiting)
 
     def _has_failed(self) -> bool:

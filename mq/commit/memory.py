@@ -33,6 +33,7 @@ class MemoryCommitter:
         self._loop = asyncio.get_running_loop()
         self._engine = Engine(workers, self._come_back)
         self._ended: list[Submitted] = []
+        self._later: list[Callable[[], None]] = []
         self._has_begun = False
         self._last_is_back: asyncio.Future[None] | None = None
         self.stats = CommitStats()
@@ -66,6 +67,16 @@ class MemoryCommitter:
             self._ended.append(submitted)
         else:
             self._drive(self._engine.let_wait(submitted))
+
+    def submit_later(self, submit: Callable[[], None]) -> None:
+        if not self._later:
+            self._loop.call_soon(self._submit_all)
+        self._later.append(submit)
+
+    def _submit_all(self) -> None:
+        later, self._later = self._later, []
+        for submit in dict.fromkeys(later):
+            submit()
 
     def _begin(self) -> None:
         self._has_begun = True

@@ -29,14 +29,31 @@ class Turns:
         self._gathering = gathering
         self._loop = asyncio.get_running_loop()
         self._turn: list[Submitted] = []
+        self._later: list[Callable[[], None]] = []
+        self._has_begun = False
 
     def is_under_way(self) -> bool:
-        return bool(self._turn)
+        return bool(self._turn or self._later)
 
     def add(self, submitted: Submitted) -> None:
-        if not self._turn:
-            self._loop.call_soon(self._end)
+        self._begin()
         self._turn.append(submitted)
+
+    def add_later(self, submit: Callable[[], None]) -> None:
+        """Add a request that waits for an operation. `submit`, which adds that, is called once for
+        all such requests, when the turn is handed over."""
+        self._begin()
+        self._later.append(submit)
+
+    def later(self) -> int:
+        """Return how many requests wait for operations that are not submitted yet. Any thread may
+        call it."""
+        return len(self._later)
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._loop.call_soon(self._end)
 
     def _end(self) -> None:
         if self._is_at_once():
@@ -44,7 +61,7 @@ class Turns:
         elif self._gathering is None:
             self._loop.call_soon(self.hand_over)
         else:
-            pauses = self._gathering.pauses(lambda: requests_of(self._turn))
+            pauses = self._gathering.pauses(lambda: requests_of(self._turn) + self.later())
             self._loop.call_soon(self._gather, pauses)
 
     def _gather(self, pauses: Iterator[None]) -> None:
@@ -55,5 +72,9 @@ class Turns:
         self.hand_over()
 
     def hand_over(self) -> None:
+        later, self._later = self._later, []
+        for submit in dict.fromkeys(later):
+            submit()
+        self._has_begun = False
         turn, self._turn = self._turn, []
         self._hand_over(turn)

@@ -1,4 +1,4 @@
-"""What requests of one turn of the event loop ask of a queue, done by one operation for all.
+"""What requests of one round ask of a queue, done by one operation for all.
 
 Each operation has a price of its own, beside the file calls of its messages: with 64 clients at
 work it was more than the file calls.
@@ -6,10 +6,10 @@ work it was more than the file calls.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
+from mq.commit.committer import Committer
 from mq.commit.operation import Done, tell
 from mq.names import QueueName
 
@@ -20,32 +20,29 @@ MAX_TOGETHER = 64
 
 
 class Joint(Generic[T]):
-    """Gathers what is asked for during a turn of the event loop, and passes it on by queue, in the
-    order in which it came. Used on the event loop.
+    """Gathers what is asked for until the committer begins a round, and passes it on by queue, in
+    the order in which it came. The committer knows how many requests wait here. Used on the event
+    loop."""
 
-    Beside `peers` other servers it passes on each at once: there a round waits for its clients
-    (`mq.commit.gathering`), and would not see those that wait here."""
-
-    def __init__(self, begin: Callable[[QueueName, Sequence[T]], None], peers: int) -> None:
+    def __init__(
+        self, committer: Committer, begin: Callable[[QueueName, Sequence[T]], None]
+    ) -> None:
+        self._committer = committer
         self._begin = begin
-        self._is_beside_others = peers > 0
-        self._loop = asyncio.get_running_loop()
         self._asked: dict[QueueName, list[T]] = {}
 
     def ask(self, queue: QueueName, asked: T) -> None:
-        if self._is_beside_others:
-            self._begin(queue, [asked])
-            return
         others = self._asked.get(queue)
         if others is None:
             others = self._asked[queue] = []
-            self._loop.call_soon(self._end_turn, queue)
         others.append(asked)
+        self._committer.submit_later(self._begin_all)
 
-    def _end_turn(self, queue: QueueName) -> None:
-        asked = self._asked.pop(queue)
-        for first in range(0, len(asked), MAX_TOGETHER):
-            self._begin(queue, asked[first : first + MAX_TOGETHER])
+    def _begin_all(self) -> None:
+        by_queue, self._asked = self._asked, {}
+        for queue, asked in by_queue.items():
+            for first in range(0, len(asked), MAX_TOGETHER):
+                self._begin(queue, asked[first : first + MAX_TOGETHER])
 
 
 def tell_each(dones: Sequence[Done], outcomes: Sequence[Any], error: BaseException | None) -> None:

@@ -111,6 +111,42 @@ async def test_the_event_loop_pauses_before_a_round_of_its_own_and_looks_at_its_
     assert pauses == [threading.current_thread()] * 3
 
 
+async def test_requests_that_will_share_an_operation_are_counted_and_share_it(
+    spool: Spool, files: WatchedFiles
+) -> None:
+    """Two come in one turn of the event loop and the third during the pause. All have come then, so
+    there is no second pause."""
+    loop = asyncio.get_running_loop()
+    is_over = asyncio.Event()
+    asked: list[str] = []
+    pauses: list[float] = []
+    operations: list[Submitted] = []
+
+    def submit() -> None:
+        together = bench.put("-".join(asked))
+        operations.append(Submitted(together, lambda result, error: is_over.set(), len(asked)))
+        bench.committer.submit(operations[-1])
+
+    def ask(name: str) -> None:
+        asked.append(name)
+        bench.committer.submit_later(submit)
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        loop.call_soon(ask, "third")
+
+    gathering = Gathering(pause)
+    async with open_bench(spool, files, gathering, FastRounds()) as bench:
+        await be_fast(bench)
+        gathering.expect(3)
+        ask("first")
+        ask("second")
+        await is_over.wait()
+
+        assert bench.names() == ["first-second-third"]
+        assert (len(operations), len(pauses), bench.rounds) == (1, 1, 1)
+
+
 async def test_closing_while_the_event_loop_gathers_leaves_nobody_waiting(
     spool: Spool, files: WatchedFiles
 ) -> None:

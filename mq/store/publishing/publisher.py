@@ -28,7 +28,7 @@ class Publisher:
     def __init__(self, work: Workspace, committer: Committer) -> None:
         self._work = work
         self._committer = committer
-        self._joint = Joint(self._publish_each, work.config.peers)
+        self._joint = Joint(committer, self._publish_each)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._turns: WeakValueDictionary[tuple[QueueName, MessageId], asyncio.Lock] = (
             WeakValueDictionary()

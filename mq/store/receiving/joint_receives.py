@@ -1,4 +1,4 @@
-"""Receives that do not wait. Those of one turn of the event loop are one operation, which takes as
+"""Receives that do not wait. Those that come before one round are one operation, which takes as
 many messages as there are requests. Each request gets one, in the order in which they came.
 """
 
@@ -33,7 +33,7 @@ class JointReceives:
         self._committer = committer
         self._watching = watching
         self._give_back = give_back
-        self._joint = Joint(self._take, work.config.peers)
+        self._joint = Joint(committer, self._take)
 
     def submit(self, queue: QueueName, done: Done) -> None:
         """Take the oldest message. `done` gets it, or None, or what `Fetches.fetch` raises."""
