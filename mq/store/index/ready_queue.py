@@ -87,22 +87,20 @@ class ReadyQueue:
 
     def pop(self, among: int = 1) -> MessageId | None:
         """Take out the oldest, or at random one of the `among` oldest."""
-        if among == 1:
-            oldest_ids = self.pop_some(1)
-            return oldest_ids[0] if oldest_ids else None
-        oldest: list[str] = []
-        while len(oldest) < among and self._drop_stale() is not None:
-            oldest.append(heapq.heappop(self._heap))
-        if not oldest:
-            return None
-        chosen = id_of_key(oldest.pop(random.randrange(len(oldest))))
-        for key in oldest:
-            heapq.heappush(self._heap, key)
-        self.discard(chosen)
-        return MessageId(chosen)
+        popped = self.pop_some(1, among)
+        return popped[0] if popped else None
 
-    def pop_some(self, limit: int) -> list[MessageId]:
-        """Take out the oldest `limit`, or as many as there are."""
+    def pop_some(self, limit: int, among: int = 1) -> list[MessageId]:
+        """Take out up to `limit`: each time the oldest, or at random one of the `among` oldest."""
+        popped = self._pop_oldest(limit) if among == 1 else self._pop_among(limit, among)
+        if self._gone_while_listing is not None:
+            self._gone_while_listing.update(popped)
+        if self.follower is not None:
+            for each in popped:
+                self.follower.went(each)
+        return popped
+
+    def _pop_oldest(self, limit: int) -> list[MessageId]:
         heap, keys = self._heap, self._keys
         popped: list[MessageId] = []
         while heap and len(popped) < limit:
@@ -112,11 +110,23 @@ class ReadyQueue:
                 continue  # It was discarded, and its place in the heap left for later.
             del keys[message_id]
             popped.append(MessageId(message_id))
-        if self._gone_while_listing is not None:
-            self._gone_while_listing.update(popped)
-        if self.follower is not None:
-            for each in popped:
-                self.follower.went(each)
+        return popped
+
+    def _pop_among(self, limit: int, among: int) -> list[MessageId]:
+        popped: list[MessageId] = []
+        oldest: list[str] = []
+        while len(popped) < limit:
+            while len(oldest) < among and (key := self._drop_stale()) is not None:
+                heapq.heappop(self._heap)
+                if not oldest or oldest[-1] != key:
+                    oldest.append(key)
+            if not oldest:
+                break
+            chosen = id_of_key(oldest.pop(random.randrange(len(oldest))))
+            del self._keys[chosen]
+            popped.append(MessageId(chosen))
+        for key in oldest:
+            heapq.heappush(self._heap, key)
         return popped
 
     def begin_taking(self, message_id: str) -> None:

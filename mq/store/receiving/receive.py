@@ -260,31 +260,20 @@ def _raise_first(outcomes: Sequence[object]) -> None:
 
 
 def _next(work: Workspace, ready: ReadyQueue, leave: int) -> MessageId | None:
-    """Return the next message to try, or None when the index, with all events taken in, has run
-    dry. Beside other servers the index learns first what they took: an event costs a tenth of a
-    race that is lost."""
-    among = work.config.peers + 1
-    if among == 1:
-        if len(ready) > leave and (ids := ready.pop_some(1)):
-            return ids[0]
-    else:
-        work.ready.drain_once()
-        if len(ready) > leave and (message_id := ready.pop(among)) is not None:
-            return message_id
-    work.ready.drain()
-    return ready.pop(among) if len(ready) > leave else None
+    ids = _next_some(work, ready, leave, 1)
+    return ids[0] if ids else None
 
 
 def _next_some(work: Workspace, ready: ReadyQueue, leave: int, limit: int) -> list[MessageId]:
-    if not work.config.peers and len(ready) > leave:
-        return ready.pop_some(min(limit, len(ready) - leave))
-    ids: list[MessageId] = []
-    while len(ids) < limit and (len(ready) > leave or not ids):
-        message_id = _next(work, ready, leave)
-        if message_id is None:
-            break
-        ids.append(message_id)
-    return ids
+    """Return the next messages to try, up to `limit`, or none when the index, with all events taken
+    in, has run dry. Beside other servers the index learns first what they took: an event costs a
+    tenth of a race that is lost."""
+    peers = work.config.peers
+    if peers:
+        work.ready.drain_once()
+    if len(ready) <= leave:
+        work.ready.drain()
+    return ready.pop_some(min(limit, len(ready) - leave), peers + 1)
 
 
 def _close(work: Workspace, taken: list[Received]) -> None:

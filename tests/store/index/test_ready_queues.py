@@ -123,16 +123,21 @@ class IndexFollower:
         self.gone.append(message_id)
 
 
-def test_with_peers_the_pick_is_random_among_the_oldest_and_nothing_else() -> None:
-    picked = set()
+def test_with_peers_each_pick_is_random_among_the_oldest_that_are_left() -> None:
+    first = set()
     for _ in range(200):
-        ready = ReadyQueue()
-        for number in range(6):
-            ready.add(order_key(str(number), number))
-        picked.add(ready.pop(among=3))
-        assert len(ready) == 5
+        ready, left = ReadyQueue(), [*"012345"]
+        for each in left:
+            ready.add(order_key(each, int(each)))
+        ready.discard("1")
+        ready.restore(order_key("1", 1))
+        first.add((picked := ready.pop_some(4, among=3))[0])
+        for each in picked:
+            assert each in left[:3]
+            left.remove(each)
+        assert ready.pop_some(3) == left
 
-    assert picked == {"0", "1", "2"}
+    assert first == {"0", "1", "2"}
 
 
 @pytest.mark.parametrize("discard", [ReadyQueue.discard, lambda it, name: it.discard_all([name])])
