@@ -110,6 +110,7 @@ class MemoryCommitter:
         self._engine.send_away()
 
     async def close(self) -> None:
+        self._submit_all()
         if self._engine.away:
             self._last_is_back = self._loop.create_future()
             await self._last_is_back

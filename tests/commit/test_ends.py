@@ -132,6 +132,21 @@ async def test_result_is_handed_over_also_if_the_cancellation_comes_after_it(ben
     assert abandoned == ["2"]
 
 
+async def test_in_memory_close_finishes_what_is_to_be_submitted_later(
+    spool: Spool, files: WatchedFiles
+) -> None:
+    told: list[object] = []
+    async with open_bench(spool, files) as bench:
+        committer = MemoryCommitter(lambda: None, lambda: None, bench.workers)
+
+        def submit() -> None:
+            committer.submit(Submitted(bench.put("1"), lambda result, _: told.append(result)))
+
+        committer.submit_later(submit)
+        await committer.close()
+        assert told == ["1"]
+
+
 async def test_in_memory_an_operation_needs_no_barrier(spool: Spool, files: WatchedFiles) -> None:
     async with open_bench(spool, files) as bench:
         committer = MemoryCommitter(lambda: None, lambda: None, bench.workers)
