@@ -86,16 +86,31 @@ class Taker:
             return do_together([self.take(each) for each in ids])
         fd, spool = self._fd, work.spool
         read = run(work.files, [reading(spool, fd, each, SMALL_BODY_BYTES) for each in ids])
+        usual = self._begin_all_usual(ids, read)
+        if usual is None:
+            return do_together([self._go_on(*each, room) for each in zip(ids, read, strict=True)])
+        return self._take_all_usual(usual, room)
+
+    def _begin_all_usual(
+        self, ids: Sequence[MessageId], read: Sequence[Outcome]
+    ) -> list[_Usual] | None:
+        """Begin a lease of each; or return None if anything is unusual. If it fails, none of their
+        files stays open."""
         visible_ns = self._visible_ns()
         usual: list[_Usual] = []
-        for message_id, outcome in zip(ids, read, strict=True):
-            begun = self._begin_usual(message_id, outcome, visible_ns)
-            if begun is None:
-                return do_together(
-                    [self._go_on(*each, room) for each in zip(ids, read, strict=True)]
-                )
-            usual.append(begun)
-        return self._take_all_usual(usual, room)
+        try:
+            for message_id, outcome in zip(ids, read, strict=True):
+                begun = self._begin_usual(message_id, outcome, visible_ns)
+                if begun is None:
+                    return None
+                usual.append(begun)
+        except BaseException:
+            failed = len(usual)  # Its file is closed.
+            for results, code in (*read[:failed], *read[failed + 1 :]):
+                if not code:
+                    self._work.files.close(results[0])
+            raise
+        return usual
 
     def _visible_ns(self) -> int:
         work = self._work
@@ -116,7 +131,7 @@ class Taker:
     ) -> _Usual | None:
         """Begin a lease; or return None if anything is unusual: `take_held` finds out what. For a
         small message that is whole and has a seal this comes to the same in a third of the time. A
-        test compares them."""
+        test compares them. If it fails, the file is closed."""
         results, code = outcome
         work = self._work
         if code or len(results) != _USUAL_RESULTS or work.files.is_of_network:
@@ -138,7 +153,7 @@ class Taker:
         lease, first_ns = work.leases.next(), 0
         count = min(sealed.receive_count + 1, MAX_RECEIVE_COUNT)
         if work.spool.has_long_seals or sealed.is_long:
-            fresh = note_first_receive(work, begin_lease(sealed, lease))
+            fresh = self._begin_long(fd, sealed, lease)
             first_ns, seal = fresh.first_received_ns, fresh.pack()
         else:
             seal = pack_short(*sealed[:3], count, lease)
@@ -161,6 +176,13 @@ class Taker:
             None if burial is None else burial_in(burial, queue),
         )
         return _Usual(received, seal, fd, status)
+
+    def _begin_long(self, fd: int, sealed: Seal, lease: int) -> Seal:
+        try:
+            return note_first_receive(self._work, begin_lease(sealed, lease))
+        except BaseException:
+            self._work.files.close(fd)
+            raise
 
     def _calls(self, usual: _Usual) -> Chain:
         """Return the calls that make a lease and close the message."""
