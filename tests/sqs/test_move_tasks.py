@@ -226,7 +226,7 @@ def test_a_task_goes_on_wherever_a_crash_cut_it(tmp_path: Path) -> None:
             root = tmp_path / str(at)
             is_over = runs_to_the_end(runner, root, at)
             at += 1
-    assert at > 20
+    assert at > 15  # Each takes 19 or more, by what shares a sync.
 
 
 def runs_to_the_end(runner: asyncio.Runner, root: Path, calls: int) -> bool:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
 from mq.disk.file_work import do_together
 from mq.disk.files import Files
-from mq.errors import PropertiesUnsupported
 from mq.names import MessageId, QueueName
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.held import Lost
@@ -290,24 +289,3 @@ def test_bodies_fit_together_as_they_fit_one_by_one(lengths: list[int], used: in
 
     assert together.count(lengths) == fitting
     assert (together.used, together.is_full) == (alone.used, alone.is_full)
-
-
-def test_nothing_stays_open_where_no_lease_can_be_noted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse() -> None:
-        raise PropertiesUnsupported("none here")
-
-    ids = [MessageId(f"0192d7a4-1111-7000-8000-00000000000{n}") for n in range(3)]
-    with work_on(tmp_path) as work:
-        for message_id, make in zip(ids, (plain, with_properties, plain), strict=True):
-            make(tmp_path / "queues" / ORDERS / message_id)
-        descriptors, before = count_open(tmp_path), contents_of(tmp_path)
-        monkeypatch.setattr(work.spool, "use_long_seals", refuse)
-
-        with pytest.raises(PropertiesUnsupported):
-            Taker(work, ORDERS, 10**9).take_together(ids, AnswerRoom())
-        (outcome,) = do_together([Taker(work, ORDERS, 10**9).take(ids[1])])
-
-        assert isinstance(outcome, PropertiesUnsupported)
-        assert (count_open(tmp_path), contents_of(tmp_path)) == (descriptors, before)

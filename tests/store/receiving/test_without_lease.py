@@ -1,0 +1,48 @@
+"""Where no lease can be noted, a message stays as it was, and its file is closed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mq.disk.file_work import do_together
+from mq.errors import PropertiesUnsupported
+from mq.names import MessageId, QueueName
+from mq.store.answer_memory import AnswerRoom
+from mq.store.receiving.taking import Taker
+from tests.support.messages import seal_of, sealed_with, write_message
+from tests.support.native import count_open
+from tests.support.workspaces import contents_of, workspace_on
+
+ORDERS = QueueName("orders")
+PLAIN, WITH_PROPERTIES, ANOTHER = (
+    MessageId(f"0192d7a4-1111-7000-8000-00000000000{number}") for number in range(3)
+)
+
+
+def test_nothing_stays_open_where_no_lease_can_be_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first lease of a message with properties writes the format of the root."""
+
+    def refuse() -> None:
+        raise PropertiesUnsupported("none here")
+
+    with workspace_on(tmp_path, ORDERS, lambda: 2_000_000_000 * 10**9, None) as work:
+        folder = tmp_path / "queues" / ORDERS
+        for plain in (PLAIN, ANOTHER):
+            write_message(folder / plain, b"body", seal=seal_of(b"body"))
+        seal, data = sealed_with(b"body", {"x-meta-shop": "north"})
+        write_message(folder / WITH_PROPERTIES, data, seal=seal)
+        descriptors, before = count_open(tmp_path), contents_of(tmp_path)
+        monkeypatch.setattr(work.spool, "use_long_seals", refuse)
+
+        with pytest.raises(PropertiesUnsupported):
+            Taker(work, ORDERS, 10**9).take_together(
+                [PLAIN, WITH_PROPERTIES, ANOTHER], AnswerRoom()
+            )
+        (outcome,) = do_together([Taker(work, ORDERS, 10**9).take(WITH_PROPERTIES)])
+
+        assert isinstance(outcome, PropertiesUnsupported)
+        assert (count_open(tmp_path), contents_of(tmp_path)) == (descriptors, before)
