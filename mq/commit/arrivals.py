@@ -61,8 +61,8 @@ class Arrivals:
         return taken
 
     def take_at_once(self, turn: list[Submitted]) -> list[Submitted]:
-        """Return as many operations as this turn has, which goes past those that have been put in
-        and not been admitted."""
+        """Admit this turn before those that were put in, and return as many operations as it
+        has."""
         self._here.extend(turn)
         return [self._take_one() for _ in turn]
 

@@ -73,8 +73,11 @@ class Turns:
 
     def hand_over(self) -> None:
         later, self._later = self._later, []
-        for submit in dict.fromkeys(later):
-            submit()
-        self._has_begun = False
-        turn, self._turn = self._turn, []
-        self._hand_over(turn)
+        try:
+            for submit in dict.fromkeys(later):
+                submit()
+        finally:
+            # Whatever went wrong there, the next turn begins as usual.
+            self._has_begun = False
+            turn, self._turn = self._turn, []
+            self._hand_over(turn)

@@ -71,3 +71,20 @@ async def test_at_the_end_what_has_come_is_handed_over_at_once() -> None:
     taker.turns.hand_over()
 
     assert taker.handed_over == [1]
+
+
+async def test_a_defect_in_what_is_submitted_later_holds_up_nobody_else() -> None:
+    taker = _Taker(is_at_once=True)
+
+    def fail() -> None:
+        raise AssertionError("a defect")
+
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    taker.turns.add_later(fail)
+    taker.add()
+    await asyncio.sleep(0)
+    assert taker.handed_over == [1]
+
+    taker.add()
+    await asyncio.sleep(0)
+    assert taker.handed_over == [1, 1]
