@@ -38,7 +38,7 @@ from mq.spool.queue.queues import make_queue
 from mq.spool.root import open_root
 from mq.store.context import Workspace
 from mq.store.publishing.publish import Draft, publish
-from mq_sqs.packing import pack_texts, trailer_of
+from mq_sqs.packing import kept_texts, trailer_of
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
 
 _SHALLOW = 1000
@@ -57,7 +57,7 @@ def fill(root: Path, depth: int, groups: int) -> None:
     with click.progressbar(range(depth), label=f"filling {depth}", file=sys.stderr) as steps:
         for at in steps:
             lane = {GROUP_ID: f"group-{at % groups}", DEDUPLICATION_ID: f"filled-{at}"}
-            trailer = trailer_of([], pack_texts(lane))
+            trailer = trailer_of({}, kept_texts(lane))
             draft = Draft(len(body), zlib.crc32(body), body=body, trailer=trailer)
             without_barriers(publish(work, filling, draft))
     (root / Folder.QUEUES / filling).rename(root / Folder.QUEUES / name)

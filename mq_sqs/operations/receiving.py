@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mq.names import QueueName, is_fifo
-from mq.properties import Properties
 from mq.store.receiving.lease import Received
 from mq.web.presence import unless_client_leaves
 from mq_sqs.addresses import Decoration
@@ -29,7 +28,6 @@ from mq_sqs.message_attributes import (
 from mq_sqs.operations.batches import MAX_ENTRIES
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, attributes_of, system_of
 from mq_sqs.queue_attributes import KNOWN
-from mq_sqs.text_attributes import text_attributes_of
 
 _MAX_WAIT_SECONDS = 20
 _MAX_VISIBILITY_SECONDS = 43_200
@@ -135,7 +133,10 @@ def _message(
     }
     # What is not asked for is not read: that takes as long as the rest of an answer.
     if choice.names:
-        _add_attributes(found, received.properties, choice)
+        chosen = choice.of(attributes_of(received.properties))
+        if chosen:
+            found["MessageAttributes"] = chosen
+            found["MD5OfMessageAttributes"] = md5_of(chosen)
     if asked:
         values = {name: tell(received) for name, tell in _SYSTEM.items()}
         values = {**values, "SenderId": decoration.account}
@@ -148,15 +149,6 @@ def _message(
         if shown:
             found["Attributes"] = shown
     return found
-
-
-def _add_attributes(found: dict[str, Any], properties: Properties, choice: Choice) -> None:
-    """Add the chosen message attributes and their MD5 to what is answered."""
-    texts = text_attributes_of(properties, choice)
-    chosen = choice.of(attributes_of(properties)) if texts is None else texts
-    if chosen:
-        found["MessageAttributes"] = chosen
-        found["MD5OfMessageAttributes"] = md5_of(chosen) if texts is None else texts.md5()
 
 
 def _text_of(body: bytes) -> str:

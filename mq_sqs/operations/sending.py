@@ -35,10 +35,9 @@ from mq_sqs.message_attributes import check_text, size_of
 from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.packing import (
     NO_ATTRIBUTES,
-    join_pieces,
+    kept_texts,
     pack_attributes,
     pack_system_attributes,
-    pack_texts,
     properties_in,
     trailer_of,
 )
@@ -205,9 +204,8 @@ def _check_message(values: Values, rules: Rules) -> Outgoing:
             f"{rules.limit} bytes.",
         )
     trailer = NO_TRAILER
-    if attributes.written or system.written or lane:
-        own = join_pieces(system.written, pack_texts(lane)) if lane else system.written
-        trailer = trailer_of(attributes.written, own)
+    if attributes.kept or system.kept or lane:
+        trailer = trailer_of(attributes.kept, {**system.kept, **kept_texts(lane)})
     delay_ns = None if rules.is_fifo else _delay_ns(values)
     return Outgoing(body, trailer, size, attributes.md5, system.md5, delay_ns, lane)
 

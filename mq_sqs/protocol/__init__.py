@@ -43,15 +43,3 @@ class Dialect(Protocol):
     def answer(self, operation: str, result: Mapping[str, Any], request_id: str) -> Answer: ...
 
     def refuse(self, error: SQSError, request_id: str) -> Answer: ...
-
-
-def is_encodable(text: str) -> bool:
-    """Return whether the text is Unicode: JSON can say half of a surrogate pair, which UTF-8
-    cannot."""
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -7,28 +7,26 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+import orjson
 from multidict import CIMultiDictProxy
 
 from mq.web.answers import Answer
 from mq_sqs.faults import INVALID_ACTION, MISSING_PARAMETER, SERIALIZATION, SQSError
 from mq_sqs.model import MESSAGE_ATTRIBUTES, OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure
-from mq_sqs.protocol import SqsRequest, Values, is_encodable
-from mq_sqs.protocol.splicing import encode
+from mq_sqs.protocol import SqsRequest, Values
 
 TARGET = "AmazonSQS."
 """What the header `X-Amz-Target` begins with; the operation follows."""
 _TYPE = "application/x-amz-json-1.0"
 
-_SPACE = " \t\r\n"
-_DECODER = json.JSONDecoder()
+_SPACE = b" \t\r\n"
 
-_Kind = TypeVar("_Kind", bool, int, list[Any])
+_Kind = TypeVar("_Kind", bool, int, str, list[Any])
 
 
 class JsonDialect:
@@ -52,20 +50,14 @@ class JsonDialect:
 
     def read(self, operation: str, asked: SqsRequest) -> Values:
         try:
-            # json.loads guesses the encoding of bytes; only UTF-8 is JSON (RFC 8259, section 8.1).
-            text = asked.body.decode()
-            document = _parse(text)
-        except (ValueError, RecursionError) as error:
-            raise SQSError(SERIALIZATION, f"the body is not JSON: {_why(error)}") from None
-        try:
-            checked: Values = _READERS[operation](document)
+            checked: Values = _READERS[operation](_parse(asked.body))
         except _Unusual:
             # The reader may have changed some of it.
-            checked = _read(OPERATIONS[operation].takes, _parse(text), "")
+            checked = _read(OPERATIONS[operation].takes, _parse(asked.body), "")
         return checked
 
     def answer(self, operation: str, result: Mapping[str, Any], request_id: str) -> Answer:
-        return _answer(200, request_id, encode(result))
+        return _answer(200, request_id, orjson.dumps(result, default=_blob))
 
     def refuse(self, error: SQSError, request_id: str) -> Answer:
         name, code, status, is_senders = error.fault
@@ -74,26 +66,21 @@ class JsonDialect:
             "x-amzn-query-error": f"{code};{'Sender' if is_senders else 'Receiver'}",
             "x-amzn-ErrorType": name,
         }
-        return _answer(status, request_id, json.dumps(document).encode(), headers)
+        return _answer(status, request_id, orjson.dumps(document), headers)
 
 
-def _parse(text: str) -> Any:
-    """Return what a body says, which may be empty. Raises ValueError, RecursionError."""
-    if text.startswith("{"):
-        # Most bodies are an object from the first character to the last.
-        document, end = _DECODER.raw_decode(text)
-        if end == len(text):
-            return document
-    return json.loads(text) if text.strip(_SPACE) else {}
+def _parse(body: bytes) -> Any:
+    """Return what a body says, which may be empty. Raises SQSError."""
+    try:
+        return orjson.loads(body) if body.strip(_SPACE) else {}
+    except orjson.JSONDecodeError as error:
+        raise SQSError(SERIALIZATION, f"the body is not JSON: {error}") from None
 
 
-def _why(error: ValueError | RecursionError) -> str:
-    """Return what is wrong with a body that was not parsed."""
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        return str(error)[:200]
-    return "a number in it has too many digits"
+def _blob(value: object) -> str:
+    """Return how JSON shows what it has no form for: only bytes."""
+    assert isinstance(value, bytes)
+    return base64.b64encode(value).decode()
 
 
 def _answer(
@@ -135,7 +122,7 @@ def _structure_reader(shape: Structure) -> _Reader:
             raise _Unusual
         found: Values = value
         for name, each in found.items():
-            if type(each) is str and name in texts and each.isascii():
+            if type(each) is str and name in texts:
                 continue
             reader = readers.get(name)
             if reader is None:
@@ -156,8 +143,6 @@ def _map_reader(shape: MapOf) -> _Reader:
             raise _Unusual
         found: Values = value
         for name, each in found.items():
-            if not name.isascii():
-                _read_text(name)
             found[name] = read_value(each)
         return found
 
@@ -172,13 +157,12 @@ def _attributes_reader(shape: MapOf) -> _Reader:
     def read(found: Any) -> Any:
         if type(found) is not dict:
             raise _Unusual
-        for name, each in found.items():
+        for each in found.values():
             try:
                 kind, text = each["DataType"], each["StringValue"]
             except (KeyError, TypeError):
                 return read_all(found)
-            are_texts = type(kind) is str and type(text) is str
-            if len(each) != 2 or not (are_texts and f"{name}{kind}".isascii() and text.isascii()):
+            if len(each) != 2 or type(kind) is not str or type(text) is not str:
                 return read_all(found)
         return found
 
@@ -191,21 +175,15 @@ def _plain(kind: type[_Kind], value: Any) -> _Kind:
     return value
 
 
-def _read_text(value: Any) -> str:
-    if type(value) is not str or not (value.isascii() or is_encodable(value)):
-        raise _Unusual
-    return value
-
-
 def _read_blob(value: Any) -> bytes:
     try:
-        return binascii.a2b_base64(_read_text(value), strict_mode=True)
+        return binascii.a2b_base64(_plain(str, value), strict_mode=True)
     except ValueError:
         raise _Unusual from None
 
 
 _SCALAR_READERS: Mapping[Scalar, _Reader] = {
-    Scalar.TEXT: _read_text,
+    Scalar.TEXT: partial(_plain, str),
     Scalar.WHOLE: partial(_plain, int),
     Scalar.TRUTH: partial(_plain, bool),
     Scalar.BLOB: _read_blob,
@@ -227,7 +205,7 @@ def _read(shape: Shape, value: Any, place: str) -> Any:
         raise _wrong(place, "an object")
     if isinstance(shape, MapOf):
         return {
-            _read_scalar(Scalar.TEXT, name, place): _read(shape.value, each, f"{place}.{name[:80]}")
+            name: _read(shape.value, each, f"{place}.{name[:80]}")
             for name, each in value.items()
             if each is not None
         }
@@ -256,8 +234,6 @@ def _read_scalar(shape: Scalar, value: Any, place: str) -> Any:
         return value
     if not isinstance(value, str):
         raise _wrong(place, "a string")
-    if not is_encodable(value):
-        raise _wrong(place, "Unicode: it has half of a surrogate pair")
     if shape is Scalar.TEXT:
         return value
     try:

@@ -14,9 +14,9 @@ from mq.spool.message.trailer import pack_trailer
 from mq_sqs.faults import SQSError
 from mq_sqs.message_attributes import is_text, md5_of, size_of
 from mq_sqs.packing import (
+    kept_texts,
     pack_attributes,
     pack_system_attributes,
-    pack_texts,
     properties_in,
     trailer_of,
 )
@@ -39,7 +39,7 @@ def test_one_pass_finds_what_many_would(
 ) -> None:
     """What is kept is a trailer like any other, and has what was sent."""
     packed = pack_attributes(attributes)
-    trailer = trailer_of(packed.written, pack_texts(system))
+    trailer = trailer_of(packed.kept, kept_texts(system))
     properties = json.loads(trailer or "{}")
 
     assert (attributes_of(properties), system_of(properties)) == (attributes, system)
@@ -55,7 +55,7 @@ def test_one_pass_finds_what_many_would(
 def test_a_text_cannot_leave_its_quotation_marks(value: str) -> None:
     attributes = {"a": {"DataType": "String", "StringValue": value}, "b": CITY}
 
-    trailer = trailer_of(pack_attributes(attributes).written, pack_texts({"c": value}))
+    trailer = trailer_of(pack_attributes(attributes).kept, kept_texts({"c": value}))
 
     properties = json.loads(trailer)
     assert (attributes_of(properties), system_of(properties)) == (attributes, {"c": value})
@@ -70,7 +70,7 @@ def test_the_order_in_which_they_are_sent_does_not_matter() -> None:
 
 
 def test_a_message_without_attributes_has_no_trailer() -> None:
-    assert trailer_of(pack_attributes({}).written, pack_texts({})) == b""
+    assert trailer_of(pack_attributes({}).kept, {}) == b""
     assert properties_in(b"") == {}
 
 
@@ -82,11 +82,11 @@ def test_no_more_is_kept_than_a_message_may_have() -> None:
 
     for text in (longest, quotes):
         packed = pack_attributes({"a": {"DataType": "String", "StringValue": text}})
-        assert len(trailer_of(packed.written, [])) > 1 << 20
+        assert len(trailer_of(packed.kept, {})) > 1 << 20
     for text in (longest + "x", quotes + "xx"):
         packed = pack_attributes({"a": {"DataType": "String", "StringValue": text}})
         with pytest.raises(PropertiesTooLarge):
-            trailer_of(packed.written, [])
+            trailer_of(packed.kept, {})
 
 
 @pytest.mark.parametrize(

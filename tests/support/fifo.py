@@ -19,7 +19,7 @@ from mq.store.store import Store
 from mq_mover.mover import Mover
 from mq_sqs.fifo.publishing import OrderedDraft
 from mq_sqs.fifo.service import FifoService
-from mq_sqs.packing import pack_texts, trailer_of
+from mq_sqs.packing import kept_texts, trailer_of
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
 from tests.support.stores import LONG_SECONDS
 
@@ -93,7 +93,7 @@ async def fifo_on(
 def in_order(body: str, group: str, deduplication_id: str) -> OrderedDraft:
     data = body.encode()
     lane = {GROUP_ID: group, DEDUPLICATION_ID: deduplication_id}
-    trailer = trailer_of([], pack_texts(lane))
+    trailer = trailer_of({}, kept_texts(lane))
     draft = Draft(len(data), zlib.crc32(data), body=data, trailer=trailer)
     return OrderedDraft(draft, group, deduplication_id)
 

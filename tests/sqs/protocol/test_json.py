@@ -43,7 +43,6 @@ def test_attributes_are_read_by_their_types(more: dict[str, Any]) -> None:
             "must be a string of Base64",
         ),
         ({"MessageAttributes": {"a": {"BinaryValue": "AAEC"}}}, "MessageAttributes.a.DataType"),
-        ({"MessageAttributes": {"\ud800": CITY}}, "half of a surrogate pair"),
         (
             {"MessageAttributes": {"a": PLAIN, "b": PLAIN | {"StringValue": 1}}},
             "'MessageAttributes.b.StringValue' must be a string",
@@ -55,10 +54,10 @@ def test_attributes_are_read_by_their_types(more: dict[str, Any]) -> None:
         ({"MessageAttributes": {"a": PLAIN, "b": PLAIN | {"x": "y"}}}, "b.x' is not a parameter"),
         ({"MessageAttributes": {"a": PLAIN, "b": "DataType"}}, "b' must be an object"),
         ({"MessageAttributes": [CITY]}, "'MessageAttributes' must be an object"),
-        ({"MessageBody": "\ud800"}, "half of a surrogate pair"),
         ({"MessageBody": None}, "MessageBody"),
         ({"DelaySeconds": True}, "'DelaySeconds' must be a whole number"),
         ({"DelaySeconds": 1.0}, "'DelaySeconds' must be a whole number"),
+        ({"DelaySeconds": 1 << 64}, "'DelaySeconds' must be a whole number"),
         ({"Nonsense": "x"}, "'Nonsense' is not a parameter"),
     ],
 )
@@ -71,12 +70,17 @@ def test_the_place_of_what_is_wrong_is_named(values: dict[str, Any], why: str) -
     ("body", "why"),
     [
         (b"{", "line 1 column 2"),
-        (b'{"QueueUrl": "\xff"}', "can't decode byte 0xff"),
-        (b'{"QueueUrl": ' + b"[" * 100_000, "it is nested too deeply"),
-        (b'{"DelaySeconds": ' + b"1" * 5000 + b"}", "a number in it has too many digits$"),
+        (b'{"QueueUrl": "\xff"}', "not valid UTF-8"),
+        (rb'{"MessageBody": "\ud800"}', "no low surrogate"),
+        (rb'{"MessageAttributes": {"\ud800": {}}}', "no low surrogate"),
+        (b'{"QueueUrl": ' + b"[" * 100_000, "depth limit exceeded"),
+        (b'{"DelaySeconds": ' + b"1" * 5000 + b"}", "number is infinity"),
+        (b'{"DelaySeconds": NaN}', "unexpected character"),
+        (b"{} {}", "unexpected content after document"),
     ],
-    ids=["cut off", "not UTF-8", "nested", "long number"],
-)
+    ids=["cut off", "not UTF-8", "half a pair", "half a pair in a name", "nested", "long number",
+         "not a number", "two documents"],
+)  # fmt: skip
 def test_what_is_not_json_is_told_in_a_sentence(body: bytes, why: str) -> None:
     with pytest.raises(SQSError, match=f"the body is not JSON: .*{why}"):
         JsonDialect().read("SendMessage", SqsRequest("POST", "/", "", HEADERS, body))
@@ -90,3 +94,19 @@ def test_an_operation_is_named_once() -> None:
 
     with pytest.raises(SQSError, match="twice"):
         dialect.operation_of(SqsRequest("POST", "/", "", CIMultiDictProxy(headers), b""))
+
+
+@pytest.mark.parametrize("body", [b"", b" \n", b"{}"])
+def test_an_empty_body_gives_no_values(body: bytes) -> None:
+    assert JsonDialect().read("ListQueues", SqsRequest("POST", "/", "", HEADERS, body)) == {}
+
+
+def test_an_answer_shows_texts_as_they_are_and_binary_values_in_base64() -> None:
+    message = {"Body": 'ä"\t\x7f\U0001f600', "MessageAttributes": {"a": {"BinaryValue": b"\0\1\2"}}}
+
+    answer = JsonDialect().answer("ReceiveMessage", {"Messages": [message]}, "1")
+
+    body = answer.to_bytes(is_last=False).partition(b"\r\n\r\n")[2]
+    shown = json.loads(body)["Messages"][0]
+    assert shown == message | {"MessageAttributes": {"a": {"BinaryValue": "AAEC"}}}
+    assert "ä".encode() in body
