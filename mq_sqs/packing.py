@@ -29,8 +29,6 @@ from mq_sqs.message_attributes import (
     check_type,
     explain,
     head_of,
-    is_usual_text,
-    length_of,
     wrong,
 )
 from mq_sqs.properties import ATTRIBUTES, SYSTEM
@@ -81,12 +79,11 @@ def pack_attributes(attributes: Attributes) -> Packed:
             data, text = given, base64.b64encode(given).decode()
         else:
             data, text = given.encode(), given
-            if not is_usual_text(data):
-                check_text(data, f"message attribute {name!r}")
             if base == "Number":
                 check_number(name, text)
-        hashed += (head, length_of(len(data)), data)
+        hashed += (head, len(data).to_bytes(4, "big"), data)
         kept[name] = (kind, text)
+    _check_texts(kept)
     covered = b"".join(hashed)
     return Packed(len(covered) - len(kept) * BYTES_AROUND, md5_in_hex(covered), kept)
 
@@ -136,6 +133,15 @@ def _head_of(name: str, kind: str) -> _Head:
     is_binary = base == "Binary"
     member = "BinaryValue" if is_binary else "StringValue"
     return _Head(member, base, head_of(name, kind, is_binary))
+
+
+def _check_texts(kept: Kept) -> None:
+    """Raise SQSError for a character that SQS does not take."""
+    written = orjson.dumps(kept)
+    if written.isascii() and b"\\" not in written:
+        return
+    for name, (_, text) in kept.items():
+        check_text(text.encode(), f"message attribute {name!r}")
 
 
 def _without_lists(name: str, value: Mapping[str, Any], member: str) -> Any:

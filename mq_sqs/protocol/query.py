@@ -23,7 +23,7 @@ from mq_sqs.faults import (
 )
 from mq_sqs.model import OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure
 from mq_sqs.protocol import SqsRequest, Values
-from mq_sqs.protocol.json import complete
+from mq_sqs.protocol.json import complete, missing
 
 _NAMESPACE = "http://queue.amazonaws.com/doc/2012-11-05/"
 _MAX_FIELDS = 2000
@@ -152,7 +152,9 @@ def _read_structure(shape: Structure, node: Any, place: str) -> Values:
             left.discard(name)
     for name in left:
         raise _unknown(f"{place}.{name}" if place else name)
-    complete(shape, found, place)
+    lacking = complete(shape, found)
+    if lacking is not None:
+        raise missing(f"{place}.{lacking}" if place else lacking)
     return found
 
 
