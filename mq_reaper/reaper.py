@@ -39,6 +39,9 @@ T. Time spent on unlinking does not count: a reaper with much to do must not fal
 
 _FIFO_NS = DEDUPLICATION_SECONDS * SECOND_NS
 
+_MAX_DEPTH = 1
+"""How deep the parts of a batch lie in its folder."""
+
 _FAULTS_OF_ONE_FILE = FAULTS_OF_ONE_MESSAGE | {
     errno.ENOTEMPTY,
     errno.ENOTDIR,
@@ -56,10 +59,6 @@ class _Pass:
     kept: int = 0
     errors: int = 0
     unlinking_seconds: float = 0.0
-
-
-_MAX_DEPTH = 1
-"""How deep the parts of a batch lie in its folder."""
 
 
 class Reaper:
@@ -132,9 +131,8 @@ class Reaper:
             if status is None:
                 continue
             if name.endswith(PURGED_SUFFIX) and stat.S_ISDIR(status.st_mode):
-                folders.append(
-                    name
-                )  # Each purge makes the folder younger. Its parts keep their age.
+                # Each purge makes the folder younger. Its parts keep their age.
+                folders.append(name)
             elif status.st_ctime_ns > self._deadline_of(name):
                 self._pass.kept += 1
             elif not stat.S_ISDIR(status.st_mode):
