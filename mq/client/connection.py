@@ -65,18 +65,18 @@ def parse_url(
     text = url.rstrip("/")
     if text.startswith("unix:"):
         text, socket_path = "http://mq", socket_path or text.removeprefix("unix:")
-    parts = urlsplit(text)
-    if parts.scheme == "http+unix" and not parts.path:
-        text, socket_path = "http://mq", unquote(parts.netloc)
-        parts = urlsplit(text)
     try:
+        parts = urlsplit(text)
+        if parts.scheme == "http+unix" and not parts.path:
+            socket_path = unquote(parts.netloc)
+            parts = urlsplit("http://mq")
         host, port = parts.hostname or "", parts.port
         host.encode("idna")
     except ValueError:
-        host, port = "", None
-    is_host = _HOST.fullmatch(host) is not None
-    if parts.scheme not in ("http", "https") or not is_host or parts.query or parts.fragment:
-        raise ValueError(f"{url!r} is not the address of a server; {_FORMS}")
+        raise _not_an_address(url) from None
+    is_of_http = parts.scheme in ("http", "https") and _HOST.fullmatch(host) is not None
+    if not is_of_http or port == 0 or socket_path == "" or parts.query or parts.fragment:
+        raise _not_an_address(url)
     if parts.username is not None:
         raise ValueError("the user in a URL is not sent; give a token instead")
     is_tls = parts.scheme == "https"
@@ -84,6 +84,10 @@ def parse_url(
     usual_port = 443 if is_tls else 80
     path = None if socket_path is None else os.fspath(socket_path)
     return ServerAddress(url, host, port or usual_port, parts.path, path, tls)
+
+
+def _not_an_address(url: str) -> ValueError:
+    return ValueError(f"{url!r} is not the address of a server; {_FORMS}")
 
 
 def _is_this_machine(host: str) -> bool:
