@@ -202,15 +202,15 @@ def read_peeked(answer: ServerAnswer) -> list[Peeked]:
 
 
 def read_failures(answer: ServerAnswer) -> dict[str, ClientError]:
-    """Return the messages that were not removed or moved, each with its error. Raises
-    UnexpectedAnswer."""
+    """Return the messages that were not removed or moved, each with its error. One that is gone
+    when the request is repeated counts as done by the try before. Raises UnexpectedAnswer."""
     failed = {}
     for line in answer.body.splitlines():
         fields = document_in(line)
         status = fields.get("status")
         if "id" not in fields or not isinstance(status, int):
             raise unexpected("has a line that is not the outcome of a removal")
-        if status >= 300:
+        if status >= 300 and not (status == 404 and answer.is_repeated):
             failed[str(fields["id"])] = error_of(answer._replace(status=status, body=line))
     return failed
 

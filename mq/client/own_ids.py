@@ -69,5 +69,5 @@ def read_http_date(text: str) -> datetime | None:
     """Return the time of a `Date` header, or None if it is malformed."""
     try:
         return parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -48,7 +48,7 @@ _TRY_AGAIN = frozenset({408, 429, 502, 503, 504})
 
 def error_of(answer: ServerAnswer) -> ClientError:
     """Return the error for an answer whose status is not a success."""
-    status, reason, headers, body, _ = answer
+    status, reason, headers, body, *_ = answer
     problem = _problem_of(status, reason, body)
     text = f"{problem.detail} ({status})"
     if status in _TRY_AGAIN:

@@ -72,7 +72,7 @@ def ask(context: Context, request: Request, gone_is_done: bool = False) -> Opera
             if is_success(answer.status) or (
                 answer.status == 404 and gone_is_done and is_uncertain
             ):
-                return answer
+                return answer._replace(is_repeated=True) if is_uncertain else answer
             error = error_of(answer)
             is_uncertain = is_uncertain or isinstance(error, Unavailable)
         if isinstance(error, Unauthorized):

@@ -42,13 +42,15 @@ class Request:
 
 class ServerAnswer(NamedTuple):
     """An answer. `headers` has names in lower case; `came_at` is when the head came, by the
-    monotonic clock."""
+    monotonic clock. With `is_repeated` an earlier try, whose answer was lost, may have done what
+    was asked."""
 
     status: int
     reason: str
     headers: Mapping[str, str]
     body: bytes
     came_at: float
+    is_repeated: bool = False
 
 
 def is_success(status: int) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.client import Client, Message, NoAnswer, Queue
+from mq.client import Client, LeaseLost, Message, NoAnswer, Queue
 from tests.support.faces import counts, new_queue, receive_now
 from tests.support.processes import Server, wait_until
 from tests.support.proxy import LossyProxy
@@ -50,6 +50,23 @@ def test_an_acknowledgement_whose_answers_are_lost_is_done(lossy: Queue, proxy: 
     message.ack()
 
     assert counts(lossy) == (0, 0, 0)
+
+
+def test_of_many_each_is_done_once_though_answers_are_lost(
+    lossy: Queue, proxy: LossyProxy, connect_client: Callable[..., Client]
+) -> None:
+    """A message that somebody else has is told all the same."""
+    lossy.publish_many(["held", "a", "b", "c", "d"])
+    held, a, b, c, d = lossy.receive_many(5)
+    other = new_queue(connect_client(proxy.url))
+
+    proxy.losses = LOSSES
+    failed = lossy.ack_many({a.id: a.lease, b.id: b.lease, held.id: c.lease})
+    proxy.losses = LOSSES
+    assert other.move_many(lossy.name, [c.id, d.id]) == {}
+
+    assert {message_id: type(error) for message_id, error in failed.items()} == {held.id: LeaseLost}
+    assert (counts(lossy), counts(other)) == ((0, 1, 0), (2, 0, 0))
 
 
 def test_an_extension_whose_answers_are_lost_is_done(lossy: Queue, proxy: LossyProxy) -> None:

@@ -89,7 +89,7 @@ def test_no_correction_goes_below_the_last_id(ids: OwnIds, wall: WallClock) -> N
 
 
 def test_what_is_no_date_is_not_heard(ids: OwnIds, wall: WallClock) -> None:
-    for date in (None, "no date", ""):
+    for date in (None, "no date", "", f"Mon, 23 Nov {10**20} 16:00:00 GMT"):
         ids.hear(date, 0.0, 0.0)
     assert abs(seconds_of(ids.next()) - wall.seconds) < 0.1
 
