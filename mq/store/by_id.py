@@ -78,8 +78,7 @@ def _take(
     place, held = found
     if visibility_ns is None:
         visibility_ns = settings.visibility_ns(work, work.settings.of(queue))
-    if place.folder is Folder.QUEUES and expire_held(work, queue, message_id, held):
-        raise no_message(queue, message_id)
+    _refuse_expired(work, place, held)
     received = yield from take_held(
         work,
         place,
@@ -105,6 +104,17 @@ def _take(
         return None
     work.counts.of(queue).received += not received.is_prolonged
     return received.without_idle_file(work.files)
+
+
+def _refuse_expired(work: Workspace, place: Place, held: Held) -> None:
+    """Remove a ready message that is too old, and raise MessageNotFound. If this raises, the
+    message is closed."""
+    try:
+        if place.folder is Folder.QUEUES and expire_held(work, place.queue, place.message_id, held):
+            raise no_message(place.queue, place.message_id)
+    except BaseException:
+        held.close()
+        raise
 
 
 def release(

@@ -12,7 +12,7 @@ import pytest
 from mq.commit.blocking import BlockingCommitter
 from mq.config import ServerConfig
 from mq.disk.files import Files
-from mq.errors import MessageNotFound
+from mq.errors import MessageNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
@@ -175,6 +175,30 @@ def test_a_message_that_is_too_old_cannot_be_taken_by_id(root: Path, host: Host)
         host.take(message_id)
 
     assert names_in(root / "remove") == [f"orders:{message_id}"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_message_that_is_too_old_to_be_taken_by_id_does_not_stay_locked(
+    open_spool: Callable[[Files], Spool], spool: Spool, fails: bool
+) -> None:
+    files = WatchedFiles()
+    host = Host(open_spool(files))
+    message_id = host.publish()
+    _pass_time(spool.root / "queues/orders" / message_id)
+    host.live_to(SHORT)
+    if fails:
+        files.fail("open_unnamed")
+
+    with pytest.raises(StoreUnavailable if fails else MessageNotFound):
+        host.take(message_id)
+
+    place = (Folder.QUEUES, f"orders/{message_id}")
+    if not fails:
+        place = (Folder.REMOVE, f"orders:{message_id}")
+    held = hold_in(spool, *place)
+    assert isinstance(held, Held)
+    held.close()
+    host.work.ready.close()
 
 
 def test_a_message_that_somebody_holds_stays(root: Path, host: Host, spool: Spool) -> None:
