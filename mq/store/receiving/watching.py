@@ -80,14 +80,14 @@ class Watching:
         while True:
             await asyncio.sleep(RELIST_WAITING_SECONDS)
             for queue in self.waiting.queues():
-                # Requests that wait for the end of a pause learn of it here.
-                await self._committer.call(self._work.settings.of, queue)
-                if not self._work.sees_all_events(queue):
-                    await self._look_at(queue)
+                await self._look_at(queue)
 
     async def _look_at(self, queue: QueueName) -> None:
         try:
-            await self._committer.run(relist(self._work, queue))
+            # Requests that wait for the end of a pause learn of it here.
+            await self._committer.call(self._work.settings.of, queue)
+            if not self._work.sees_all_events(queue):
+                await self._committer.run(relist(self._work, queue))
         except QueueNotFound:
             self.waiting.wake_all(queue)
         except StoreUnavailable:
