@@ -12,14 +12,15 @@ from mq.commit.operation import Submitted
 class Arrivals:
     """Operations that no round has taken yet: new ones, and those whose wait is over. They come in
     turns, lists of what came at the same time. Any thread may put a turn in; only the one that
-    makes rounds takes operations out. After `end` no new ones come: `is_ended`."""
+    makes rounds takes operations out. After `end` no new ones come: `is_ending`; and `is_ended`
+    once all turns before that have come."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._turns: queue.SimpleQueue[list[Submitted] | None] = queue.SimpleQueue()
         self._here: deque[Submitted] = deque()
         self._submitted = self._taken = 0
-        self.is_ended = False
+        self.is_ending = self.is_ended = False
 
     def count(self, submitted: Submitted) -> None:
         """Count the requests of a new operation, which will be in one of the next turns."""
@@ -33,6 +34,7 @@ class Arrivals:
         self._turns.put(turn)
 
     def end(self) -> None:
+        self.is_ending = True
         self._turns.put(None)
 
     def has_turn(self) -> bool:

@@ -42,6 +42,8 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
+_ENDS = "the server stops; try again"
+
 
 class GroupCommitter:
     """The committer of a root on stable media, with a thread of its own.
@@ -112,7 +114,7 @@ class GroupCommitter:
         return await awaited.call(self, function, *arguments)
 
     def submit(self, submitted: Submitted) -> None:
-        failure = self._failure
+        failure = _ENDS if self._arrivals.is_ending else self._failure
         if (
             failure is None
             and self._arrivals.waiting() + self._engine.away >= MAX_PENDING_OPERATIONS

@@ -50,6 +50,7 @@ class Store:
         self.batch_slots = asyncio.Semaphore(MAX_BATCHES_AT_ONCE)
         self.answer_memory = AnswerMemory()
         self._fetches = Fetches(work, committer)
+        self.put_back_left = self._fetches.put_back_left
         self._publisher = Publisher(work, committer)
         self._looking = Looking(work, committer, workers)
         self.background = Background()
@@ -248,10 +249,8 @@ class Store:
     async def remove(
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None = None
     ) -> None:
-        """Remove a message. With `leases` it is removed only under one of them.
-
-        Raises QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable.
-        """
+        """Remove a message. With `leases` it is removed only under one of them. Raises
+        QueueNotFound, MessageNotFound, LeaseMismatch, StoreUnavailable."""
         await self._committer.run(removal(self._work, queue, message_id, leases))
 
     def submit_remove(

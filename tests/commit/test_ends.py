@@ -41,6 +41,15 @@ async def test_close_finishes_what_is_pending(spool: Spool, files: WatchedFiles)
     assert await asyncio.gather(*tasks) == ["1", "2"]
 
 
+async def test_what_comes_after_close_is_refused(spool: Spool, files: WatchedFiles) -> None:
+    async with open_bench(spool, files) as bench:
+        pass
+
+    with pytest.raises(StoreUnavailable, match="the server stops"):
+        async with asyncio.timeout(10):
+            await bench.committer.run(bench.put("1"))
+
+
 async def test_close_does_not_wait_for_a_broken_disk(spool: Spool, files: WatchedFiles) -> None:
     async with open_bench(spool, files) as bench:
         files.fail(*SYNCS, times=1_000_000)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mq.commit.group import GroupCommitter
 from mq.disk.files import Files
+from mq.names import MessageId
 from mq.spool.network_files import NetworkFiles
-from tests.support.stores import store_on
+from mq.store.receiving.lease import Received
+from mq.store.store import Store
+from tests.support.faults import SYNCS, WatchedFiles
+from tests.support.messages import names_in
+from tests.support.stores import LONG_SECONDS, ORDERS, publish, store_on
 
 
 async def test_a_server_stops_though_a_sweep_is_asked_for_at_that_moment(disk: Path) -> None:
@@ -21,6 +27,50 @@ async def test_a_server_stops_though_a_sweep_is_asked_for_at_that_moment(disk: P
                 store._work.request_sweep()
                 for _ in range(turns):
                     await asyncio.sleep(0)
+
+
+async def _receive(store: Store, _: MessageId) -> None:
+    await store.receive(ORDERS, LONG_SECONDS)
+
+
+async def _take(store: Store, message_id: MessageId) -> None:
+    await store.take(ORDERS, message_id, LONG_SECONDS)
+
+
+async def _submit_receive(store: Store, _: MessageId) -> None:
+    def done(received: Received | None, error: BaseException | None) -> None:
+        if received is not None:
+            store.give_back(received)
+
+    store.submit_receive(ORDERS, done)
+    await asyncio.Future()
+
+
+@pytest.mark.parametrize("receive", [_receive, _take, _submit_receive])
+@pytest.mark.parametrize("size", [1, 100_000])
+async def test_a_message_whose_receiver_has_left_is_in_its_queue_once_a_server_has_stopped(
+    disk: Path, receive: Callable[[Store, MessageId], Coroutine[Any, Any, None]], size: int
+) -> None:
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        message_id = await publish(store, bytes(size))
+        gate = files.hold_back(*SYNCS)
+        receiving = asyncio.create_task(receive(store, message_id))
+        await gate.reached()
+        receiving.cancel()
+        committer = store._committer
+        assert isinstance(committer, GroupCommitter)
+
+        async def let_go_once_it_ends() -> None:
+            while not committer._arrivals.is_ending:
+                await asyncio.sleep(0.001)
+            gate.open()
+
+        letting_go = asyncio.create_task(let_go_once_it_ends())
+
+    await letting_go
+    assert names_in(disk / "queues/orders") == [message_id]
+    assert names_in(disk / "delay") == []
 
 
 @pytest.mark.parametrize(

@@ -40,13 +40,17 @@ class Fetches:
         self._committer = committer
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closing = False
+        self._left: list[Received] = []
         self._watching = Watching(work, committer)
         self.waiting = self._watching.waiting
         self._joint = JointReceives(work, committer, self._watching, self.give_back)
 
     async def close(self) -> None:
-        """Let go all that wait, and wait for what runs in the background."""
+        """Let go all that wait, and wait for what runs in the background. What is given back after
+        that is left to `put_back_left`."""
         await self._watching.close()
+        self._is_closing = True
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def fetch(
@@ -139,6 +143,20 @@ class Fetches:
         """Close messages that nobody waits for any more, and put them back in the background."""
         for received in taken:
             received.close(self._work.files)
+            if self._is_closing:
+                self._left.append(received)
+                continue
             task = self._loop.create_task(self.put_back(received))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def put_back_left(self) -> None:
+        """Put messages back whose receivers were gone when the last operations ended. Blocking; the
+        committer is closed."""
+        self._work.begin_round()
+        for received in self._left:
+            try:
+                put_back(self._work, received)
+            except OSError as error:
+                log.warning("release failed", error=str(error))
+        self._work.end_calls()
