@@ -16,6 +16,9 @@ from mq.spool.folders import Spool
 MADE_ATTRIBUTE = "user.mq.made"
 """Of a queue's folder: when the queue was made, in ns since 1970, as decimal digits."""
 
+_MAX_DIGITS = 20
+"""More than any time has. Python reads no number of thousands of digits."""
+
 
 def queue_made_ns(spool: Spool, queue: QueueName) -> int | None:
     """Return the time in ns since 1970; None if there is no such queue, or the file system does
@@ -23,7 +26,7 @@ def queue_made_ns(spool: Spool, queue: QueueName) -> int | None:
     path = spool.path(Folder.QUEUES, queue)
     with suppress(FileNotFoundError, NotADirectoryError):
         value = spool.files.attribute(path, MADE_ATTRIBUTE)
-        if value is not None and value.isdigit():
+        if value is not None and value.isdigit() and len(value) <= _MAX_DIGITS:
             return int(value)
     return birth_ns(path)
 

@@ -81,10 +81,13 @@ def test_a_queue_that_is_made_again_is_younger(spool: Spool, orders: Path) -> No
     assert (queue_made_ns(spool, ORDERS) or 0) > before
 
 
-def test_an_attribute_that_is_no_number_says_nothing(spool: Spool, orders: Path) -> None:
+@pytest.mark.parametrize("value", [b"yesterday", b"1" * 700])
+def test_an_attribute_that_is_not_a_time_says_nothing(
+    spool: Spool, orders: Path, value: bytes
+) -> None:
     before = queue_made_ns(spool, ORDERS)
 
-    os.setxattr(orders, MADE_ATTRIBUTE, b"yesterday")
+    os.setxattr(orders, MADE_ATTRIBUTE, value)
 
     assert queue_made_ns(spool, ORDERS) == before
 
