@@ -15,7 +15,7 @@ from mq.commit.operation import SETTLED, InWorker, Operation
 from mq.config import SECOND_NS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder, State
-from mq.names import QueueName, is_queue_name
+from mq.names import QueueName, is_message_id, is_queue_name
 from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.message.seal import state_in
@@ -170,9 +170,8 @@ def count_waiting(spool: Spool, queue: QueueName) -> tuple[int, int]:
     """Return the numbers of the queue's leased and delayed messages in `delay`. Blocking, for a
     worker: it looks at every seal, about 5 µs each."""
     prefix = f"{queue}:"
-    found = [
-        is_leased(spool, name) for name in spool.names(Folder.DELAY) if name.startswith(prefix)
-    ]
+    names = [each for each in spool.names(Folder.DELAY) if each.startswith(prefix)]
+    found = [is_leased(spool, each) for each in names if is_message_id(each[len(prefix) :])]
     return found.count(True), found.count(False)
 
 

@@ -280,9 +280,9 @@ async def test_queue_is_described_as_it_is(root: Path, store: Store) -> None:
     for _ in range(5):
         await publish(store, b"body")
     await receive(store)
-    removed = await receive(store)
-    await store.remove(ORDERS, removed.message_id)
-    write_message(root / "delay" / "orders2:1")
+    await store.remove(ORDERS, (await receive(store)).message_id)
+    for name in ("orders2:1", "orders:my:notes"):
+        write_message(root / "delay" / name)
 
     info = await store.describe_queue(ORDERS)
 

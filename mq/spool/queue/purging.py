@@ -153,7 +153,8 @@ class Purge:
 
     def _waiting(self) -> list[str]:
         prefix = f"{self._queue}:"
-        return [name for name in self._spool.names(Folder.DELAY) if name.startswith(prefix)]
+        names = [each for each in self._spool.names(Folder.DELAY) if each.startswith(prefix)]
+        return [each for each in names if is_message_id(each[len(prefix) :])]
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

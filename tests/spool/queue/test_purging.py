@@ -68,11 +68,12 @@ def reap(root: Path, keep_seconds: float = 0) -> None:
         reaper.reap()
 
 
-def test_a_purge_takes_every_state_and_leaves_other_queues(spool: Spool, orders: Path) -> None:
+def test_a_purge_takes_every_state_and_nothing_else(spool: Spool, orders: Path) -> None:
+    write_message(spool.root / "delay" / "orders:my:notes")
     assert purge(spool) == 4
 
     assert names_in(orders) == []
-    assert names_in(spool.root / "delay") == ["orders.dead:3", "ordersx:3"]
+    assert names_in(spool.root / "delay") == ["orders.dead:3", "orders:my:notes", "ordersx:3"]
     assert purged(spool.root) == ["1", "2", "orders:3", "orders:4"]
 
 
