@@ -1,10 +1,10 @@
 """The file `.settings` in a queue's folder: the one file of a root that is ever replaced.
 
-    1. new/.UUID                        written whole, and synced; its writer holds its lock
+    1. new/.UUID                        whole and synced before it has a name, and locked
     2. new/.UUID -> queues/Q/.settings  one rename, which replaces
     3. the queue's folder is synced, and the change answered
 
-A crash before 2 leaves the settings as they were, and an unfinished upload in `new`, which a sweep
+A crash before 2 leaves the settings as they were, and perhaps an upload in `new`, which a sweep
 discards. After it the new ones are there; a power cut before 3 leaves either. A name that begins
 with a dot is a message to nobody.
 
@@ -146,12 +146,16 @@ def settings_lock(spool: Spool, queue: QueueName) -> Iterator[None]:
 def _replace(spool: Spool, opened: OpenQueue, settings: QueueSettings) -> None:
     files, new = spool.files, spool.fd(Folder.NEW)
     name = f"{HIDDEN}{uuid.uuid4()}"
-    fd = files.create(new, name, spool.file_mode)
-    is_left = True
+    fd = files.open_unnamed(new, spool.file_mode)
+    is_left = False
     try:
+        # Locked before it has a name: a sweep takes a hidden file without a lock for an upload of a
+        # dead process.
         files.lock(fd)
         files.write(fd, settings.text().encode())
         files.sync(fd)
+        spool.link(fd, Folder.NEW, name)
+        is_left = True
         files.replace(new, name, opened.fd, SETTINGS_FILE)
         is_left = False
     finally:

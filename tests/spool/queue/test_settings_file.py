@@ -111,7 +111,7 @@ def test_a_crash_at_each_call_leaves_the_old_or_the_new_ones(
     assert seen == sorted(seen, key=lambda each: each == new)
 
 
-@pytest.mark.parametrize("call", ["create", "write", "sync"])
+@pytest.mark.parametrize("call", ["open_unnamed", "write", "sync", "link", "replace"])
 def test_an_error_of_the_disk_leaves_the_settings_as_they_were(
     spool: Spool, files: WatchedFiles, call: str
 ) -> None:
@@ -121,6 +121,23 @@ def test_an_error_of_the_disk_leaves_the_settings_as_they_were(
     with pytest.raises(OSError, match="No space"):
         change_settings(spool, ORDERS, {"delay": "6"})
 
+    assert settings_in(spool, ORDERS).delay_seconds == 5
+    assert os.listdir(spool.root / "new") == []
+
+
+def test_a_sweep_that_comes_before_the_lock_takes_nothing_away(
+    open_spool: Callable[[WatchedFiles], Spool], spool: Spool, files: WatchedFiles
+) -> None:
+    sweeper = Sweeper(open_spool(WatchedFiles()), lambda *_: None)
+
+    def sweep_once(*_: object) -> None:
+        del files.before["lock"]
+        sweeper.sweep()
+
+    files.before["lock"] = sweep_once
+    change_settings(spool, ORDERS, {"delay": "5"})
+
+    assert "lock" not in files.before
     assert settings_in(spool, ORDERS).delay_seconds == 5
     assert os.listdir(spool.root / "new") == []
 
