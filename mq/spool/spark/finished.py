@@ -16,6 +16,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from threading import Lock
 from typing import NamedTuple
 
@@ -67,10 +68,11 @@ class DoneBatches:
     def _catch_up(self, group: str) -> None:
         known, floor = self._floors.get(group, 0), self._floor(group)
         undone = self._undone.setdefault(group, set())
-        new = [batch for batch in sorted(undone, reverse=True) if batch <= floor]
+        late = [batch for batch in sorted(undone, reverse=True) if batch <= floor]
         undone.clear()
-        # A group that was taken away and made again counts from the start.
-        new = [*range(floor, known if known <= floor else 0, -1), *new]
+        # A group that was taken away and made again counts from the start. These are not listed: a
+        # long stream has millions of batches behind it, nearly all of them reaped.
+        new = chain(range(floor, known if known <= floor else 0, -1), late)
         self._floors[group] = floor
         read, messages, gaps = [], 0, 0
         for number in new:

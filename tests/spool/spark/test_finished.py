@@ -50,6 +50,14 @@ def test_a_message_is_found_in_the_part_it_lies_in(root: Path, spool: Spool) -> 
     assert list(done.paths("orders:three")) == []
 
 
+def test_the_number_of_batches_that_are_reaped_costs_nothing(root: Path, spool: Spool) -> None:
+    last = 10**18
+    put(root / f"remove/lake:.{last}", "orders:one")
+    set_floor(root, last)
+
+    assert found(DoneBatches(spool), root, "orders:one") == [f"remove/lake:.{last}/0/orders:one"]
+
+
 def test_batches_that_are_done_later_are_found_too(root: Path, spool: Spool) -> None:
     set_floor(root, 0)
     done = DoneBatches(spool)
