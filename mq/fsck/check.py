@@ -8,11 +8,22 @@ from pathlib import Path
 
 from mq.config import FSCK_SETTLE_SECONDS
 from mq.disk.files import Files
-from mq.fsck.suspect import SETTLING, Finding, FindingKind, Suspect
+from mq.fsck.suspect import SETTLING, UNREADABLE, Finding, FindingKind, Suspect
 from mq.fsck.tree import suspects_of_tree
 from mq.fsck.walk import Walk
 from mq.lifecycle import FIXED_FOLDERS, Actor
 from mq.spool.root import visit_root
+
+_DAMAGED_SAYS_SO = frozenset(
+    {
+        FindingKind.MODE,
+        FindingKind.SEAL,
+        FindingKind.DUPLICATE,
+        FindingKind.ORPHAN,
+        FindingKind.LEFTOVER,
+    }
+)
+"""Looks at a message that cannot be read find nothing: another look at it says that."""
 
 Treatment = Callable[[Suspect, str], Finding | None]
 
@@ -113,3 +124,9 @@ def _look(suspect: Suspect) -> str | None:
     except PermissionError:
         # Its mode, or that of its folder, is a finding of its own.
         return None
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        if suspect.kind in _DAMAGED_SAYS_SO:
+            return None
+        return f"it cannot be read: {error.strerror}"

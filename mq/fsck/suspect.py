@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -11,6 +12,11 @@ from mq.spool.folders import Spool
 
 _MAX_CORRUPT_NAME_BYTES = 240
 """At most this many of the 255 bytes that a name may have."""
+
+
+UNREADABLE = frozenset({errno.EIO, errno.EUCLEAN, errno.EBADMSG})
+"""Errors of a file that the disk or the file system cannot read. It is one finding, and keeps no
+other file from being checked."""
 
 
 class FindingKind(StrEnum):

@@ -84,8 +84,8 @@ class OldFormat:
     def look(self) -> str | None:
         try:
             seal = seal_at(self.spool, *self.place)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        except OSError:
+            return None  # It is gone, or a finding of its own.
         if seal is None or not seal.is_long or read_format(self.spool.root) != FORMAT:
             return None
         return f"it says {FORMAT!r}, and {self.place} needs {LONG_SEALS!r}"

@@ -12,7 +12,7 @@ from mq.fsck.duplicate import WAY, Duplicate
 from mq.fsck.implausible import Implausible
 from mq.fsck.settings import DamagedSettings
 from mq.fsck.strays import FILE_NEEDS, FOLDER_NEEDS, DeadUpload, Foreign, WrongMode
-from mq.fsck.suspect import Suspect, SuspectPlace
+from mq.fsck.suspect import UNREADABLE, Suspect, SuspectPlace
 from mq.fsck.tree import OldFormat
 from mq.lifecycle import Folder
 from mq.names import (
@@ -64,7 +64,8 @@ class Walk:
                 yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a folder")
         for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE):
             for name in self._spool.names(folder):
-                yield from self._in_flat_folder(SuspectPlace(folder, name))
+                place = SuspectPlace(folder, name)
+                yield from self._unless_unreadable(place, self._in_flat_folder(place))
         for name in self._spool.names(Folder.QUEUES):
             yield from self._in_queues(SuspectPlace(Folder.QUEUES, name))
 
@@ -141,22 +142,35 @@ class Walk:
         for name in names:
             self._tick()
             place = SuspectPlace(Folder.QUEUES, f"{queue}/{name}")
-            status = self._spool.status(*place)
-            if status is None:
-                continue
-            if name == SETTINGS_FILE:
-                yield DamagedSettings(self._spool, queue)
-                continue
-            if not stat.S_ISREG(status.st_mode):
-                yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a message")
-            elif not is_message_id(name):
-                yield Foreign(self._spool, place, status.st_ino, "not the id of a message")
-            else:
-                yield from self._message(place, status)
-                if queue.endswith(DEAD_SUFFIX):
-                    # A crash may have come between the dead letter's link and unlink.
-                    alive = queue.removesuffix(DEAD_SUFFIX)
-                    yield from self._second_names(place, f"{alive}:{name}")
+            yield from self._unless_unreadable(place, self._file_in_queue(queue, name, place))
+
+    def _file_in_queue(self, queue: QueueName, name: str, place: SuspectPlace) -> Iterator[Suspect]:
+        status = self._spool.status(*place)
+        if status is None:
+            return
+        if name == SETTINGS_FILE:
+            yield DamagedSettings(self._spool, queue)
+        elif not stat.S_ISREG(status.st_mode):
+            yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a message")
+        elif not is_message_id(name):
+            yield Foreign(self._spool, place, status.st_ino, "not the id of a message")
+        else:
+            yield from self._message(place, status)
+            if queue.endswith(DEAD_SUFFIX):
+                # A crash may have come between the dead letter's link and unlink.
+                alive = queue.removesuffix(DEAD_SUFFIX)
+                yield from self._second_names(place, f"{alive}:{name}")
+
+    def _unless_unreadable(
+        self, place: SuspectPlace, suspects: Iterator[Suspect]
+    ) -> Iterator[Suspect]:
+        """Yield what may be wrong with a file. If it cannot even be looked at, that is wrong."""
+        try:
+            yield from suspects
+        except OSError as error:
+            if error.errno not in UNREADABLE:
+                raise
+            yield Damaged(self._spool, place)
 
     def _message(self, place: SuspectPlace, status: os.stat_result) -> Iterator[Suspect]:
         if status.st_mode & FILE_NEEDS != FILE_NEEDS or status.st_uid != self._owner:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mq.disk.files import Files
 from mq.fsck.check import Check, mend, report
 from mq.lifecycle import Folder
 from mq.names import QueueName
@@ -217,6 +221,41 @@ def test_a_deletion_that_another_one_follows_is_none(
     fsck.meanwhile = delete_again
 
     assert fsck.report() == []
+
+
+def _path_of(at: int | str, name: str) -> str:
+    """What a call of `Files` is about: a name in an open folder, an open file, or a path."""
+    opened = os.readlink(f"/proc/self/fd/{at}") if isinstance(at, int) else os.path.realpath(at)
+    return os.path.join(opened, name) if os.path.isdir(opened) else opened
+
+
+@pytest.mark.parametrize(
+    "calls", [("status_of", "open_message"), ("open_message",), ("attribute",)]
+)
+@pytest.mark.parametrize("name", ["queues/orders/1", "new/orders:1", "delay/orders:1"])
+def test_a_file_that_cannot_be_read_is_one_finding_and_keeps_nothing_else(
+    root: Path, orders: Path, fsck: Fsck, name: str, calls: tuple[str, ...]
+) -> None:
+    sealed(root / name)
+    (root / "delay/README").touch()
+
+    def failing(call: str) -> Callable[..., Any]:
+        def fail(files: Files, at: int | str, called: str) -> Any:
+            if _path_of(at, called) == str(root / name):
+                raise OSError(errno.EUCLEAN, os.strerror(errno.EUCLEAN))
+            return getattr(Files, call)(files, at, called)
+
+        return fail
+
+    fsck.files = type("BrokenFiles", (Files,), {each: failing(each) for each in calls})
+
+    for found in (fsck.report(), fsck.mend()):
+        broken, foreign = sorted(found, key=lambda each: each.kind)
+        assert (broken.kind, broken.path, broken.repair) == ("damaged", name, None)
+        assert "Structure needs cleaning" in broken.detail
+        assert foreign.path == "delay/README"
+    assert (root / name).exists()
+    assert not (root / "delay/README").exists()
 
 
 def test_what_cannot_be_mended_stays_a_finding_and_keeps_nothing_else(
