@@ -55,7 +55,7 @@ def test_an_acknowledgement_whose_answers_are_lost_is_done(lossy: Queue, proxy: 
 def test_of_many_each_is_done_once_though_answers_are_lost(
     lossy: Queue, proxy: LossyProxy, connect_client: Callable[..., Client]
 ) -> None:
-    """A message that somebody else has is told all the same."""
+    """A message that another receiver has is told nevertheless."""
     lossy.publish_many(["held", "a", "b", "c", "d"])
     held, a, b, c, d = lossy.receive_many(5)
     other = new_queue(connect_client(proxy.url))
