@@ -200,8 +200,9 @@ def _read_claim(before: str, after: str) -> _Claim:
 
 def _claim_of(parts: Mapping[str, str]) -> _Claim:
     """Return what the parts of a signature say. Raises SQSError."""
-    credential = parts["Credential"].split("/")
-    if len(credential) != 5 or credential[4] != "aws4_request":
+    text = parts["Credential"]
+    credential = text.split("/")
+    if len(credential) != 5 or credential[4] != "aws4_request" or not text.isascii():
         raise _incomplete("Credential must be KEY/DAY/REGION/sqs/aws4_request")
     name, *scope = credential
     if scope[2] != _SERVICE:
@@ -239,13 +240,12 @@ def _date_of(headers: CIMultiDictProxy[str]) -> _Moment:
     date = headers.get(_X_AMZ_DATE)
     if date is not None:
         return _read_date(date)
-    dates = headers.getall("Date", [])
     try:
-        (text,) = dates
+        (text,) = headers.getall("Date", [])
         found = parsedate_to_datetime(text)
-    except (ValueError, TypeError):
+        return _moment_of(found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC))
+    except (ValueError, TypeError, OverflowError):
         raise _incomplete("give the time of the signature as the header X-Amz-Date") from None
-    return _moment_of(found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC))
 
 
 @lru_cache(_KNOWN_TEXTS)
