@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -52,7 +53,7 @@ class JsonDialect:
         return values
 
     def answer(self, operation: str, result: Mapping[str, Any], request_id: str) -> Answer:
-        return _answer(200, request_id, orjson.dumps(result, default=_blob))
+        return _answer(200, request_id, _written(result))
 
     def refuse(self, error: SQSError, request_id: str) -> Answer:
         name, code, status, is_senders = error.fault
@@ -61,7 +62,7 @@ class JsonDialect:
             "x-amzn-query-error": f"{code};{'Sender' if is_senders else 'Receiver'}",
             "x-amzn-ErrorType": name,
         }
-        return _answer(status, request_id, orjson.dumps(document), headers)
+        return _answer(status, request_id, _written(document), headers)
 
 
 def _parse(body: bytes) -> Any:
@@ -70,6 +71,16 @@ def _parse(body: bytes) -> Any:
         return orjson.loads(body) if body.strip(_SPACE) else {}
     except orjson.JSONDecodeError as error:
         raise SQSError(SERIALIZATION, f"the body is not JSON: {error}") from None
+
+
+def _written(document: Mapping[str, Any]) -> bytes:
+    """Return a document as JSON in UTF-8. A byte that was not UTF-8, as in a header `Host` that an
+    address is made of, becomes a question mark."""
+    try:
+        return orjson.dumps(document, default=_blob)
+    except orjson.JSONEncodeError:
+        # The library also has no numbers beyond 64 bits, which a person may have noted.
+        return json.dumps(document, default=_blob, ensure_ascii=False).encode(errors="replace")
 
 
 def _blob(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from mq_sqs.faults import SQSError
+from mq_sqs.faults import INVALID_ADDRESS, SQSError
 from mq_sqs.protocol import SqsRequest, Values
 from mq_sqs.protocol.json import JsonDialect
 
@@ -110,3 +110,19 @@ def test_an_answer_shows_texts_as_they_are_and_binary_values_in_base64() -> None
     shown = json.loads(body)["Messages"][0]
     assert shown == message | {"MessageAttributes": {"a": {"BinaryValue": "AAEC"}}}
     assert "ä".encode() in body
+
+
+def test_an_answer_says_what_the_library_cannot_write() -> None:
+    """A header `Host` may have any byte, and a person may note any number."""
+    result = {"QueueUrl": "http://ä\udcff/0/q", "StartedTimestamp": 1 << 70, "Body": b"\0"}
+
+    answers = [
+        JsonDialect().answer("GetQueueUrl", result, "1"),
+        JsonDialect().refuse(SQSError(INVALID_ADDRESS, "ä\udcff"), "1"),
+    ]
+
+    told, refused = [
+        json.loads(each.to_bytes(is_last=False).partition(b"\r\n\r\n")[2]) for each in answers
+    ]
+    assert told == {"QueueUrl": "http://ä?/0/q", "StartedTimestamp": 1 << 70, "Body": "AA=="}
+    assert refused["message"] == "ä?"
