@@ -24,6 +24,8 @@ from mq_sqs.fifo.ownership import Ownership
 
 SCOPE_NOTE = "sqs.deduplication-scope"
 
+_SPARE = 64
+
 _OWN_GROUP = "\0"
 """The first character of a group made up for a message without one, which is alone in it."""
 
@@ -101,8 +103,13 @@ class FifoQueue:
     def expect(self, message_id: str, due_ns: int) -> None:
         """Look at a hidden message again at that time, in ns since 1970: it may be ready or gone
         by then."""
-        if self.groups.is_hidden(message_id):
-            self._due[message_id] = due_ns
+        if not self.groups.is_hidden(message_id):
+            return
+        self._due[message_id] = due_ns
+        if len(self._dues) > 2 * len(self._due) + _SPARE:
+            # Most are of messages that are gone, or due at another time.
+            self._dues = sorted((due_ns, each) for each, due_ns in self._due.items())
+        else:
             heapq.heappush(self._dues, (due_ns, message_id))
 
     def forget(self, message_id: str) -> None:

@@ -105,3 +105,20 @@ async def test_a_purge_by_another_server_makes_way(root: Path) -> None:
         await line.send("4", "b")
 
         assert await line.bodies() == ["4"]
+
+
+async def test_a_message_that_is_gone_takes_no_memory_until_it_would_have_been_due(
+    root: Path,
+) -> None:
+    async with fifo_on(root) as line:
+        await line.send("first")
+        [first] = await line.receive()
+        for number in range(300):
+            await line.send(str(number), "b")
+            [found] = await line.receive(seconds=10_000.0)
+            await line.remove(found)
+        state = line.service._queues.get(LINE)
+        assert state is not None
+
+        assert len(state._dues) < 100
+        assert state.expected() == [first.message_id]
