@@ -32,10 +32,6 @@ class OrderedMove(NamedTuple):
     limit: int
     passed: Set[MessageId]
 
-    def most(self) -> int:
-        """Return how many of the next messages are looked at."""
-        return self.limit + len(self.passed)
-
 
 def move_in_order(work: Workspace, fifo: FifoQueues, move: OrderedMove) -> Operation[Redriven]:
     """Move messages that could be received. Of those that go back, the ones that died in one queue
@@ -46,8 +42,7 @@ def move_in_order(work: Workspace, fifo: FifoQueues, move: OrderedMove) -> Opera
     """
     redriven = Redriven([], [], [], [])
     state = yield from use(work, fifo, move.source)
-    ids = _next_ids(state, move.most())
-    first = next((each for each in ids if each not in move.passed), None)
+    first = _next_id(state, move.passed)
     if first is None:
         return redriven
     home = move.target or _home_of(work, move.source, first)
@@ -74,12 +69,25 @@ def _prepare(work: Workspace, fifo: FifoQueues, moving: Moving) -> Operation[Fif
     raise being_made_again(moving.source)
 
 
-def _next_ids(state: FifoQueue, limit: int) -> list[MessageId]:
-    """Return what would be received next, and leave it where it is."""
-    keys = state.groups.take(limit)
-    for key in keys:
+def _next_id(state: FifoQueue, passed: Set[MessageId]) -> MessageId | None:
+    """Return what would be moved next, and leave it where it is; None if nothing is left."""
+    stuck = _take_stuck(state, passed)
+    keys = state.groups.take(1)
+    for key in (*stuck, *keys):
         state.groups.show(key)
-    return [MessageId(id_of_key(key)) for key in keys]
+    return MessageId(id_of_key(keys[0])) if keys else None
+
+
+def _take_stuck(state: FifoQueue, passed: Set[MessageId]) -> list[str]:
+    """Take what would come next and cannot be moved, and return the keys: then the next group
+    comes first."""
+    stuck: list[str] = []
+    while keys := state.groups.take(1):
+        if MessageId(id_of_key(keys[0])) not in passed:
+            state.groups.show(keys[0])
+            break
+        stuck += keys
+    return stuck
 
 
 def _home_of(work: Workspace, source: QueueName, message_id: MessageId) -> QueueName | None:
@@ -98,7 +106,8 @@ def _move_some(
     """Move what goes to `home`, each group up to the first message that does not. Raises
     OSError."""
     moving = Moving(move.source, home)
-    keys = state.groups.take(move.most())
+    keys = _take_stuck(state, move.passed)
+    keys += state.groups.take(move.limit)
     waiting: set[str | None] = set()
     try:
         for key in keys:

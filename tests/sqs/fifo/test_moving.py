@@ -108,6 +108,19 @@ async def test_a_passed_message_keeps_its_group_and_no_other(root: Path) -> None
         assert await line.bodies() == ["3"]
 
 
+async def test_a_long_group_that_stays_keeps_no_other(root: Path) -> None:
+    """The task of a queue asks for fewer messages at a time than such a group may have."""
+    async with fifo_on(root) as line:
+        await bury(line, ("1", "a"), ("2", "b"), ("3", "a"), ("4", "a"), ("5", "b"), ("6", "c"))
+        first, second = sorted(names_in(root / "queues" / DEAD_LINE))[:2]
+        passed = frozenset({MessageId(first), MessageId(second)})
+
+        found = await line.service.move(OrderedMove(DEAD_LINE, None, 1, passed))
+
+        assert len(found.moved) == 1
+        assert await line.bodies() == ["6"]
+
+
 async def test_a_home_that_is_gone_is_told(root: Path) -> None:
     async with fifo_on(root) as line:
         await bury(line, ("1", "a"))
