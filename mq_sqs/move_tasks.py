@@ -203,7 +203,7 @@ class _Chunk(NamedTuple):
 
 
 class _Run:
-    """A task on its way. What it has moved counts from where this process began."""
+    """A task on its way. With a rate nothing is moved before `due`."""
 
     def __init__(self, store: Store, fifo: FifoService, source: QueueName, task: MoveTask) -> None:
         self._store = store
@@ -212,14 +212,13 @@ class _Run:
         self._task = task
         self._passed: set[MessageId] = set()
         self._taken: set[MessageId] = set()
-        self._started = self._saved = time.monotonic()
-        self._before = task.moved
+        self._saved = self._due = time.monotonic()
 
     async def to_the_end(self) -> None:
         """Move messages until the task is over. Raises QueueNotFound if the source is gone,
         StoreUnavailable."""
         while True:
-            task = self._task
+            task, begun = self._task, time.monotonic()
             settings = await self._settings()
             if settings.notes.get(TASK_CANCELLED) == task.task_id:
                 return await self._end(TaskStatus.CANCELLED)
@@ -233,8 +232,9 @@ class _Run:
             if time.monotonic() > self._saved + SAVE_SECONDS:
                 await self._save()
             if task.rate is not None:
-                due = self._started + (self._task.moved - self._before) / task.rate
-                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                # What was missed, while a disk was full for example, is not made up for.
+                self._due = max(self._due, begun) + chunk.moved / task.rate
+                await asyncio.sleep(max(0.0, self._due - time.monotonic()))
 
     async def _move(self, limit: int) -> _Chunk:
         """Move up to `limit` messages. Raises what `to_the_end` raises."""

@@ -1,0 +1,51 @@
+"""The rate of a move task, by a clock of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mq.names import QueueName
+from mq_sqs.fifo.service import FifoService
+from mq_sqs.move_tasks import MoveTasks
+from mq_sqs.task_notes import TaskStatus, tasks_of
+from tests.support.stores import ORDERS, eventually, publish, store_on
+
+TARGET = QueueName("target")
+
+
+async def test_what_a_task_has_missed_is_not_made_up_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    naps: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        naps.append(seconds)
+        now += 60.0 if len(naps) == 3 else seconds
+        await asyncio.sleep(0)
+
+    clock = SimpleNamespace(monotonic=lambda: now, time_ns=time.time_ns)
+    monkeypatch.setattr("mq_sqs.move_tasks.time", clock)
+    own = SimpleNamespace(**{**vars(asyncio), "sleep": sleep})
+    monkeypatch.setattr("mq_sqs.move_tasks.asyncio", own)
+    async with store_on(tmp_path) as store:
+        await store.create_queue(TARGET)
+        for _ in range(8):
+            await publish(store, b"a")
+        tasks = MoveTasks(store, FifoService(store))
+
+        await tasks.start(ORDERS, TARGET, 4)
+
+        async def is_over() -> bool:
+            [task] = tasks_of(await store.read_settings(ORDERS))
+            return task.status is TaskStatus.COMPLETED
+
+        await eventually(is_over)
+        await tasks.stop()
+    assert naps == pytest.approx([0.25] * 8)
