@@ -54,8 +54,8 @@ class MoveTask:
 
 
 def tasks_of(settings: QueueSettings) -> list[MoveTask]:
-    """Return the tasks of a queue, the latest one first. A note that a person has spoiled is left
-    out."""
+    """Return the tasks of a queue, the latest one first: the active one, whatever the clock said
+    when others began. A note that a person has spoiled is left out."""
     found = [
         _read(name.removeprefix(_TASK), text)
         for name, text in settings.notes.items()
@@ -69,7 +69,9 @@ def tasks_of(settings: QueueSettings) -> list[MoveTask]:
         for each in found
         if each is not None
     ]
-    return sorted(tasks, key=lambda each: (each.started, each.task_id), reverse=True)
+    return sorted(
+        tasks, key=lambda each: (is_active(each), each.started, each.task_id), reverse=True
+    )
 
 
 def is_active(task: MoveTask) -> bool:
@@ -86,7 +88,8 @@ def _read(task_id: str, text: str) -> MoveTask | None:
     numbers = (task.started, task.moved, task.total, 1 if task.rate is None else task.rate)
     are_right = all(type(each) is int and each >= 0 for each in numbers) and task.rate != 0
     is_right = task.target is None or (isinstance(task.target, str) and is_queue_name(task.target))
-    return task if are_right and is_right else None
+    is_told = task.reason is None or isinstance(task.reason, str)
+    return task if are_right and is_right and is_told else None
 
 
 def active_task(settings: QueueSettings) -> MoveTask | None:

@@ -26,6 +26,13 @@ def test_a_note_says_all_of_a_task_and_the_latest_comes_first() -> None:
     assert all(text.isascii() for text in DONE.note().values())
 
 
+def test_a_task_that_runs_comes_first_though_the_clock_was_set_back() -> None:
+    """ListMessageMoveTasks shows one task unless more are asked for."""
+    later = replace(DONE, task_id="c", started=10)
+
+    assert tasks_of(settings_with({**later.note(), **RUNNING.note()})) == [RUNNING, later]
+
+
 def test_a_task_is_cancelled_by_a_note_beside_it() -> None:
     """So that a change of what was moved does not take it back."""
     notes = {**DONE.note(), **RUNNING.note()}
@@ -42,6 +49,7 @@ def test_a_task_is_cancelled_by_a_note_beside_it() -> None:
              '{"status":"RUNNING","started":1,"moved":0,"total":1,"target":"../a"}',
              '{"status":"RUNNING","started":1,"moved":0,"total":1,"rate":0}',
              '{"status":"RUNNING","started":1,"moved":true,"total":1}',
+             '{"status":"FAILED","started":1,"moved":0,"total":1,"reason":["x"]}',
              '{"status":"RUNNING","started":"1","moved":0,"total":1}', "[" * 3000],
 )  # fmt: skip
 def test_a_note_that_a_person_has_spoiled_is_left_out(text: str) -> None:
