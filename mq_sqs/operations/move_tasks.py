@@ -43,9 +43,10 @@ def read_task_handle(handle: str) -> TaskHandle:
     try:
         said = json.loads(base64.b64decode(handle.encode("ascii"), b"-_", validate=True))
         found = TaskHandle(QueueName(said["source"]), said["taskId"])
+        is_ours = is_queue_name(found.source) and found.pack() == handle
     except (Base64Error, ValueError, TypeError, KeyError, RecursionError):
-        found = TaskHandle(QueueName(""), "")
-    if not is_queue_name(found.source) or found.pack() != handle:
+        is_ours = False
+    if not is_ours:
         raise SQSError(INVALID_PARAMETER_VALUE, "Value for parameter TaskHandle is invalid.")
     return found
 

@@ -126,6 +126,9 @@ def test_what_cannot_be_moved_is_refused(gateway: Server, sqs: Any) -> None:
         ("ListMessageMoveTasks", {"SourceArn": ARN + name_of(dead), "MaxResults": 11},
          "InvalidParameterValue"),
         ("CancelMessageMoveTask", {"TaskHandle": "x"}, "InvalidParameterValue"),
+        # {"taskId": "a", "source": 5}
+        ("CancelMessageMoveTask", {"TaskHandle": "eyJ0YXNrSWQiOiAiYSIsICJzb3VyY2UiOiA1fQ=="},
+         "InvalidParameterValue"),
         ("CancelMessageMoveTask",
          {"TaskHandle": "eyJ0YXNrSWQiOiAiYSIsICJzb3VyY2UiOiAiZ29uZSJ9"},
          "ResourceNotFoundException"),
