@@ -229,15 +229,13 @@ def dead_letters_of(queue: QueueName, settings: QueueSettings) -> DeadLetters | 
 
 def may_redrive(source_arn: str, target: QueueSettings) -> bool:
     """Return whether the target's policy lets a queue send it dead letters. ARNs are compared by
-    the name of the queue."""
-    text = target.notes.get(_ALLOW, "")
+    the name of the queue. A policy that a person has spoiled counts as none."""
     try:
-        policy = _read_object(_REDRIVE_ALLOW, text)
+        policy = _read_object(_REDRIVE_ALLOW, _check_allow_policy(target.notes.get(_ALLOW, "")))
     except SQSError:
         return True
     if policy.get("redrivePermission") == "byQueue":
-        named = (queue_of_arn(str(each)) for each in policy.get("sourceQueueArns", ()))
-        return queue_of_arn(source_arn) in named
+        return queue_of_arn(source_arn) in map(queue_of_arn, policy["sourceQueueArns"])
     return policy.get("redrivePermission") != "denyAll"
 
 

@@ -155,6 +155,14 @@ def test_a_queue_chooses_whose_dead_letters_it_takes(
     assert may_redrive(ARN + "orders", settings_with(RedriveAllowPolicy=text)) is may
 
 
+@pytest.mark.parametrize(
+    "text", ["x", "[]", "5", '{"redrivePermission":"byQueue"}', '{"redrivePermission":["denyAll"]}',
+             '{"redrivePermission":"byQueue","sourceQueueArns":5}'],
+)  # fmt: skip
+def test_an_allow_policy_that_a_person_has_spoiled_counts_as_none(text: str) -> None:
+    assert may_redrive(ARN + "orders", QueueSettings(notes={"sqs.redrive-allow": text}))
+
+
 def test_a_queue_of_the_gateway_conflicts_with_any_other_value() -> None:
     made = change(ORDERS, settings_with(RedrivePolicy=POLICY), {"sqs.created": "1", "ttl": "60"})
 
