@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from mq.commit.operation import Operation, Pause
-from mq.errors import IdTaken
+from mq.errors import IdTaken, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.store.context import Workspace
@@ -26,7 +26,7 @@ from mq.store.peek import peek
 class Redriven(NamedTuple):
     """`moved` are where they died. Those in `stayed` are not: others hold them, or `taken` has
     them too, because their queues have other messages of these ids. Those in `lost` do not say
-    where they died."""
+    where they died. What has no room in its queue is in none of them."""
 
     moved: list[MessageId]
     stayed: list[MessageId]
@@ -73,6 +73,8 @@ def _move_home(
         if outcome is None:
             moved.append(message_id)
             continue
+        if isinstance(outcome, StoreUnavailable):
+            break  # The queue is full, and may have room later; it had when this began.
         redriven.stayed.append(message_id)
         if isinstance(outcome, IdTaken):
             redriven.taken.append(message_id)

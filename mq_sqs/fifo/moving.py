@@ -10,7 +10,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from mq.commit.operation import Operation, Pause
-from mq.errors import IdTaken
+from mq.errors import IdTaken, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, id_of_key, is_fifo, queue_path
 from mq.spool.message.burial import burial_of
@@ -124,6 +124,8 @@ def _move_some(
                 state.forget(message_id)
                 redriven.moved.append(message_id)
                 continue
+            if isinstance(outcome, StoreUnavailable):
+                break  # The queue is full, and may have room later; it had when this began.
             waiting.add(group)
             redriven.stayed.append(message_id)
             if isinstance(outcome, IdTaken):

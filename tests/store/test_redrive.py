@@ -66,6 +66,18 @@ async def test_what_cannot_go_is_told_and_keeps_no_other_from_going(tmp_path: Pa
         assert await go(store) == Redriven([second], [first], [first], [lost])
 
 
+async def test_what_has_no_room_can_go_later(tmp_path: Path) -> None:
+    async with store_on(tmp_path) as store:
+        ids = await bury(store, *[ORDERS] * 3)
+        await store.change_settings(ORDERS, {"max-messages": "2"})
+
+        assert await go(store) == Redriven(ids[:2], [], [], [])
+        with pytest.raises(StoreUnavailable, match="has 2 messages ready"):
+            await go(store)
+        await drain(store)
+        assert await go(store) == Redriven(ids[2:], [], [], [])
+
+
 async def test_a_queue_that_is_gone_is_named(tmp_path: Path) -> None:
     async with store_on(tmp_path) as store:
         await bury(store, MAIL)

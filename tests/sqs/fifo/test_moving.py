@@ -158,3 +158,26 @@ async def test_a_task_moves_all_that_were_there(root: Path) -> None:
         await eventually(is_over)
         await tasks.stop()
         assert len(names_in(root / "queues" / LINE)) == 8
+
+
+async def test_a_task_waits_while_a_queue_is_full(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mq_sqs.move_tasks.RETRY_SECONDS", 0.01)
+    async with fifo_on(root) as line:
+        await bury(line, *((str(number), "a") for number in range(6)))
+        await line.store.change_settings(LINE, {"max-messages": "2", "max-receives": ""})
+        tasks = MoveTasks(line.store, line.service)
+        found: list[str] = []
+
+        await tasks.start(DEAD_LINE, None, None)
+
+        async def is_over() -> bool:
+            found.extend(await line.drain())
+            [task] = tasks_of(await line.store.read_settings(DEAD_LINE))
+            return task.status is TaskStatus.COMPLETED
+
+        await eventually(is_over)
+        found.extend(await line.drain())
+        await tasks.stop()
+        assert found == list("012345")
