@@ -44,7 +44,7 @@ FIFO_URL = f"{URL}.fifo"
 GROUPS = 1000
 TOKEN = "kT3vVt9xkq3mP2sYw8LrBg"
 TEN = 10
-_HANDLE = re.compile(rb'"ReceiptHandle": "([^"]+)"')
+_HANDLE = re.compile(rb'"ReceiptHandle": ?"([^"]+)"')
 _ID = re.compile(rb'"id": ?"([^"]+)"')
 
 ENDPOINTS = Endpoints(queue=QUEUE)

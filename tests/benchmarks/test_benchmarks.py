@@ -147,18 +147,13 @@ def test_a_profile_names_what_the_time_goes_to(tmp_path: Path) -> None:
     [
         ["throughput.py", "--rounds=1", "--messages=12", "--connections=3", "--servers=1,2"],
         ["depth.py", "--depths=0,20", "--messages=12"],
-        [
-            "fifo_depth.py",
-            "--depth=20",
-            "--groups=5",
-            "--rounds=1",
-            "--messages=40",
-            "--connections=3",
-        ],
+        ["sqs.py", "--rounds=1", "--messages=40", "--connections=3"],
+        ["fifo_depth.py", "--depth=20", "--groups=5", "--rounds=1", "--messages=40",
+         "--connections=3"],
         ["wakeup.py", "--waiters=1,3", "--samples=5", "--idle=0"],
     ],
     ids=lambda words: words[0],
-)
+)  # fmt: skip
 def test_the_others_run_too(words: list[str], tmp_path: Path) -> None:
     assert run(*words, tmp_path).stdout
 
