@@ -170,6 +170,26 @@ def test_wheel_installs_man_pages_and_completion_of_every_command(
     assert {Path(name).stem for name in made if "/man1/" in name} == set(PROJECT["scripts"])
 
 
+def test_image_gets_all_that_the_wheel_is_made_of(
+    copy: Path, archives: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Without wheels in its context, the Dockerfile makes one of what .dockerignore lets in."""
+    listed = (copy / ".dockerignore").read_text().splitlines()
+    for name in (line[1:] for line in listed if line.startswith("!")):
+        source, target = copy / name, tmp_path / "context" / name
+        if source.is_dir():
+            shutil.copytree(source, target)
+        elif source.exists():
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy(source, target)
+
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, tmp_path / "context")
+
+    [wheel] = tmp_path.glob("*.whl")
+    names = (set(zipfile.ZipFile(each).namelist()) for each in (wheel, archives[0]))
+    assert next(names) == next(names)
+
+
 def test_wheel_fits_every_python_that_is_supported_if_it_is_compiled(
     archives: tuple[Path, Path],
 ) -> None:
