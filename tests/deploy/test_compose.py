@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.deploy.docker import Docker
 from tests.deploy.running import require
 from tests.support.processes import wait_until
+from tests.support.sources import REPOSITORY
 
 pytestmark = pytest.mark.timeout(600)
 """Debian is fetched and made an image before the first test."""
@@ -54,6 +56,15 @@ def _up(docker: Docker) -> None:
 def _ask(docker: Docker, path: str) -> Any:
     body = docker.curl(f"{PROMETHEUS}/api/v1/{path}").removesuffix(" 200")
     return json.loads(body)["data"]
+
+
+def test_the_environment_says_how_long_the_reaper_keeps() -> None:
+    """So that another compose file can, too: a flag would override the variable."""
+    text = (REPOSITORY / "deploy" / "compose.yaml").read_text()
+    reaper = yaml.safe_load(text)["services"]["reaper"]
+
+    assert float(reaper["environment"]["MQ_KEEP"]) > 0
+    assert not any(word.startswith("--keep") for word in reaper["command"])
 
 
 def test_image_holds_what_runs_and_nothing_that_builds(docker: Docker) -> None:

@@ -166,6 +166,14 @@ def test_services_take_no_more_than_their_share(service: str) -> None:
     assert re.search(r"^TasksMax=[0-9]+$", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_variable_sets_every_flag_but_the_folders(service: str) -> None:
+    """A flag in `ExecStart=` would override the variable that `systemctl edit` adds."""
+    [command] = re.findall(r"^ExecStart=(.*)$", (UNITS / service).read_text(), re.MULTILINE)
+
+    assert set(re.findall(r"--[a-z-]+", command)) <= {"--root", "--source", "--destination"}
+
+
 # In a machine that boots
 
 
