@@ -10,8 +10,9 @@ trap 'rm -r "$answer"' EXIT
 ask() { curl --silent --show-error --fail-with-body --retry 3 "$@"; }
 
 ask -X PUT "$mq/orders"
-# With an id of your own, sending the message again makes no second one.
-ask "$mq/orders/messages" -H 'X-Message-Id: order-4711' -H 'Content-Type: text/plain' -d 'two coffees'
+# With an id of your own, sending the message again makes no second one. Each run is an order.
+order="order-$(date +%s)-$$"
+ask "$mq/orders/messages" -H "X-Message-Id: $order" -H 'Content-Type: text/plain' -d 'two coffees'
 
 # Wait up to 20 seconds for a message. Status 204 means that none came.
 status=$(ask -D "$answer/head" -o "$answer/body" -w '%{http_code}' "$mq/orders/messages?wait=20")
