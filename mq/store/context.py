@@ -179,6 +179,13 @@ class Workspace:
             "and remove go on"
         )
 
+    def end_delivery(self, queue: QueueName, messages: int) -> None:
+        """Take messages out of `undelivered`: they are in the queue, or never will be. A server
+        remembers nothing of the many queues that came and went."""
+        self.undelivered[queue] -= messages
+        if not self.undelivered[queue]:
+            del self.undelivered[queue]
+
     def find_shortage(self) -> str | None:
         """Return what the disk has too little of, in words, or None. For any thread. Raises
         OSError."""

@@ -89,7 +89,7 @@ def publish_in_order(
         are_late = yield from _deliver(work, queue, fifo.get(queue) or state, linked)
         return [Published(each.position.message_id, each.visible_ns) for each in linked]
     finally:
-        work.undelivered[queue] -= len(messages)
+        work.end_delivery(queue, len(messages))
         if not is_published:
             for position in positions:
                 state.forget(position.message_id)

@@ -128,4 +128,4 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     else:
         work.counts.of(queue).published += added
     finally:
-        work.undelivered[queue] -= added
+        work.end_delivery(queue, added)

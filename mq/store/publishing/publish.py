@@ -121,7 +121,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
             is_late = not (yield from deliver_once_unlocked(work, queue, draft, fd, place))
         return Published(message_id, visible_ns)
     finally:
-        work.undelivered[queue] -= 1
+        work.end_delivery(queue, 1)
         if is_late:
             # The lock is free by now: a sweep passes over what another process holds.
             work.request_sweep()

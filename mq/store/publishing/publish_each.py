@@ -58,7 +58,7 @@ def publish_each(
             are_late = yield from _deliver_all(work, queue, linked, outcomes)
         return outcomes
     finally:
-        work.undelivered[queue] -= len(drafts)
+        work.end_delivery(queue, len(drafts))
         if are_late:
             # The locks are free by now: a sweep passes over what another process holds.
             work.request_sweep()

@@ -19,7 +19,7 @@ from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
-from tests.support.stores import LONG_SECONDS, ORDERS, body_of, draft_of, drain, store_on
+from tests.support.stores import LONG_SECONDS, ORDERS, batch_of, body_of, draft_of, drain, store_on
 from tests.support.submits import answered, note_operations
 
 Outcome = Published | BaseException
@@ -165,3 +165,20 @@ async def test_some_may_be_delayed_and_some_have_properties(root: Path) -> None:
             assert (first.message_id, second.message_id) == (now, with_properties)
             assert dict(second.properties) == {"x-meta-colour": "red"}
             assert f"{ORDERS}:{delayed}" in names_in(root / "delay")
+
+
+async def test_nothing_is_remembered_of_a_queue_that_is_deleted(root: Path) -> None:
+    """Clients may make one for each of their answers."""
+    async with store_on(root) as store:
+        for number in range(3):
+            queue = QueueName(f"answers-{number}")
+            await store.create_queue(queue)
+            await ask(store, *drafts_of(number + 1), queue=queue)
+            await store.publish_batch(queue, batch_of(*drafts_of(2)))
+            await store.delete_queue(queue)
+            assert [type(each) for each in await ask(store, draft_of(b""), queue=queue)] == [
+                QueueNotFound
+            ]
+
+        assert not store._work.undelivered
+        assert store._work.ready.names() == []
