@@ -8,7 +8,7 @@ from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
-from mq.spool.queue.settings_file import SETTINGS_FILE, read_settings
+from mq.spool.queue.settings_file import SETTINGS_FILE, read_settings, settings_lock
 
 
 @dataclass(frozen=True)
@@ -35,5 +35,7 @@ class DamagedSettings:
         return read_settings(self.spool.files, opened, self.queue).fault
 
     def mend(self) -> str | None:
-        """Set the file aside. Its settings had no effect, so the queue stays as it was."""
-        return move_to_corrupt(self.spool, self._place) if self.look() else None
+        """Set the file aside. Its settings had no effect, so the queue stays as it was. Nobody may
+        put good ones in its place between the look and the move."""
+        with settings_lock(self.spool, self.queue):
+            return move_to_corrupt(self.spool, self._place) if self.look() else None
