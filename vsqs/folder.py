@@ -153,13 +153,12 @@ class QueueFolder:
                 self._list()
         self._sweep()
 
-    def oldest(self) -> Name | None:
-        """Return the first ready message, after a refresh."""
+    def look_for_older(self) -> None:
+        """Let `index.oldest` be the oldest message, after a refresh. That listing may have missed
+        messages that were published meanwhile, but none that is older than all that it found. So a
+        second listing misses none of the older ones."""
         if self._watch is None and self.index.size:
-            # That listing may have missed messages that were published meanwhile, but none that is
-            # older than all that it found. So a second listing misses none of the older ones.
             self._list()
-        return self.index.oldest()
 
     def look_for(self, created: int) -> list[Name]:
         """Return the names of the message of that time, ready or consumed, as the folder itself has
@@ -239,8 +238,8 @@ class QueueFolder:
         return are_lost
 
     def _came(self, name: Name, change: Change) -> None:
-        if change is Change.CAME:
-            self.index.add(name)
+        # What has other attributes now may be a message that this process could not read before.
+        self.index.add(name)
         if name.is_new:
             is_fresh = change is Change.CAME
             age = VSQS_NEW_SECONDS if is_fresh else 0.0

@@ -24,9 +24,14 @@ def is_message(folder: QueueFolder, name: Name) -> bool:
     """Return whether a name leads to a file that can be a message. Folders and links are foreign,
     whatever their names."""
     try:
-        return _can_be_message(os.stat(str(name), dir_fd=folder.fd, follow_symlinks=False))
+        return not is_foreign(folder, name)
     except FileNotFoundError:
         return False
+
+
+def is_foreign(folder: QueueFolder, name: Name) -> bool:
+    """Return whether what is there can be no message. Raises FileNotFoundError if nothing is."""
+    return not _can_be_message(os.stat(str(name), dir_fd=folder.fd, follow_symlinks=False))
 
 
 def open_message(folder: QueueFolder, name: Name) -> int | None:

@@ -16,7 +16,7 @@ UNITS_PER_SECOND = {"ms": 1_000, "us": 1_000_000}
 """Milliseconds are what the protocol says, microseconds what the released vsqs 0.3 uses."""
 
 LAST_TIME = 10**63
-"""A new message is never much later than this, so that its name has at most 64 digits."""
+"""A new message, and an expiry, is never much later than this, so that it has at most 64 digits."""
 
 _NUMBER = r"0|[1-9][0-9]{0,63}"
 _ID = re.compile(_NUMBER)

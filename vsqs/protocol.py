@@ -18,8 +18,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from vsqs.folder import QueueFolder
-from vsqs.foreign import is_message, is_of_one_file, open_message
-from vsqs.names import NEW, READY, Name
+from vsqs.foreign import is_foreign, is_message, is_of_one_file, open_message
+from vsqs.names import LAST_TIME, NEW, READY, Name
 
 _MODE = 0o666
 """The umask takes away from it, as for any file."""
@@ -150,13 +150,16 @@ def take(folder: QueueFolder, visibility_seconds: float) -> TakenMessage | None:
         folder.refresh()
         if _requeue_expired(folder):
             continue
-        oldest = folder.oldest()
-        if oldest is None:
+        folder.look_for_older()
+        while (oldest := folder.index.oldest()) is not None:
+            taken = _consume(folder, oldest, visibility_seconds)
+            if taken is not None:
+                return taken
+            folder.index.discard(oldest)
+            if inode_of(folder, oldest) is None:
+                break  # Another receiver was faster, so the index is behind.
+        else:
             return None
-        taken = _consume(folder, oldest, visibility_seconds)
-        if taken is not None:
-            return taken
-        folder.index.discard(oldest)
 
 
 def read(folder: QueueFolder, fd: int) -> bytes:
@@ -236,6 +239,7 @@ def _consume(folder: QueueFolder, ready: Name, visibility_seconds: float) -> Tak
 
 def _rename_to_consumed(folder: QueueFolder, ready: Name, visibility_seconds: float) -> Name:
     expiry = folder.now() + round(visibility_seconds * folder.units_per_second)
+    expiry = min(expiry, LAST_TIME)
     while True:
         consumed = Name(ready.time, str(expiry))
         try:
@@ -252,17 +256,19 @@ def _rename_to_consumed(folder: QueueFolder, ready: Name, visibility_seconds: fl
 def delete(folder: QueueFolder, time: int) -> bool:
     """Unlink the message of that time, ready or consumed, until there is none. Returns False if
     there was none. A `T.new` is not a message yet but another publisher's file, and must stay."""
-    found = False
+    found, foreign = False, set[Name]()
     while True:
         folder.refresh()
-        names = folder.index.published_names(time)
+        names = {*folder.index.published_names(time)} - foreign
         if not names and not found:
-            names = folder.look_for(time)
+            names = {*folder.look_for(time)} - foreign
         if not names:
             return found
         for name in names:
             try:
-                if is_message(folder, name):
+                if is_foreign(folder, name):
+                    foreign.add(name)
+                else:
                     folder.files.unlink(folder.fd, str(name))
                     found = True
             except FileNotFoundError:

@@ -29,6 +29,13 @@ def _plant_loop(path: Path) -> None:
     path.symlink_to(path)
 
 
+@pytest.fixture(params=["with events", "without events"])
+def events(request: pytest.FixtureRequest) -> None:
+    if request.param == "without events":
+        request.getfixturevalue("no_events")
+
+
+@pytest.mark.usefixtures("events")
 @pytest.mark.parametrize("name", [OLDEST, EXPIRED, "9" * 64])
 @pytest.mark.parametrize("plant", [_plant_tib, _plant_loop, os.mkfifo, os.mkdir])
 def test_what_is_no_message_is_passed_over(
@@ -39,6 +46,23 @@ def test_what_is_no_message_is_passed_over(
 
     for receiver in (queue, open_queue()):
         assert receiver.receive(0, timeout=10) == (published, b"body")
+
+
+@pytest.mark.usefixtures("events")
+@pytest.mark.parametrize("name", [OLDEST, EXPIRED])
+@pytest.mark.parametrize("plant", [_plant_tib, _plant_loop, os.mkfifo, os.mkdir])
+def test_what_is_no_message_is_not_deleted(
+    queue: Queue, folder: Path, plant: Callable[[Path], None], name: str
+) -> None:
+    plant(folder / name)
+
+    assert not queue.delete(OLDEST)
+    assert os.listdir(folder) == [name]
+
+    (folder / f"{OLDEST}.9").touch()
+
+    assert queue.delete(OLDEST)
+    assert os.listdir(folder) == [name]
 
 
 def test_a_name_at_the_end_of_all_names_hides_no_later_message(queue: Queue, folder: Path) -> None:
@@ -65,6 +89,7 @@ def immutable(folder: Path, queue: Queue) -> Iterator[Callable[[str], None]]:
 
 
 @needs_root
+@pytest.mark.usefixtures("events")
 @pytest.mark.parametrize("name", [OLDEST, EXPIRED, "1.new"])
 def test_a_file_that_nobody_may_rename_is_passed_over(
     queue: Queue, open_queue: OpenQueue, immutable: Callable[[str], None], name: str
@@ -76,6 +101,7 @@ def test_a_file_that_nobody_may_rename_is_passed_over(
         assert receiver.receive(0, timeout=10) == (published, b"body")
 
 
+@pytest.mark.usefixtures("events")
 @pytest.mark.parametrize("code", [errno.EACCES, errno.ELOOP, errno.ENXIO])
 def test_a_file_that_may_not_be_opened_is_passed_over(
     folder: Path, open_queue: OpenQueue, code: int
@@ -86,6 +112,18 @@ def test_a_file_that_may_not_be_opened_is_passed_over(
     files.fail("open_message", code=code)
 
     assert queue.receive(timeout=10) == (second, b"second")
+
+
+def test_a_file_that_may_be_opened_at_last_comes(folder: Path, open_queue: OpenQueue) -> None:
+    files = WatchedFiles()
+    queue = open_queue(files=files)
+    message_id = queue.publish(b"body")
+    files.fail("open_message", code=errno.EACCES)
+    assert queue.receive(timeout=0) == (None, None)
+
+    (folder / message_id).chmod(0o644)
+
+    assert queue.receive(timeout=0) == (message_id, b"body")
 
 
 def test_a_folder_that_may_not_be_changed_is_an_error(

@@ -198,3 +198,19 @@ def test_a_name_in_another_unit_is_warned_of(open_queue: OpenQueue, folder: Path
 
     with pytest.warns(UserWarning, match="unit='us'"):
         open_queue()
+
+
+@pytest.mark.parametrize("unit", ["ms", "us"])
+def test_a_message_that_is_hidden_for_ever_is_still_a_message(
+    open_queue: OpenQueue, unit: str
+) -> None:
+    queue = open_queue(unit=unit)
+    first, second = queue.publish(b"first"), queue.publish(b"second")
+
+    assert queue.receive(1e300, timeout=0)[0] == first
+    assert queue.receive(1e300, timeout=0)[0] == second
+
+    other = open_queue(unit=unit)
+    assert other.size() == 2
+    assert other.receive(timeout=0) == (None, None)
+    assert other.delete(first)
