@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import click
 
+from mq.command.stdin import guard_stdin
 from mq.command.stdout import ReaderGone, drop_stdout, guard_stdout, printable
 from mq.config import Address
 from mq.errors import EXIT_CODES, CommandFailed, ExitCode
@@ -192,6 +193,7 @@ def exit_codes_text(meanings: Mapping[ExitCode, str] = EXIT_CODES) -> str:
 def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -> NoReturn:
     """Run a command. An error is one line on stderr, and the exit code says its kind."""
     _follow_parent()
+    guard_stdin()
     guard_stdout()
     try:
         code = command.main(prog_name=command.name, standalone_mode=False)

@@ -1,0 +1,34 @@
+"""Command lines that read stdin, started without one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mq.errors import ExitCode
+from tests.support.mqctl import Ctl, without_ours
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("vsqs", "publish", "queue"), ("vsqs", "publish", "queue", "-f", "-"),
+     ("vsqs", "import", "queue"), ("mq.ctl", "send", "jobs"), ("mq.ctl", "send", "jobs", "--lines"),
+     ("mq.ctl", "import", "jobs")],
+)  # fmt: skip
+def test_a_closed_stdin_publishes_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
+    root = tmp_path / "mq"
+    Ctl("--root", str(root)).ok("create", "jobs")
+
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", *words],
+        check=False, capture_output=True, timeout=60, cwd=tmp_path,
+        env=without_ours() | {"MQ_ROOT": str(root)},
+    )  # fmt: skip
+
+    assert done.returncode == ExitCode.USAGE
+    assert b": stdin is closed" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert done.stdout == b""
