@@ -57,10 +57,7 @@ class Inbox:
             if not self._changed.wait_for(lambda: self._arrivals, timeout_seconds):
                 raise Empty
             arrival = self._arrivals.popleft()
-            if not self._arrivals and not self._is_closed:
-                with suppress(BlockingIOError):
-                    while self._readable.recv(4096):
-                        pass
+            self._drain()
             return arrival
 
     def withdraw(self, consumer: str) -> list[Message]:
@@ -69,6 +66,7 @@ class Inbox:
             found = [each for each in self._arrivals if each.consumer == consumer]
             for each in found:
                 self._arrivals.remove(each)
+            self._drain()
             return [each.message for each in found if each.message is not None]
 
     def close(self) -> None:
@@ -78,3 +76,10 @@ class Inbox:
                 self._is_closed = True
                 self._readable.close()
                 self._writable.close()
+
+    def _drain(self) -> None:
+        """Make `fileno` unreadable if there is no arrival, or an event loop never rests."""
+        if not self._arrivals and not self._is_closed:
+            with suppress(BlockingIOError):
+                while self._readable.recv(4096):
+                    pass

@@ -111,13 +111,31 @@ def payload_of(message: Message) -> dict[str, Any]:
 def _written_by_kombu(body: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or not {"body", "headers", "properties"} <= found.keys():
         return None
-    properties = found["properties"]
-    is_ours = isinstance(properties, dict) and isinstance(properties.get("delivery_info"), dict)
+    headers, properties = found["headers"], found["properties"]
+    is_ours = (
+        isinstance(headers, dict | None)
+        and isinstance(properties, dict)
+        and isinstance(properties.get("delivery_info"), dict)
+        and _can_be_decoded(found["body"], properties.get("body_encoding"))
+    )
     return found if is_ours else None
+
+
+def _can_be_decoded(body: object, encoding: object) -> bool:
+    """Return whether kombu can decode a body. An error there would end the worker."""
+    if not isinstance(body, str):
+        return False
+    if encoding != "base64":
+        return not encoding or (isinstance(encoding, str) and encoding.lower() == "utf-8")
+    try:
+        base64.b64decode(body.encode())
+    except ValueError:
+        return False
+    return True
 
 
 def _is_text(content_type: str) -> bool:

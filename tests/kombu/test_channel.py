@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from kombu import Queue
 
 from mq.client import Client
@@ -200,6 +201,30 @@ def test_a_message_that_curl_published_is_consumed(
     consumed.drain_count(2)
 
     assert consumed.bodies() == [{"coffee": 2}, b"\xff\x00"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"body":"x","headers":{},"properties":{"delivery_info":{},"body_encoding": "utf8"}}',
+        '{"body":"x","headers":{},"properties":{"delivery_info":{},"body_encoding": 8}}',
+        '{"body":"x","headers":{},"properties":{"delivery_info":{},"body_encoding": "base64"}}',
+        '{"body":5,"headers":{},"properties":{"delivery_info":{},"body_encoding": "base64"}}',
+        '{"body": "x", "headers": ["tea"], "properties": {"delivery_info": {}}}',
+        "[" * 100_000,
+    ],
+    ids=["encoding", "number", "base64", "body", "headers", "nested"],
+)
+def test_what_is_almost_a_message_of_kombu_is_all_body(
+    connect: Connect, client: Client, queue: str, text: str
+) -> None:
+    client.queue(queue).create()
+    client.queue(queue).publish(text, content_type="text/plain")
+
+    consumed = Consumed(connect(), queue)
+    consumed.drain_count(1)
+
+    assert consumed.bodies() == [text]
 
 
 def test_text_can_be_read_in_the_queue_and_bytes_come_back(

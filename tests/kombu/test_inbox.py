@@ -33,6 +33,22 @@ def test_it_is_readable_until_all_is_taken() -> None:
     inbox.close()
 
 
+def test_it_is_not_readable_after_all_was_withdrawn() -> None:
+    inbox = Inbox()
+    inbox.put(fetched("a"))
+    kept = fetched("b")
+    inbox.put(kept)
+
+    inbox.withdraw("a")
+    assert is_readable(inbox)
+    inbox.withdraw("b")
+
+    assert not is_readable(inbox)
+    inbox.put(kept)
+    assert is_readable(inbox)
+    inbox.close()
+
+
 def test_more_than_the_socket_holds_loses_nothing() -> None:
     inbox = Inbox()
     for _ in range(100_000):
