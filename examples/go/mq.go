@@ -54,7 +54,7 @@ func (q Queue) Publish(ctx context.Context, contentType string, body []byte) (st
 
 // Receive waits up to 60 seconds for a message; nil if none came.
 func (q Queue) Receive(ctx context.Context, wait, visibility time.Duration) (*Message, error) {
-	path := fmt.Sprintf("/messages?wait=%g&visibility=%g", wait.Seconds(), visibility.Seconds())
+	path := fmt.Sprintf("/messages?wait=%f&visibility=%f", wait.Seconds(), visibility.Seconds())
 	head, body, err := q.ask(ctx, "GET", path, nil, nil)
 	if err != nil || head.Get("X-Message-Id") == "" {
 		return nil, err
@@ -71,7 +71,7 @@ func (q Queue) Remove(ctx context.Context, m *Message) error {
 
 // Extend lets the lease end in this time from now; 0 gives the message back at once.
 func (q Queue) Extend(ctx context.Context, m *Message, visibility time.Duration) error {
-	path := fmt.Sprintf("/messages?id=%s&visibility=%g", m.ID, visibility.Seconds())
+	path := fmt.Sprintf("/messages?id=%s&visibility=%f", m.ID, visibility.Seconds())
 	_, _, err := q.ask(ctx, "GET", path, map[string]string{"If-Match": m.Lease}, nil)
 	return err
 }

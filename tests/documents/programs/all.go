@@ -33,7 +33,7 @@ func main() {
 	orders.Publish(ctx, "text/plain", []byte("tea"))
 	tea, _ := orders.Receive(ctx, 0, time.Minute)
 	orders.Extend(ctx, tea, 0)
-	again, _ := orders.Receive(ctx, 0, time.Minute)
+	again, _ := orders.Receive(ctx, 0, 30*24*time.Hour)
 	refused(orders.Remove(ctx, tea))
 	orders.Remove(ctx, again)
 }
