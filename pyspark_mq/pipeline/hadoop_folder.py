@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
 
@@ -30,6 +29,8 @@ class LakeFolder:
         self._fs = top.getFileSystem(spark._jsc.hadoopConfiguration())
         self._top = self._fs.makeQualified(top)
         self.url = self._top.toString()
+        uri = self._top.toUri()
+        self._local_path = str(uri.getPath()) if uri.getScheme() in (None, "file") else None
 
     def full(self, name: str) -> str:
         return f"{self.url}/{name}"
@@ -115,11 +116,6 @@ class LakeFolder:
             files.sync_file_system(fd)
         finally:
             files.close(fd)
-
-    @property
-    def _local_path(self) -> str | None:
-        parts = urlsplit(self.url)
-        return unquote(parts.path) if parts.scheme in ("", "file") else None
 
     def is_writable(self) -> bool:
         """Whether this user may write there, as far as that can be told before it is tried."""

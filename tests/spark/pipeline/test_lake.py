@@ -151,6 +151,16 @@ def test_only_one_archive_at_a_time_fills_a_lake(make_lake: Callable[[], Lake]) 
         pass
 
 
+@pytest.mark.parametrize("name", ["lake#2", "lake%32", "a lake"])
+def test_a_lake_is_the_folder_that_is_named(spark: Any, tmp_path: Path, name: str) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake2").mkdir()
+    others = [Lake(spark, str(tmp_path / other)) for other in ("lake", "lake2")]
+
+    with others[0].held(), others[1].held(), Lake(spark, str(tmp_path / name)).held():
+        assert (tmp_path / name / "_placing").is_dir()
+
+
 def test_what_a_killed_try_still_writes_is_in_no_batch(
     spark: Any, make_lake: Callable[[], Lake], tmp_path: Path
 ) -> None:
