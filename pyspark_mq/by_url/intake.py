@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
-from mq.client import Client, LeaseLost, Message, QueueNotFound
+from mq.client import Client, ClientError, LeaseLost, Message, MessageNotFound, QueueNotFound
 from mq.config import MAX_FETCH_MESSAGES
 from mq.disk.calls import CHAINS_AT_ONCE, CLOSE, OPEN_UNNAMED, WRITE, Chain, check, run
 from mq.disk.file_work import FileWork, do_together
@@ -185,13 +185,22 @@ class Intake:
 
     def _remove(self, queue: QueueName, leases: dict[str, str]) -> int:
         """Remove staged messages at the servers, and take those that were removed. Returns how many
-        that were."""
+        that were. Raises ClientError if one could not be removed; then none is decided about."""
         # The sync comes before the first removal, because a message that is removed there is
         # nowhere else.
         self._spool.files.sync_file_system(self._spool.fd(Folder.DELAY))
         make_staged_queue(self._spool, queue)
+
+        def remove(mq: Client) -> dict[str, ClientError]:
+            failed = mq.queue(queue).ack_many(leases)
+            for error in failed.values():
+                if not isinstance(error, LeaseLost | MessageNotFound):
+                    # The server still has the message, and may have another process at it.
+                    raise error
+            return failed
+
         try:
-            failed = self._servers.ask(lambda mq: mq.queue(queue).ack_many(leases))
+            failed = self._servers.ask(remove)
         except QueueNotFound:
             # The queue was deleted with all its messages, except those already delivered: these are
             # Spark's.

@@ -4,6 +4,7 @@ them, whatever happens between two steps."""
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.client import NoAnswer, QueueNotFound
+from mq.client import NoAnswer, QueueNotFound, Unavailable
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId
@@ -121,6 +122,26 @@ def test_what_an_intake_left_removed_and_not_taken_is_taken_by_the_next(
     assert start_intake().settle() == 3
 
     assert taken(site) == numbered(3)
+
+
+def test_a_message_that_the_server_cannot_remove_is_not_taken(
+    site: UrlSite, start_intake: StartIntake
+) -> None:
+    publish(site, 3)
+    died, next_one = start_intake(), start_intake()
+    messages = site.orders.receive_many(10, visibility=60)
+    died.stage(site.orders.name, messages)
+
+    with open(site.server.root / f"delay/orders:{messages[1].id}", "rb") as file:
+        # Another process is at it.
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(Unavailable, match="option retrySeconds"):
+            next_one.settle()
+
+    assert taken(site) == []
+    assert next_one.settle() == 3
+    assert taken(site) == numbered(3)
+    assert site.orders.counts()[1:4] == (0, 0, 0)
 
 
 def test_a_message_that_somebody_else_has_meanwhile_leaves_the_staging(
