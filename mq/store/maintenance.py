@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import structlog
 
@@ -38,7 +40,6 @@ from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
 from mq.store.counts import OperationCounts
 from mq.store.expiry import expire, queues_to_expire
-from mq.store.health import Condition
 from mq.store.indexing import relist
 from mq.store.store import Store
 
@@ -80,9 +81,7 @@ async def open_store(
         store = Store(work, committer, workers)
         timers = [
             asyncio.create_task(_sweep_forever(sweeper, work.counts, workers, sweep_now)),
-            asyncio.create_task(_relist_forever(committer, work)),
-            asyncio.create_task(_expire_forever(committer, work, workers)),
-            asyncio.create_task(_look_at_root_forever(store.condition)),
+            *map(asyncio.create_task, _looks(store, committer, work, workers)),
         ]
         try:
             yield store
@@ -209,29 +208,54 @@ async def _sweep_forever(
             log.error("sweep failed", error=str(error))
 
 
-async def _relist_forever(committer: Committer, work: Workspace) -> None:
-    """Compare each index with its folder now and then, whatever the events said."""
+def _looks(
+    store: Store, committer: Committer, work: Workspace, workers: Executor
+) -> Iterator[Coroutine[Any, Any, None]]:
+    """What is looked at as long as the store is open."""
+    yield _repeat("listing", partial(_relist_seconds, work), partial(_relist_all, committer, work))
+    yield _repeat(
+        "looking for expired messages",
+        lambda: SWEEP_SECONDS,
+        partial(_expire_all, committer, work, workers),
+    )
+    yield _repeat("looking at the root", lambda: SWEEP_SECONDS, store.condition.look_at_root)
+
+
+async def _repeat(
+    what: str, pause_seconds: Callable[[], float], look: Callable[[], Awaitable[None]]
+) -> None:
+    """Look again and again. An unforeseen error costs this look, but not the next one."""
     while True:
-        await asyncio.sleep(RELIST_SECONDS if work.hears_of_all else RELIST_WAITING_SECONDS)
-        for queue in work.ready.names():
-            try:
-                await committer.run(relist(work, queue))
-            except QueueNotFound:
-                continue
-            except StoreUnavailable as error:
-                log.warning("listing failed", queue=queue, error=str(error))
+        await asyncio.sleep(pause_seconds())
+        try:
+            await look()
+        except Exception:
+            log.exception(f"{what} failed")
 
 
-async def _expire_forever(committer: Committer, work: Workspace, workers: Executor) -> None:
+def _relist_seconds(work: Workspace) -> float:
+    return RELIST_SECONDS if work.hears_of_all else RELIST_WAITING_SECONDS
+
+
+async def _relist_all(committer: Committer, work: Workspace) -> None:
+    """Compare each index with its folder, whatever the events said."""
+    for queue in work.ready.names():
+        try:
+            await committer.run(relist(work, queue))
+        except QueueNotFound:
+            continue
+        except StoreUnavailable as error:
+            log.warning("listing failed", queue=queue, error=str(error))
+
+
+async def _expire_all(committer: Committer, work: Workspace, workers: Executor) -> None:
     """Remove messages that are too old and that nobody receives."""
     loop = asyncio.get_running_loop()
-    while True:
-        await asyncio.sleep(SWEEP_SECONDS)
-        try:
-            for queue in await loop.run_in_executor(workers, queues_to_expire, work):
-                await _expire(committer, work, queue)
-        except OSError as error:
-            log.error("looking for expired messages failed", error=str(error))
+    try:
+        for queue in await loop.run_in_executor(workers, queues_to_expire, work):
+            await _expire(committer, work, queue)
+    except OSError as error:
+        log.error("looking for expired messages failed", error=str(error))
 
 
 async def _expire(committer: Committer, work: Workspace, queue: QueueName) -> None:
@@ -241,12 +265,6 @@ async def _expire(committer: Committer, work: Workspace, queue: QueueName) -> No
         pass
     except StoreUnavailable as error:
         log.warning("expired messages were not removed", queue=queue, error=str(error))
-
-
-async def _look_at_root_forever(condition: Condition) -> None:
-    while True:
-        await asyncio.sleep(SWEEP_SECONDS)
-        await condition.look_at_root()
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

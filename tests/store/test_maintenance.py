@@ -29,6 +29,30 @@ async def test_a_server_stops_though_a_sweep_is_asked_for_at_that_moment(disk: P
                     await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize(
+    ("look", "pause"),
+    [("queues_to_expire", "SWEEP_SECONDS"), ("_relist_all", "RELIST_SECONDS")],
+)
+async def test_a_look_that_fails_by_a_defect_is_not_the_last_one(
+    disk: Path, monkeypatch: pytest.MonkeyPatch, look: str, pause: str
+) -> None:
+    looks = 0
+    again = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def fail(*_: object) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            loop.call_soon_threadsafe(again.set)
+        raise ValueError("planted")
+
+    monkeypatch.setattr(f"mq.store.maintenance.{look}", fail)
+    monkeypatch.setattr(f"mq.store.maintenance.{pause}", 0.01)
+    async with asyncio.timeout(30), store_on(disk):
+        await again.wait()
+
+
 async def _receive(store: Store, _: MessageId) -> None:
     await store.receive(ORDERS, LONG_SECONDS)
 
