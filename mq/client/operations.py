@@ -216,7 +216,10 @@ def release(context: Context, delivery: Delivery, delay: float) -> Operation[Non
 
 def extend(context: Context, delivery: Delivery, visibility: float | None) -> Operation[None]:
     """Let the lease last for `visibility` seconds from now on; None means the server's usual time.
-    Changes `delivery`. Raises LeaseLost as `acknowledge` does."""
+    Changes `delivery`. Raises LeaseLost as `acknowledge` does, and ValueError for 0: to the server
+    that is a release."""
+    if visibility == 0:
+        raise ValueError("visibility: a lease lasts for more than 0 seconds; use release to end it")
     began_at = context.clock()
     try:
         answer = yield from ask(context, _by_id(delivery, visibility))

@@ -14,6 +14,9 @@ from mq.config import CLIENT_TIMEOUT_SECONDS, SMALL_BODY_BYTES
 
 T = TypeVar("T")
 
+_SHORTEST_SECONDS = 1e-9
+"""The server takes nine decimals."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -79,7 +82,9 @@ def query(**parameters: float | str | None) -> str:
 
 
 def _text(value: float | str) -> str:
-    """Write a value in digits only: the server takes no exponent."""
+    """Write a value in digits only: the server takes no exponent. What is above 0 stays above it: a
+    visibility of 0 would release the message."""
     if isinstance(value, float):
-        return f"{value:.6f}".rstrip("0").rstrip(".")
+        least = max(value, _SHORTEST_SECONDS) if value > 0 else value
+        return f"{least:.9f}".rstrip("0").rstrip(".")
     return str(value)

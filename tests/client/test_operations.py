@@ -94,6 +94,24 @@ def test_gone_after_a_try_that_was_never_sent_is_not_done(
         assert len(Played(make(), clock, UNSENT, GONE, UNSENT, not_found).requests) == 4
 
 
+@pytest.mark.parametrize("seconds", [1e-7, 1e-9, 1e-300])
+def test_the_shortest_lease_is_no_release(
+    context: Context, clock: PlayedClock, delivery: Delivery, seconds: float
+) -> None:
+    for make in (operations.extend, operations.release):
+        asked = Played(make(context, delivery, seconds), clock, extended(0)).requests[0].target
+
+        assert 0 < float(asked.partition("visibility=")[2]) < 1e-6
+
+
+@pytest.mark.parametrize("seconds", [0, 0.0])
+def test_a_lease_without_a_length_is_refused_before_it_is_sent(
+    context: Context, delivery: Delivery, seconds: float
+) -> None:
+    with pytest.raises(ValueError, match="release"):
+        next(operations.extend(context, delivery, seconds))
+
+
 @pytest.mark.parametrize("visibility", [0.000001, 0.003, 0.05])
 def test_a_short_lease_is_renewed_for_longer_and_not_again_and_again(
     context: Context, clock: PlayedClock, delivery: Delivery, visibility: float
