@@ -19,7 +19,7 @@ from mq.errors import CommandFailed, ExitCode
 
 _UNIX = "unix:"
 
-_EXIT_CODES = {404: ExitCode.NOT_FOUND, 503: ExitCode.TRY_AGAIN}
+_EXIT_CODES = {404: ExitCode.NOT_FOUND, 501: ExitCode.REFUSED, 503: ExitCode.TRY_AGAIN}
 
 
 class ClientCredentials(NamedTuple):

@@ -35,6 +35,8 @@ _EXIT_CODES: dict[type[MQError], ExitCode] = {
     errors.InvalidName: ExitCode.USAGE,
     errors.InvalidRequest: ExitCode.USAGE,
     errors.BodyTooLarge: ExitCode.REFUSED,
+    errors.PropertiesTooLarge: ExitCode.REFUSED,
+    errors.PropertiesUnsupported: ExitCode.REFUSED,
     errors.StoreUnavailable: ExitCode.TRY_AGAIN,
 }
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from mq.errors import ExitCode
-from mq.properties import MAX_PROPERTIES_BYTES
+from mq.client.errors import Problem, Refused
+from mq.ctl.connect import failure_of
+from mq.ctl.settings import _EXIT_CODES
+from mq.errors import ExitCode, PropertiesUnsupported
+from mq.properties import MAX_PROPERTIES_BYTES, MAX_STORED_PROPERTIES_BYTES
 from tests.support.messages import read_seal, sealed_with, write_message
 from tests.support.mqctl import Ctl, assert_refused
 from tests.support.processes import Server
@@ -101,6 +106,27 @@ def test_wrong_ones_are_a_wrong_argument(
     assert done.code == ExitCode.USAGE
     assert detail in done.err
     assert ctl("recv", queue).code == ExitCode.EMPTY
+
+
+@pytest.mark.parametrize("command", [["send", "--batch"], ["import"]])
+def test_too_many_in_a_line_are_refused_and_the_line_is_named(
+    ctl: Ctl, queue: str, command: list[str]
+) -> None:
+    """More than any process stores."""
+    line = {"body": "one", "properties": {"x-meta-long": "x" * (MAX_STORED_PROPERTIES_BYTES + 1)}}
+
+    done = ctl(command[0], queue, *command[1:], stdin=json.dumps(line).encode())
+
+    assert_refused(done, ExitCode.REFUSED, "line 1")
+    assert ctl("recv", queue).code == ExitCode.EMPTY
+
+
+def test_a_file_system_that_keeps_none_refuses_both_ways() -> None:
+    said = Problem("urn:mq:problem:properties-unsupported", "Not here", 501, "none here")
+
+    over_http = failure_of(Refused("none here", said), "http://mq", "--url")
+
+    assert over_http.exit_code == _EXIT_CODES[PropertiesUnsupported] == ExitCode.REFUSED
 
 
 def test_more_than_headers_carry_is_never_left_out(
