@@ -20,8 +20,9 @@ from mq.errors import CommandFailed, ExitCode, InvalidBatch, InvalidRequest, MQE
 from mq.lines.ndjson import JSON_SPACE, Line, parse_line, write_line
 
 _PASSED_OVER = frozenset(
-    {"state", "lease", "receive_count", "published_at", "visible_at", "damaged", "length"}
-)
+    {"state", "lease", "receive_count", "published_at", "visible_at", "damaged", "length",
+     "dead_from", "dead_reason"}
+)  # fmt: skip
 """Members that `mqctl recv --json`, `peek --json` and a fetch of many add. They describe the
 message where it was."""
 

@@ -158,3 +158,19 @@ def test_move_within_one_queue_or_to_a_missing_one(ctl: Ctl, wire: Wire, queue: 
     assert_refused(ctl("move", queue, "absent"), ExitCode.NOT_FOUND, "absent")
     assert_refused(ctl("move", "absent", queue), ExitCode.NOT_FOUND, "absent")
     assert wire.count(queue) == (1, 0)
+
+
+def test_import_takes_the_dead_letters_that_recv_and_peek_wrote(
+    ctl: Ctl, wire: Wire, queue: str, other: str
+) -> None:
+    wire.request("PUT", f"/{queue}.dead")
+    for body in ("one", "two"):
+        sent = ctl.ok("send", queue, body).out.decode().strip()
+        ctl.ok("move", queue, f"{queue}.dead", "--id", sent, "--reason", "no such shop")
+    lines = ctl.ok("recv", f"{queue}.dead", "--json").out
+    lines += ctl.ok("peek", f"{queue}.dead", "--json").out
+    assert lines.count(b"no such shop") == 2
+
+    ctl.ok("import", other, stdin=lines)
+
+    assert [line["body"] for line in ctl.ok("export", other).lines()] == ["one", "two"]
