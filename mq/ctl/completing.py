@@ -25,6 +25,9 @@ def queue_names(context: click.Context) -> list[str]:
     logging.getLogger("mq.client").disabled = True
     try:
         settings = settings_of(context)
+        # Not every command that takes a queue has the flag.
+        admin = context.params.get("admin") or os.environ.get("MQCTL_ADMIN") or settings.admin
+        settings = settings._replace(admin=admin)
         found = _over_http(settings) if settings.root is None else _in_folders(settings.root)
     except (MQError, OSError, ValueError, LookupError, TypeError, click.UsageError):
         return []
@@ -42,9 +45,7 @@ def _over_http(settings: Settings) -> list[str]:
     from mq.ctl.connect import admin_url, open_session
 
     shown = credentials(settings)
-    url = admin_url(
-        settings.url.rstrip("/"), os.environ.get("MQCTL_ADMIN") or settings.admin, shown.cacert
-    )
+    url = admin_url(settings.url.rstrip("/"), settings.admin, shown.cacert)
     with closing(open_session(url, shown, timeout_seconds=_PATIENCE_SECONDS)) as session:
         answer = session.run(ask(session.context, Request("GET", "/queues")))
     return [str(each["queue"]) for each in json.loads(answer.body)]

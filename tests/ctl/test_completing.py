@@ -109,9 +109,10 @@ def test_zsh_completes_too(zsh: TmuxScreen) -> None:
     zsh.wait_for("mqctl purge parcels --ready")
 
 
-def ask_for_queues(way: dict[str, str], *words: str) -> list[str]:
-    asked = {"COMP_WORDS": " ".join(["mqctl", *words, "peek", ""]),
-             "COMP_CWORD": str(len(words) + 2), "_MQCTL_COMPLETE": "bash_complete"}  # fmt: skip
+def ask_for_queues(way: dict[str, str], *words: str, command: str = "peek") -> list[str]:
+    asked = {"COMP_WORDS": " ".join(["mqctl", *words, command, ""]),
+             "COMP_CWORD": str(len(f"{command} {' '.join(words)}".split()) + 1),
+             "_MQCTL_COMPLETE": "bash_complete"}  # fmt: skip
     found = run(without_ours() | way | asked, sys.executable, "-m", "mq.ctl")
     return [each.partition(",")[2] for each in found if each]
 
@@ -124,8 +125,9 @@ def test_queues_come_from_the_way_in_that_the_line_names(
     by_http.ok("create", "parcels")
 
     found = ask_for_queues({"MQ_ADMIN": f"127.0.0.1:{server.admin_port}"})
+    by_flag = ask_for_queues({}, command=f"top --admin 127.0.0.1:{server.admin_port}")
 
-    assert found == ["parcels"]
+    assert found == by_flag == ["parcels"]
     assert ask_for_queues({}, "--root", str(server.root)) == ["parcels"]
 
 
