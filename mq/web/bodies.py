@@ -20,6 +20,7 @@ from mq.names import QueueName
 from mq.store.bodies import Upload
 from mq.store.store import Store
 from mq.web.connection import Connection
+from mq.web.parameters import HEADER_SPACE
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -68,8 +69,9 @@ async def read_large_body(
 
 async def _send_continue(store: Store, request: web.BaseRequest, queue: QueueName | None) -> None:
     """Send `100 Continue` if the publish would be taken (RFC 9110, section 10.1.1)."""
-    expectation = request.headers.get("Expect", "100-continue")
-    if expectation.lower() != "100-continue":
+    expectation = ",".join(request.headers.getall("Expect", ()))
+    asked = {each.strip(HEADER_SPACE).lower() for each in expectation.split(",")}
+    if not asked <= {"100-continue", ""}:
         raise ExpectationFailed(f"header Expect {expectation!r}: only 100-continue is known")
     if queue is not None:
         await store.check_publish(queue, request.content_length or 0)

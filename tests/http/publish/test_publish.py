@@ -220,6 +220,14 @@ def test_expect_over_the_limit_is_413_without_100(strict: Wire, max_body_bytes: 
     assert_problem(strict.answer(), 413, "body-too-large")
 
 
+@pytest.mark.parametrize("among", ["100-continue, 200-ok", "100-continue\r\nExpect: 200-ok"])
+def test_another_expectation_is_417_beside_a_known_one(wire: Wire, queue: str, among: str) -> None:
+    head = f"POST /{queue}/messages HTTP/1.1\r\nHost: mq\r\nExpect: {among}\r\n"
+    wire.send(f"{head}Content-Length: 4\r\n\r\n".encode())
+
+    assert_problem(wire.answer(), 417, "expectation-failed", "200-ok")
+
+
 def test_another_expectation_is_417(wire: Wire, queue: str) -> None:
     wire.send(head_of(queue, 10, expect="200-ok"))
 
