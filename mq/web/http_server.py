@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, cast
 
-from aiohttp import web
+from aiohttp import HttpVersion10, HttpVersion11, web
 
 from mq.config import (
     FIRST_REQUEST_SECONDS,
@@ -22,10 +22,12 @@ from mq.errors import InvalidRequest, StoreUnavailable
 from mq.web.answers import OUR_HEADERS, Response
 from mq.web.connection import Connection, Limits
 from mq.web.framing import refuse_coding
-from mq.web.problems import PROBLEMS, error_response, raw_answer
+from mq.web.problems import BAD_HTTP, PROBLEMS, error_response, problem_response, raw_answer
 from mq.web.shortcut import ShortConnection, Shortcut
 
 RequestHandler = Callable[[web.BaseRequest], Awaitable[Response]]
+
+_VERSIONS = (HttpVersion11, HttpVersion10)
 
 
 class HttpServer(web.Server):
@@ -56,6 +58,9 @@ class HttpServer(web.Server):
         connection = request.protocol
         assert isinstance(connection, ShortConnection)
         connection.unread.begin(request.writer)
+        if request._message.version not in _VERSIONS:
+            connection.close_at_once()
+            return _last(_refuse_version(request))
         if request._message.chunked:
             try:
                 refuse_coding(request)
@@ -174,6 +179,13 @@ class HttpServer(web.Server):
                 while is_waited_for():
                     self._may_be_drained.clear()
                     await self._may_be_drained.wait()
+
+
+def _refuse_version(request: web.BaseRequest) -> web.Response:
+    """Answer a request of another version, which the parser takes, in one that is spoken here."""
+    major, minor = request._message.version
+    request._version = HttpVersion11
+    return problem_response(BAD_HTTP, f"HTTP/{major}.{minor} is not spoken here; send HTTP/1.1")
 
 
 def _is_expected(connection: web.RequestHandler) -> bool:
