@@ -79,11 +79,12 @@ def _measure(meter: FlowMeter, access: Access, queues: Sequence[QueueName]) -> l
 def _look(
     access: Access, queues: Sequence[QueueName]
 ) -> tuple[list[QueueCounts], Mapping[str, Passed]]:
-    """Look at all queues; without an admin listener at those that are named, one by one."""
+    """Look at all queues; without an admin listener, or a token for all of them, at those that are
+    named, one by one."""
     try:
         return access.list_queues(), access.passed()
     except CommandFailed as error:
-        if error.exit_code is not ExitCode.UNAVAILABLE or not queues:
+        if error.exit_code not in (ExitCode.UNAVAILABLE, ExitCode.REFUSED) or not queues:
             raise
         return [access.describe_queue(queue) for queue in queues], {}
 

@@ -9,11 +9,12 @@ import pytest
 
 from mq.errors import ExitCode
 from tests.support.certificates import Pair, make_certificate
-from tests.support.mqctl import Ctl, assert_refused
+from tests.support.mqctl import Ctl, Done, assert_refused
 from tests.support.processes import Server
 
 TOKEN = "kT3vVt9xkq3mP2sYw8LrBg"
 READER = "reader-8wYs2Pm3qkx9tVv3TkgBrL"
+CLERK = "clerk-5bYs2Pm3qkx9tVv3TkgBrL"
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,9 @@ def server(start_shared: Callable[..., Server], folder: Path, pair: Pair) -> Ser
     """It speaks TLS, has a unix socket, and asks for tokens on both."""
     tokens = folder / "tokens"
     tokens.touch(mode=0o600)
-    tokens.write_text(f"all read,write,admin {TOKEN}\nreader read {READER}\n")
+    tokens.write_text(
+        f"all read,write,admin {TOKEN}\nreader read {READER}\nclerk read notes {CLERK}\n"
+    )
     (folder / "mine").write_text(f"{TOKEN}\n")
     (folder / "reader").write_text(READER)
     return start_shared(
@@ -97,6 +100,21 @@ def test_what_the_token_is_not_for_is_refused(server: Server, folder: Path) -> N
     assert reader.ok("info", "notes").out
     assert_refused(reader("send", "notes", "x"), ExitCode.REFUSED, "has no scope write")
     assert_refused(Ctl("--url", url)("info", "notes"), ExitCode.REFUSED, "--token-file")
+
+
+def test_top_shows_the_queues_that_the_token_is_for(
+    server: Server, folder: Path, pair: Pair
+) -> None:
+    way = ("--url", https(server), "--cacert", str(pair.cert))
+    Ctl(*way, "--token-file", str(folder / "mine")).ok("create", "notes")
+    admin = ("--admin", f"localhost:{server.admin_port}")
+
+    def top(*queues: str) -> Done:
+        return Ctl(*way)("top", *queues, *admin, "--interval=0.1", "--json", MQCTL_TOKEN=CLERK)
+
+    assert top("notes").json()["queue"] == "notes"
+    assert_refused(top("orders"), ExitCode.REFUSED, "clerk is not for orders")
+    assert_refused(top(), ExitCode.REFUSED, "every queue")
 
 
 def test_an_unknown_certificate_is_refused(server: Server, folder: Path) -> None:
