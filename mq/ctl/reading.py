@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
+from datetime import datetime
 
 import click
 
@@ -14,7 +16,7 @@ from mq.ctl import display
 from mq.ctl.access import Access, ShownMessage
 from mq.ctl.arguments import IdParam, QueueParam
 from mq.ctl.settings import everywhere, opened, settings_of
-from mq.errors import CommandFailed, ExitCode
+from mq.errors import CommandFailed, ExitCode, MessageNotFound
 from mq.names import MessageId, QueueName, id_of_time
 
 _LOOK_SECONDS = 0.25
@@ -74,18 +76,42 @@ def tail(
         put = display.write_document
     with opened(settings) as access, display.output_to(None, raw) as write:
         found = newest(access, queue, max(limit, 1))
-        last = found[-1].message_id if found else id_of_time(0)
+        last = found[-1] if found else None
         for message in found[len(found) - limit if limit < len(found) else 0 :]:
             put(message, write)
         while follow:
             sys.stdout.flush()
             access.wait(_LOOK_SECONDS)
             require_reader()
-            for message in access.peek_behind(queue, MessageId(last), MAX_FETCH_MESSAGES):
+            for message in _behind(access, queue, last):
                 put(message, write)
-                last = message.message_id
+                last = message
     if not found:
         context.exit(ExitCode.EMPTY)
+
+
+def _behind(access: Access, queue: QueueName, last: ShownMessage | None) -> Sequence[ShownMessage]:
+    """Return messages behind the last one that was shown. If nothing is left of that and its id
+    tells no time, they are those that were published later."""
+    place = id_of_time(0) if last is None else MessageId(last.message_id)
+    try:
+        return access.peek_behind(queue, place, MAX_FETCH_MESSAGES)
+    except (CommandFailed, MessageNotFound) as error:
+        is_missing = getattr(error, "exit_code", ExitCode.NOT_FOUND) is ExitCode.NOT_FOUND
+        if last is None or not is_missing:
+            raise
+    place = id_of_time(int(datetime.fromisoformat(last.published_at).timestamp()) * SECOND_NS)
+    while some := access.peek_behind(queue, place, MAX_FETCH_MESSAGES):
+        place = MessageId(some[-1].message_id)
+        later = []
+        for each in some:
+            if each.published_at > last.published_at:
+                later.append(each)
+            else:
+                each.body.close()
+        if later:
+            return later
+    return []
 
 
 def newest(access: Access, queue: QueueName, limit: int) -> list[ShownMessage]:

@@ -137,6 +137,23 @@ def test_tail_follows_what_comes(wire: Wire, queue: str, follow: Follow) -> None
     assert (out, err.strip(), process.returncode) == (b"", b"", 130)
 
 
+def test_tail_follows_own_ids_when_nothing_is_left_of_the_last(
+    ctl: Ctl, server: Server, wire: Wire, queue: str, follow: Follow
+) -> None:
+    for name in ("kept", "last"):
+        ctl.ok("send", queue, name, "--id", name)
+    process = follow(queue)
+    assert [read_line(process) for _ in range(2)] == [b"kept\n", b"last\n"]
+
+    wire.remove(queue, "last")
+    # As the reaper does.
+    (server.root / "remove" / f"{queue}:last").unlink()
+    for name in ("newer", "newest"):
+        ctl.ok("send", queue, name, "--id", name)
+
+    assert [read_line(process) for _ in range(2)] == [b"newer\n", b"newest\n"]
+
+
 def test_tail_of_an_empty_queue_shows_what_comes(wire: Wire, queue: str, follow: Follow) -> None:
     process = follow(queue, "-n0", "--json")
     assert process.stdout is not None
