@@ -67,6 +67,14 @@ async def read_large_body(
         yield upload
 
 
+async def has_body(request: web.BaseRequest) -> bool:
+    """Return whether a request has a body with something in it. One in chunks says that only when
+    they come. Raises BodyUnreadable."""
+    if request.content_length is None and request.can_read_body and "Expect" not in request.headers:
+        return bool(await _read(request, 1))
+    return request.can_read_body
+
+
 async def _send_continue(store: Store, request: web.BaseRequest, queue: QueueName | None) -> None:
     """Send `100 Continue` if the publish would be taken (RFC 9110, section 10.1.1)."""
     expectation = ",".join(request.headers.getall("Expect", ()))

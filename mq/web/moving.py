@@ -20,6 +20,7 @@ from mq.names import (
 from mq.store.move import Moving
 from mq.store.store import Store
 from mq.web.answers import Answer
+from mq.web.bodies import has_body
 from mq.web.parameters import Target, read_count, read_guard, refuse_together
 from mq.web.problems import PROBLEMS, problem_document
 
@@ -36,7 +37,7 @@ async def move(store: Store, request: web.BaseRequest, target: Target) -> Answer
     source = parse_queue_name(parameters[SOURCE])
     moving = Moving(source, target.queue, _read_reason(parameters))
     guard = read_guard(request)
-    _refuse_message(request)
+    await _refuse_message(request)
     if "id" not in parameters:
         if guard is not None:
             raise InvalidRequest("header If-Match: a lease belongs to a message; name it with 'id'")
@@ -63,11 +64,11 @@ def _read_reason(parameters: dict[str, str]) -> str | None:
     return reason
 
 
-def _refuse_message(request: web.BaseRequest) -> None:
+async def _refuse_message(request: web.BaseRequest) -> None:
     """Refuse a request with a message in it: its client meant to publish."""
     if "X-Message-Id" in request.headers:
         raise InvalidRequest("header X-Message-Id does not go with 'from'; name messages with 'id'")
-    if request.can_read_body:
+    if await has_body(request):
         raise InvalidRequest("a move takes no body; without the parameter 'from' it is published")
 
 

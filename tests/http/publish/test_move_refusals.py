@@ -7,7 +7,7 @@ import pytest
 from tests.support.messages import names_in
 from tests.support.moves import move, moved
 from tests.support.processes import Server, wait_until
-from tests.support.wire import Wire, assert_problem
+from tests.support.wire import Wire, assert_problem, request_bytes
 
 UNKNOWN = '"00c0ffee00c0ffee"'
 
@@ -77,6 +77,34 @@ def test_a_body_is_refused_and_not_published(
     again = Wire(wire.socket.getpeername()[1])
     assert (again.count(queue), again.count(source)) == ((0, 0), (1, 0))
     again.close()
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_an_empty_body_in_chunks_is_none_whenever_it_comes(
+    wire: Wire, queue: str, source: str, is_split: bool
+) -> None:
+    wire.publish(source)
+    before = request_bytes("GET", f"/{queue}")
+    head = request_bytes("POST", f"/{queue}/messages?from={source}", transfer_encoding="chunked")
+
+    wire.send(before, head, b"" if is_split else b"0\r\n\r\n")
+    assert wire.answer().status == 200
+    if is_split:
+        # The server has read the head by now.
+        wire.send(b"0\r\n\r\n")
+
+    answer = wire.answer()
+    assert (answer.status, answer.json()) == (200, {"moved": 1})
+
+
+def test_a_body_in_chunks_is_refused(wire: Wire, queue: str, source: str) -> None:
+    wire.publish(source)
+    head = request_bytes("POST", f"/{queue}/messages?from={source}", transfer_encoding="chunked")
+
+    wire.send(head, b"1\r\na\r\n0\r\n\r\n")
+
+    assert_problem(wire.answer(), 400, "invalid-request", "takes no body")
+    assert (wire.count(queue), wire.count(source)) == ((0, 0), (1, 0))
 
 
 def test_headers_of_other_requests_are_refused(wire: Wire, queue: str, source: str) -> None:
