@@ -58,5 +58,5 @@ VOLUME /var/lib/mq
 EXPOSE 8080 9324
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-m", "mq.daemon.healthy"]
+    CMD ["python", "-m", "mq_sqs.healthy"]
 CMD ["mq", "--standalone"]

@@ -1,7 +1,8 @@
 """mq-sqs: a gateway that speaks Amazon's SQS on a root of MQ. Like `mq.web` it works on the files
 through `mq.store`.
 
-    the process         `cli`, `server`, `gateway`; `quick`: what most requests are; `call_heads`
+    the process         `cli`, `server`, `gateway`, `healthy`; `quick`: what most requests are;
+                        `call_heads`
     what a call is      `calls`, `model`, `faults`; `protocol` reads and writes it
     who asks            `signatures`, `canonical`, `signing_keys`, `last_signed`; `digests`
     SQS's own           `addresses`, `handles`, `queue_attributes`, `tags`, `move_tasks`,

@@ -1,4 +1,4 @@
-"""Tell whether the server of this machine or container is ready, as the image's health check asks.
+"""Tell whether the server of this machine or container is ready, as a health check asks.
 
     python -m mq.daemon.healthy [PID]
 
@@ -26,16 +26,19 @@ HEALTH_SECONDS = 4.0
 """How long the image's health check waits for the server."""
 
 _STARTERS = ("python", "tini", "docker-init", "dumb-init", "catatonit", "-")
-"""Words that may precede `mq` on a command line: Python and its flags, or the init of a
+"""Words that may precede a server on a command line: Python and its flags, or the init of a
 container."""
+
+_WHERE = ("address", "port", "admin", "cert", "socket")
+"""Settings that say where a server listens; the gateway has no unix socket."""
 
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-def main() -> None:
+def main(servers: Sequence[click.Command] = (mq,)) -> None:
+    """Ask one of these servers, which are told by the names of their commands."""
     try:
-        pid = int(sys.argv[1]) if len(sys.argv) > 1 else _find_server()
-        status = ask(config_of(pid))
+        status = ask(config_of(int(sys.argv[1]) if len(sys.argv) > 1 else None, servers))
     except (OSError, HTTPException, LookupError, click.ClickException) as error:
         sys.exit(f"not healthy: {error}")
     if status is not None:
@@ -78,38 +81,42 @@ def _connect(host: str, port: int, config: ServerConfig) -> socket.socket:
     return context.wrap_socket(connected)
 
 
-def config_of(pid: int) -> ServerConfig:
-    """Return the settings that a running server was started with. Raises LookupError if the process
-    is not a server."""
-    process = Path(f"/proc/{pid}")
-    arguments = _arguments_of(process)
-    if arguments is None:
-        raise LookupError(f"process {pid} is not mq")
+def config_of(pid: int | None, servers: Sequence[click.Command]) -> ServerConfig:
+    """Return the settings that a running server was started with: the one with that process id, or
+    the first that runs here. Raises LookupError if there is none."""
+    pids = _processes() if pid is None else [pid]
+    for each in pids:
+        process = Path(f"/proc/{each}")
+        command, *arguments = command_line(process) or [""]
+        for server in servers:
+            if command == server.name:
+                return _config_by(server, process, arguments)
+    raise LookupError("no server runs here" if pid is None else f"process {pid} is not mq")
+
+
+def _config_by(server: click.Command, process: Path, arguments: list[str]) -> ServerConfig:
     variables = (process / "environ").read_bytes().split(b"\0")
     for name, _, value in (os.fsdecode(each).partition("=") for each in variables):
         if name.startswith("MQ_"):
             os.environ[name] = value
-    fields = mq.make_context("mq", list(arguments)).params
-    return ServerConfig(
-        **{name: fields[name] for name in ("address", "port", "admin", "cert", "socket")}
-    )
+    fields = server.make_context(server.name, arguments).params
+    return ServerConfig(**{name: fields[name] for name in _WHERE if name in fields})
 
 
-def _find_server() -> int:
-    for pid in sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
-        if _arguments_of(Path(f"/proc/{pid}")) is not None:
-            return pid
-    raise LookupError("no server runs here")
+def _processes() -> list[int]:
+    return sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
 
 
-def _arguments_of(process: Path) -> Sequence[str] | None:
+def command_line(process: Path) -> list[str] | None:
+    """Return the name of the command that a process runs, and its arguments; None if it cannot be
+    read or is empty."""
     try:
         words = os.fsdecode((process / "cmdline").read_bytes()).split("\0")[:-1]
     except OSError:
         return None
     while words and Path(words[0]).name.startswith(_STARTERS):
         words = words[1:]
-    return words[1:] if words and Path(words[0]).name == "mq" else None
+    return [Path(words[0]).name.replace("_", "-"), *words[1:]] if words else None
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.daemon.healthy import _arguments_of
+from mq.daemon.healthy import command_line
 from tests.support.certificates import Pair, make_certificate
 from tests.support.processes import Process, Server, wait_until
 
@@ -117,22 +117,23 @@ def test_the_first_server_that_runs_is_asked_and_no_other_program() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "arguments"),
+    ("words", "found"),
     [
-        ("/opt/mq/bin/python /opt/mq/bin/mq --standalone", ["--standalone"]),
-        ("/usr/bin/python3.13 -u -m mq --port 1", ["--port", "1"]),
-        ("/sbin/docker-init -- mq", []),
-        ("tini -- /opt/mq/bin/python3 /opt/mq/bin/mq", []),
-        ("/opt/mq/bin/python /opt/mq/bin/mqctl send mq", None),
-        ("/opt/mq/bin/python -m mq_mover", None),
-        ("/opt/mq/bin/python -m mq.daemon.healthy", None),
-        ("sh -c mq", None),
+        ("/opt/mq/bin/python /opt/mq/bin/mq --standalone", ["mq", "--standalone"]),
+        ("/usr/bin/python3.13 -u -m mq --port 1", ["mq", "--port", "1"]),
+        ("/sbin/docker-init -- mq", ["mq"]),
+        ("tini -- /opt/mq/bin/python3 /opt/mq/bin/mq", ["mq"]),
+        ("/opt/mq/bin/python /opt/mq/bin/mq-sqs --port 1", ["mq-sqs", "--port", "1"]),
+        ("/opt/mq/bin/python -m mq_sqs", ["mq-sqs"]),
+        ("/opt/mq/bin/python /opt/mq/bin/mqctl send mq", ["mqctl", "send", "mq"]),
+        ("/opt/mq/bin/python -m mq.daemon.healthy", ["mq.daemon.healthy"]),
+        ("sh -c mq", ["sh", "-c", "mq"]),
         ("", None),
     ],
 )
 def test_a_server_is_known_by_its_command_line(
-    tmp_path: Path, words: str, arguments: list[str] | None
+    tmp_path: Path, words: str, found: list[str] | None
 ) -> None:
     (tmp_path / "cmdline").write_text("".join(f"{word}\0" for word in words.split()))
 
-    assert _arguments_of(tmp_path) == arguments
+    assert command_line(tmp_path) == found

@@ -1,0 +1,52 @@
+"""The image's health check, on the gateway and on `mq`."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.certificates import make_certificate
+from tests.support.processes import Process, Server
+
+
+def why_not_healthy(process: Process) -> str:
+    command = [sys.executable, "-m", "mq_sqs.healthy", str(process.popen.pid)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode == 0) == (done.stderr == "")
+    return done.stderr
+
+
+def free_port() -> int:
+    """The check reads flags: it cannot know which port 0 became."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def test_a_gateway_is_asked_at_its_admin_listener_over_tls_too(
+    start_gateway: Callable[..., Server], tmp_path: Path
+) -> None:
+    pair = make_certificate(tmp_path, "mq.example.org")
+    gateway = start_gateway(f"--admin=127.0.0.1:{free_port()}", *pair.flags())
+
+    assert why_not_healthy(gateway) == ""
+    gateway.kill()
+    assert why_not_healthy(gateway) != ""
+
+
+def test_a_gateway_that_is_not_ready_is_not_healthy(start_gateway: Callable[..., Server]) -> None:
+    gateway = start_gateway(f"--admin=127.0.0.1:{free_port()}", f"--min-free={2**60}")
+
+    assert "503" in why_not_healthy(gateway)
+
+
+def test_without_an_admin_listener_the_gateway_itself_is_asked(
+    start_gateway: Callable[..., Server],
+) -> None:
+    assert why_not_healthy(start_gateway("--admin=", f"--port={free_port()}")) == ""
+
+
+def test_a_server_is_asked_in_the_same_way(start_server: Callable[..., Server]) -> None:
+    assert why_not_healthy(start_server(f"--admin=127.0.0.1:{free_port()}")) == ""
