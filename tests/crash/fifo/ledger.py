@@ -37,6 +37,7 @@ class FifoLedger:
     """Takes what is said on the disk, in its order."""
 
     groups: dict[str, dict[str, _Known]] = field(default_factory=dict)
+    is_purging: bool = False
 
     def freeze(self) -> FifoPromises:
         """Return what holds from now on."""
@@ -55,7 +56,8 @@ class FifoLedger:
         return {body: each for known in self.groups.values() for body, each in known.items()}
 
     def asks_send(self, group: str, body: str) -> None:
-        self.groups.setdefault(group, {}).setdefault(body, _Known())
+        """What is sent while a purge is under way may be before it or behind it."""
+        self.groups.setdefault(group, {}).setdefault(body, _Known(may_be_gone=self.is_purging))
 
     def is_sent(self, body: str, message_id: str) -> None:
         self._find(body).message_id = message_id
@@ -76,10 +78,12 @@ class FifoLedger:
         self._find(body).is_gone = True
 
     def asks_purge(self) -> None:
+        self.is_purging = True
         for known in self.all().values():
             known.lease, known.may_be_gone = 0, True
 
     def is_purged(self, bodies: tuple[str, ...]) -> None:
         """Note what had been sent when that was asked."""
+        self.is_purging = False
         for body in bodies:
             self._find(body).is_gone = True
