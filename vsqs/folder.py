@@ -12,6 +12,7 @@ import stat
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
@@ -238,6 +239,11 @@ class QueueFolder:
         return are_lost
 
     def _came(self, name: Name, change: Change) -> None:
+        # What is gone by now was there all the same: another event tells that it went.
+        with suppress(FileNotFoundError):
+            status = os.stat(str(name), dir_fd=self.fd, follow_symlinks=False)
+            if not (name.is_new or stat.S_ISREG(status.st_mode)):
+                return
         # What has other attributes now may be a message that this process could not read before.
         self.index.add(name)
         if name.is_new:

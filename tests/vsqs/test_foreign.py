@@ -65,6 +65,20 @@ def test_what_is_no_message_is_not_deleted(
     assert os.listdir(folder) == [name]
 
 
+@pytest.mark.usefixtures("events")
+@pytest.mark.parametrize("plant", [_plant_loop, os.mkfifo, os.mkdir])
+def test_what_is_no_message_does_not_count(
+    folder: Path, open_queue: OpenQueue, plant: Callable[[Path], None]
+) -> None:
+    queue = open_queue(capacity=1)
+    plant(folder / OLDEST)
+    plant(folder / EXPIRED)
+
+    assert queue.size() == 0
+    queue.publish(b"body", timeout=0)
+    assert queue.size() == 1
+
+
 def test_a_name_at_the_end_of_all_names_hides_no_later_message(queue: Queue, folder: Path) -> None:
     (folder / ("9" * 64)).write_bytes(b"last")
     os.setxattr(folder, "user.vsqs.newest_ms", b"9" * 64)
