@@ -17,7 +17,7 @@ from vsqs.folder import FolderDropped, QueueFolder
 from vsqs.foreign import MAX_BODY_BYTES
 from vsqs.names import UNITS_PER_SECOND, Name, parse_id
 from vsqs.opening import refuse_planted_links
-from vsqs.shared import SharedFolder
+from vsqs.shared import FolderClosed, SharedFolder
 
 Data = bytes | bytearray | memoryview
 
@@ -130,14 +130,15 @@ class Queue:
 
     def messages(self) -> Iterator[tuple[str, bytes]]:
         """Look at the ready messages, oldest first, and change nothing."""
-        with self._in_folder() as folder:
-            with self._shared.lock:
-                folder.refresh()
-                names = folder.index.ready_names()
-            for name in names:
+        with self._in_folder() as folder, self._shared.lock:
+            folder.refresh()
+            names = folder.index.ready_names()
+        # Nothing is held open between two messages, so a child made by fork may go on with this.
+        for name in names:
+            with self._in_folder() as folder:
                 body = protocol.look_at(folder, name)
-                if body is not None:
-                    yield str(name.time), body
+            if body is not None:
+                yield str(name.time), body
 
     def size(self) -> int:
         """Return how many messages the queue has, ready and consumed ones."""
@@ -168,10 +169,11 @@ class Queue:
 
     @contextmanager
     def _in_folder(self) -> Iterator[QueueFolder]:
-        if self._shared.is_closed:
-            raise QueueException(f"queue {self.path} is closed")
-        with self._shared.entered() as folder:
-            yield folder
+        try:
+            with self._shared.entered() as folder:
+                yield folder
+        except FolderClosed:
+            raise QueueException(f"queue {self.path} is closed") from None
 
     def _wait_for_room(self, folder: QueueFolder, deadline: float) -> None:
         with self._shared.lock:

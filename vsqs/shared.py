@@ -11,21 +11,25 @@ from contextlib import contextmanager
 from vsqs.folder import QueueFolder
 
 
+class FolderClosed(Exception):
+    """It is closed for good."""
+
+
 class SharedFolder:
     """A folder that is opened when it is first needed, and again after an error or a fork. `lock`
     is held during each step in the folder, never while something is written, read or synced."""
 
     def __init__(self, open_folder: Callable[[threading.Lock], QueueFolder]) -> None:
         self.lock = threading.Lock()
-        self.is_closed = False
+        self._is_closed = False
         self._open_folder = open_folder
         self._folder: QueueFolder | None = None
         _all.add(self)
 
     @contextmanager
     def entered(self) -> Iterator[QueueFolder]:
-        """Yield the open folder. After an error it is used no more: what a descriptor says after
-        its sync has failed cannot be trusted."""
+        """Yield the open folder. Raises FolderClosed after `close`. After an error the folder is
+        used no more: what a descriptor says after its sync has failed cannot be trusted."""
         with self.lock:
             folder = self._enter()
         try:
@@ -43,7 +47,7 @@ class SharedFolder:
     def close(self) -> None:
         """Close the folder, and wake the threads that wait in it."""
         with self.lock:
-            self.is_closed = True
+            self._is_closed = True
             self._drop(self._folder)
         _all.discard(self)
 
@@ -57,6 +61,8 @@ class SharedFolder:
             folder.close()
 
     def _enter(self) -> QueueFolder:
+        if self._is_closed:
+            raise FolderClosed
         if self._folder is None:
             self._folder = self._open_folder(self.lock)
         self._folder.users += 1

@@ -69,6 +69,23 @@ def test_an_error_in_one_thread_is_not_that_of_another(
         assert received.result(10)[1] == b"body"
 
 
+def test_a_call_that_begins_as_the_queue_is_closed_opens_no_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue(folder)
+    entered = queue._shared.entered
+
+    def closed_first() -> Any:
+        queue.close()
+        return entered()
+
+    monkeypatch.setattr(queue._shared, "entered", closed_first)
+
+    with pytest.raises(QueueException, match="closed"):
+        queue.size()
+    assert queue._shared._folder is None
+
+
 # Processes
 
 
@@ -86,6 +103,25 @@ def test_a_forked_child_uses_the_queue_of_its_parent(queue: Queue, folder: Path)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     assert queue.receive(timeout=10)[1] == b"by the child"
     assert queue.size() == 1
+
+
+def test_a_forked_child_goes_on_looking(queue: Queue) -> None:
+    bodies = [b"first", b"second", b"third"]
+    ids = [queue.publish(body) for body in bodies]
+    looking = queue.messages()
+    assert next(looking) == (ids[0], bodies[0])
+    child = os.fork()
+    if child == 0:
+        found: list[tuple[str, bytes]] = []
+        try:
+            # What the parent had open is closed here, and its numbers are used again.
+            os.open("/", os.O_RDONLY)
+            found = list(looking)
+        finally:
+            os._exit(found != [(ids[1], bodies[1]), (ids[2], bodies[2])])
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert list(looking) == [(ids[1], bodies[1]), (ids[2], bodies[2])]
 
 
 def test_a_child_does_not_take_the_events_of_its_parent(queue: Queue, folder: Path) -> None:
