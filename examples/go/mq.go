@@ -76,8 +76,7 @@ func (q Queue) Extend(ctx context.Context, m *Message, visibility time.Duration)
 	return err
 }
 
-// Work handles one message after the other until ctx ends: removed when handle returns nil, back a
-// second later when it returns an error. The context of handle ends when the lease may be lost.
+// Work handles messages until ctx ends: removed when handle returns nil, else back a second later. The context of handle ends when the lease may be lost.
 func (q Queue) Work(ctx context.Context, visibility time.Duration, handle func(context.Context, *Message) error) error {
 	for ctx.Err() == nil {
 		message, err := q.Receive(ctx, 20*time.Second, visibility)
@@ -87,9 +86,11 @@ func (q Queue) Work(ctx context.Context, visibility time.Duration, handle func(c
 			continue
 		}
 		held, end := context.WithCancel(context.Background())
-		go q.renew(held, end, message, visibility)
+		renewed := make(chan bool)
+		go func() { q.renew(held, end, message, visibility); close(renewed) }()
 		failed := handle(held, message)
 		end()
+		<-renewed // a renewal that arrived later would undo the second
 		if failed == nil {
 			err = q.Remove(context.Background(), message)
 		} else {
@@ -103,15 +104,14 @@ func (q Queue) Work(ctx context.Context, visibility time.Duration, handle func(c
 }
 
 func (q Queue) renew(held context.Context, end func(), m *Message, visibility time.Duration) {
-	for held.Err() == nil {
+	for err := error(nil); err == nil && held.Err() == nil; {
 		select {
 		case <-held.Done():
 		case <-time.After(visibility / 3):
-			if q.Extend(held, m, visibility) != nil {
-				end()
-			}
+			err = q.Extend(context.Background(), m, visibility)
 		}
 	}
+	end()
 }
 
 // ask tries again for some seconds when no answer comes, and when the server answers 503.

@@ -84,9 +84,10 @@ export class Queue {
 
   async #handle(message, handle, visibility) {
     const lost = new AbortController()
-    let renewing = Promise.resolve()
+    let renewing // one at a time: one that arrived after the work has failed would undo the second
+    const renew = () => this.extend(message, visibility).catch((error) => lost.abort(error))
     const timer = setInterval(() => {
-      renewing = this.extend(message, visibility).catch((error) => lost.abort(error))
+      renewing ??= renew().finally(() => (renewing = undefined))
     }, (visibility * 1000) / 3)
     let failure
     try {

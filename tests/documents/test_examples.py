@@ -31,6 +31,10 @@ empty
 """
 """What each of the programs prints, with the client of its language."""
 
+RENEWED_FIRST = "renewed\nback in a second\n"
+"""What is printed if a renewal is under way when the work fails: the message is back early only if
+the renewal does not come last."""
+
 LONGEST_CLIENT_LINES = 150
 
 
@@ -95,11 +99,12 @@ def test_what_a_client_in_javascript_does(
     orders: Queue, environment: dict[str, str], tmp_path: Path
 ) -> None:
     need("node", "nodejs")
-    shutil.copy(PROGRAMS / "all.mjs", tmp_path)
-    shutil.copy(EXAMPLES / "javascript/mq.mjs", tmp_path)
+    for path in (PROGRAMS / "all.mjs", PROGRAMS / "renewal.mjs", EXAMPLES / "javascript/mq.mjs"):
+        shutil.copy(path, tmp_path)
 
     assert run_example(environment, "node", "all.mjs", folder=tmp_path) == PRINTED_BY_ALL
     assert is_empty(orders)
+    assert run_example(environment, "node", "renewal.mjs", folder=tmp_path) == RENEWED_FIRST
 
 
 def test_a_worker_in_go(orders: Queue, environment: dict[str, str], tmp_path: Path) -> None:
@@ -113,12 +118,14 @@ def test_a_worker_in_go(orders: Queue, environment: dict[str, str], tmp_path: Pa
     for name in ("go.mod", "mq.go", "main.go"):
         shutil.copy(EXAMPLES / "go" / name, tmp_path)
     run_example(go, "go", "build", "-o", "worker", ".", folder=tmp_path)
-    shutil.copy(PROGRAMS / "all.go", tmp_path / "main.go")
-    run_example(go, "go", "build", "-o", "all", ".", folder=tmp_path)
+    for name in ("all", "renewal"):
+        shutil.copy(PROGRAMS / f"{name}.go", tmp_path / "main.go")
+        run_example(go, "go", "build", "-o", name, ".", folder=tmp_path)
 
     brews(orders, environment, tmp_path / "output", [str(tmp_path / "worker")])
     assert run_example(environment, str(tmp_path / "all")) == PRINTED_BY_ALL
     assert is_empty(orders)
+    assert run_example(environment, str(tmp_path / "renewal")) == RENEWED_FIRST
 
 
 @pytest.mark.parametrize("name", ["go/mq.go", "javascript/mq.mjs"])
