@@ -54,7 +54,8 @@ _ARROW = pa.schema(
 
 _BATCH_ROWS = 2000
 _BATCH_BYTES = 8 * MIB
-_MAX_INT = 2**31 - 1
+MAX_RECEIVE_COUNT = 2**31 - 1
+"""The largest receive count that the column can hold."""
 
 
 class DamagedMessage(MQError):
@@ -88,7 +89,7 @@ def read_row(
         None if content is None else content.body,
         content_type or DEFAULT_CONTENT_TYPE,
         opened.published_ns(message_id) // 1000,
-        min(opened.receive_count, _MAX_INT),
+        min(opened.receive_count, MAX_RECEIVE_COUNT),
         state,
         len(data) if opened.seal is None else opened.length,
         [] if content is None else sorted(content.properties.items()),

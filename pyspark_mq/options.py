@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mq.config import CLAIM_MESSAGES, CLIENT_RETRY_SECONDS
+from mq.config import CLAIM_MESSAGES, CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
 from mq.errors import InvalidName
 from mq.names import DEAD_SUFFIX, QueueName, is_fifo, parse_queue_name
 from pyspark_mq.by_url.addresses import LEASE_SECONDS, Addresses
@@ -40,6 +40,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _SIZE = re.compile(r"(\d{1,18})([kmg]?)b?", re.IGNORECASE)
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?\[\]!-]{1,85}")
 _MAX_PARTITIONS = 10_000
+_MAX_SECONDS = 9_999_999
 
 
 FIFO_REFUSED = (
@@ -178,7 +179,7 @@ def _parse_addresses(values: Mapping[str, str], allowed: frozenset[str]) -> Addr
         urls,
         values.get("tokenFile"),
         values.get("caFile"),
-        _parse_seconds("visibilitySeconds", values, LEASE_SECONDS),
+        _parse_seconds("visibilitySeconds", values, LEASE_SECONDS, MAX_VISIBILITY_SECONDS),
         _parse_seconds("retrySeconds", values, CLIENT_RETRY_SECONDS),
     )
 
@@ -197,12 +198,16 @@ def _require_url_forms(values: Mapping[str, str], allowed: frozenset[str]) -> No
         )
 
 
-def _parse_seconds(option: str, values: Mapping[str, str], default: float) -> float:
+def _parse_seconds(
+    option: str, values: Mapping[str, str], default: float, most: float = _MAX_SECONDS
+) -> float:
     text = values.get(option)
     if text is None:
         return default
-    if not re.fullmatch(r"\d{1,7}(\.\d{1,3})?", text) or not float(text):
-        raise BadOption(f"option {option}: {text!r} is not a number of seconds above 0")
+    if not re.fullmatch(r"\d{1,7}(\.\d{1,3})?", text) or not 0 < float(text) <= most:
+        raise BadOption(
+            f"option {option}: {text!r} is not a number of seconds above 0, up to {most}"
+        )
     return float(text)
 
 
@@ -216,7 +221,7 @@ def _parse_queues(text: str, *, only_looks: bool) -> tuple[str, ...]:
         _parse_name("queue", name)
         if is_fifo(name) and not only_looks:
             raise BadOption(f"option queue: {FIFO_REFUSED.format(name)}")
-    return names
+    return tuple(dict.fromkeys(names))
 
 
 def _parse_name(option: str, text: str) -> str:

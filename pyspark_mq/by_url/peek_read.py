@@ -14,7 +14,7 @@ from mq.config import MAX_FETCH_MESSAGES
 from mq.names import DEAD_SUFFIX
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
-from pyspark_mq.columns import MessageRow, refuse_damaged, to_batches
+from pyspark_mq.columns import MAX_RECEIVE_COUNT, MessageRow, refuse_damaged, to_batches
 from pyspark_mq.options import Options
 from pyspark_mq.portable import Portable
 
@@ -86,7 +86,7 @@ def _row(queue: str, peeked: Peeked) -> MessageRow:
         None if peeked.is_damaged else peeked.body,
         peeked.content_type,
         (peeked.published_at - _EPOCH) // timedelta(microseconds=1),
-        peeked.receive_count or 0,
+        min(peeked.receive_count or 0, MAX_RECEIVE_COUNT),
         "dead" if queue.endswith(DEAD_SUFFIX) else "ready",
         len(peeked.body),
         sorted(peeked.properties.items()),

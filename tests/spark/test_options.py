@@ -128,6 +128,13 @@ def test_by_url_each_direction_has_a_root_of_its_own_below_the_staging() -> None
     assert read.addresses == Addresses(("http://one:8080", "http://two:8080"))
 
 
+@pytest.mark.parametrize("place", [URL, ROOT])
+def test_a_queue_that_is_named_twice_is_read_once(place: dict[str, str]) -> None:
+    given = place | {"queue": "orders, returns,orders"}
+
+    assert parse_options(given, STREAM_READ).queues == ("orders", "returns")
+
+
 def test_by_url_a_look_needs_no_staging_and_everything_else_does() -> None:
     without = {name: value for name, value in URL.items() if name != "staging"}
 
@@ -146,6 +153,7 @@ def test_by_url_a_look_needs_no_staging_and_everything_else_does() -> None:
         ({"queue": ""}, "option queue: with url name each queue"),
         ({"staging": "here"}, "option staging: 'here' is not an absolute path"),
         ({"visibilitySeconds": "0"}, "option visibilitySeconds: '0' is not a number of seconds"),
+        ({"visibilitySeconds": "2592000.001"}, r"option visibilitySeconds: .* up to 2592000$"),
         ({"retrySeconds": "long"}, "option retrySeconds: 'long' is not a number of seconds"),
     ],
 )
