@@ -103,14 +103,17 @@ class Intake:
         return allowance.messages
 
     def _bring(self, queue: QueueName, allowance: Allowance) -> None:
-        """Bring what comes of one queue. From the second request on several threads do it: while
-        one waits for a server, the others write files."""
+        """Bring what is ready of one queue. What is published meanwhile is for the next fetch:
+        beside a busy producer this one would end only at its limit. From the second request on
+        several threads do it: while one waits for a server, the others write files."""
         is_idle = not allowance.messages and self._left is None and len(self._queues) == 1
         came = self._bring_some(queue, allowance, IDLE_WAIT_SECONDS if is_idle else 0.0)
-        if came < MAX_FETCH_MESSAGES or allowance.is_by_bytes:
-            if came:
-                self._bring_rest(queue, allowance)
+        if not came:
             return
+        if self._left is None:
+            allowance.begin_queue(self._count(queue))
+        if came < MAX_FETCH_MESSAGES or allowance.is_by_bytes:
+            return self._bring_rest(queue, allowance)
         with ThreadPoolExecutor(LANES, "mq-intake") as threads:
             bringing = [threads.submit(self._bring_rest, queue, allowance) for _ in range(LANES)]
         for each in bringing:

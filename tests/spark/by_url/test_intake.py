@@ -19,6 +19,7 @@ from mq.names import MessageId
 from mq.spool.folders import Spool
 from mq.spool.message.seal import TYPE_ATTRIBUTE
 from pyspark_mq.by_url.intake import Intake
+from tests.support.faults import WatchedFiles
 from tests.support.messages import read_seal
 from tests.support.url_site import UrlSite
 
@@ -79,6 +80,18 @@ def test_limits_hold(site: UrlSite, start_intake: StartIntake) -> None:
     # About: a fetch that reaches the limit is the last one.
     assert intake.fetch(2, 1) == 2
     assert site.orders.counts().ready == 4
+
+
+def test_a_producer_that_goes_on_does_not_keep_a_fetch_from_ending(
+    site: UrlSite, start_intake: StartIntake
+) -> None:
+    publish(site, 3)
+    files = WatchedFiles()
+    files.before["sync_file_system"] = lambda *_: site.orders.publish("later")
+
+    assert start_intake(files).fetch(50, None) == 4
+
+    assert site.orders.counts().ready == 1
 
 
 def test_after_a_freeze_nothing_later_is_fetched(site: UrlSite, start_intake: StartIntake) -> None:
