@@ -29,6 +29,8 @@ STAGE = "stage"
 GIVEN_UP = "spark"
 """Sets of Spark that do not count go to `remove/spark:.UUID`."""
 
+_TRIES = 10
+
 
 @dataclass(frozen=True, slots=True)
 class StagedMessage:
@@ -63,10 +65,22 @@ class Attempt:
         self._queues: set[QueueName] = set()
         self._sealed = f"{STAGE}/{job}/{batch}/{name}"
         self._path = self._sealed + OPEN_SUFFIX
-        make_folders(spool, STAGE, f"{STAGE}/{job}", f"{STAGE}/{job}/{batch}")
-        lock = make_set(spool, Folder.SPARK, self._path)
+        self._lock = self._make(STAGE, f"{STAGE}/{job}", f"{STAGE}/{job}/{batch}")
+
+    def _make(self, *above: str) -> int:
+        """Make the open set, and the folders above it. A process that clears an earlier batch of
+        the job away may remove them while they are empty: then they are made again."""
+        for left in reversed(range(_TRIES)):
+            try:
+                make_folders(self._spool, *above)
+                lock = make_set(self._spool, Folder.SPARK, self._path)
+            except FileNotFoundError:
+                if not left:
+                    raise
+            else:
+                break
         assert not isinstance(lock, Lost), "no sweep takes a set that is so young"
-        self._lock = lock
+        return lock
 
     def add(self, draft: StagedMessage) -> None:
         """Write one message, as `add_many` does."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from mq.errors import ClaimError, InvalidRequest, QueueNotFound
 from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
+from mq.spool.spark.jobs import remove_batch
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
+from tests.support.faults import WatchedFiles
+from tests.support.spark_files import visit_new_root
 from tests.support.stores import ORDERS
 
 
@@ -50,3 +56,25 @@ def test_a_task_that_stages_while_its_batch_is_committed_by_others_says_so(spool
     with pytest.raises(ClaimError, match=r"0/0-8\.open was given up"):
         late[1].seal()
     assert [path.read_bytes() for path in (spool.root / "queues/orders").iterdir()] == [b"one"]
+
+
+@pytest.mark.parametrize("made", ["stage/query/2", "stage/query/2/0-1.open"])
+def test_an_attempt_begins_while_a_sweep_clears_earlier_batches_away(root: Path, made: str) -> None:
+    files = WatchedFiles()
+    spool = visit_new_root(root, files)
+
+    def sweep_first(_: object, name: str, *__: Any) -> None:
+        if name == made:
+            files.before.clear()
+            remove_batch(spool, "query", 1)
+            remove_batch(spool, "query", 2)
+
+    files.before["make_folder"] = sweep_first
+
+    attempt = Attempt(spool, "query", 2, "0-1")
+    attempt.add(StagedMessage(ORDERS, b"one"))
+    attempt.seal()
+
+    assert commit(spool, "query", 2, ["0-1"]) == 2
+    assert [path.read_bytes() for path in (root / "queues/orders").iterdir()] == [b"one"]
+    spool.close()
