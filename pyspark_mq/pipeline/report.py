@@ -80,14 +80,15 @@ def take_report(
     else:
         frame = _read(spark, place, queues, ",".join(STATES))
     for name in _named(queues):
-        found[name] = QueueReport(name)
+        _of(found, name)
     with watching(line, TaskCount(spark, _GROUP, waiting)):
         spark.sparkContext.setJobGroup(_GROUP, "what is in the queues")
         for row in _grouped(frame, now):
             _add(found, row)
     for name, (leased, delayed) in counts.items():
-        report = found.setdefault(name, QueueReport(name))
-        report.leased, report.delayed = leased, delayed
+        report = _of(found, name)
+        report.leased += leased
+        report.delayed += delayed
     source = place.root or place.url or ""
     taken_at = now.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return Report(taken_at, source, [found[name] for name in sorted(found)])
@@ -144,9 +145,14 @@ def _grouped(frame: Any, now: datetime) -> list[Any]:
     return list(totals.collect())
 
 
+def _of(found: dict[str, QueueReport], queue: str) -> QueueReport:
+    """Return the report of a queue, to which its dead letters belong."""
+    name = queue.removesuffix(DEAD_SUFFIX)
+    return found.setdefault(name, QueueReport(name))
+
+
 def _add(found: dict[str, QueueReport], row: Any) -> None:
-    name = row.queue.removesuffix(DEAD_SUFFIX)
-    report = found.setdefault(name, QueueReport(name))
+    report = _of(found, row.queue)
     setattr(report, row.state, getattr(report, row.state) + row.messages)
     report.bytes += row.bytes
     if row.state == "dead":

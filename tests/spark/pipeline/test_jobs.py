@@ -194,6 +194,7 @@ def test_a_report_counts_what_is_there(spark: Any, lone_root: Root, line: Progre
 
     taken = take_report(spark, place_of(lone_root), "", line, now)
     named = take_report(spark, place_of(lone_root), "returns", line, now)
+    dead = take_report(spark, place_of(lone_root), "orders.dead", line, now)
 
     [orders] = taken.queues
     assert (orders.queue, orders.ready, orders.leased, orders.delayed, orders.dead) == (
@@ -205,6 +206,7 @@ def test_a_report_counts_what_is_there(spark: Any, lone_root: Root, line: Progre
     assert 7199 <= (orders.oldest_seconds or 0) <= 7300
     assert 7199 <= (orders.oldest_dead_seconds or 0) <= 7300
     assert [(each.queue, each.ready) for each in named.queues] == [("returns", 0)]
+    assert [(each.queue, each.ready, each.dead) for each in dead.queues] == [("orders", 0, 1)]
 
 
 @pytest.fixture
