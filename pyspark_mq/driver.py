@@ -110,7 +110,8 @@ class Driver:
 
         Everything up to `start` is in Spark's commit log by now. Raises ClaimError.
         """
-        self._finish_up_to(start)
+        self.require_current(start)
+        self.finish(start)
         self._last = start + 1
         if self._group.is_sealed(start + 1):
             # This query, before a crash, or another driver sealed it. It may not be durable yet.
@@ -119,7 +120,8 @@ class Driver:
             self._last = start
         return self._last
 
-    def _finish_up_to(self, start: int) -> None:
+    def require_current(self, start: int) -> None:
+        """Raise ClaimError if a checkpoint at this batch is older than the group."""
         floor = self._group.floor()
         if start < floor:
             raise ClaimError(
@@ -127,7 +129,6 @@ class Driver:
                 f"to {floor} are done and gone: it is an old copy, or another query works with "
                 "this group. Start with a new checkpoint and the option takeover=true"
             )
-        self.finish(start)
 
     def _claim(self, batch: int, max_messages: int | None, max_bytes: int | None) -> bool:
         """Claim a batch. Returns False if there was nothing to claim."""

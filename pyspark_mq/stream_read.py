@@ -53,6 +53,7 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
     def __init__(self, options: Options) -> None:
         self._options = options
         self._driver: Driver | None = None
+        self._reads_what_is_there = False
 
     def initialOffset(self) -> Offset:
         """Return the first offset. Spark asks twice for the first batch, and again when that is
@@ -61,13 +62,17 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
             # This comes before the driver of a query that may own the group is fenced off.
             driver = self._open()
             driver.first_start()
-            driver.fence()
-            self._driver = driver
+            self._driver = self._begin(driver)
         return {"seq": self._driver.first_start()}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         rows, size = self._limits(limit)
-        return {"seq": self._working().next_batch(start["seq"], rows, size)}
+        if self._driver is None:
+            # A checkpoint that is refused fences nobody off.
+            driver = self._open()
+            driver.require_current(start["seq"])
+            self._driver = self._begin(driver)
+        return {"seq": self._driver.next_batch(start["seq"], rows, size)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.max_messages)
@@ -80,7 +85,9 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
         return self._options.max_messages, self._options.max_bytes
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._working().freeze()
+        """Read what is there when the driver begins, and no more. Spark says so before it asks for
+        the first offset, so nobody is fenced off yet."""
+        self._reads_what_is_there = True
 
     def reportLatestOffset(self) -> Offset | None:
         return self._working().report()
@@ -156,9 +163,14 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
     def _working(self) -> Driver:
         """Return the driver of this process. The first call fences off the one before."""
         if self._driver is None:
-            self._driver = self._open()
-            self._driver.fence()
+            self._driver = self._begin(self._open())
         return self._driver
+
+    def _begin(self, driver: Driver) -> Driver:
+        driver.fence()
+        if self._reads_what_is_there:
+            driver.freeze()
+        return driver
 
     def _open(self) -> Driver:
         driver = Driver(self._options)

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from mq.disk.files import Files
+from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.spool.root import visit_root
 from mq.spool.spark.claims import Group, Owner
 from pyspark_mq.driver import Driver
+from pyspark_mq.options import STREAM_READ, parse_options
+from pyspark_mq.stream_read import StreamReader
 from tests.support.lone_root import Root
 
 
@@ -51,6 +54,13 @@ def lake(spark: Any, lone_root: Root, tmp_path: Path) -> ReadLake:
 
 def numbered(count: int) -> list[bytes]:
     return [b"%03d" % number for number in range(count)]
+
+
+def owns(lake: ReadLake, query: str) -> None:
+    """A task of that query has read the group's first batch."""
+    spool = visit_root(lake.root.path, Files(), Actor.SPARK)
+    Group(spool, "lake", "task").take_for(Owner(query, 0), takes_over=False)
+    spool.close()
 
 
 def test_each_message_is_in_the_lake_once_over_several_runs(lake: ReadLake) -> None:
@@ -99,15 +109,45 @@ def test_a_deleted_checkpoint_is_an_error_until_it_takes_over(
     assert lake.bodies() == [b"two"]
 
 
+def test_a_query_that_is_refused_leaves_the_one_that_owns_the_group_alone(
+    lake: ReadLake, start_driver: Callable[..., Driver]
+) -> None:
+    lake.root.put("orders", b"one")
+    owner = start_driver()
+    assert owner.next_batch(0, None, None) == 1
+    owns(lake, "its-owner")
+    owner.finish(1)
+
+    with pytest.raises(Exception, match="group lake belongs to query its-owner"):
+        lake.run()
+
+    lake.root.put("orders", b"two")
+    assert owner.next_batch(1, None, None) == 2
+
+
+def test_a_checkpoint_that_is_refused_leaves_the_one_that_owns_the_group_alone(
+    lone_root: Root, start_driver: Callable[..., Driver]
+) -> None:
+    lone_root.put("orders", b"one", b"two")
+    owner = start_driver()
+    assert owner.next_batch(0, 1, None) == 1
+    owner.finish(1)
+    given = {"root": str(lone_root.path), "queue": "orders", "group": "lake"}
+    old = StreamReader(parse_options(given, STREAM_READ))
+
+    with pytest.raises(ClaimError, match="the checkpoint is at batch 0, but batches up to 1 are"):
+        old.latestOffset({"seq": 0}, old.getDefaultReadLimit())
+
+    assert owner.next_batch(1, 1, None) == 2
+
+
 def test_a_checkpoint_deleted_before_its_first_batch_was_done_is_an_error_too(
     lake: ReadLake, tmp_path: Path, start_driver: Callable[..., Driver]
 ) -> None:
     """Here the driver cannot tell, so a task does: only that knows the query."""
     lake.root.put("orders", b"one")
     assert start_driver().next_batch(0, None, None) == 1
-    spool = visit_root(lake.root.path, Files(), Actor.SPARK)
-    Group(spool, "lake", "task").take_for(Owner("another-query", 0), takes_over=False)
-    spool.close()
+    owns(lake, "another-query")
 
     with pytest.raises(Exception, match="group lake belongs to query another-query"):
         lake.run()
