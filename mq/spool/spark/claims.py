@@ -191,11 +191,9 @@ class Group:
             return
         for folder in (ARCHIVE, f"{ARCHIVE}/{self.name}"):
             self._make_folder(folder)
-        try:
-            self._spool.rename_within(Folder.SPARK, source, f"{ARCHIVE}/{self.name}/{batch}")
-        except FileNotFoundError:
-            # Another driver was faster.
-            pass
+        # An earlier group of that name may have kept a batch of that number.
+        kept = f"{ARCHIVE}/{self.name}/{batch}"
+        self._spool.move_aside(Folder.SPARK, source, Folder.SPARK, kept)
 
     # Batches
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from itertools import count
 
@@ -213,6 +214,22 @@ def test_a_batch_that_is_done_can_be_kept(spool: Spool, start: Callable[[], Grou
     group.finish(1, archives=True)
 
     assert (spool.root / "spark/archive/lake/1/0" / f"orders:{one}").read_bytes() == b"one"
+
+
+def test_a_group_that_is_made_anew_keeps_its_batches_beside_those_of_the_one_before(
+    spool: Spool, start: Callable[[], Group]
+) -> None:
+    ids = put(spool, b"one", b"two")
+    for message_id in ids:
+        group = start()
+        seal_batch(group, 1, message_id)
+        group.finish(1, archives=True)
+        shutil.rmtree(spool.root / "spark/claims/lake")
+
+    kept = (spool.root / "spark/archive/lake").glob("*/0/*")
+    assert sorted((path.parts[-3], path.name) for path in kept) == [
+        ("1", f"orders:{ids[0]}"), ("1~2", f"orders:{ids[1]}"),
+    ]  # fmt: skip
 
 
 def test_a_crash_between_the_floor_and_the_removal_is_finished(
