@@ -70,7 +70,6 @@ ELSEWHERE = {
     "http/test_quick_way.py": "mq/web/shortcut",
     "http/test_routes.py": "mq/web/api mq/web/problems",
     "spark/by_url/test_intake.py": "pyspark_mq/by_url/staging",
-    "spark/by_url/test_jobs.py": "pyspark_mq/by_url/peek_read",
     "spark/pipeline/test_jobs.py": "pyspark_mq/pipeline/places pyspark_mq/pipeline/replay"
     " pyspark_mq/pipeline/report pyspark_mq/pipeline/publishing",
     "spark/pipeline/test_cli.py": "pyspark_mq/pipeline/place_flags",
@@ -81,7 +80,7 @@ ELSEWHERE = {
     "spark/test_options.py": "pyspark_mq/by_url/addresses",
     "spark/test_batch_read.py": "pyspark_mq/balance pyspark_mq/columns",
     "spark/test_stream_read.py": "pyspark_mq/source",
-    "spool/spark/test_claims.py": "mq/spool/spark/claiming mq/spool/spark/marker_files",
+    "spool/spark/test_claims.py": "mq/spool/spark/marker_files",
     "spool/spark/test_transactions.py": "mq/spool/spark/jobs mq/spool/spark/settle",
     "disk/test_calls.py": "mq/disk/files mq/disk/status",
     "spool/queue/test_purging.py": "mq/spool/queue/purged",

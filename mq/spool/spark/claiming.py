@@ -13,7 +13,7 @@ from mq.errors import ClaimError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.folders import Spool
-from mq.spool.message.held import Lost, set_aside
+from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Lost, set_aside
 from mq.spool.message.opening import move_held, open_held
 from mq.spool.sets import members, seal_set
 
@@ -22,7 +22,7 @@ class Taken(Enum):
     """The result of taking a message."""
 
     YES = "it is in the batch"
-    LOST = "another process was faster or holds it, or it was damaged and set aside"
+    LOST = "another process was faster or holds it, it was damaged and set aside, or must not move"
     DECLINED = "it does not fit"
 
 
@@ -90,6 +90,17 @@ class Claim:
         itself."""
         if part_for is None:
             return Taken.LOST
+        try:
+            return (yield from self._taking_ready(queue, message_id, part_for))
+        except OSError as error:
+            if error.errno not in FAULTS_OF_ONE_MESSAGE:
+                raise
+            # It costs no other message anything. Servers pass it over too, and report it.
+            return Taken.LOST
+
+    def _taking_ready(
+        self, queue: QueueName, message_id: MessageId, part_for: Callable[[int], int | None]
+    ) -> FileWork[Taken]:
         name = queue_path(queue, message_id)
         held = yield from open_held(self._spool, Folder.QUEUES, name)
         if isinstance(held, Lost):

@@ -1,0 +1,38 @@
+"""What a claim passes over."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from mq.spool.spark.claiming import Taken
+from mq.spool.spark.claims import Group
+from tests.support.faults import WatchedFiles
+from tests.support.messages import new_id, seal_of, write_message
+from tests.support.spark_files import visit_new_root
+from tests.support.stores import ORDERS
+
+
+@pytest.mark.parametrize("call", ["open_message", "rename"])
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EACCES, errno.EUCLEAN])
+def test_a_file_that_cannot_be_opened_or_moved_costs_no_other_message(
+    root: Path, call: str, code: int
+) -> None:
+    files = WatchedFiles()
+    spool = visit_new_root(root, files)
+    first, second = sorted([new_id(), new_id()])
+    for message_id in (first, second):
+        write_message(root / "queues/orders" / message_id, b"body", seal=seal_of(b"body"))
+    group = Group(spool, "lake", "driver")
+    group.make()
+    group.fence()
+    claim = group.begin(1, 1)
+    files.fail(call, code=code)
+
+    taken = claim.take_many([(ORDERS, first), (ORDERS, second)], lambda _: 0)
+
+    assert taken == [Taken.LOST, Taken.YES]
+    assert spool.names_in_queue(ORDERS) == [first]
+    spool.close()
