@@ -75,7 +75,11 @@ def watching(line: ProgressLine, count: WorkCount) -> Iterator[None]:
         pause = TERMINAL_SECONDS
         while not is_over.wait(pause):
             began_at = time.monotonic()
-            done = count.done()
+            try:
+                done = count.done()
+            except Exception:
+                # The job meets the same error, and says it; this is about what is told meanwhile.
+                return
             line.tell(done, count.total - done)
             pause = max(TERMINAL_SECONDS, 10 * (time.monotonic() - began_at))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from io import StringIO
 
 import pytest
 
-from pyspark_mq.pipeline.progress import ProgressLine, progress_text
+from pyspark_mq.pipeline.progress import ProgressLine, progress_text, watching
+from tests.support.processes import wait_until
 
 
 class Terminal(StringIO):
@@ -52,3 +54,25 @@ def test_a_terminal_has_one_line_that_changes_and_a_file_a_line_now_and_then() -
         clock.now = 120.0
         line.end(500)
         assert stream.getvalue().endswith("load: 500 messages in 20.0 s, 25/s\n")
+
+
+class DeadCount:
+    """Asks a Spark that is gone."""
+
+    total = 5
+    is_asked = False
+
+    def done(self) -> int:
+        self.is_asked = True
+        raise ConnectionRefusedError
+
+
+def test_a_count_that_fails_leaves_the_error_to_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    hooked: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", hooked.append)
+    count = DeadCount()
+
+    with watching(ProgressLine("report", StringIO()), count):
+        wait_until(lambda: count.is_asked)
+
+    assert hooked == []
