@@ -22,7 +22,7 @@ from mq.names import (
     queue_path,
 )
 from mq.spool.folders import Spool
-from mq.spool.message.held import Opened, look_at
+from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Opened, look_at
 from mq.spool.message.seal import Seal, state_in
 from mq.spool.network_files import files_for
 from mq.spool.queue.queues import has_queue
@@ -154,7 +154,8 @@ def _at(
 
 
 def _open(spool: Spool, place: SeenMessage) -> tuple[Folder, Opened] | None:
-    """Open a message where it was seen, or where it went since. Returns None if it is gone."""
+    """Open a message where it was seen, or where it went since. Returns None if it is gone, or may
+    not be opened."""
     ways = [(place.folder, place.name)]
     if place.folder is not Folder.REMOVE:
         flat = file_name(place.queue, place.message_id)
@@ -162,7 +163,13 @@ def _open(spool: Spool, place: SeenMessage) -> tuple[Folder, Opened] | None:
         ways += [(folder, below if folder is Folder.QUEUES else flat) for folder in _ALIVE]
         ways.append((Folder.REMOVE, flat))
     for folder, name in ways:
-        opened = look_at(spool, folder, name)
+        try:
+            opened = look_at(spool, folder, name)
+        except OSError as error:
+            if error.errno not in FAULTS_OF_ONE_MESSAGE:
+                raise
+            # A peek passes it over too.
+            return None
         if opened is not None:
             return folder, opened
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyspark_mq.balance import balance
 from pyspark_mq.batch_read import BatchReader, Places, find_messages
 from pyspark_mq.columns import DamagedMessage
 from pyspark_mq.options import BATCH_READ, parse_options
+from tests.support.faults import WatchedFiles
 from tests.support.lone_root import Root
 
 
@@ -182,6 +184,18 @@ def test_names_that_are_no_messages_are_passed_over(lone_root: Root) -> None:
     (lone_root.path / "queues/orders/link").symlink_to("/etc/passwd")
 
     assert [row["id"] for row in rows_of(lone_root)] == [message_id]
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EUCLEAN])
+def test_a_file_that_may_not_be_opened_costs_no_other_message(
+    lone_root: Root, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    _, second = lone_root.put("orders", b"one", b"two")
+    files = WatchedFiles()
+    monkeypatch.setattr("pyspark_mq.batch_read.files_for", lambda _: files)
+    files.fail("open_to_look", code=code)
+
+    assert [row["id"] for row in rows_of(lone_root, numPartitions="1")] == [second]
 
 
 def test_a_message_without_a_seal_is_whole(lone_root: Root) -> None:
