@@ -22,6 +22,7 @@ from mq.disk.files import Files
 from mq.errors import MQError
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Opened
+from mq.spool.message.seal import unless_unreadable
 from mq.spool.message.trailer import split
 
 SCHEMA = StructType(
@@ -63,7 +64,7 @@ class DamagedMessage(MQError):
 
 
 class MessageRow(NamedTuple):
-    """One message, in the order of the columns. `value` is None if it fails its seal."""
+    """One message, in the order of the columns. `value` is None if it is damaged."""
 
     queue: str
     id: str
@@ -79,9 +80,10 @@ class MessageRow(NamedTuple):
 def read_row(
     files: Files, opened: Opened, queue: QueueName, message_id: MessageId, state: str
 ) -> MessageRow:
-    """Read the whole message. Raises OSError."""
-    data = files.read(opened.fd, opened.status.st_size)
-    content = split(opened.seal, data)
+    """Read the whole message; one that cannot be read (a lasting EIO) is damaged. Raises
+    OSError."""
+    data = unless_unreadable(lambda: files.read(opened.fd, opened.status.st_size))
+    content = None if data is None else split(opened.seal, data)
     content_type = opened.content_type() if opened.may_have_type() else None
     return MessageRow(
         queue,
@@ -91,7 +93,7 @@ def read_row(
         opened.published_ns(message_id) // 1000,
         min(opened.receive_count, MAX_RECEIVE_COUNT),
         state,
-        len(data) if opened.seal is None else opened.length,
+        len(data) if opened.seal is None and data is not None else opened.length,
         [] if content is None else sorted(content.properties.items()),
     )
 

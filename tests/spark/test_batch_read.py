@@ -198,6 +198,19 @@ def test_a_file_that_may_not_be_opened_costs_no_other_message(
     assert [row["id"] for row in rows_of(lone_root, numPartitions="1")] == [second]
 
 
+def test_a_message_that_cannot_be_read_has_no_value(
+    lone_root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lone_root.put("orders", b"one", b"two")
+    files = WatchedFiles()
+    monkeypatch.setattr("pyspark_mq.batch_read.files_for", lambda _: files)
+    files.fail("read", code=errno.EIO, times=2)
+
+    rows = rows_of(lone_root, numPartitions="1")
+
+    assert [(row["value"], row["length"]) for row in rows] == [(None, 3), (b"two", 3)]
+
+
 def test_a_message_without_a_seal_is_whole(lone_root: Root) -> None:
     (lone_root.path / "queues/orders/by-hand").write_bytes(b"by hand")
 
