@@ -38,7 +38,8 @@ from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging, reap_staged
 
 IDLE_WAIT_SECONDS = 0.5
-"""How long a fetch waits for a message if there is only one queue. Spark asks again every 10 ms."""
+"""How long a fetch that has found nothing waits for a message of its last queue. Spark asks again
+every 10 ms."""
 
 LANES = 3
 """How many threads bring the messages of a long queue."""
@@ -106,7 +107,8 @@ class Intake:
         """Bring what is ready of one queue. What is published meanwhile is for the next fetch:
         beside a busy producer this one would end only at its limit. From the second request on
         several threads do it: while one waits for a server, the others write files."""
-        is_idle = not allowance.messages and self._left is None and len(self._queues) == 1
+        is_last = queue == self._queues[-1]
+        is_idle = is_last and not allowance.messages and self._left is None
         came = self._bring_some(queue, allowance, IDLE_WAIT_SECONDS if is_idle else 0.0)
         if not came:
             return
