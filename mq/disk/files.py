@@ -179,8 +179,9 @@ class Files:
         return os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
 
     def exists(self, folder_fd: int | None, name: str) -> bool:
-        """Whether a name leads to anything, which for a link is its target. Raises nothing."""
-        return os.access(name, os.F_OK, dir_fd=folder_fd)
+        """Whether a name leads to anything, which for a link is its target. Where this user may not
+        look there is nothing. Raises OSError if the disk does not say."""
+        return libc.exists(self._libc, folder_fd, name)
 
     def look_up(self, folder_fd: int | None, name: str) -> None:
         """Make the kernel ask the file system for a name: this seems to make a file, which a slash

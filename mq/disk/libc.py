@@ -1,5 +1,5 @@
-"""System calls that Python lacks: renameat2(2), syncfs(2), statx(2), getdents64(2). They release
-the GIL."""
+"""System calls that Python lacks, or whose errors it hides: renameat2(2), syncfs(2), statx(2),
+getdents64(2), faccessat(2). They release the GIL."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ this file system or this user may have none."""
 BEGIN, WHOLE = 2, 7
 """Flags of sync_file_range(2): SYNC_FILE_RANGE_WRITE, and that with _WAIT_BEFORE and _WAIT_AFTER.
 """
+
+_NOTHING_THERE = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM}
+)
+"""Errors of a look that say of the name that it leads nowhere, or where this user may not look."""
 
 _AT_FDCWD = -100
 _AT_SYMLINK_NOFOLLOW = 0x100
@@ -65,6 +70,17 @@ def c_name(text: str) -> bytes:
     if "\0" in text:
         raise ValueError("embedded null character")
     return text.encode("utf-8", "surrogateescape")
+
+
+def exists(libc: ctypes.CDLL, folder_fd: int | None, name: str) -> bool:
+    """Call faccessat(2). os.access takes every error for a missing name, an error of the disk
+    too."""
+    if not libc.faccessat(_AT_FDCWD if folder_fd is None else folder_fd, c_name(name), os.F_OK, 0):
+        return True
+    code = ctypes.get_errno()
+    if code not in _NOTHING_THERE:
+        raise OSError(code, os.strerror(code), name)
+    return False
 
 
 def is_folder_of_btrfs(libc: ctypes.CDLL, fd: int) -> bool:

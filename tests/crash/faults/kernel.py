@@ -150,6 +150,9 @@ class _Libc:
     def fstatfs(self, *arguments: Any) -> int:
         return self._call("fstatfs", arguments)
 
+    def faccessat(self, *arguments: Any) -> int:
+        return self._call("faccessat", arguments)
+
     def _call(self, name: str, arguments: tuple[Any, ...]) -> int:
         code = self._kernel.strikes(Call(name, arguments))
         if not code:

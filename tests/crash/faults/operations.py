@@ -90,6 +90,12 @@ async def owned(service: Service) -> dict[str, str]:
     return {"id": message_id}
 
 
+async def owned_and_removed(service: Service) -> dict[str, str]:
+    known = await owned(service)
+    await service.send(ServiceRequest("DELETE", "/orders/messages/{id}").about(**known))
+    return known
+
+
 async def full_queue(service: Service) -> dict[str, str]:
     """A queue with a message in each state."""
     name = f"full-{os.urandom(8).hex()}"
@@ -167,6 +173,9 @@ OPERATIONS = {
                                            X_Message_Id="own-{fresh}"),
     "publish again with an id": _operation(owned, "POST", _MESSAGES, _SMALL_BODY, 200,
                                            X_Message_Id="{id}"),
+    "publish again with the id of a removed message": _operation(
+        owned_and_removed, "POST", _MESSAGES, _SMALL_BODY, 200, X_Message_Id="{id}"
+    ),
     "receive several": _operation(several, "GET", _MESSAGES + "?max=10", b"", 200),
     "receive by id": _operation(ready, "GET", _BY_ID + "900", b"", 200),
     "receive delayed by id": _operation(delayed, "GET", _BY_ID + "900", b"", 200),
