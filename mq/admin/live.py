@@ -12,7 +12,11 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import NamedTuple
 
+import structlog
+
 from mq.errors import StoreUnavailable
+
+log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 1.0
 """The time between two looks while there are viewers."""
@@ -96,6 +100,8 @@ class Live:
                 look = await self._take()
             except OSError:
                 pass  # The root is in trouble, and the log says so. The next look may succeed.
+            except Exception:
+                log.exception("looking for the page failed")
             else:
                 self._tick = _Tick(self._tick.number + 1, _changes(self._look, look))
                 self._look = look

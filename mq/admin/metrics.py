@@ -170,8 +170,9 @@ def activity_by_queue(
         if children.gateway is not None:
             others += by_queue(children.gateway).items()
     labels = {queue: counts.label(queue) for queue, _ in others}
-    found = {queue: QueueActivity() for queue in counts.by_queue()}
-    for queue, each in chain(counts.by_queue().items(), others):
+    own = counts.by_queue()  # Asked for once: meanwhile the committer goes on counting.
+    found = {queue: QueueActivity() for queue in own}
+    for queue, each in chain(own.items(), others):
         into = found[labels.get(queue, queue)]
         for name in ACTIVITIES:
             setattr(into, name, getattr(into, name) + getattr(each, name, 0))

@@ -19,7 +19,7 @@ from mq.metrics.tally import (
     ReaperCounts,
     Tally,
 )
-from mq.store.counts import ACTIVITIES, OperationCounts
+from mq.store.counts import ACTIVITIES, Activity, OperationCounts
 from mq.web.durations import Durations
 from mq_mover.metrics import _MoverCollector
 from tests.support.processes import Server, wait_until
@@ -140,6 +140,23 @@ def test_what_the_mover_counts_of_a_queue_without_own_figures_is_told_with_the_o
     assert found[OTHER_QUEUES].dead_lettered == 1
     assert "late" not in found
     assert len(found) == MAX_METRIC_QUEUES + 1
+
+
+def test_a_queue_that_is_first_counted_meanwhile_harms_no_figures() -> None:
+    """The committer counts on its own thread."""
+
+    class Busy(OperationCounts):
+        def by_queue(self) -> dict[str, Activity]:
+            found = super().by_queue()
+            self.of(f"q{len(found)}").published += 1
+            return found
+
+    counts = Busy()
+    counts.of("first").published += 1
+
+    found = activity_by_queue(counts, None)
+
+    assert {queue: each.published for queue, each in found.items()} == {"first": 1}
 
 
 # A mover that is started again

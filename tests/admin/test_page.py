@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mq.admin.live import MAX_VIEWERS
+from mq.admin.live import MAX_VIEWERS, Live, Look
 from mq.admin.page import PAGES
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, assert_problem, request_bytes
@@ -253,3 +254,19 @@ def test_viewers_that_left_cost_nothing(admin: Server) -> None:
             viewer.close()
 
     wait_until(lambda: len(list(descriptors.iterdir())) <= before)
+
+
+async def test_a_look_that_fails_by_a_defect_is_not_the_last_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mq.admin.live._LOOK_SECONDS", 0.0)
+    looks: Iterator[Exception | Look] = iter([KeyError("orders"), Look(0.0, {}, {})])
+
+    async def take() -> Look:
+        found = next(looks)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async with asyncio.timeout(10), aclosing(Live({}, take).events()) as events:
+        assert (await anext(events)).startswith(b"event: whole")
