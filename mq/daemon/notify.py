@@ -60,7 +60,8 @@ async def beat_forever(
 
     A probe that is refused in time counts too: a restart mends neither a full disk nor a store that
     reopens itself after a failed sync, and `/readyz` reports those. The watchdog is for a probe
-    that does not come back, and for a committer that has ended.
+    that does not come back, for one that fails by a defect each time, and for a committer that has
+    ended.
     """
     pause = notifier.watchdog_seconds / 2
     while pause:
@@ -73,7 +74,7 @@ async def beat_forever(
             task.cancel()
         error = task.exception()
         if error is not None and not isinstance(error, StoreUnavailable):
-            raise error
-        if is_alive() and time.monotonic() - started <= notifier.watchdog_seconds:
+            log.error("no beat for the watchdog: the probe failed", exc_info=error)
+        elif is_alive() and time.monotonic() - started <= notifier.watchdog_seconds:
             notifier.beat()
         await asyncio.sleep(max(0.0, started + pause - time.monotonic()))

@@ -115,16 +115,13 @@ def test_a_stopped_server_does_not_beat(
     systemd.next()
 
     process.popen.send_signal(signal.SIGSTOP)
-    wait_until(lambda: ") T " in status(process))
+    state = Path(f"/proc/{process.popen.pid}/stat")
+    wait_until(lambda: ") T " in state.read_text())
     systemd.told_by_now()
 
     assert systemd.told_by_now() == []
     process.popen.send_signal(signal.SIGCONT)
     assert systemd.next() == "WATCHDOG=1"
-
-
-def status(process: Process) -> str:
-    return Path(f"/proc/{process.popen.pid}/stat").read_text()
 
 
 def test_children_are_not_given_the_variables(
@@ -216,17 +213,20 @@ async def test_a_probe_that_does_not_come_back_stops_the_beat(
     assert systemd.told_by_now() == []
 
 
-async def test_a_refused_probe_is_an_answer(notifier: Notifier, systemd: Systemd) -> None:
-    """A full disk, or a latched store: a restart would mend neither."""
+@pytest.mark.parametrize("error", [StoreUnavailable("latched"), KeyError("a defect")])
+async def test_a_refused_probe_is_an_answer_and_a_defect_is_not(
+    notifier: Notifier, systemd: Systemd, error: Exception
+) -> None:
+    """A restart would mend neither a full disk nor a latched store. The next probe follows."""
     probes: list[int] = []
 
     def refuse() -> None:
         probes.append(1)
-        raise StoreUnavailable("latched")
+        raise error
 
     await beat_while(notifier, refuse, lambda: len(probes) == 5)
 
-    assert "WATCHDOG=1" in systemd.told_by_now()
+    assert ("WATCHDOG=1" in systemd.told_by_now()) == isinstance(error, StoreUnavailable)
 
 
 async def test_a_dead_committer_stops_the_beat(notifier: Notifier, systemd: Systemd) -> None:
