@@ -7,6 +7,8 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from pathlib import Path
 
 from mq.disk.files import Files
@@ -52,7 +54,11 @@ class MissingFolder:
         return None if os.path.lexists(self.root / self.path) else "the folder is not there"
 
     def mend(self) -> str | None:
-        self.files.make_folder(None, str(self.root / self.path), _mode(self.root) & 0o777)
+        """Make it for those whom the root and its other folders admit: the root may be a folder
+        that others made for MQ, open to all."""
+        there = [path for each in FIXED_FOLDERS if (path := self.root / each).is_dir()]
+        admitted = reduce(and_, map(_mode, [self.root, *there])) & 0o777 if there else 0
+        self.files.make_folder(None, str(self.root / self.path), admitted | FOLDER_NEEDS)
         return "made"
 
 

@@ -177,6 +177,19 @@ def test_a_missing_folder_is_made(root: Path, fsck: Fsck, name: str) -> None:
     assert stat.S_IMODE((root / name).stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize("missing", [["new"], ["new", "queues", "delay", "remove"]])
+def test_a_missing_folder_is_not_made_for_others_because_the_root_is_open(
+    root: Path, fsck: Fsck, missing: list[str]
+) -> None:
+    root.chmod(0o755)
+    for name in missing:
+        shutil.rmtree(root / name)
+
+    assert [each.path for each in fsck.mend()] == missing
+
+    assert {stat.S_IMODE((root / name).stat().st_mode) for name in missing} == {0o700}
+
+
 @pytest.mark.parametrize("name", ["x" * 255, "é" * 127 + "x"])
 def test_a_foreign_name_as_long_as_a_name_can_be_is_moved_too(
     root: Path, fsck: Fsck, name: str
