@@ -130,7 +130,9 @@ class Orphan:
         held = _hold(self.spool, self.place)
         if isinstance(held, Lost):
             return None
-        with held:
+        # No queue is made without this lock.
+        queues = self.spool.files.locked_folder(self.spool.fd(Folder.QUEUES), ".")
+        with held, queues:
             if self._why() is None:
                 return None
             done = move_to_corrupt(self.spool, self.place)

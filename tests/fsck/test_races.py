@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from mq.lifecycle import Folder
+from mq.names import QueueName
 from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
+from mq.spool.queue.queues import Made, make_queue
 from tests.support.faults import WatchedFiles
 from tests.support.fsck import Fsck, everything, sealed
 
@@ -68,6 +71,25 @@ def test_an_orphan_whose_queue_is_made_before_it_is_mended_is_let_alone(
     assert fsck.mend() == []
 
     assert "delay/late:1" in everything(root)
+
+
+def test_no_queue_is_made_while_its_orphan_is_set_aside(
+    root: Path, spool: Spool, fsck: Fsck
+) -> None:
+    sealed(root / "delay" / "late:1")
+    made: list[Made] = []
+
+    def make(*_: object) -> None:
+        with suppress(BlockingIOError):  # A server tries again.
+            made.append(make_queue(spool.files, spool.fd(Folder.QUEUES), QueueName("late")))
+
+    files = WatchedFiles()
+    files.before["rename"] = make
+    fsck.files = lambda: files
+
+    (mended,) = fsck.mend()
+
+    assert (mended.kind, made) == ("orphan", [])
 
 
 def test_an_orphan_that_the_deletion_of_its_queue_takes_along_is_none(
