@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from mq.command.flags import FOLDER
 from mq.errors import CommandFailed, ExitCode
 from vsqs.names import UNITS_PER_SECOND
 from vsqs.queue import Queue, QueueException, QueueFullException
@@ -30,7 +31,7 @@ EXIT_CODES = {
 }
 """What `--help` says about each exit code. The numbers mean the same in `mqctl`."""
 
-queue_argument = click.argument("queue", type=click.Path(path_type=Path, readable=False))
+queue_argument = click.argument("queue", type=FOLDER)
 
 
 def queue_flags(command: F) -> F:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import click
 
@@ -21,6 +21,9 @@ from mq.command.stdin import guard_stdin
 from mq.command.stdout import ReaderGone, drop_stdout, guard_stdout, printable
 from mq.config import Address
 from mq.errors import EXIT_CODES, CommandFailed, ExitCode
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,9 +34,27 @@ _PR_SET_PDEATHSIG = 1
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
-FILE = click.Path(path_type=Path, readable=False)
-FOLDER = click.Path(path_type=Path, readable=False)
-"""A folder. It is not checked here, because the code that opens it gives a better error."""
+class NamedPath(click.ParamType[Path]):
+    """A path that has a name. An empty one is what a shell makes of a variable that is not set, and
+    would be the current folder, whose files a reaper takes for removed messages. Nothing else is
+    checked here, because the code that opens it gives a better error."""
+
+    name = "path"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        if not str(value):
+            self.fail("the path is empty; write . for the current folder", param, ctx)
+        return Path(str(value))
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return click.Path().shell_complete(ctx, param, incomplete)
+
+
+FILE = FOLDER = NamedPath()
 
 
 class Size(click.ParamType[int]):

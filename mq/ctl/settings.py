@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from mq import errors
-from mq.command.flags import FILE, HostPort
+from mq.command.flags import FILE, FOLDER, HostPort
 from mq.config import DEFAULT_URL
 from mq.ctl.access import Access
 from mq.errors import CommandFailed, ExitCode, MQError
@@ -72,8 +72,8 @@ def everywhere(command: F) -> F:
                      "the token itself."),
         click.option("--json", "as_json", is_flag=True, expose_value=False, callback=_note,
                      help="Print one JSON document a line."),
-        click.option("--root", type=click.Path(path_type=Path, readable=False), envvar="MQCTL_ROOT",
-                     show_envvar=True, expose_value=False, callback=_note,
+        click.option("--root", type=FOLDER, envvar="MQCTL_ROOT", show_envvar=True,
+                     expose_value=False, callback=_note,
                      help="Work on the folders of this root, without a server."),
         click.option("--url", envvar="MQ_URL", show_envvar=True, expose_value=False,
                      callback=_note,

@@ -10,8 +10,13 @@ import click
 import pytest
 
 from mq.command.flags import run
+from mq.ctl.commands import mqctl
+from mq.daemon.cli import mq
 from mq.errors import ExitCode
+from mq_mover.cli import mq_mover
+from mq_reaper.cli import mq_reaper
 from tests.support.processes import Process, Server, wait_until
+from vsqs.cli import vsqs
 
 
 def configuration(process: Process) -> dict[str, str]:
@@ -109,3 +114,20 @@ def test_standalone_hands_its_flags_to_its_children(
     assert "process=mq-reaper event=configuration" in server.log()
     assert "keep_seconds=9.0" in server.log()
     assert server.log().count("max_receives=3") == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (mq_reaper, ["--source="]),
+        (mq_mover, ["--source=", "--destination=/tmp"]),
+        (mq, ["--root="]),
+        (mq, ["--socket="]),
+        (mqctl, ["ls", "--root="]),
+        (vsqs, ["size", ""]),
+    ],
+)
+def test_an_empty_path_is_not_the_current_folder(command: click.Command, flags: list[str]) -> None:
+    """A shell makes one of a variable that is not set, and a reaper would unlink what is there."""
+    with pytest.raises(click.BadParameter, match="the path is empty"):
+        command.main(flags, standalone_mode=False)
