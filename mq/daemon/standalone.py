@@ -138,6 +138,7 @@ def gateway_arguments(config: ServerConfig, port: int) -> list[str]:
         "port": port,
         "admin": "off",
         "workers": config.workers,
+        "peers": config.peers,
         "visibility": config.visibility_seconds,
         "max-receives": config.max_receives,
         "max-queue-messages": config.max_queue_messages,
@@ -153,7 +154,8 @@ def gateway_arguments(config: ServerConfig, port: int) -> list[str]:
         "log-format": config.log_format,
     }
     given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
-    return ["mq_sqs", *given, *["--insecure"] * config.insecure]
+    reuse_port, insecure = ["--reuse-port"] * config.reuse_port, ["--insecure"] * config.insecure
+    return ["mq_sqs", *given, *reuse_port, *insecure]
 
 
 def gateway_host(config: ServerConfig) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
+from mq.config import ServerConfig
+from mq.daemon.standalone import gateway_arguments
+from mq_sqs.cli import mq_sqs
 from tests.support.gateways import CREDENTIALS, ask_both, client_of, make_url, name_of, send
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, wait_until_read
@@ -149,6 +153,25 @@ def test_a_port_for_sqs_goes_with_standalone(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "--standalone" in done.stderr
+
+
+def test_the_gateway_of_a_standalone_server_has_its_flags() -> None:
+    plain = ServerConfig()
+    config = ServerConfig(
+        root=Path("/srv/mq"), workers=3, peers=2, visibility_seconds=1.5, max_receives=4,
+        max_queue_messages=5, min_free_bytes=6, mode=0o770, max_connections=7,
+        header_timeout_seconds=8.5, body_timeout_seconds=9.5, reuse_port=True,
+        token_file=Path("/srv/tokens"), cert=Path("/srv/cert"), key=Path("/srv/key"),
+        allowed_hosts=("a", "b"), insecure=True, log_format="json",
+    )  # fmt: skip
+
+    given = mq_sqs.make_context("mq-sqs", gateway_arguments(config, 1)[1:]).params
+
+    shared = {each.name for each in fields(config)} & given.keys() - {"address", "port", "admin"}
+    assert {name: given[name] for name in shared} == {
+        name: getattr(config, name) for name in shared
+    }
+    assert [name for name in shared if getattr(config, name) == getattr(plain, name)] == []
 
 
 TILL, BOSS = "Hj0vVt9xkq3mP2sYw8LrBg", "boss/Vt9xkq3mP2sYw8LrBg+"
