@@ -201,7 +201,7 @@ static PyObject *result_of(const Call *call) {
     if (call->found) return PyBytes_FromStringAndSize(call->found, call->length);
     if (call->kind != STATUS && call->kind != STATUS_OF) return Py_NewRef(Py_None);
     const long long *each = call->status;
-    return Py_BuildValue("(LLLLLLKK)", each[0], each[1], each[2], each[3], each[4], each[5], each[6], each[7]);
+    return Py_BuildValue("(LKKLLLKK)", each[0], each[1], each[2], each[3], each[4], each[5], each[6], each[7]);
 }
 
 /* An item into a list; without the item or the list there is none any more. */

@@ -16,6 +16,7 @@ import pytest
 from mq.disk.calls import CLOSE, RENAME, STATUS, STATUS_OF, WRITE, Outcome, check, run
 from mq.disk.files import Files
 from mq.disk.status import Status
+from tests.support import native as building
 from tests.support.chains import BODY, SEAL, get, put
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.native import OPTIONS_VARIABLE, SOURCE, open_files, struck, used
@@ -92,6 +93,20 @@ def test_an_error_of_any_call_leaves_nothing_open(
         expected = errno.ENOMEM if name == "malloc" else errno.EIO
         # An error of close(2) says nothing that anybody could act on.
         assert [code for _, code in failed] == ([] if name in ("close", "free") else [expected])
+
+
+def test_an_inode_number_has_all_its_64_bits(folder: int, tmp_path: Path) -> None:
+    """A file system may make these numbers by a hash."""
+    (header := tmp_path / "far.h").write_text(
+        "#define _GNU_SOURCE\n#include <sys/stat.h>\nstatic int far(int fd, struct stat *st) "
+        "{ int failed = fstat(fd, st); st->st_ino |= 1ULL << 63; return failed; }\n"
+        "#define fstat far\n"
+    )
+    far = building.load_native(building.compile_native(tmp_path / "far", "-include", str(header)))
+
+    results, _ = far.run([((STATUS, folder),)])[0]
+
+    assert Status._make(results[0]).st_ino == os.fstat(folder).st_ino | 1 << 63
 
 
 @pytest.mark.parametrize("name", ["open", "write", "pread", "flock", "fsync"])
