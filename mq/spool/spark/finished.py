@@ -67,18 +67,16 @@ class DoneBatches:
 
     def _catch_up(self, group: str) -> None:
         known, floor = self._floors.get(group, 0), self._floor(group)
-        undone = self._undone.setdefault(group, set())
-        late = [batch for batch in sorted(undone, reverse=True) if batch <= floor]
-        undone.clear()
+        late = [each for each in sorted(self._undone.get(group, ()), reverse=True) if each <= floor]
+        undone: set[int] = set()
         # A group that was taken away and made again counts from the start. These are not listed: a
         # long stream has millions of batches behind it, nearly all of them reaped.
         new = chain(range(floor, known if known <= floor else 0, -1), late)
-        self._floors[group] = floor
         read, messages, gaps = [], 0, 0
         for number in new:
             if messages > self._most or gaps > _GAPS:
                 break
-            if os.path.lexists(f"{self._root}/{CLAIMS}/{group}/{number}"):
+            if _is_there(f"{self._root}/{CLAIMS}/{group}/{number}"):
                 # The batch is on its way. Until it arrives, its messages are found where they are
                 # claimed.
                 undone.add(number)
@@ -88,6 +86,8 @@ class DoneBatches:
             if batch is not None:
                 read.append(batch)
                 messages += len(batch.hashes)
+        # If a look has failed, all are looked at again the next time.
+        self._floors[group], self._undone[group] = floor, undone
         for batch in reversed(read):
             self._enter(batch)
 
@@ -123,7 +123,19 @@ class DoneBatches:
                     del self._where[each]
 
     def _is_oldest_gone(self) -> bool:
-        return not os.path.lexists(f"{self._root}/{self._batches[0].path}")
+        try:
+            return not _is_there(f"{self._root}/{self._batches[0].path}")
+        except OSError:
+            return False
+
+
+def _is_there(path: str) -> bool:
+    """Return whether there is something of that name. Raises OSError if the disk does not say."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def names_in(root: str, path: str) -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +82,34 @@ def test_a_batch_that_is_still_on_its_way_is_found_when_it_has_come(
     assert list(done.paths("orders:one")) == []
 
     (root / "spark/claims/lake/1").rename(root / "remove/lake:.1")
+
+    assert found(done, root, "orders:one") == ["remove/lake:.1/0/orders:one"]
+
+
+@pytest.mark.parametrize(
+    ("call", "path"),
+    [
+        ("lstat", "spark/claims/lake/1"),
+        ("scandir", "remove/lake:.1"),
+        ("listdir", "remove/lake:.1/0"),
+    ],
+)
+def test_a_batch_is_not_forgotten_because_the_disk_failed_a_look(
+    root: Path, spool: Spool, monkeypatch: pytest.MonkeyPatch, call: str, path: str
+) -> None:
+    put(root / "remove/lake:.1", "orders:one")
+    set_floor(root, 1)
+    done, real = DoneBatches(spool), getattr(os, call)
+
+    def fail(name: str) -> Any:
+        if name == f"{root}/{path}":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(name)
+
+    with monkeypatch.context() as failing:
+        failing.setattr(os, call, fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            list(done.paths("orders:one"))
 
     assert found(done, root, "orders:one") == ["remove/lake:.1/0/orders:one"]
 
