@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 from base64 import b64decode
@@ -117,11 +118,12 @@ class Service:
     async def serves_again(self, descriptors: int) -> None:
         """Wait until publish, receive and remove all work, no message is left in `new`, and no more
         than `descriptors` are open. Fails when that takes too long. What was given up is swept
-        later."""
+        later, and a folder that only the traceback of an error refers to is closed with that."""
         async with asyncio.timeout(RELIEF_SECONDS):
             while not await self._serves():
                 await asyncio.sleep(0.01)
             while names_in(self.root / "new") or open_descriptors() > descriptors:
+                gc.collect()
                 await asyncio.sleep(0.01)
 
     async def hand_out_all(self, ledger: FaultLedger) -> None:
