@@ -212,7 +212,9 @@ def _looks(
     store: Store, committer: Committer, work: Workspace, workers: Executor
 ) -> Iterator[Coroutine[Any, Any, None]]:
     """What is looked at as long as the store is open."""
-    yield _repeat("listing", partial(_relist_seconds, work), partial(_relist_all, committer, work))
+    yield _repeat(
+        "listing again", partial(_relist_seconds, work), partial(_relist_all, committer, work)
+    )
     yield _repeat(
         "looking for expired messages",
         lambda: SWEEP_SECONDS,
@@ -230,7 +232,7 @@ async def _repeat(
         try:
             await look()
         except Exception:
-            log.exception(f"{what} failed")
+            log.exception("a look failed", what=what)
 
 
 def _relist_seconds(work: Workspace) -> float:
