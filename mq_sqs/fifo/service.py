@@ -108,6 +108,7 @@ class FifoService:
     async def remove(self, queue: QueueName, message_id: MessageId, leases: frozenset[int]) -> None:
         """Do what the store's does, in order."""
         self.attempts.forget(queue, [message_id])
+        await self.require(queue)
         await self._store.run(
             lambda work: remove_in_order(work, self._queues, queue, message_id, leases)
         )
@@ -126,6 +127,7 @@ class FifoService:
     ) -> list[MQError | None]:
         """Do what the store's does, in order."""
         self.attempts.forget(queue, ids)
+        await self.require(queue)
         return await self._store.run(
             lambda work: remove_many_in_order(work, self._queues, queue, ids, leases)
         )
@@ -167,6 +169,7 @@ class FifoService:
     async def _change(
         self, queue: QueueName, message_id: MessageId, lease: int, seconds: float
     ) -> bool:
+        await self.require(queue)
         receipt, ns = (message_id, lease), int(seconds * SECOND_NS)
         return await self._store.run(
             lambda work: change_visibility_in_order(work, self._queues, queue, receipt, ns)
