@@ -27,10 +27,15 @@ class Ownership:
         if self._fd is not None:
             return False
         fd = work.files.open_to_lock(f"{work.spool.root}/{FORMAT_FILE}")
-        if work.files.lock_byte(fd, _OFFSET):
+        is_taken = False
+        try:
+            is_taken = work.files.lock_byte(fd, _OFFSET)
+        finally:
+            if not is_taken:
+                work.files.close(fd)
+        if is_taken:
             self._fd, self._files = fd, work.files
             return True
-        work.files.close(fd)
         raise StoreUnavailable(
             "another mq-sqs has the FIFO queues of this root, and one process has all of them; "
             "send this to that one, or try again once it has ended"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.errors import StoreUnavailable
+from mq_sqs.fifo.ownership import _OFFSET as OFFSET
 from tests.support.fifo import LINE, bodies_of, fifo_on
+from tests.support.native import count_open
 from tests.support.stores import ORDERS, publish, receive
 
 
@@ -59,3 +64,28 @@ async def test_what_the_first_did_meanwhile_the_second_knows(root: Path) -> None
         assert await second.bodies() == []
         await second.remove(taken)
         assert bodies_of(await second.receive(10)) == ["2", "3"]
+
+
+class LocklessFiles(Files):
+    """The kernel has no room for the lock of the FIFO queues while `is_full`."""
+
+    is_full = True
+
+    def lock_byte(self, fd: int, offset: int) -> bool:
+        if self.is_full and offset == OFFSET:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        return super().lock_byte(fd, offset)
+
+
+async def test_a_lock_that_fails_leaves_no_file_open(root: Path) -> None:
+    files = LocklessFiles()
+    async with fifo_on(root, files) as line:
+        before = count_open(root)
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable, match="No locks available"):
+                await line.send("1")
+
+        assert count_open(root) == before
+        files.is_full = False
+        await line.send("1")
+        assert await line.bodies() == ["1"]
