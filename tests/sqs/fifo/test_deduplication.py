@@ -57,3 +57,15 @@ def test_any_sends_are_told_as_a_list_would_tell_them(sends: list[tuple[int, int
             known.accept(digest, message_id, now + 10)
             model[digest] = (now + 10, message_id)
         assert len(known) == len(model)
+
+
+def test_a_message_that_is_told_twice_ends_no_later_one() -> None:
+    known = Deduplication()
+    known.accept(b"a", FIRST, 300.0)
+    known.accept(b"a", FIRST, 350.0)
+    assert known.find(b"a", 301.0) is None
+
+    known.accept(b"a", SECOND, 601.0)
+
+    assert known.find(b"a", 351.0) == SECOND
+    assert known.find(b"a", 601.0) is None
