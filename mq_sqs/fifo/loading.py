@@ -133,13 +133,14 @@ def _read_one_hidden(spool: Spool, folder: Folder, name: str) -> HiddenMessage |
     return _look(spool, folder, name, read)
 
 
-def read_sent(spool: Spool, queue: QueueName, since_ns: int) -> list[FoundMessage]:
+def read_sent(spool: Spool, queue: QueueName, since_ns: int, made_ns: int) -> list[FoundMessage]:
     """Return what was sent to the queue since then and is not in it any more: removed, purged, or a
-    dead letter in another queue. Raises OSError."""
+    dead letter in another queue. A dead letter from before the queue was made is of an earlier one
+    of that name. Raises OSError."""
     sent = []
     for folder, holder, name, message_id in _elsewhere(spool, queue, _text_of(since_ns)):
         found = _look(spool, folder, name, partial(_read_sent, spool, queue, holder, message_id))
-        if found is not None:
+        if found is not None and (holder == queue or found.published_ns >= made_ns):
             sent.append(found)
     return sent
 

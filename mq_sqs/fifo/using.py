@@ -23,6 +23,7 @@ from mq_sqs.fifo.loading import (
     read_ready,
     read_sent,
 )
+from mq_sqs.queue_attributes import made_ns_of
 
 _READ_AT_ONCE = 1000
 """After this many messages other operations have their turn."""
@@ -100,7 +101,8 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     latest = max([each.found.key for each in hidden] + list(state.unread.values()), default="")
     with fifo.reading(queue, state):
         yield from _read_unread(work, queue, state)
-    for sent in (yield InWorker(read_sent, work.spool, queue, since_ns)):
+    made_ns = made_ns_of(work.settings.of(queue))
+    for sent in (yield InWorker(read_sent, work.spool, queue, since_ns, made_ns)):
         state.learn_sent(sent, work.clock_ns())
         latest = max(latest, sent.key)
     # What a killed gateway has sent may not be durable, and from here on it counts as sent.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -268,3 +269,22 @@ async def test_a_message_that_cannot_be_read_just_now_is_not_taken_for_one_witho
 
         assert found == {"ready": ["1", "2"], "leased": [], "removed": ["2"]}[state]
         assert (await line.send("1")).message_id == first.message_id
+
+
+async def test_a_queue_that_was_made_again_knows_nothing_of_dead_letters_of_the_one_before(
+    root: Path,
+) -> None:
+    async with fifo_on(root) as line:
+        await line.store.create_queue(DEAD_LINE)
+        await line.store.change_settings(LINE, {"max-receives": "1", "dead-letters": DEAD_LINE})
+        first = await line.send("1")
+        await line.show((await line.receive())[0])
+        assert names_in(root / "queues" / DEAD_LINE) == [first.message_id]
+        await line.store.delete_queue(LINE)
+        made = int(time.time()) + 1
+        await line.store.create_queue(LINE, {"sqs.created": str(made)})
+
+        again = await line.send("1")
+
+        assert not again.is_duplicate
+        assert await line.drain() == ["1"]
