@@ -17,21 +17,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import structlog
 
 from mq.commit.operation import Operation
 from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
-from mq.names import MessageId, QueueName, is_fifo
+from mq.names import QueueName, is_fifo
 from mq.spool.locks import lock_names
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace
-from mq.store.move import Moving
-from mq.store.redrive import redrive
 from mq.store.store import Store
-from mq_sqs.fifo.moving import OrderedMove
 from mq_sqs.fifo.service import MAX_READING_SECONDS, FifoService
+from mq_sqs.move_chunks import Chunk, Chunks
 from mq_sqs.task_notes import (
     TASK_CANCELLED,
     MoveTask,
@@ -48,9 +45,6 @@ MAX_TASKS = 10
 
 CHUNK_MESSAGES = 100
 """The most that are moved before the task looks whether it was cancelled."""
-
-MAX_PASSED = 1000
-"""A task ends once it met more messages that it could not move."""
 
 SAVE_SECONDS = 1.0
 RETRY_SECONDS = 1.0
@@ -194,24 +188,14 @@ class MoveTasks:
         return await self._store.run(lambda work: _take_lock(work, source))
 
 
-class _Chunk(NamedTuple):
-    """How many messages were moved; whether there are no more to move, or why the task fails."""
-
-    moved: int = 0
-    is_last: bool = False
-    reason: str | None = None
-
-
 class _Run:
     """A task on its way. With a rate nothing is moved before `due`."""
 
     def __init__(self, store: Store, fifo: FifoService, source: QueueName, task: MoveTask) -> None:
         self._store = store
-        self._fifo = fifo
         self._source = source
         self._task = task
-        self._passed: set[MessageId] = set()
-        self._taken: set[MessageId] = set()
+        self._chunks = Chunks(store, fifo, source, task.target)
         self._saved = self._due = time.monotonic()
 
     async def to_the_end(self) -> None:
@@ -223,7 +207,7 @@ class _Run:
             if settings.notes.get(TASK_CANCELLED) == task.task_id:
                 return await self._end(TaskStatus.CANCELLED)
             limit = min(task.total - task.moved, CHUNK_MESSAGES, max(1, (task.rate or 1000) // 10))
-            chunk = await self._move(limit) if limit > 0 else _Chunk(is_last=True)
+            chunk = await self._move(limit) if limit > 0 else Chunk(is_last=True)
             self._task = replace(task, moved=task.moved + chunk.moved)
             if chunk.reason is not None:
                 return await self._end(TaskStatus.FAILED, chunk.reason)
@@ -236,40 +220,13 @@ class _Run:
                 self._due = max(self._due, begun) + chunk.moved / task.rate
                 await asyncio.sleep(max(0.0, self._due - time.monotonic()))
 
-    async def _move(self, limit: int) -> _Chunk:
+    async def _move(self, limit: int) -> Chunk:
         """Move up to `limit` messages. Raises what `to_the_end` raises."""
-        target, source = self._task.target, self._source
         try:
-            if target is None or is_fifo(source):
-                return await self._redrive(limit)
-            moved, taken = await self._store.move(Moving(source, target), limit)
+            return await self._chunks.move(limit)
         except (QueueNotFound, InvalidRequest) as error:
             await self._settings()
-            return _Chunk(reason=str(error))
-        if not moved:
-            self._taken |= set(taken)
-        return _Chunk(moved, not moved, None if moved else self._why_some_stay())
-
-    async def _redrive(self, limit: int) -> _Chunk:
-        """Move up to `limit` messages, each to the queue that it died in; from a FIFO queue, or to
-        the target if there is one."""
-        passed, source = frozenset(self._passed), self._source
-        if is_fifo(source):
-            found = await self._fifo.move(OrderedMove(source, self._task.target, limit, passed))
-        else:
-            found = await self._store.run(lambda work: redrive(work, source, limit, passed))
-        self._passed.update(found.stayed)
-        self._taken.update(found.taken)
-        if found.lost:
-            return _Chunk(len(found.moved), reason="CouldNotDetermineMessageSource")
-        is_last = not (found.moved or found.stayed) or len(self._passed) > MAX_PASSED
-        return _Chunk(len(found.moved), is_last, self._why_some_stay() if is_last else None)
-
-    def _why_some_stay(self) -> str | None:
-        if not self._taken:
-            return None
-        first, number = min(self._taken), len(self._taken)
-        return f"{number} messages stay: their queue has another message of that id, as {first}"
+            return Chunk(reason=str(error))
 
     async def _end(self, status: TaskStatus, reason: str | None = None) -> None:
         self._task = replace(self._task, status=status, reason=reason and reason[:1000])

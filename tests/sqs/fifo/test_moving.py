@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,35 @@ async def test_a_task_waits_while_a_queue_is_full(
         found.extend(await line.drain())
         await tasks.stop()
         assert found == list("012345")
+
+
+async def test_a_task_looks_once_more_at_a_group_whose_first_message_was_held(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mq_sqs.move_chunks.LOOK_AGAIN_SECONDS", 0.0)
+    async with fifo_on(root) as line:
+        await bury(line, ("1", "a"), ("2", "a"), ("3", "b"))
+        await line.store.change_settings(LINE, {"max-receives": ""})
+        folder = root / "queues" / DEAD_LINE
+        held = os.open(folder / min(names_in(folder)), os.O_RDONLY)
+        line.store._work.files.lock(held)
+        move_in_order, left = line.service.move, [held]
+
+        async def let_go_once_the_rest_is_moved(asked: OrderedMove) -> Redriven:
+            found = await move_in_order(asked)
+            if left and not found.moved and not found.stayed:
+                os.close(left.pop())
+            return found
+
+        monkeypatch.setattr(line.service, "move", let_go_once_the_rest_is_moved)
+        tasks = MoveTasks(line.store, line.service)
+
+        await tasks.start(DEAD_LINE, None, None)
+
+        async def is_over() -> bool:
+            return not tasks.is_working_on(DEAD_LINE)
+
+        await eventually(is_over)
+        [task] = tasks_of(await line.store.read_settings(DEAD_LINE))
+        assert (task.status, task.moved) == (TaskStatus.COMPLETED, 3)
+        assert await line.drain() == ["1", "2", "3"]
