@@ -34,6 +34,7 @@ from mq_sqs.task_notes import (
     MoveTask,
     TaskStatus,
     active_task,
+    ends_of,
     is_active,
     tasks_of,
 )
@@ -230,7 +231,10 @@ class _Run:
 
     async def _end(self, status: TaskStatus, reason: str | None = None) -> None:
         self._task = replace(self._task, status=status, reason=reason and reason[:1000])
-        await self._save(**{TASK_CANCELLED: ""})
+        for changes in ends_of(await self._settings(), self._task):
+            with suppress(InvalidRequest):  # the settings are full
+                await self._store.change_settings(self._source, changes)
+                break
         log.info(
             "move task ended", queue=self._source, task=self._task.task_id, status=str(status),
             moved=self._task.moved, reason=reason or "",
@@ -244,11 +248,11 @@ class _Run:
             raise QueueNotFound(f"queue {self._source} was deleted, and its tasks with it")
         return settings
 
-    async def _save(self, **more: str) -> None:
+    async def _save(self) -> None:
         await self._settings()
         self._saved = time.monotonic()
         with suppress(InvalidRequest):  # the settings are full: what was moved is moved
-            await self._store.change_settings(self._source, {**self._task.note(), **more})
+            await self._store.change_settings(self._source, self._task.note())
 
 
 def _take_lock(work: Workspace, source: QueueName) -> Operation[Unlock | None]:

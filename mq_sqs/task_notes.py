@@ -78,6 +78,14 @@ def is_active(task: MoveTask) -> bool:
     return task.status in (TaskStatus.RUNNING, TaskStatus.CANCELLING)
 
 
+def ends_of(settings: QueueSettings, task: MoveTask) -> list[dict[str, str]]:
+    """Return changes of settings that note the end of a task. Each needs less room than the one
+    before; the last one takes the note away, so that settings which are full have room for it."""
+    over = {TASK_CANCELLED: ""}
+    older = over | {each.name: "" for each in tasks_of(settings) if each.task_id != task.task_id}
+    return [over | task.note(), older | task.note(), older | {task.name: ""}]
+
+
 def _read(task_id: str, text: str) -> MoveTask | None:
     try:
         said: Mapping[str, Any] = json.loads(text)

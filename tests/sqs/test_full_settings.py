@@ -1,0 +1,65 @@
+"""A move task whose queue has no room left in its settings: it ends all the same."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from mq.errors import InvalidRequest
+from mq.names import QueueName
+from mq.store.store import Store
+from mq_sqs.fifo.service import FifoService
+from mq_sqs.move_tasks import MoveTasks
+from mq_sqs.task_notes import MoveTask, TaskStatus, tasks_of
+from tests.support.stores import ORDERS, eventually, publish, store_on
+
+TARGET = QueueName("target")
+OLD = MoveTask("old", TaskStatus.COMPLETED, 1, 0, 0)
+
+
+async def leave_room_for_a_task(store: Store, total: int) -> None:
+    """Fill the settings up to the last byte that the note of a task needs at its start."""
+    started = time.time_ns() // 1_000_000
+    task = MoveTask(str(uuid.uuid4()), TaskStatus.RUNNING, started, 0, total, TARGET)
+    [(name, text)] = task.note().items()
+    place = f"own.{name[4:]}"
+    await store.change_settings(ORDERS, {place: text})
+    step, number, length = 1000, 0, 0
+    while step:
+        number, length = (number, length + step) if length + step <= 4000 else (number + 1, step)
+        try:
+            await store.change_settings(ORDERS, {f"own.{number:04}": "x" * length})
+        except InvalidRequest:
+            length, step = length - step, step // 2
+    await store.change_settings(ORDERS, {place: ""})
+
+
+@pytest.mark.parametrize("older", [{}, OLD.note()], ids=["alone", "beside an older one"])
+async def test_the_end_of_a_task_takes_the_place_of_older_ones_or_its_note_goes(
+    tmp_path: Path, older: dict[str, str]
+) -> None:
+    async with store_on(tmp_path) as store:
+        tasks = MoveTasks(store, FifoService(store))
+        await store.create_queue(TARGET)
+        await store.change_settings(ORDERS, older)
+        for _ in range(10):
+            await publish(store, b"a")
+        await leave_room_for_a_task(store, 10)
+
+        assert await tasks.start(ORDERS, TARGET, None) is not None
+
+        async def is_over() -> bool:
+            return not tasks.is_working_on(ORDERS)
+
+        await eventually(is_over)
+        found = tasks_of(await store.read_settings(ORDERS))
+        assert (await store.describe_queue(TARGET)).ready == 10
+        assert [(each.status, each.moved) for each in found] == (
+            [(TaskStatus.COMPLETED, 10)] if older else []
+        )
+        await store.change_settings(ORDERS, {"own.0000": ""})
+        assert await tasks.start(ORDERS, TARGET, None) is not None
+        await tasks.stop()
