@@ -166,6 +166,19 @@ def test_services_take_no_more_than_their_share(service: str) -> None:
     assert re.search(r"^TasksMax=[0-9]+$", text, re.MULTILINE)
 
 
+def test_the_gateway_starts_no_server_that_nobody_has_asked_for() -> None:
+    """Without tokens, anyone on the machine could use that."""
+    started, left = set[str](), {"mq-sqs.service"}
+    while left:
+        unit = left.pop()
+        started.add(unit)
+        text = (UNITS / unit).read_text()
+        for names in re.findall(r"^(?:Wants|Requires|BindsTo)=(.*)$", text, re.MULTILINE):
+            left |= set(names.split()) - started
+
+    assert started == {"mq-sqs.service", "mq-mover.service", "mq-reaper.service"}
+
+
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_variable_sets_every_flag_but_the_folders(service: str) -> None:
     """A flag in `ExecStart=` would override the variable that `systemctl edit` adds."""
