@@ -12,7 +12,7 @@ import pytest
 
 from mq.daemon.healthy import command_line
 from tests.support.certificates import Pair, make_certificate
-from tests.support.processes import Process, Server, wait_until
+from tests.support.processes import FreshServer, Process, Server, wait_until
 
 StartServer = Callable[..., Server]
 
@@ -27,6 +27,17 @@ def free_port() -> int:
     """The check reads flags: it cannot know which port 0 became."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
+
+
+@pytest.fixture
+def start_server(tmp_path: Path, processes: list[Process]) -> StartServer:
+    """Starts servers whose command line the check can read."""
+
+    def start(*flags: str) -> Server:
+        processes.append(server := FreshServer(tmp_path / "root", *flags, log=tmp_path / "mq.log"))
+        return server
+
+    return start
 
 
 def is_healthy(process: Process, **environment: str) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from mq.web.routes import RESOURCES
 from mq.web.tokens import Scope
-from tests.support.processes import Server, wait_until
+from tests.support.processes import FreshServer, Process, Server, wait_until
 from tests.support.refusals import start
 from tests.support.wire import Wire, WireAnswer, assert_problem
 
@@ -262,10 +262,11 @@ def test_tokens_are_read_again_on_sighup(
 
 
 def test_no_secret_stands_on_a_command_line(
-    start_server: Callable[..., Server], token_file: Path
+    tmp_path: Path, processes: list[Process], token_file: Path
 ) -> None:
     """No command line has one, neither the server's nor those of its children."""
-    server = start_server(f"--token-file={token_file}", "--standalone")
+    flags = (f"--token-file={token_file}", "--standalone")
+    processes.append(server := FreshServer(tmp_path / "root", *flags, log=tmp_path / "log"))
     wait_until(lambda: server.log().count("event=configuration") == 3, 30)
     pid = server.popen.pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -1,8 +1,9 @@
 """Runs commands of MQ as real processes that are there at once: they are forked from a process that
 has imported what they import, on which `python -m` spends nearly all of its time.
 
-Each has a pid, an environment and standard files of its own, and ends as any interpreter ends. How
-a command starts from nothing is the business of other tests, which use `subprocess`.
+Each has a pid, an environment and standard files of its own, and ends as any interpreter ends. Its
+command line and first environment, as the system shows them, are those of the process that forked
+it. How a command starts from nothing is the business of other tests, which use `subprocess`.
 """
 
 from __future__ import annotations
@@ -13,21 +14,73 @@ import importlib
 import json
 import os
 import runpy
+import select
 import selectors
 import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from typing import NamedTuple
 
 from tests.support.sources import REPOSITORY
 
-PRELOADED = ("mq.ctl.by_http", "mq.ctl.by_root", "mq.ctl.commands")
+PRELOADED = (
+    "mq.ctl.by_http", "mq.ctl.by_root", "mq.ctl.commands",
+    "mq.daemon.cli", "mq.daemon.server", "mq_mover.cli", "mq_reaper.cli",
+    "mq_sqs.cli", "mq_sqs.server",
+)  # fmt: skip
 """What takes long to import."""
 
 _CONTROL_FD = 0
 _MAX_REQUEST_BYTES = 200_000
 """What a socket takes as one message."""
+
+
+class Forked:
+    """`python -m module words...` under way, with what `subprocess.Popen` has to end it and to wait
+    for it."""
+
+    def __init__(
+        self, module: str, *words: str, files: tuple[int, int, int], env: dict[str, str]
+    ) -> None:
+        """Start it with stdin, stdout and stderr in `files`."""
+        request = json.dumps([module, words, env, os.getcwd()]).encode()
+        assert len(request) < _MAX_REQUEST_BYTES
+        self._status, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with its_end:
+            socket.send_fds(_control(), [request], [its_end.fileno(), *files])
+        self.pid = int(self._status.recv(20))
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, or that of the signal as a negative number; None while it runs."""
+        return self._end(0.0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The same, once it has ended. Raises TimeoutError when it has not after `timeout`."""
+        code = self._end(timeout)
+        if code is None:
+            raise TimeoutError(f"process {self.pid} has not ended after {timeout} s")
+        return code
+
+    def _end(self, timeout: float | None) -> int | None:
+        if self.returncode is None:
+            told = select.poll()
+            told.register(self._status, select.POLLIN)
+            if told.poll(None if timeout is None else timeout * 1000):
+                self.returncode = int(self._status.recv(20))
+                self._status.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Do nothing if it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
 
 
 def run_preloaded(
@@ -38,19 +91,13 @@ def run_preloaded(
     Returns its exit code, or that of the signal as a negative number. Raises TimeoutError when it
     has not ended after `seconds`; it is killed then.
     """
-    request = json.dumps([module, words, env, os.getcwd()]).encode()
-    assert len(request) < _MAX_REQUEST_BYTES
-    status, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with status:
-        with its_end:
-            socket.send_fds(_control(), [request], [its_end.fileno(), *files])
-        status.settimeout(seconds)
-        pid = int(status.recv(20))
-        try:
-            return int(status.recv(20))
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
-            raise
+    forked = Forked(module, *words, files=files, env=env)
+    try:
+        return forked.wait(seconds)
+    except TimeoutError:
+        forked.send_signal(signal.SIGKILL)
+        forked.wait()
+        raise
 
 
 @functools.cache

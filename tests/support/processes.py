@@ -11,8 +11,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support.preloaded import Forked
+
 LISTENING = re.compile(r"event=listening url=https?://(?:127\.0\.0\.1|\[::1\]):(\d+)")
 ADMIN = re.compile(r"event=admin url=https?://127\.0\.0\.1:(\d+)")
+
+
+_STDOUT_FD = 1
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -29,12 +34,14 @@ class Process:
 
     def __init__(self, module: str, *arguments: str, log: Path, **environment: str) -> None:
         self.log_path = log
+        ours = {k: v for k, v in os.environ.items() if not k.startswith("MQ_")}
         with log.open("ab") as stderr:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                stderr=stderr,
-                env={k: v for k, v in os.environ.items() if not k.startswith("MQ_")} | environment,
-            )
+            self.popen = self._start(module, arguments, stderr.fileno(), ours | environment)
+
+    def _start(
+        self, module: str, arguments: tuple[str, ...], stderr: int, env: dict[str, str]
+    ) -> subprocess.Popen[bytes] | Forked:
+        return subprocess.Popen([sys.executable, "-m", module, *arguments], stderr=stderr, env=env)
 
     def log(self) -> str:
         return self.log_path.read_text()
@@ -49,7 +56,18 @@ class Process:
         self.popen.wait(15)
 
 
-class Server(Process):
+class PreloadedProcess(Process):
+    """One whose imports are there already, as `tests/support/preloaded.py` says."""
+
+    def _start(
+        self, module: str, arguments: tuple[str, ...], stderr: int, env: dict[str, str]
+    ) -> subprocess.Popen[bytes] | Forked:
+        with open(os.devnull, "rb") as stdin:
+            files = (stdin.fileno(), _STDOUT_FD, stderr)
+            return Forked(module, *arguments, files=files, env=env)
+
+
+class Server(PreloadedProcess):
     """`mq` on a root, ready for requests; `module` is what runs it."""
 
     def __init__(
@@ -79,9 +97,15 @@ class Server(Process):
         return int(match[1]) if match else None
 
 
+class FreshServer(Server):
+    """A server whose command line and environment the system shows as they are."""
+
+    _start = Process._start
+
+
 def start_mover(root: Path) -> Process:
     folders = [f"--source={root / 'delay'}", f"--destination={root / 'queues'}"]
-    return Process("mq_mover", *folders, log=root.with_name("mover.log"))
+    return PreloadedProcess("mq_mover", *folders, log=root.with_name("mover.log"))
 
 
 def resident_bytes(server: Server) -> int:

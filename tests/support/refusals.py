@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from mq.errors import EXIT_CODES, ExitCode
+from tests.support.preloaded import run_preloaded
 
 
 class Refusal(NamedTuple):
@@ -17,18 +18,30 @@ class Refusal(NamedTuple):
 
 def start(module: str, *arguments: str, **environment: str) -> Refusal:
     """Start a process that ends by itself."""
-    return refusal_of([sys.executable, "-m", module, *arguments], environment)
+    with TemporaryFile() as stderr, open(os.devnull, "r+b") as null:
+        files = (null.fileno(), null.fileno(), stderr.fileno())
+        code = run_preloaded(module, *arguments, files=files, env=_with(environment), seconds=60)
+        stderr.seek(0)
+        return _read(code, stderr.read().decode())
 
 
 def refusal_of(command: list[str], environment: dict[str, str]) -> Refusal:
     """Return the one line that is not an event of the log. It must be the last one, and name the
     exit code."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("MQ_")}
     done = subprocess.run(
-        command, check=False, stderr=subprocess.PIPE, text=True, timeout=60, env=ours | environment
+        command, check=False, stderr=subprocess.PIPE, text=True, timeout=60, env=_with(environment)
     )
-    *log, line = done.stderr.splitlines()
+    return _read(done.returncode, done.stderr)
+
+
+def _with(environment: dict[str, str]) -> dict[str, str]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("MQ_")}
+    return ours | environment
+
+
+def _read(status: int, stderr: str) -> Refusal:
+    *log, line = stderr.splitlines()
     assert [event for event in log if not event.startswith("time=")] == []
-    code = ExitCode(done.returncode)
+    code = ExitCode(status)
     assert line.endswith(f"(exit {code.value}: {EXIT_CODES[code]})")
     return Refusal(code, line)

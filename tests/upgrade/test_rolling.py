@@ -17,7 +17,7 @@ from tests.crash.load import create_queue
 from tests.hosts.load import HostLoad, passed_over
 from tests.soak.checker import judge
 from tests.soak.history import Given
-from tests.support.processes import Process, Server, start_mover
+from tests.support.processes import FreshServer, Process, Server, start_mover
 from tests.support.sources import REPOSITORY
 
 pytestmark = pytest.mark.crash_long
@@ -59,7 +59,7 @@ async def test_nothing_is_lost_doubled_or_back(
     def serve(number: int, port: int, **environment: str) -> Server:
         log = root.with_name(f"mq-{number}.log")
         flags = (f"--port={port}", f"--peers={PEERS}")
-        server = Server(root, *flags, log=log, **environment)
+        server = FreshServer(root, *flags, log=log, **environment)
         started.append(server)
         return server
 
