@@ -7,11 +7,13 @@ work it was more than the file calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from mq.commit.committer import Committer
-from mq.commit.operation import Done, tell
+from mq.commit.operation import Done, Operation, Submitted, tell
 from mq.names import QueueName
+from mq.store.context import Workspace
 
 T = TypeVar("T")
 
@@ -43,6 +45,33 @@ class Joint(Generic[T]):
         for queue, asked in by_queue.items():
             for first in range(0, len(asked), MAX_TOGETHER):
                 self._begin(queue, asked[first : first + MAX_TOGETHER])
+
+
+ForAll = Callable[[Workspace, QueueName, Sequence[T]], Operation[Sequence[Any]]]
+"""Makes an operation for what several requests ask of a queue. It returns for each a result, or
+what is wrong."""
+
+
+class JointOperation(Generic[T]):
+    """Runs the same operation for all requests of a round that ask it of a queue."""
+
+    def __init__(
+        self,
+        committer: Committer,
+        make: Callable[[QueueName, Sequence[T]], Operation[Sequence[Any]]],
+    ) -> None:
+        self._committer = committer
+        self._make = make
+        self._joint = Joint(committer, self._run)
+
+    def submit(self, queue: QueueName, asked: T, done: Done) -> None:
+        """Ask for one thing; `done` gets its result, or what is wrong with it."""
+        self._joint.ask(queue, (asked, done))
+
+    def _run(self, queue: QueueName, requests: Sequence[tuple[T, Done]]) -> None:
+        asked, dones = zip(*requests, strict=True)
+        operation = self._make(queue, asked)
+        self._committer.submit(Submitted(operation, partial(tell_each, dones), len(requests)))
 
 
 def tell_each(dones: Sequence[Done], outcomes: Sequence[Any], error: BaseException | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import TypeVar
 
 from mq.commit.committer import Committer
@@ -23,6 +24,7 @@ from mq.store.background import Background
 from mq.store.by_id import Guard
 from mq.store.context import Workspace
 from mq.store.health import Condition
+from mq.store.joint import ForAll, JointOperation
 from mq.store.looking import HiddenAsk, Looking
 from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
 from mq.store.peek import PeekedMessage
@@ -47,10 +49,12 @@ class Store:
         self._committer = committer
         self._workers = workers
         self.condition = Condition(work, committer, workers)
+        self.max_body_bytes = work.config.max_body_bytes
         self.batch_slots = asyncio.Semaphore(MAX_BATCHES_AT_ONCE)
         self.answer_memory = AnswerMemory()
         self._fetches = Fetches(work, committer)
         self.put_back_left = self._fetches.put_back_left
+        self.stop_waiting = self._fetches.waiting.stop
         self._publisher = Publisher(work, committer)
         self._looking = Looking(work, committer, workers)
         self.background = Background()
@@ -70,9 +74,9 @@ class Store:
         """Run an operation as `run` does, for a caller that does not wait: see `submit_publish`."""
         self._committer.submit(Submitted(make(self._work), done))
 
-    @property
-    def max_body_bytes(self) -> int:
-        return self._work.config.max_body_bytes
+    def joint(self, make: ForAll[T]) -> JointOperation[T]:
+        """Return what runs operations that a gateway makes, one for all requests of a round."""
+        return JointOperation(self._committer, partial(make, self._work))
 
     # Queues
 
@@ -206,10 +210,6 @@ class Store:
 
     def close_received(self, received: Received) -> None:
         received.close(self._work.files)
-
-    def stop_waiting(self) -> None:
-        """Answer every fetch that waits with no message, now and from now on."""
-        self._fetches.waiting.stop()
 
     async def peek(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
@@ -141,15 +141,15 @@ class FifoQueue:
 
 
 class FifoQueues:
-    """Those of one process. `sending` are the digests of what is just being sent. Other threads
-    than the committer's may only `get` one, and ask what is left to read."""
+    """Those of one process. Other threads than the committer's may only `get` one, and ask what is
+    left to read."""
 
     def __init__(self) -> None:
         self._queues: dict[QueueName, FifoQueue] = {}
         self._reading: dict[QueueName, FifoQueue] = {}
         self._drops: Counter[QueueName] = Counter()
         self._ownership = Ownership()
-        self.sending: set[tuple[QueueName, bytes]] = set()
+        self._sending: set[tuple[QueueName, bytes]] = set()
 
     def require_ownership(self, work: Workspace) -> None:
         """Take all FIFO queues. Raises StoreUnavailable if another process has them."""
@@ -159,6 +159,20 @@ class FifoQueues:
     def close(self) -> None:
         """Let another process have them."""
         self._ownership.close()
+
+    def is_sending(self, queue: QueueName, digests: Iterable[bytes]) -> bool:
+        """Return whether one of these is just being sent."""
+        return not self._sending.isdisjoint([(queue, each) for each in digests])
+
+    @contextmanager
+    def sending(self, queue: QueueName, digests: Iterable[bytes]) -> Iterator[None]:
+        """Let others know what is being sent, until the block ends."""
+        sending = [(queue, each) for each in digests]
+        self._sending.update(sending)
+        try:
+            yield
+        finally:
+            self._sending.difference_update(sending)
 
     @contextmanager
     def reading(self, queue: QueueName, state: FifoQueue) -> Iterator[None]:

@@ -1,7 +1,8 @@
 """Publish messages of a FIFO queue in their order.
 
-    one message     written and linked into `new`, synced, delivered, as elsewhere
-    several         all are written and synced; then they are linked, in order, and that is synced;
+    one message     written and linked into `new`, synced, delivered, as elsewhere; those of other
+                    requests may share the calls
+    a batch         all are written and synced; then they are linked, in order, and that is synced;
                     then they are delivered
 
 So a crash leaves the first ones of a batch, each of them whole, or none. A message that was torn,
@@ -10,12 +11,12 @@ or lacked its name, would come after those behind it when its sender tries again
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import Operation
+from mq.commit.operation import Operation, Together, told
 from mq.config import SECOND_NS
 from mq.disk.calls import Chain, check
 from mq.disk.file_work import FileCalls, FileWork, do_together
@@ -24,7 +25,14 @@ from mq.lifecycle import Folder
 from mq.names import Position, QueueName, file_name
 from mq.store.context import Workspace
 from mq.store.holding import hold
-from mq.store.publishing.publish import Draft, Published, deliver, deliver_once_unlocked, linking
+from mq.store.publishing.publish import (
+    LINKED_IN_NEW,
+    Draft,
+    Published,
+    deliver,
+    deliver_once_unlocked,
+    linking,
+)
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 
 _LATE_NS = SECOND_NS
@@ -47,54 +55,121 @@ class _Written(NamedTuple):
     fd: int
 
 
+class Destination(NamedTuple):
+    """The queue that messages are sent to. It is held, and `state` is what is known of it."""
+
+    work: Workspace
+    fifo: FifoQueues
+    queue: QueueName
+    state: FifoQueue
+
+
+_Link = Callable[
+    [Destination, Sequence[OrderedDraft], Sequence[Position]],
+    Operation[list[_Written | BaseException]],
+]
+
+
 def publish_in_order(
-    work: Workspace,
-    fifo: FifoQueues,
-    queue: QueueName,
-    state: FifoQueue,
-    messages: Sequence[OrderedDraft],
+    to: Destination, messages: Sequence[OrderedDraft]
 ) -> Operation[list[Published]]:
-    """Do as `mq.store.publishing.publish.publish` does, for several messages. The queue is held.
+    """Do as `mq.store.publishing.publish.publish` does, for all of several messages or none.
 
     From here on until a message is in its place, none behind it is received. If this fails and a
     message may be left, the queue is read from its files again. Raises QueueNotFound,
     StoreUnavailable, PropertiesUnsupported.
     """
-    work.require_room(sum(each.draft.length + len(each.draft.trailer) for each in messages))
-    work.spool.use_long_seals()
+    to.work.require_room(bytes_of(messages))
+    to.work.spool.use_long_seals()
+    link = _link_only if len(messages) == 1 else _link_all
+    outcomes = yield from _publish(to, messages, link)
+    published = []
+    for each in outcomes:
+        if isinstance(each, BaseException):
+            raise each
+        published.append(each)
+    return published
+
+
+def publish_each_in_order(
+    to: Destination, messages: Sequence[OrderedDraft]
+) -> Operation[list[Published | BaseException]]:
+    """Do the same for messages of several requests, each by itself, with their file calls made
+    together. There is room for them, and the root has long seals. Returns for each what
+    `publish_in_order` returns or raises; raises what concerns all of them."""
+    return _publish(to, messages, _link_each)
+
+
+def bytes_of(messages: Sequence[OrderedDraft]) -> int:
+    """Return how much room they need."""
+    return sum(each.draft.length + len(each.draft.trailer) for each in messages)
+
+
+def _publish(
+    to: Destination, messages: Sequence[OrderedDraft], link: _Link
+) -> Operation[list[Published | BaseException]]:
+    work, fifo, queue, state = to
     positions = [work.ids.next_position() for _ in messages]
     for position, message in zip(positions, messages, strict=True):
         state.place(position.message_id, message.group)
     work.undelivered[queue] += len(messages)
-    is_published = are_late = False
+    left = {position.message_id for position in positions}
+    are_late = False
     try:
-        if len(messages) == 1:
-            linked = [(yield from _link_one(work, queue, messages[0], positions[0]))]
-        else:
-            linked = yield from _link_all(work, fifo, queue, messages, positions)
-        try:
-            fds = tuple(each.fd for each in linked)
-            yield Unsynced(fds, (), implied=(Folder.NEW,))
-        except BaseException as error:
-            fifo.drop(queue)
-            try:
-                if isinstance(error, StoreUnavailable):
-                    _unlink(work, queue, linked)
-            finally:
-                _close(work, linked)
-            raise
-        is_published = True
-        work.counts.of(queue).published += len(linked)
-        # The queue may have been read again meanwhile.
-        are_late = yield from _deliver(work, queue, fifo.get(queue) or state, linked)
-        return [Published(each.position.message_id, each.visible_ns) for each in linked]
+        outcomes: list[Any] = yield from link(to, messages, positions)
+        linked = {at: each for at, each in enumerate(outcomes) if isinstance(each, _Written)}
+        if linked:
+            written = list(linked.values())
+            yield from _sync(to, written)
+            left.difference_update(each.position.message_id for each in written)
+            work.counts.of(queue).published += len(written)
+            # The queue may have been read again meanwhile.
+            delivered = yield from _deliver(work, queue, fifo.get(queue) or state, written)
+            are_late = not all(delivered)
+            for (at, each), outcome in zip(linked.items(), delivered, strict=True):
+                if isinstance(outcome, Exception):
+                    outcomes[at] = told(outcome)
+                else:
+                    outcomes[at] = Published(each.position.message_id, each.visible_ns)
+        return outcomes
     finally:
         work.end_delivery(queue, len(messages))
-        if not is_published:
-            for position in positions:
-                state.forget(position.message_id)
-        elif are_late:
+        for message_id in left:
+            state.forget(message_id)
+        if are_late:
             work.request_sweep()
+
+
+def _sync(to: Destination, linked: Sequence[_Written]) -> Operation[None]:
+    """Make messages durable in `new`. A failed sync takes their names back."""
+    try:
+        fds = tuple(each.fd for each in linked)
+        yield Unsynced(fds, (), False, LINKED_IN_NEW, len(fds))
+    except BaseException as error:
+        to.fifo.drop(to.queue)
+        try:
+            if isinstance(error, StoreUnavailable):
+                _unlink(to.work, to.queue, linked)
+        finally:
+            _close(to.work, linked)
+        raise
+
+
+def _link_only(
+    to: Destination, messages: Sequence[OrderedDraft], positions: Sequence[Position]
+) -> Operation[list[_Written | BaseException]]:
+    """Write and link one message, its file calls made with those of other operations."""
+    return [(yield from _link_one(to.work, to.queue, messages[0], positions[0]))]
+
+
+def _link_each(
+    to: Destination, messages: Sequence[OrderedDraft], positions: Sequence[Position]
+) -> Operation[list[_Written | BaseException]]:
+    """Write and link messages of several requests. Returns what is wrong with each that fails."""
+    pairs = zip(messages, positions, strict=True)
+    outcomes = do_together([_link_one(to.work, to.queue, *each) for each in pairs])
+    return [told(each) if isinstance(each, Exception) else each for each in outcomes]
+    yield
 
 
 def _link_one(
@@ -122,14 +197,11 @@ def _chain_of(
 
 
 def _link_all(
-    work: Workspace,
-    fifo: FifoQueues,
-    queue: QueueName,
-    messages: Sequence[OrderedDraft],
-    positions: Sequence[Position],
-) -> Operation[list[_Written]]:
+    to: Destination, messages: Sequence[OrderedDraft], positions: Sequence[Position]
+) -> Operation[list[_Written | BaseException]]:
     """Write all of them, make their data durable, and link them in order. If that fails, all is
     taken back. Raises OSError, QueueNotFound, StoreUnavailable."""
+    work, fifo, queue, _ = to
     works = [
         _write(work, queue, each, position)
         for each, position in zip(messages, positions, strict=True)
@@ -156,7 +228,7 @@ def _link_all(
                 raise
         check((results, code))
         are_linked = True
-        return written
+        return [*written]
     finally:
         if not are_linked:
             _close(work, written)
@@ -181,26 +253,24 @@ def _close(work: Workspace, written: Sequence[_Written]) -> None:
 
 def _deliver(
     work: Workspace, queue: QueueName, state: FifoQueue, linked: Sequence[_Written]
-) -> Operation[bool]:
-    """Return whether some of them are left to a sweep. Raises QueueNotFound if the queue was
-    deleted, and so were they."""
+) -> Operation[list[bool | Exception]]:
+    """Return for each whether it was delivered, which is False if it is left to a sweep, or
+    QueueNotFound if the queue was deleted, and so was the message."""
     late_ns = work.clock_ns() + _LATE_NS
     for message, position, visible_ns, _ in linked:
         if position.message_id not in state.groups:
             state.place(position.message_id, message.group)
         state.expect(position.message_id, visible_ns or late_ns)
-    if len(linked) == 1:
-        [(message, position, visible_ns, fd)] = linked
-        place = position, visible_ns
-        return not (yield from deliver_once_unlocked(work, queue, message.draft, fd, place))
     places = [
         (work, queue, each.message.draft, each.fd, (each.position, each.visible_ns))
         for each in linked
     ]
-    outcomes = do_together([deliver(*place) for place in places])
-    for number, outcome in enumerate(outcomes):
-        if isinstance(outcome, QueueLocked):
-            outcomes[number] = yield from deliver_once_unlocked(*places[number])
-        elif isinstance(outcome, Exception):
-            raise outcome
-    return not all(outcomes)
+    if len(places) == 1:
+        return [(yield from deliver_once_unlocked(*places[0]))]
+    delivered = do_together([deliver(*place) for place in places])
+    locked = [at for at, outcome in enumerate(delivered) if isinstance(outcome, QueueLocked)]
+    if locked:
+        late: list[Any] = yield Together([deliver_once_unlocked(*places[at]) for at in locked])
+        for at, outcome in zip(locked, late, strict=True):
+            delivered[at] = outcome
+    return delivered

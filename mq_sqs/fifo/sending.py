@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from mq.commit.operation import Operation, Pause
-from mq.names import MessageId, QueueName
+from mq.commit.operation import Operation, Pause, Together
+from mq.errors import StoreUnavailable
+from mq.names import QueueName
 from mq.store.context import Workspace
 from mq.store.indexing import find_space
 from mq.store.publishing.publish import Published
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
-from mq_sqs.fifo.publishing import OrderedDraft, publish_in_order
+from mq_sqs.fifo.publishing import (
+    Destination,
+    OrderedDraft,
+    bytes_of,
+    publish_each_in_order,
+    publish_in_order,
+)
 from mq_sqs.fifo.using import use
+
+T = TypeVar("T")
+
+_Publish = Callable[[Destination, Sequence[OrderedDraft]], Operation[list[T]]]
 
 _PAUSE_SECONDS = 0.002
 
@@ -25,75 +37,89 @@ def send_in_order(
     On return all of them survive a power cut. Raises QueueNotFound, StoreUnavailable,
     PropertiesUnsupported.
     """
-    if len(messages) == 1:
-        return [(yield from _send_one(work, fifo, queue, messages[0]))]
-    state, digests = yield from _begin(work, fifo, queue, messages)
-    now = state.clock()
-    told = {digest: state.deduplication.find(digest, now) for digest in digests}
-    fresh = {
-        digest: message
-        for digest, message in reversed(list(zip(digests, messages, strict=True)))
-        if told[digest] is None
-    }
-    in_order = [digest for digest in dict.fromkeys(digests) if digest in fresh]
-    sending = {(queue, digest) for digest in in_order}
-    fifo.sending |= sending
-    try:
-        drafts = [fresh[digest] for digest in in_order]
-        published: Sequence[Published] = ()
-        if drafts:
-            published = yield from publish_in_order(work, fifo, queue, state, drafts)
-        current = fifo.get(queue)
-        for digest, each in zip(in_order, published, strict=True):
-            if current is not None:
-                current.accept(digest, each.message_id)
-    finally:
-        fifo.sending -= sending
-    new = dict(zip(in_order, published, strict=True))
-    return [_told(digest, told[digest], new) for digest in digests]
-
-
-def _send_one(
-    work: Workspace, fifo: FifoQueues, queue: QueueName, message: OrderedDraft
-) -> Operation[Published]:
-    """Do the same for one message, as most are sent, in fewer steps."""
-    state, [digest] = yield from _begin(work, fifo, queue, [message])
-    known = state.deduplication.find(digest, state.clock())
-    if known is not None:
-        return Published(known, None, True)
-    fifo.sending.add((queue, digest))
-    try:
-        [published] = yield from publish_in_order(work, fifo, queue, state, [message])
-        current = fifo.get(queue)
-        if current is not None:
-            current.accept(digest, published.message_id)
-        return published
-    finally:
-        fifo.sending.discard((queue, digest))
-
-
-def _begin(
-    work: Workspace, fifo: FifoQueues, queue: QueueName, messages: Sequence[OrderedDraft]
-) -> Operation[tuple[FifoQueue, list[bytes]]]:
-    """Return the queue, which is held and has room, and the digests of the messages, none of which
-    is just being sent."""
     while True:
         state = yield from use(work, fifo, queue)
-        digests = [state.scope.digest(each.group, each.deduplication_id) for each in messages]
-        if not fifo.sending.isdisjoint([(queue, each) for each in digests]):
+        digests = _digests(state, messages)
+        if fifo.is_sending(queue, digests):
             # What another request is sending may be sent, or fail.
             yield Pause(_PAUSE_SECONDS)
         elif not work.has_space(queue, len(messages)):
             yield from find_space(work, queue, len(messages))
         else:
-            return state, digests
+            break
+    to = Destination(work, fifo, queue, state)
+    return (yield from _send(to, messages, digests, publish_in_order))
 
 
-def _told(digest: bytes, known: MessageId | None, new: dict[bytes, Published]) -> Published:
-    """Return what the sender of a message is told: that it was sent, or that it repeats one that
-    was sent before or comes earlier in its batch."""
-    if known is not None:
-        return Published(known, None, True)
-    first = new[digest]
-    new[digest] = first._replace(is_duplicate=True)
+def send_each(
+    work: Workspace, fifo: FifoQueues, queue: QueueName, messages: Sequence[OrderedDraft]
+) -> Operation[list[Published | BaseException]]:
+    """Do the same for messages of several requests, each by itself. Returns for each what
+    `send_in_order` returns or raises; raises what concerns all of them."""
+    state = yield from use(work, fifo, queue)
+    digests = _digests(state, messages)
+    if fifo.is_sending(queue, digests) or not _is_usual(work, queue, messages):
+        alone = [_send_alone(work, fifo, queue, each) for each in messages]
+        one_by_one: list[Any] = yield Together(alone)
+        return one_by_one
+    to = Destination(work, fifo, queue, state)
+    outcomes = yield from _send(to, messages, digests, publish_each_in_order)
+    return [*outcomes]
+
+
+def _send_alone(
+    work: Workspace, fifo: FifoQueues, queue: QueueName, message: OrderedDraft
+) -> Operation[Published]:
+    [published] = yield from send_in_order(work, fifo, queue, [message])
+    return published
+
+
+def _digests(state: FifoQueue, messages: Sequence[OrderedDraft]) -> list[bytes]:
+    return [state.scope.digest(each.group, each.deduplication_id) for each in messages]
+
+
+def _is_usual(work: Workspace, queue: QueueName, messages: Sequence[OrderedDraft]) -> bool:
+    """Return whether nothing can be wrong with some of them alone before their files are made."""
+    try:
+        work.require_room(bytes_of(messages))
+        return work.spool.has_long_seals and work.has_space(queue, len(messages))
+    except StoreUnavailable:
+        return False  # There may be room for some.
+
+
+def _send(
+    to: Destination,
+    messages: Sequence[OrderedDraft],
+    digests: Sequence[bytes],
+    publish: _Publish[T],
+) -> Operation[list[T | Published]]:
+    """Publish what is new among the messages, none of which is just being sent. Returns for each
+    what its sender is told: that it was sent, or that it repeats one that was sent before or comes
+    earlier here."""
+    told: dict[bytes, T | Published] = {}
+    fresh: dict[bytes, OrderedDraft] = {}
+    now = to.state.clock()
+    for digest, message in zip(digests, messages, strict=True):
+        known = to.state.deduplication.find(digest, now)
+        if known is None:
+            fresh.setdefault(digest, message)
+        else:
+            told[digest] = Published(known, None, True)
+    if fresh:
+        with to.fifo.sending(to.queue, fresh):
+            outcomes = yield from publish(to, list(fresh.values()))
+            current = to.fifo.get(to.queue)
+            for digest, outcome in zip(fresh, outcomes, strict=True):
+                told[digest] = outcome
+                if current is not None and isinstance(outcome, Published):
+                    current.accept(digest, outcome.message_id)
+    return [_tell(told, digest) for digest in digests]
+
+
+def _tell(told: dict[bytes, T | Published], digest: bytes) -> T | Published:
+    """Return what the sender of a message is told. Those who have sent the same are told that
+    theirs is a duplicate."""
+    first = told[digest]
+    if isinstance(first, Published):
+        told[digest] = first._replace(is_duplicate=True)
     return first

@@ -9,11 +9,12 @@ from time import monotonic
 
 import structlog
 
-from mq.commit.operation import Done
+from mq.commit.operation import Done, Operation
 from mq.config import SECOND_NS, SWEEP_SECONDS
 from mq.errors import MQError, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.store.answer_memory import MayShare
+from mq.store.context import Workspace
 from mq.store.publishing.publish import Published
 from mq.store.receiving.lease import Received
 from mq.store.redrive import Redriven
@@ -29,7 +30,7 @@ from mq_sqs.fifo.receipts import (
     remove_many_in_order,
 )
 from mq_sqs.fifo.receiving import receive_in_order
-from mq_sqs.fifo.sending import send_in_order
+from mq_sqs.fifo.sending import send_each, send_in_order
 from mq_sqs.fifo.using import use
 
 log = structlog.get_logger(__name__)
@@ -50,6 +51,7 @@ class FifoService:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._queues = FifoQueues()
+        self._sends = store.joint(self._send_each)
         self.attempts = Attempts()
         self._is_looking = False
 
@@ -86,9 +88,15 @@ class FifoService:
             lambda work: send_in_order(work, self._queues, queue, messages)
         )
 
-    def submit_send(self, queue: QueueName, messages: Sequence[OrderedDraft], done: Done) -> None:
-        """Send as `send` does, for a caller that does not wait: see `Store.submit_publish`."""
-        self._store.submit(lambda work: send_in_order(work, self._queues, queue, messages), done)
+    def submit_send(self, queue: QueueName, message: OrderedDraft, done: Done) -> None:
+        """Send one message as `send` does, for a caller that does not wait: see
+        `Store.submit_publish`. `done` gets a Published."""
+        self._sends.submit(queue, message, done)
+
+    def _send_each(
+        self, work: Workspace, queue: QueueName, messages: Sequence[OrderedDraft]
+    ) -> Operation[Sequence[Published | BaseException]]:
+        return send_each(work, self._queues, queue, messages)
 
     async def receive_many(
         self,

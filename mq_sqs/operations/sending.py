@@ -100,23 +100,16 @@ def begin_send(operations: Operations, queue: QueueName, values: Values) -> Begu
         return None
     rules = _rules_by(queue, settings)
     message = _check_message(values, rules)
-    if rules.is_fifo:
-        return _begin_in_order(operations, queue, message)
     draft = message.draft()
-    if draft.length + len(draft.trailer) > SMALL_BODY_BYTES:
-        return None
 
     def tell(outcome: object) -> Result | None:
         return _sent(message, outcome) if isinstance(outcome, Published) else None
 
+    if rules.is_fifo:
+        return Begun(partial(operations.fifo.submit_send, queue, message.in_order()), tell)
+    if draft.length + len(draft.trailer) > SMALL_BODY_BYTES:
+        return None
     return Begun(partial(operations.store.submit_publish, queue, draft), tell)
-
-
-def _begin_in_order(operations: Operations, queue: QueueName, message: Outgoing) -> Begun:
-    def tell(outcome: object) -> Result | None:
-        return _sent(message, outcome[0]) if isinstance(outcome, list) else None
-
-    return Begun(partial(operations.fifo.submit_send, queue, [message.in_order()]), tell)
 
 
 async def send_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
