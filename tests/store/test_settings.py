@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -108,3 +109,27 @@ async def test_what_was_answered_counts_at_once(store: Store) -> None:
     for seconds in ("7", "8", "9"):
         await store.create_queue(ORDERS, {"visibility": seconds})
         assert (await store.describe_queue(ORDERS)).settings.visibility_seconds == float(seconds)
+
+
+async def test_changes_are_made_while_others_make_sure_that_the_queue_is_there(
+    store: Store,
+) -> None:
+    async def change() -> None:
+        for seconds in range(1, 21):
+            await store.create_queue(ORDERS, {"visibility": str(seconds)})
+
+    async def make_sure() -> None:
+        for _ in range(50):
+            await store.create_queue(ORDERS)
+
+    await asyncio.gather(change(), change(), make_sure())
+
+
+def test_a_folder_that_is_opened_again_meanwhile_is_that_of_the_queue(
+    spool: Spool, files: WatchedFiles
+) -> None:
+    files.before["replace"] = lambda *_: spool.queues.drop(ORDERS)
+
+    _change(spool, {"ttl": "60"})
+
+    assert settings_of(spool, ORDERS).ttl_seconds == 60

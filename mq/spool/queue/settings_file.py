@@ -122,7 +122,8 @@ def change_settings(spool: Spool, queue: QueueName, changes: Mapping[str, str]) 
         if after == found.settings and found.fault is None:
             return
         _replace(spool, opened, after)
-        if spool.queues.open(queue) is not opened:
+        # Another thread may have opened the same folder again.
+        if not spool.queues.open(queue).is_at(os.fstat(opened.fd)):
             raise FileNotFoundError(errno.ENOENT, "the queue was deleted meanwhile", queue)
 
 
