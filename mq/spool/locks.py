@@ -8,6 +8,7 @@ of settings, and whatever else a gateway locks.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -31,7 +32,14 @@ def lock_names(spool: Spool, names: Iterable[str]) -> int | None:
 
     Two names may share a byte, once in 7 * 10**16 pairs: then one of them waits for the other.
     """
-    fd = spool.files.open_to_lock(_format_of(spool))
+    try:
+        fd = spool.files.open_to_lock(_format_of(spool))
+    except FileNotFoundError:
+        # That would say that a queue or a message is gone.
+        raise OSError(
+            errno.ENOLCK,
+            f"{_format_of(spool)} is missing; `mqctl --root {spool.root} fsck --repair` writes it",
+        ) from None
     # They are locked in order, so that of two processes which want the same ones the first gets all
     # of them.
     offsets = sorted({_offset_of(name) for name in names})

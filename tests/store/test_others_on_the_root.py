@@ -16,11 +16,22 @@ import pytest
 from mq.commit.blocking import BlockingCommitter
 from mq.config import SECOND_NS, MoverConfig
 from mq.disk.files import Files
+from mq.errors import StoreUnavailable
+from mq.names import MessageId
 from mq.store.receiving.receive import receive as receive_oldest
 from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles
 from tests.support.messages import foreign_id, new_id, write_message
-from tests.support.stores import LONG_SECONDS, ORDERS, drain, eventually, publish, receive, store_on
+from tests.support.stores import (
+    LONG_SECONDS,
+    ORDERS,
+    drain,
+    eventually,
+    publish,
+    publish_as,
+    receive,
+    store_on,
+)
 from tests.support.workspaces import workspace_on
 
 
@@ -209,3 +220,17 @@ async def test_servers_that_race_for_messages_give_each_once(root: Path) -> None
 
         fetched = Counter(message_id for half in halves for message_id in half)
         assert fetched == Counter(published)
+
+
+async def test_a_root_without_the_file_format_still_has_its_queues(root: Path) -> None:
+    async with store_on(root) as store:
+        await publish(store, b"body")
+        (root / "format").unlink()
+
+        for refused in (
+            store.create_queue(ORDERS, {"ttl": "60"}),
+            publish_as(store, b"body", message_id=MessageId("own")),
+        ):
+            with pytest.raises(StoreUnavailable, match=r"format is missing; .* fsck --repair"):
+                await refused
+        assert await store.purge(ORDERS) == 1

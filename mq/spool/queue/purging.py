@@ -84,11 +84,11 @@ class Purge:
 
     @contextmanager
     def _settings_kept(self) -> Iterator[bool]:
-        """Whether nobody else changes the queue's settings meanwhile."""
+        """Whether nobody else changes the queue's settings meanwhile, for certain."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(settings_lock(self._spool, self._queue))
-            except BlockingIOError:
+            except OSError:
                 yield False
             else:
                 yield True
