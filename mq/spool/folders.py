@@ -104,8 +104,8 @@ class Spool:
                 self._replace(folder, self._open_own(str(self.root / folder)))
 
     def use_long_seals(self) -> None:
-        """Prepare the root for a long seal. From here on no version that does not know long seals
-        opens the root, even after a power cut. Raises OSError, PropertiesUnsupported."""
+        """Prepare the root for a long seal: from now on no version that lacks these opens it,
+        even after a power cut. Raises OSError, PropertiesUnsupported, StoreUnavailable."""
         if self._has_raised_format:
             return
         if not self.has_seals:

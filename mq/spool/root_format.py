@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 
 from mq.disk.files import Files
-from mq.errors import ExitCode, StartRefused
+from mq.errors import ExitCode, StartRefused, StoreUnavailable
 from mq.spool.moves import FORMAT_FILE
 
 FORMAT = "mq 1"
@@ -74,7 +74,10 @@ def write_format(root: Path, files: Files) -> None:
 
 def raise_format(root: Path, files: Files) -> None:
     """Make the root `mq 2`, durably; only the digit changes. The digit is written even if it is
-    there already: a process that was killed may have written it without a sync. Raises OSError."""
+    there already: a process that was killed may have written it without a sync. A format that this
+    version does not know stays, and raises StoreUnavailable. Raises OSError."""
+    if (why := find_unknown_format(root)) is not None:
+        raise StoreUnavailable(why)
     path = str(root / FORMAT_FILE)
     try:
         fd = files.open_to_lock(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mq.disk.files import Files
-from mq.errors import ExitCode, PropertiesUnsupported, StartRefused
+from mq.errors import ExitCode, PropertiesUnsupported, StartRefused, StoreUnavailable
 from mq.lifecycle import Actor
 from mq.spool.folders import Spool
 from mq.spool.root import open_root, visit_root
@@ -117,3 +117,12 @@ def test_a_later_format_is_refused_with_what_it_says(root: Path) -> None:
 
 def visited(root: Path) -> Spool:
     return visit_root(root, Files(), Actor.SPARK)
+
+
+def test_a_format_that_another_version_has_written_stays(spool: Spool) -> None:
+    (spool.root / "format").write_text("mq 3\n")
+
+    with pytest.raises(StoreUnavailable, match="use the version of MQ that wrote it"):
+        spool.use_long_seals()
+
+    assert (spool.root / "format").read_text() == "mq 3\n"
