@@ -24,11 +24,12 @@ from mq.names import parse_file_name
 from mq.spool.arrivals import Change, Watch
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold
 from mq.spool.message.seal import due_ns, is_due
-from mq.spool.moves import Moves, OpenFolder, folder_of_root
+from mq.spool.moves import Moves, OpenFolder
 from mq.spool.network_files import STALE_NS
 from mq.spool.open_queues import OpenQueues
 from mq.spool.queue.settings_file import KnownSettings
 from mq.spool.redelivery import redeliver
+from mq.spool.root import folder_of_root
 from mq_mover.due_times import due_times
 
 log = structlog.get_logger(__name__)

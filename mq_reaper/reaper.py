@@ -27,8 +27,9 @@ from mq.metrics.tally import ReaperCounts, own_counts
 from mq.names import is_fifo
 from mq.spool.folders import DELETING_SUFFIX
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE
-from mq.spool.moves import Moves, OpenFolder, folder_of_root
+from mq.spool.moves import Moves, OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
+from mq.spool.root import folder_of_root
 from mq.spool.sets import OPEN_SUFFIX
 
 log = structlog.get_logger(__name__)

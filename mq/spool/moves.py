@@ -7,9 +7,7 @@ the packages: none goes past a gate.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from mq.disk.calls import RENAME, run
@@ -75,12 +73,3 @@ class Moves:
     def unlink(self, source: OpenFolder, name: str) -> None:
         self.require(source.folder, None)
         self.files.unlink(source.fd, name)
-
-
-def folder_of_root(path: Path, otherwise: Folder) -> Folder:
-    """Return which folder of a root an existing folder is. A folder that is not in a root is taken
-    for `otherwise`, the folder that the process works on."""
-    real = Path(os.path.realpath(path))
-    is_in_root = (real.parent / FORMAT_FILE).is_file()
-    found = [folder for folder in Folder if folder == real.name]
-    return found[0] if is_in_root and found else otherwise

@@ -57,6 +57,37 @@ def visit_root(root: Path, files: Files, actor: Actor) -> Spool:
         return _open_checked(root, files, actor)
 
 
+def folder_of_root(path: Path, otherwise: Folder) -> Folder:
+    """Return which folder of a root an existing folder is, for a process that works on that
+    alone. A folder that is not in a root is taken for `otherwise`.
+
+    Raises StartRefused for a root itself, for what lies deeper in it, as the folder of a queue, and
+    if this version does not know the root's format.
+    """
+    real = Path(os.path.realpath(path))
+    for root in (real, *real.parents):
+        inside = real.relative_to(root).parts
+        if not os.path.isfile(root / FORMAT_FILE) or not _is_root_of(root, inside):
+            continue
+        if len(inside) != 1:
+            raise StartRefused(
+                ExitCode.FOLDERS,
+                f"{path} is not one of the folders of the root {root}: give {root}/delay and "
+                f"{root}/queues to a mover, and {root}/remove to a reaper",
+            )
+        with _refusing(root):
+            refuse_unknown_format(root)
+        return Folder(inside[0])
+    return otherwise
+
+
+def _is_root_of(root: Path, inside: tuple[str, ...]) -> bool:
+    """Return whether what has a file `format` is a root: that of the path `inside`."""
+    if inside:
+        return inside[0] in list(Folder)
+    return all(os.path.isdir(root / folder) for folder in FIXED_FOLDERS)
+
+
 @contextmanager
 def _refusing(root: Path) -> Iterator[None]:
     try:

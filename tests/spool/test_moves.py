@@ -9,10 +9,9 @@ import pytest
 from mq import lifecycle
 from mq.config import MoverConfig, ReaperConfig
 from mq.disk.files import Files
-from mq.errors import StartRefused
+from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import MOVES, Folder, Move, MoveRefused
-from mq.spool.moves import folder_of_root
-from mq.spool.root import open_root
+from mq.spool.root import folder_of_root, open_root
 from mq_mover.mover import Mover
 from mq_reaper.reaper import Reaper
 from tests.support import arrows as arrow_cases
@@ -91,3 +90,32 @@ def test_a_folder_outside_of_a_root_is_what_its_process_works_on(tmp_path: Path)
     assert folder_of_root(folder, Folder.REMOVE) is Folder.QUEUES
     (tmp_path / "link").symlink_to(folder)
     assert folder_of_root(tmp_path / "link", Folder.REMOVE) is Folder.QUEUES
+
+
+@pytest.mark.parametrize("below", ["", "queues/orders", "remove/orders:.purged"])
+def test_neither_mover_nor_reaper_is_started_on_a_root_or_deeper_in_one(
+    root: Path, below: str
+) -> None:
+    """There a reaper would unlink the file `format`, or messages that are not removed."""
+    (root / below).mkdir(exist_ok=True)
+
+    for start in (
+        lambda: Reaper(ReaperConfig(root / below), Files()),
+        lambda: Mover(MoverConfig(root / below, root / "queues"), Files()),
+        lambda: Mover(MoverConfig(root / "delay", root / below), Files()),
+    ):
+        with pytest.raises(StartRefused, match="not one of the folders of the root") as refused:
+            start()
+        assert refused.value.exit_code is ExitCode.FOLDERS
+
+
+def test_neither_mover_nor_reaper_is_started_on_a_root_of_another_version(root: Path) -> None:
+    (root / "format").write_text("mq 3\n")
+
+    for start in (
+        lambda: Reaper(ReaperConfig(root / "remove"), Files()),
+        lambda: Mover(MoverConfig(root / "delay", root / "queues"), Files()),
+    ):
+        with pytest.raises(StartRefused, match="use the version of MQ that wrote it") as refused:
+            start()
+        assert refused.value.exit_code is ExitCode.FORMAT
