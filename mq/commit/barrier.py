@@ -84,10 +84,12 @@ class SyncBarrier:
 
     def prepare(self, unsynced: Sequence[Unsynced]) -> Callable[[], None]:
         files = [fd for each in unsynced for fd in each.files]
-        folders = {folder for each in unsynced for folder in each.folders}
+        # The folder that a name came to is synced before the one that it left: what is lost between
+        # the two syncs is not the message.
+        folders = dict.fromkeys(folder for each in unsynced for folder in each.folders)
         is_one_log = self._is_one_log()
         if not is_one_log:
-            folders.update(folder for each in unsynced for folder in each.implied)
+            folders |= dict.fromkeys(folder for each in unsynced for folder in each.implied)
         if any(each.has_closed_files for each in unsynced):
             return self._sync_all
         are_several = len(files) + len(folders) > 1 and len(files) <= MOST_WRITTEN_OUT

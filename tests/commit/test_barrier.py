@@ -15,7 +15,7 @@ from mq.commit.barrier import MOST_WRITTEN_OUT, SyncBarrier, Unsynced
 from mq.commit.blocking import BlockingCommitter
 from mq.config import FEW_UNSYNCED
 from mq.disk.libc import BEGIN, WHOLE
-from mq.lifecycle import Folder
+from mq.lifecycle import FIXED_FOLDERS, Folder
 from mq.spool.folders import Spool
 from mq.store.publishing.batch import publish_batch
 from mq.store.receiving.receive import Ask, receive_some
@@ -129,14 +129,16 @@ def test_elsewhere_the_folder_of_a_new_file_is_synced_too(
     assert sorted(synced) == ["message", "new"]
 
 
-def test_elsewhere_the_folder_that_it_came_from_is_synced_too(
-    spool: Spool, barrier: SyncBarrier, synced: list[str]
+@pytest.mark.parametrize("came_to", [*FIXED_FOLDERS, Folder.CORRUPT])
+@pytest.mark.parametrize("left", [*FIXED_FOLDERS, Folder.CORRUPT])
+def test_elsewhere_the_folder_that_it_left_is_synced_after_the_one_that_it_came_to(
+    spool: Spool, barrier: SyncBarrier, synced: list[str], left: Folder, came_to: Folder
 ) -> None:
     spool.has_one_log = False
 
-    barrier.make_durable([MOVED])
+    barrier.make_durable([Unsynced((), (came_to,), implied=(left,))])
 
-    assert sorted(synced) == ["delay", "remove"]
+    assert synced == [came_to, left][: 1 + (came_to != left)]
 
 
 def test_a_move_by_link_and_unlink_ends_in_the_folder_that_it_came_from(
