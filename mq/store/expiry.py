@@ -10,7 +10,9 @@ host.
 
 from __future__ import annotations
 
+import errno
 import os
+from enum import Enum
 
 from mq.commit.operation import Operation, Pause
 from mq.config import SECOND_NS
@@ -27,6 +29,17 @@ from mq.store.indexing import load_index
 
 _AT_ONCE = 100
 """After this many, other operations have their turn."""
+
+_PASSED_OVER = FAULTS_OF_ONE_MESSAGE | {errno.EIO}
+"""Errors that keep a message where it is. A receive finds out whether EIO is of that file alone."""
+
+
+class _Expiry(Enum):
+    """What became of a message that seems too old."""
+
+    GONE = "it is out of the queue"
+    LEFT = "it cannot be moved now, which keeps no other from it"
+    TOO_YOUNG = "it is not certainly too old, and with it all behind it"
 
 
 def queues_to_expire(work: Workspace) -> list[QueueName]:
@@ -57,18 +70,26 @@ def expire_some(
         return False
     limit_ns = int(settings.ttl_seconds * SECOND_NS)
     now_ns, file_system_ns = work.clock_ns(), 0
-    for _ in range(_AT_ONCE):
-        oldest_ns = ready.oldest_ns()
-        if oldest_ns is None or oldest_ns + limit_ns > now_ns:
-            return False
-        # This is asked only now, because usually nothing is too old.
-        file_system_ns = file_system_ns or _file_system_ns(work)
-        message_id = ready.pop()
-        assert message_id is not None
-        if not _expire(work, queue, message_id, min(now_ns, file_system_ns) - limit_ns):
-            work.ready.restore(queue, message_id)
-            return False
-    return True
+    left: list[MessageId] = []
+    try:
+        for _ in range(_AT_ONCE):
+            oldest_ns = ready.oldest_ns()
+            if oldest_ns is None or oldest_ns + limit_ns > now_ns:
+                return False
+            # This is asked only now, because usually nothing is too old.
+            file_system_ns = file_system_ns or _file_system_ns(work)
+            message_id = ready.pop()
+            assert message_id is not None
+            left.append(message_id)
+            outcome = _expire(work, queue, message_id, min(now_ns, file_system_ns) - limit_ns)
+            if outcome is _Expiry.TOO_YOUNG:
+                return False
+            if outcome is _Expiry.GONE:
+                left.pop()
+        return len(left) < _AT_ONCE
+    finally:
+        for each in left:
+            work.ready.restore(queue, each)
 
 
 def expire_held(work: Workspace, queue: QueueName, message_id: MessageId, held: Held) -> bool:
@@ -82,22 +103,23 @@ def expire_held(work: Workspace, queue: QueueName, message_id: MessageId, held: 
     return _remove(work, queue, message_id, held, _file_system_ns(work) - limit_ns)
 
 
-def _expire(work: Workspace, queue: QueueName, message_id: MessageId, latest_ns: int) -> bool:
-    """Remove a message. Returns False if it must stay, and with it everything behind it: it is not
-    certainly too old, or another process holds it."""
+def _expire(work: Workspace, queue: QueueName, message_id: MessageId, latest_ns: int) -> _Expiry:
+    """Remove a message if it is certainly too old. Raises OSError."""
     try:
         held = hold_in(work.spool, Folder.QUEUES, queue_path(queue, message_id))
         if isinstance(held, Lost):
-            return held is not Lost.BUSY
+            return _Expiry.LEFT if held is Lost.BUSY else _Expiry.GONE
         with held:
             if published_ns(held.seal, held.status, message_id) > latest_ns:
-                return False
-            return _remove(work, queue, message_id, held, latest_ns)
+                return _Expiry.TOO_YOUNG
+            is_removed = _remove(work, queue, message_id, held, latest_ns)
     except OSError as error:
-        if error.errno not in FAULTS_OF_ONE_MESSAGE:
+        if error.errno not in _PASSED_OVER:
             raise
-        work.report(f"{Folder.QUEUES}/{queue}/{message_id}", str(error.strerror))
-        return False
+        if error.errno != errno.EIO:
+            work.report(f"{Folder.QUEUES}/{queue}/{message_id}", str(error.strerror))
+        return _Expiry.LEFT
+    return _Expiry.GONE if is_removed else _Expiry.TOO_YOUNG
 
 
 def _remove(
@@ -119,9 +141,6 @@ def _remove(
 def _file_system_ns(work: Workspace) -> int:
     """Return the time of the clock that gives files their times: that of a file server, or of this
     machine. In ns since 1970."""
-    files = work.files
-    fd = files.open_unnamed(work.spool.fd(Folder.NEW), work.spool.file_mode)
-    try:
-        return os.fstat(fd).st_ctime_ns
-    finally:
-        files.close(fd)
+    fd = work.spool.fd(Folder.NEW)
+    work.files.stamp(fd, work.clock_ns())  # This needs no room on the disk, as a new file would.
+    return os.fstat(fd).st_ctime_ns

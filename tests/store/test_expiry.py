@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -187,7 +188,7 @@ def test_a_message_that_is_too_old_to_be_taken_by_id_does_not_stay_locked(
     _pass_time(spool.root / "queues/orders" / message_id)
     host.live_to(SHORT)
     if fails:
-        files.fail("open_unnamed")
+        files.fail("stamp")
 
     with pytest.raises(StoreUnavailable if fails else MessageNotFound):
         host.take(message_id)
@@ -201,7 +202,10 @@ def test_a_message_that_is_too_old_to_be_taken_by_id_does_not_stay_locked(
     host.work.ready.close()
 
 
-def test_a_message_that_somebody_holds_stays(root: Path, host: Host, spool: Spool) -> None:
+def test_a_message_that_somebody_holds_stays_and_keeps_no_other_from_going(
+    root: Path, host: Host, spool: Spool
+) -> None:
+    """Beside another server, which is just looking at the oldest one, the next was received."""
     held_id, behind = host.publish(), host.publish()
     _pass_time(root / "queues/orders" / behind)
     host.live_to(SHORT)
@@ -209,8 +213,8 @@ def test_a_message_that_somebody_holds_stays(root: Path, host: Host, spool: Spoo
     held = hold_in(spool, Folder.QUEUES, f"orders/{held_id}")
     assert isinstance(held, Held)
     with held:
-        host.expire()
-    assert names_in(root / "remove") == []
+        assert host.receive() is None
+    assert names_in(root / "remove") == [f"orders:{behind}"]
 
     host.expire()
 
@@ -245,4 +249,40 @@ def test_an_error_of_the_disk_removes_nothing(
         host.expire()
 
     assert names_in(root / "queues/orders") == [message_id]
+    host.work.ready.close()
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE])
+def test_a_message_that_the_disk_did_not_give_goes_the_next_time(
+    root: Path, open_spool: Callable[[Files], Spool], spool: Spool, code: int
+) -> None:
+    """Nothing makes the server list the folder again."""
+    files = WatchedFiles()
+    host = Host(open_spool(files))
+    message_id = host.publish()
+    _pass_time(root / "queues/orders" / message_id)
+    host.live_to(SHORT)
+    files.fail("open_message", code=code)
+
+    with suppress(StoreUnavailable):
+        host.expire()
+    host.expire()
+
+    assert names_in(root / "remove") == [f"orders:{message_id}"]
+    host.work.ready.close()
+
+
+def test_a_disk_without_room_for_a_file_lets_messages_expire(
+    root: Path, open_spool: Callable[[Files], Spool], spool: Spool
+) -> None:
+    files = WatchedFiles()
+    host = Host(open_spool(files))
+    message_id = host.publish()
+    _pass_time(root / "queues/orders" / message_id)
+    host.live_to(SHORT)
+    files.fail("create", "open_unnamed", code=errno.ENOSPC, times=10)
+
+    assert host.receive() is None
+
+    assert names_in(root / "remove") == [f"orders:{message_id}"]
     host.work.ready.close()
