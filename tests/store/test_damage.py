@@ -157,3 +157,40 @@ async def test_a_damaged_message_stops_no_queue_where_corrupt_is_no_folder(
         assert (await receive(store)).message_id == whole
         assert names_in(orders) == [damaged]
         assert names_in(tmp_path) == before
+
+
+async def test_a_message_that_the_disk_does_not_open_keeps_no_other_from_its_receiver(
+    store: Store, files: WatchedFiles
+) -> None:
+    unreadable, whole = [await publish(store, b"body") for _ in range(2)]
+
+    def refuse(_: int, name: str) -> None:
+        if name == unreadable:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    files.before["open_message"] = refuse
+    assert (await receive(store)).message_id == whole
+    with pytest.raises(StoreUnavailable):
+        await store.receive(ORDERS, LONG_SECONDS)
+    del files.before["open_message"]
+
+    assert await drain(store) == [unreadable]
+
+
+@pytest.mark.parametrize("limit", [1, 5])
+async def test_a_first_receive_that_the_disk_refuses_leaves_the_message_in_reach(
+    root: Path, orders: Path, limit: int
+) -> None:
+    """Before the first seal that says when it was received, the format is written again. Nothing
+    makes the server list the folder again."""
+    async with store_on(root) as store:
+        await store.note_first_receives()
+        message_id = await publish(store, b"body")
+    os.utime(orders, (0, 0))
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        files.fail("write")
+        with pytest.raises(StoreUnavailable):
+            await store.receive_many(ORDERS, limit, LONG_SECONDS)
+
+        assert await drain(store) == [message_id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -35,6 +36,8 @@ _AT_ONCE = 64
 """This many are taken in one go: all of them are open together, with their small bodies in
 memory."""
 
+_MOST_FAILURES = 8
+"""This many messages that cannot be read, one after the other, are a fault of the disk."""
 
 _PASSED = (None, Lost.BUSY)
 
@@ -180,8 +183,9 @@ def _take_one(
     work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask, hidden_ns: int
 ) -> FileWork[tuple[list[Received], bool]]:
     """Do what `_take_some` does, for one message: its file calls go along with those of the
-    round."""
+    round. One that the disk does not give is passed over too, if it gives another one."""
     passed: list[MessageId] = []
+    failures: list[OSError] = []
     was_busy = False
     taker = Taker(work, queue, hidden_ns)
     try:
@@ -190,6 +194,14 @@ def _take_one(
             came_again = False
             try:
                 outcome = yield from taker.take(message_id)
+            except OSError as error:
+                failures.append(error)
+                if error.errno != errno.EIO or len(failures) == _MOST_FAILURES:
+                    raise
+                work.report(f"{Folder.QUEUES}/{queue}/{message_id}", str(error.strerror))
+                passed.append(message_id)
+                ready.discard(message_id)  # It is back, and would come next again.
+                continue
             finally:
                 came_again = ready.end_taking(message_id)
             if isinstance(outcome, Received):
@@ -200,6 +212,8 @@ def _take_one(
             elif outcome is Lost.GONE:
                 # Another process takes messages too, and events of what it took wait to be read.
                 work.ready.drain()
+        if failures:
+            raise failures[0]
         return [], was_busy
     finally:
         if passed:

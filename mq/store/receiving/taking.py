@@ -95,7 +95,7 @@ class Taker:
         self, ids: Sequence[MessageId], read: Sequence[Outcome]
     ) -> list[_Usual] | None:
         """Begin a lease of each; or return None if anything is unusual. If it fails, none of their
-        files stays open."""
+        files stays open, and all are back in the index."""
         visible_ns = self._visible_ns()
         usual: list[_Usual] = []
         try:
@@ -109,6 +109,8 @@ class Taker:
             for results, code in (*read[:failed], *read[failed + 1 :]):
                 if not code:
                     self._work.files.close(results[0])
+            for message_id in ids:
+                self._work.ready.restore(self._queue, message_id)
             raise
         return usual
 
@@ -131,7 +133,7 @@ class Taker:
     ) -> _Usual | None:
         """Begin a lease; or return None if anything is unusual: `take_held` finds out what. For a
         small message that is whole and has a seal this comes to the same in a third of the time. A
-        test compares them. If it fails, the file is closed."""
+        test compares them. If it fails, the file is closed, and the message back in the index."""
         results, code = outcome
         work = self._work
         if code or len(results) != _USUAL_RESULTS or work.files.is_of_network:
@@ -153,7 +155,7 @@ class Taker:
         lease, first_ns = work.leases.next(), 0
         count = min(sealed.receive_count + 1, MAX_RECEIVE_COUNT)
         if work.spool.has_long_seals or sealed.is_long:
-            fresh = self._begin_long(fd, sealed, lease)
+            fresh = self._begin_long(message_id, fd, begin_lease(sealed, lease))
             first_ns, seal = fresh.first_received_ns, fresh.pack()
         else:
             seal = pack_short(*sealed[:3], count, lease)
@@ -177,11 +179,12 @@ class Taker:
         )
         return _Usual(received, seal, fd, status)
 
-    def _begin_long(self, fd: int, sealed: Seal, lease: int) -> Seal:
+    def _begin_long(self, message_id: MessageId, fd: int, seal: Seal) -> Seal:
         try:
-            return note_first_receive(self._work, begin_lease(sealed, lease))
+            return note_first_receive(self._work, seal)
         except BaseException:
             self._work.files.close(fd)
+            self._work.ready.restore(self._queue, message_id)
             raise
 
     def _calls(self, usual: _Usual) -> Chain:
