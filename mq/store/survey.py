@@ -162,5 +162,5 @@ class Surveyor:
     def _count_corrupt(self) -> int:
         try:
             return len(os.listdir(self._spool.path(Folder.CORRUPT, "")))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
             return 0

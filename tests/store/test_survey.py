@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mq.disk.files import Files
-from mq.lifecycle import Actor
+from mq.lifecycle import Actor, Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
 from mq.spool.root import open_root
@@ -53,3 +54,15 @@ def test_a_queue_is_listed_again_only_when_its_folder_has_changed(
     (orders / os.listdir(orders)[0]).unlink()
     assert ready() == 1
     spool.close()
+
+
+@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("nowhere")])
+def test_what_has_the_place_of_a_folder_keeps_nothing_from_being_counted(
+    root: Path, spool: Spool, make: Callable[[Path], object]
+) -> None:
+    make(root / Folder.CORRUPT)
+
+    found = Surveyor(spool, time.time_ns).survey({})
+
+    assert list(found.queues) == [ORDERS]
+    assert found.files[Folder.CORRUPT] == 0
