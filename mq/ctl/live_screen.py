@@ -17,6 +17,8 @@ _LEAVE = "\x1b[?25h\x1b[?1049l"
 _HOME, _END_LINE, _END_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 _REVERSE, _NORMAL = "\x1b[7m", "\x1b[0m"
 
+_USUAL_COLUMNS, _USUAL_ROWS = 80, 24
+
 
 class LiveScreen:
     """The other screen of the terminal, without a cursor; keys come as they are typed. Ctrl-C,
@@ -51,8 +53,8 @@ class LiveScreen:
 
     def draw(self, head: str, lines: Sequence[str], foot: str) -> None:
         """Fill the screen. `lines` begin with a title; what does not fit is cut off."""
-        columns, rows = os.get_terminal_size(sys.stdout.fileno())
-        title, *rest = lines[: rows - 2]
+        columns, rows = _size()
+        title, *rest = lines[: max(rows - 2, 1)]
         shown = [head[:columns], f"{_REVERSE}{title[:columns].ljust(columns)}{_NORMAL}"]
         shown += [each[:columns] for each in rest]
         shown += [""] * (rows - 1 - len(shown)) + [foot[:columns]]
@@ -84,6 +86,12 @@ class LiveScreen:
     def _write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+def _size() -> tuple[int, int]:
+    """Return the columns and lines of the terminal, or what is usual where nobody has told it."""
+    columns, rows = os.get_terminal_size(sys.stdout.fileno())
+    return columns or _USUAL_COLUMNS, rows or _USUAL_ROWS
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -102,10 +102,10 @@ def _show(
             messages = sum(sum(flow[1:4]) for flow in flows)
             head = f"{time.strftime('%H:%M:%S')}  {len(flows)} queues, {messages:,} messages"
             screen.draw(f"{head}  {trouble}", [title, *rows[at:]], _FOOT)
-            key = screen.wait(max(0.0, next_look - time.monotonic()))
-            if key in (b"q", b"Q"):
+            keys = screen.wait(max(0.0, next_look - time.monotonic()))
+            if b"q" in keys.lower():
                 return
-            at += _STEPS.get(key, 0)
+            at += sum(step * keys.count(key) for key, step in _STEPS.items())
             if time.monotonic() < next_look:
                 continue
             next_look = time.monotonic() + interval

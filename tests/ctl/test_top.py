@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -135,3 +139,34 @@ def test_it_follows_the_size_of_the_terminal(screen: TmuxScreen, queue: str) -> 
 
     wait_until(fits, 60)
     assert all(len(line) <= 40 for line in screen.text().splitlines())
+
+
+def test_a_terminal_of_two_lines_does_not_end_it(screen: TmuxScreen, queue: str) -> None:
+    screen.wait_for(queue)
+
+    screen.resize(60, 2)
+
+    wait_until(lambda: screen.text().splitlines()[-1].startswith("q ends"), 60)
+    screen.resize(100, 20)
+    screen.wait_for(queue)
+
+
+def test_a_terminal_may_tell_no_size_and_give_several_keys_at_once(ctl: Ctl, queue: str) -> None:
+    """Nobody has said how large it is, and the keys were typed during a look that took long."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mq.ctl", "top", INTERVAL, queue, *ctl.way],
+        stdin=theirs, stdout=theirs, env=without_ours(),
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while b"q ends" not in shown:
+        shown += os.read(ours, 4096)
+
+    os.write(ours, b"jq")
+
+    with suppress(OSError):  # It has ended.
+        while True:
+            os.read(ours, 4096)
+    assert process.wait(60) == 0
+    assert queue.encode() in shown
