@@ -149,9 +149,11 @@ class RootAccess:
     def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
         """Begin a batch. All of it is done at the end: there is no other process to do it
         meanwhile."""
+        return partial(self._publish_lines, queue, lines)
+
+    def _publish_lines(self, queue: QueueName, lines: Sequence[Line]) -> list[MessageId]:
         numbered = enumerate(lines, 1)
-        entries = [Entry(number, draft_of(line)) for number, line in numbered]
-        return partial(self._publish_entries, queue, entries)
+        return self._publish_entries(queue, [Entry(at, draft_of(line)) for at, line in numbered])
 
     def _publish_entries(self, queue: QueueName, entries: Sequence[Entry]) -> list[MessageId]:
         published = self._runner.run(publish_batch(self._runner.work, queue, entries))

@@ -157,6 +157,18 @@ def test_a_line_that_is_refused_among_many_ends_it_there(
     assert bodies == ["one", "0", "1", "2", "3"]
 
 
+def test_a_line_with_too_many_bytes_of_properties_is_named(ctl: Ctl, queue: str) -> None:
+    """They are more than any message may have, however it is published."""
+    properties = {f"x-meta-{number}": "x" * 60_000 for number in range(20)}
+    lines = [{"body": "good"}, {"body": "bad", "properties": properties}, {"body": "not sent"}]
+
+    done = ctl("import", queue, stdin="\n".join(map(json.dumps, lines)).encode())
+
+    assert_refused(done, ExitCode.REFUSED, "line 2: ")
+    assert "1 messages before it were published" in done.err
+    assert [line["body"] for line in ctl.ok("export", queue).lines()] == ["good"]
+
+
 def test_an_import_that_is_interrupted_says_how_many_are_published(ctl: Ctl, queue: str) -> None:
     importer = subprocess.Popen(
         [sys.executable, "-m", "mq.ctl", "import", queue, *ctl.way],
