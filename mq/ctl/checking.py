@@ -12,7 +12,7 @@ import click
 
 from mq.command.pace import CLEAR_LINE
 from mq.command.stdout import printable
-from mq.ctl.run_as_owner import become_owner
+from mq.ctl.run_as_owner import as_owner
 from mq.ctl.settings import Settings
 from mq.errors import CommandFailed, ExitCode
 from mq.fsck.check import Check, Treatment
@@ -29,14 +29,13 @@ def check_and_print(root: Path, treat: Treatment, settings: Settings) -> int:
     remaining = 0
     is_shown = sys.stderr.isatty()
     bar = click.progressbar(length=1, label="checking", file=sys.stderr, hidden=not is_shown)
-    become_owner(root)
 
     def progress(done: int, total: int) -> None:
         if is_shown and (done % _SHOW_EVERY == 0 or done >= total):
             bar.length = max(total, done)
             bar.update(done - bar.pos)
 
-    with bar, _disk_errors(root):
+    with as_owner(root), bar, _disk_errors(root):
         for finding in Check(root, files_for(root), treat, progress).run():
             if is_shown:
                 click.echo(CLEAR_LINE, nl=False, err=True)

@@ -160,7 +160,7 @@ def peek(
     settings = settings_of(context)
     if message_id is not None and state is not None:
         raise click.UsageError("with an ID the message is shown whatever its state: drop --state")
-    with opened(settings) as access, display.output_to(None, raw) as write:
+    with opened(settings) as access, display.output_to(None, raw) as (write, _):
         if message_id is not None:
             messages = iter([access.peek_at(queue, message_id)])
             put = display.write_document if settings.as_json else display.write_body

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn
 
 import click
 
@@ -22,6 +23,13 @@ Write = Callable[[bytes], object]
 
 _PREVIEW_BYTES = 60
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
+
+
+class Output(NamedTuple):
+    """Where bodies go: `write` takes pieces of them, and what it has written is in `file`."""
+
+    write: Write
+    file: BinaryIO
 
 
 def say(as_json: bool, document: Mapping[str, object], text: str) -> None:
@@ -132,7 +140,7 @@ def write_document(message: ShownMessage, write: Write) -> None:
 
 
 @contextmanager
-def output_to(path: Path | None, is_raw: bool = False) -> Iterator[Write]:
+def output_to(path: Path | None, is_raw: bool = False) -> Iterator[Output]:
     """Open a file, or stdout for None, before there is anything to write. A terminal gets no
     control characters unless `is_raw`.
 
@@ -141,7 +149,7 @@ def output_to(path: Path | None, is_raw: bool = False) -> Iterator[Write]:
     """
     if path is None:
         with written_to_stdout(is_raw) as write_out:
-            yield write_out
+            yield Output(write_out, sys.stdout.buffer)
         return
     is_new, is_written = not path.exists(), False
 
@@ -157,7 +165,7 @@ def output_to(path: Path | None, is_raw: bool = False) -> Iterator[Write]:
     try:
         with path.open("ab") as file:
             try:
-                yield write
+                yield Output(write, file)
             finally:
                 if is_new and not is_written:
                     path.unlink()

@@ -40,7 +40,7 @@ def cat(context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], ra
     """
     settings = settings_of(context)
     put = display.write_document if settings.as_json else display.write_content
-    with opened(settings) as access, display.output_to(None, raw) as write:
+    with opened(settings) as access, display.output_to(None, raw) as (write, _):
         for message_id in ids:
             message = access.peek_at(queue, message_id)
             put(message, write)
@@ -74,7 +74,7 @@ def tail(
     put = display.write_line if is_long else display.write_as_line
     if settings.as_json:
         put = display.write_document
-    with opened(settings) as access, display.output_to(None, raw) as write:
+    with opened(settings) as access, display.output_to(None, raw) as (write, _):
         found = newest(access, queue, max(limit, 1))
         last = found[-1] if found else None
         for message in found[len(found) - limit if limit < len(found) else 0 :]:

@@ -10,7 +10,6 @@ import click
 from mq.command.flags import Seconds
 from mq.config import MAX_VISIBILITY_SECONDS, MAX_WAIT_SECONDS
 from mq.ctl import display
-from mq.ctl.access import Access, ShownMessage
 from mq.ctl.arguments import QueueParam
 from mq.ctl.progress import ProgressBar, said_when_interrupted
 from mq.ctl.removing import kept_in_the_queue, remove_written
@@ -53,6 +52,9 @@ def recv(
     good, and so does --ack. Of several messages, a body that does not end with a line break gets
     one.
     """
+    from mq.disk.files import Files
+    from mq.lines.transfer import flush
+
     settings = settings_of(context)
     if settings.as_json:
         put = display.write_document
@@ -72,7 +74,7 @@ def recv(
     with (
         said_when_interrupted(say_removed),
         bar,
-        display.output_to(output, raw) as write,
+        display.output_to(output, raw) as (write, file),
         opened(settings) as access,
     ):
         while received < limit and (
@@ -80,7 +82,8 @@ def recv(
         ):
             put(message, write)
             if ack:
-                kept += not _acknowledge(access, queue, message, output)
+                flush(file, Files())
+                kept += not remove_written(access, queue, message)
             received += 1
             if is_alone:
                 bar.tell(received)
@@ -89,19 +92,3 @@ def recv(
         raise kept_in_the_queue(kept, received)
     if not received:
         context.exit(ExitCode.EMPTY)
-
-
-def _acknowledge(
-    access: Access, queue: QueueName, message: ShownMessage, output: Path | None
-) -> bool:
-    """Remove a message; what was written is on stable media before that, if it is a file."""
-    from mq.disk.files import Files
-    from mq.lines.transfer import flush
-
-    sys.stdout.flush()
-    if output is None:
-        flush(sys.stdout.buffer, Files())
-    elif output.is_file():
-        with output.open("rb") as file:
-            flush(file, Files())
-    return remove_written(access, queue, message)

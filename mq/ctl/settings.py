@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -136,28 +136,31 @@ def _admin_of_server(listens: str | None, url: str | None) -> str | None:
 @contextmanager
 def opened(settings: Settings) -> Iterator[Access]:
     """Open the way in. MQ's errors become CommandFailed."""
-    access: Access
     try:
-        if settings.root is None:
-            from mq.ctl.by_http import HttpAccess
-
-            access = HttpAccess(settings.url, credentials(settings), settings.admin)
-        else:
-            from mq.command.logs import configure_logs
-            from mq.ctl.by_root import RootAccess
-            from mq.ctl.run_as_owner import become_owner
-
-            configure_logs("text", "mqctl")
-            become_owner(settings.root)
-            access = RootAccess(settings.root)
-        try:
+        with _access(settings) as access:
             yield access
-        finally:
-            access.close()
     except CommandFailed:
         raise
     except MQError as error:
         raise CommandFailed(_EXIT_CODES[type(error)], str(error)) from error
+
+
+@contextmanager
+def _access(settings: Settings) -> Iterator[Access]:
+    if settings.root is None:
+        from mq.ctl.by_http import HttpAccess
+
+        shown = credentials(settings)
+        with closing(HttpAccess(settings.url, shown, settings.admin)) as by_http:
+            yield by_http
+        return
+    from mq.command.logs import configure_logs
+    from mq.ctl.by_root import RootAccess
+    from mq.ctl.run_as_owner import as_owner
+
+    configure_logs("text", "mqctl")
+    with as_owner(settings.root), closing(RootAccess(settings.root)) as by_root:
+        yield by_root
 
 
 def credentials(settings: Settings) -> ClientCredentials:
