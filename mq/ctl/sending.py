@@ -14,7 +14,6 @@ import click
 from mq.command.flags import Seconds
 from mq.config import MAX_BATCH_BYTES, MAX_DELAY_SECONDS
 from mq.ctl import display
-from mq.ctl.access import Access
 from mq.ctl.arguments import (
     ContentTypeParam,
     IdParam,
@@ -25,7 +24,7 @@ from mq.ctl.arguments import (
 )
 from mq.ctl.progress import ProgressBar, said_when_interrupted
 from mq.ctl.settings import Settings, everywhere, opened, settings_of
-from mq.ctl.transfer import is_published, publish_line
+from mq.ctl.transfer import is_published, publish_line, require_queue
 from mq.errors import BodyTooLarge
 from mq.lines.ndjson import Line
 from mq.names import MessageId, QueueName
@@ -81,11 +80,10 @@ def send(
     if body is not None and file is not None:
         raise click.UsageError("BODY and --file are two bodies; give only one")
     source = io.BytesIO(os.fsencode(body)) if body is not None else file or sys.stdin.buffer
+    if is_lines:
+        _send_lines(settings, queue, source, Line(b"", None, content_type, delay_seconds, kept))
+        return
     with opened(settings) as access:
-        if is_lines:
-            model = Line(b"", None, content_type, delay_seconds, kept)
-            _send_lines(settings, access, queue, source, model)
-            return
         if is_batch:
             lines = Source(source).read(MAX_BATCH_BYTES + 1)
             if len(lines) > MAX_BATCH_BYTES:
@@ -99,9 +97,7 @@ def send(
     _say_ids(settings, queue, ids)
 
 
-def _send_lines(
-    settings: Settings, access: Access, queue: QueueName, source: BinaryIO, model: Line
-) -> None:
+def _send_lines(settings: Settings, queue: QueueName, source: BinaryIO, model: Line) -> None:
     """Publish those that can be read at once together, and print their ids then."""
     from mq.lines.transfer import put_in
 
@@ -121,7 +117,7 @@ def _send_lines(
     def parse(text: bytes) -> Line:
         return model._replace(body=text)
 
-    with said_when_interrupted(say_published), bar:
+    with said_when_interrupted(say_published), bar, opened(settings) as access:
         for so_far in put_in(cast(BufferedIOBase, source), publish, begin, parse):
             bar.done = so_far
             _say_ids(settings, queue, sent)
@@ -129,6 +125,8 @@ def _send_lines(
             sys.stdout.flush()
             if not sys.stdout.isatty():
                 bar.tell(so_far)
+        if not bar.done:
+            require_queue(access, queue)
     say_published()
 
 

@@ -105,6 +105,8 @@ def import_queue(context: click.Context, queue: QueueName, file: BufferedIOBase)
         one, many = partial(publish_line, access, queue), partial(_begin_batch, access, queue)
         for so_far in put_in(file, one, many):
             bar.tell(so_far)
+        if not bar.done:
+            require_queue(access, queue)
     _say_imported(settings, queue, bar.done)
 
 
@@ -157,6 +159,16 @@ def _line_of(message: ShownMessage) -> Line:
     usual = message.content_type == DEFAULT_CONTENT_TYPE
     content_type = None if usual else message.content_type
     return Line(body, MessageId(message.message_id), content_type, None, message.properties)
+
+
+def require_queue(access: Access, queue: QueueName) -> None:
+    """Raise what a publish would if there is no such queue. A token that may only publish cannot
+    ask: then there is one."""
+    try:
+        access.describe_queue(queue)
+    except CommandFailed as error:
+        if error.exit_code is not ExitCode.REFUSED:
+            raise
 
 
 def publish_line(access: Access, queue: QueueName, line: Line) -> MessageId:

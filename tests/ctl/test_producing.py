@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from mq.errors import ExitCode
 from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.processes import Server
@@ -134,3 +136,12 @@ def test_lines_go_with_neither_ids_nor_a_batch(ctl: Ctl, queue: str) -> None:
         done = ctl("send", queue, "--lines", *flags, stdin=b"a\n")
         assert_refused(done, ExitCode.USAGE, "use import for both")
     assert_refused(ctl("send", "absent", "--lines", stdin=b"a\nb\n"), ExitCode.NOT_FOUND, "line 1")
+
+
+@pytest.mark.parametrize("words", [["import"], ["send", "--lines"]], ids=" ".join)
+@pytest.mark.parametrize("text", [b"", b"\n \n"])
+def test_a_missing_queue_is_named_even_if_there_is_nothing_to_send(
+    ctl: Ctl, queue: str, words: list[str], text: bytes
+) -> None:
+    assert_refused(ctl(*words, "absent", stdin=text), ExitCode.NOT_FOUND, "no queue absent")
+    ctl.ok(*words, queue, stdin=text)
