@@ -48,7 +48,11 @@ def _purge(settings: Settings, access: Access, queue: QueueName, scope: PurgeSco
     bar = ProgressBar("removing")
     if not bar.is_wanted:
         return access.purge(queue, scope)
-    total = bar.total = _total(access.describe_queue(queue))
+    try:
+        total = bar.total = _total(access.describe_queue(queue))
+    except CommandFailed:
+        # A token that may purge need not be one that may count.
+        return access.purge(queue, scope)
     is_over = threading.Event()
 
     def watch() -> None:

@@ -6,11 +6,14 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from mq.errors import ExitCode
 from tests.support.mqctl import Ctl, assert_refused, without_ours
+from tests.support.processes import Server
 
 
 @pytest.fixture
@@ -66,3 +69,25 @@ def test_it_asks_on_a_terminal(
     assert process.returncode == code
     assert f"Remove {what} from queue {stocked}? [y/N]" in err.decode()
     assert (counts(ctl, stocked) == (2, 1, 1)) is (reply == "n")
+
+
+def test_a_token_that_may_not_count_purges_on_a_terminal_too(
+    start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    """There a bar shows how much is left, to those who may know it."""
+    may_all, may_purge, tokens = "kT3vVt9xkq3mP2sYw8LrBg", "Zm9vIGJhciBiYXogcXV1eA", tmp_path / "t"
+    tokens.touch(mode=0o600)
+    tokens.write_text(f"chef read,write,admin * {may_all}\nbusboy admin * {may_purge}\n")
+    way = f"--url={start_server(f'--token-file={tokens}').url}"
+    for words in (["create", "orders"], ["send", "orders", "body"]):
+        assert Ctl(way)(*words, MQCTL_TOKEN=may_all).code == 0
+    ours, theirs = pty.openpty()
+
+    done = subprocess.run(
+        [sys.executable, "-m", "mq.ctl", "purge", "orders", "--yes", way], check=False,
+        stdout=subprocess.PIPE, stderr=theirs, env=without_ours() | {"MQCTL_TOKEN": may_purge},
+    )  # fmt: skip
+
+    os.close(ours)
+    os.close(theirs)
+    assert (done.returncode, done.stdout) == (0, b"removed 1 message from orders\n")
