@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +23,9 @@ _FIGURES = ("per_second", "p50_ms", "p99_ms")
 
 _BUSY = 0.8
 """Above this part of one processor the figures say how fast mqctl is, and not the server."""
+
+_VISIBILITY = "3600"
+"""Seconds. No phase is longer than a few minutes."""
 
 
 @click.command()
@@ -59,14 +62,20 @@ def bench(
 
 @contextmanager
 def _own_queue(access: Access) -> Iterator[QueueName]:
-    """Make a queue, and delete it in the end with what is left in it."""
+    """Make a queue, and delete it in the end with what is left in it. What is received does not
+    come back while it measures, whatever the server's settings say."""
     queue = QueueName(f"bench-{secrets.token_hex(4)}")
+    is_made = False
     try:
-        access.create_queue(queue)
+        is_made = access.create_queue(queue)
+        access.change_settings(queue, {"visibility": _VISIBILITY})
         yield queue
     finally:
-        with suppress(MQError):
+        try:
             access.delete_queue(queue)
+        except MQError as error:
+            if is_made:
+                click.echo(f"mqctl: queue {queue} may be there still: {error}", err=True)
 
 
 def _measure(settings: Settings, queue: QueueName, load: tuple[int, int, int]) -> Rates:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -56,15 +56,56 @@ def test_it_works_over_a_unix_socket_and_with_a_token(
     assert ctl(*FEW, MQCTL_TOKEN="another").code != 0
 
 
-def test_an_interrupt_deletes_the_queue(server: Server) -> None:
-    command = [sys.executable, "-m", "mq.ctl", "bench", "-n", "1000000", f"--url={server.url}"]
-    measuring = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=without_ours())
-    wait_until(lambda: queues_of(server))
+@pytest.fixture
+def measuring() -> Iterator[Callable[[Server], subprocess.Popen[str]]]:
+    """Starts a long run on a server; it ends with the test."""
+    started: list[subprocess.Popen[str]] = []
 
-    measuring.send_signal(signal.SIGINT)
+    def start(server: Server) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "mq.ctl", "bench", "-n", "1000000", f"--url={server.url}"]
+        started.append(
+            subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=without_ours())
+        )
+        return started[-1]
 
-    assert measuring.wait(30) == 130
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_no_message_comes_back_while_it_measures_and_an_interrupt_deletes_the_queue(
+    server: Server, measuring: Callable[[Server], subprocess.Popen[str]]
+) -> None:
+    process = measuring(server)
+    wait_until(lambda: queues_of(server), 60)
+    [queue] = queues_of(server)
+    wait_until(lambda: "visibility=3600" in settings_in(server, queue), 60)
+
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(60) == 130
     assert queues_of(server) == []
+
+
+def settings_in(server: Server, queue: str) -> str:
+    path = server.root / "queues" / queue / ".settings"
+    return path.read_text() if path.exists() else ""
+
+
+def test_a_queue_that_could_not_be_deleted_is_named(
+    start_server: Callable[..., Server], measuring: Callable[[Server], subprocess.Popen[str]]
+) -> None:
+    server = start_server()
+    process = measuring(server)
+    wait_until(lambda: any((server.root / "queues").glob("bench-*/*")), 60)
+
+    server.kill()
+
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.UNAVAILABLE
+    [queue] = queues_of(server)
+    assert f"queue {queue} may be there still" in said
 
 
 def test_it_measures_servers_only(bench: Ctl, root: Path) -> None:
