@@ -201,11 +201,11 @@ def main(*, roots: tuple[Path, ...], rounds: int, minutes: float, messages: int,
          connections: list[int], batch_connections: list[int], many: list[int], parts: str,
          peers: str, others: list[Target], file: Path | None) -> None:  # fmt: skip
     """MQ here: requests, batches, many connections; ceilings and other servers."""
+    require_known("part", parts, PARTS)
+    require_known("peer", peers, PEER_NAMES.split(","))
     chosen = [peer for peer in PEERS if peer.name in peers.split(",")]
     plan = Plan(parts.split(","), messages, connections, batch_connections, many, chosen,
                 b"x" * size)  # fmt: skip
-    if unknown := set(plan.parts) - set(PARTS):
-        raise click.BadParameter(f"no part {', '.join(sorted(unknown))}: {', '.join(PARTS)}")
     more_descriptors()
     watch, found = Stopwatch("benchmarks/bench.py"), Results()
     with compiled() as program, folders(roots) as places:
@@ -223,6 +223,12 @@ def main(*, roots: tuple[Path, ...], rounds: int, minutes: float, messages: int,
     print(report(run_, rows))
     if file is not None:
         write_json(file, run_, rows)
+
+
+def require_known(what: str, given: str, known: Sequence[str]) -> None:
+    """Raise BadParameter if a name in the list that was given is not known."""
+    if unknown := set(filter(None, given.split(","))) - set(known):
+        raise click.BadParameter(f"no {what} {', '.join(sorted(unknown))}: {', '.join(known)}")
 
 
 def durability_of(folder: Path) -> str:

@@ -9,7 +9,6 @@ ROOT needs an inode and a block a message.
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 import time
@@ -77,19 +76,17 @@ async def first_look(target: Target) -> float:
 def main(root: Path, depths: str, messages: int) -> None:
     """Rates at different depths of one queue."""
     for depth in map(int, depths.split(",")):
-        folder = Path(tempfile.mkdtemp(dir=root))
-        fill(folder / "mq", depth)
-        started = time.perf_counter()
-        try:
-            with serving(folder / "mq") as target:
+        with tempfile.TemporaryDirectory(dir=root) as below:
+            folder = Path(below) / "mq"
+            fill(folder, depth)
+            started = time.perf_counter()
+            with serving(folder) as target:
                 found = {"start, s": time.perf_counter() - started}
                 found["first look, s"] = uvloop.run(first_look(target))
                 rates = uvloop.run(measure(target, messages, 64, _BODY))
                 found |= {f"{phase}/s": rate.per_second for phase, rate in rates.items()}
                 status = Path(f"/proc/{target.pids[0]}/status").read_text()
                 found["peak memory, MiB"] = int(status.split("VmHWM:")[1].split()[0]) / 1024
-        finally:
-            shutil.rmtree(folder)
         print(f"depth {depth:8}: " + ", ".join(f"{k} {v:.2f}" for k, v in found.items()))
 
 

@@ -168,6 +168,13 @@ def running(folder: Path) -> Iterator[dict[str, Target]]:
         shutil.rmtree(fresh)
 
 
+def require_all(answer: bytes) -> None:
+    """Raise RuntimeError unless all that was asked for was done, each entry of a batch too."""
+    ENDPOINTS.check(answer)
+    if b'"Failed"' in answer:
+        raise RuntimeError(answer.decode(errors="replace"))
+
+
 async def measure(
     case: Case, target: Target, messages: int, connections: int
 ) -> dict[str, PhaseRate]:
@@ -176,7 +183,7 @@ async def measure(
     found: list[bytes] = []
 
     def take(answer: bytes) -> None:
-        ENDPOINTS.check(answer)
+        require_all(answer)
         if case.found is not None:
             found.extend(case.found.findall(answer))
 
@@ -191,6 +198,9 @@ async def measure(
         # First the server reads settings and lists the queue.
         await run([case.request() for _ in range(count // 4)])
         rates = {case.name: await run([case.request() for _ in range(count)])}
+        asked = (count + count // 4) * case.size
+        if case.found is not None and len(found) != asked:
+            raise RuntimeError(f"{case.name}: {len(found)} messages received, not {asked}")
         if case.removal is not None:
             parts = [found[at : at + TEN] for at in range(0, len(found), TEN)]
             rates[f"{case.name}, removed"] = await run([case.removal(part) for part in parts])

@@ -16,7 +16,6 @@ receives are timed, one after the other in one process, each synced. In turn ove
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import tempfile
 import time
@@ -147,12 +146,13 @@ def main(root: Path, depths: str, messages: int, rounds: int) -> None:
     for _ in range(rounds):
         for depth in map(int, depths.split(",")):
             for system, opened in SYSTEMS.items():
-                folder = Path(tempfile.mkdtemp(dir=root))
-                with opened(folder / "queue", depth) as (publish, receive):
+                with (
+                    tempfile.TemporaryDirectory(dir=root) as folder,
+                    opened(Path(folder) / "queue", depth) as (publish, receive),
+                ):
                     publish()  # the first call opens what is still to be opened
                     found[system, depth, "publish"].append(seconds_of(publish, messages))
                     found[system, depth, "receive"].append(seconds_of(receive, messages))
-                shutil.rmtree(folder)
     for (system, depth, what), times in sorted(found.items()):
         print(f"{system:14} {depth:7} {what:8} {statistics.median(times) * 1000:8.3f} ms  "
               f"({min(times) * 1000:.3f} to {max(times) * 1000:.3f})")  # fmt: skip

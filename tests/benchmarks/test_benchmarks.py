@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import Server
+from tests.support.processes import Server, wait_until
 from tests.support.sources import REPOSITORY
 
 FOLDER = REPOSITORY / "benchmarks"
@@ -165,3 +166,40 @@ def test_a_run_through_spark_that_needs_more_inodes_than_there_are_says_so(tmp_p
 
     assert done.returncode == 1
     assert " free inodes, and this run needs 7,000,000,140,000; choose fewer" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "package"), [("depth.py", ""), ("vsqs_depth.py", "persistqueue")]
+)
+def test_an_interrupt_leaves_nothing(script: str, package: str, tmp_path: Path) -> None:
+    """Filling a deep queue takes minutes."""
+    if package:
+        pytest.importorskip(package)
+    command = [sys.executable, str(FOLDER / script), str(tmp_path), "--depths=100000000"]
+    filling = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    wait_until(lambda: len(list(tmp_path.rglob("*"))) > 20, 60)
+
+    filling.send_signal(signal.SIGINT)
+
+    assert filling.wait(60) != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_peer_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    done = attempt("bench.py", *FEW, "--parts=peers", "--peers=redis", tmp_path)
+
+    assert done.returncode == 2
+    assert "no peer redis: beanstalkd, Redis, PostgreSQL, RabbitMQ" in done.stderr
+
+
+def test_what_a_gateway_refuses_in_a_batch_is_not_counted() -> None:
+    body = b'{"Failed": [{"Id": "3", "Code": "InternalError"}]}'
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    code = f"import sqs; sqs.require_all({answer!r})"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=FOLDER
+    )
+
+    assert "RuntimeError: HTTP/1.1 200 OK" in done.stderr
+    assert "InternalError" in done.stderr
