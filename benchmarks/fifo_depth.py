@@ -6,7 +6,8 @@ groups.
 Fills one FIFO queue with 1,000 messages and another with `--depth`, in `--groups` groups, starts a
 gateway on each, takes the time of the first request, which reads the queue from its files, then the
 rates of both in turn within each round. Prints the rates, and the ratio of the deep queue to the
-shallow one. ROOT needs an inode and a block a message.
+shallow one. What is filled in and what is sent has ten messages in a group, which a receive of ten
+takes together: in both queues a receive does the same. ROOT needs an inode and a block a message.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def fill(root: Path, depth: int, groups: int) -> None:
     body = _BODY.encode()
     with click.progressbar(range(depth), label=f"filling {depth}", file=sys.stderr) as steps:
         for at in steps:
-            lane = {GROUP_ID: f"group-{at % groups}", DEDUPLICATION_ID: f"filled-{at}"}
+            lane = {GROUP_ID: f"filled-{at % groups}", DEDUPLICATION_ID: f"filled-{at}"}
             trailer = trailer_of({}, kept_texts(lane))
             draft = Draft(len(body), zlib.crc32(body), body=body, trailer=trailer)
             without_barriers(publish(work, filling, draft))
@@ -119,14 +120,15 @@ def main(
 ) -> None:
     """Rates of a shallow FIFO queue and of a deep one, paired in each round."""
     more_descriptors()
-    cases = [case for case in sqs.cases(_BODY) if case.name.endswith("FIFO")]
+    every = sqs.cases(_BODY, lambda at: at // sqs.TEN)
+    cases = [case for case in every if case.name.endswith("FIFO")]
     folder = Path(tempfile.mkdtemp(dir=root))
     found: dict[str, list[tuple[PhaseRate, PhaseRate]]] = {}
     try:
         with ExitStack() as running:
             targets = []
             for waiting in (_SHALLOW, depth):
-                fill(folder / str(waiting), waiting, groups)
+                fill(folder / str(waiting), waiting, max(1, waiting * groups // depth))
                 started = time.perf_counter()
                 target = running.enter_context(gateway_on(folder / str(waiting)))
                 begun = time.perf_counter() - started

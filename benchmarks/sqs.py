@@ -94,7 +94,9 @@ def signed(operation: str, values: dict[str, object]) -> bytes:
     )  # fmt: skip
 
 
-def cases(body: str) -> list[Case]:
+def cases(body: str, group_of: Callable[[int], int] = lambda at: at % GROUPS) -> list[Case]:
+    """All kinds of requests. `group_of` is the group of the nth message that is sent to the FIFO
+    queue."""
     message: dict[str, object] = {"MessageBody": body}
     kib = {"note": {"DataType": "String", "StringValue": "x" * 1000}}
     ten = {f"note-{at}": {"DataType": "String", "StringValue": "x" * 90} for at in range(TEN)}
@@ -108,10 +110,10 @@ def cases(body: str) -> list[Case]:
         return ask("DeleteMessageBatch", {"Entries": some, **(more or {})})
 
     def in_a_group() -> dict[str, object]:
-        """The next message, in the next group."""
+        """The next message, in its group."""
         at = next(numbers)
         return message | {
-            "MessageGroupId": f"group-{at % GROUPS}",
+            "MessageGroupId": f"group-{group_of(at)}",
             "MessageDeduplicationId": str(at),
         }
 
