@@ -166,18 +166,20 @@ class Group:
         """Move the messages of every batch up to this one to `remove` or to the archive: they are
         done.
 
-        The floor is durable before they go, and each batch goes in one rename. A crash in between
-        leaves the others to the next call.
+        The floor is durable before they go, and with it what the sink has written; each batch goes
+        in one rename. A crash in between leaves the others to the next call.
         """
         floor = self.floor()
         if floor < batch:
             for missing in range(floor + 1, batch + 1):
                 self.require_sealed(missing)
-            if self._markers.change("floor", str(floor), str(batch)):
-                self._sync()
-        for done in self.sealed():
-            if done <= batch:
-                self._put_away(done, archives)
+            self._markers.change("floor", str(floor), str(batch))
+        done = [each for each in self.sealed() if each <= batch]
+        if done:
+            # A driver that died here may have changed the floor without a sync.
+            self._sync()
+        for each in done:
+            self._put_away(each, archives)
 
     def _put_away(self, batch: int, archives: bool) -> None:
         source = f"{self._path}/{batch}"

@@ -18,6 +18,7 @@ from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim, Taken
 from mq.spool.spark.claims import Group
+from tests.support.faults import WatchedFiles
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.spark_files import make_again
 from tests.support.stores import ORDERS
@@ -244,3 +245,21 @@ def test_a_damaged_marker_is_an_error_that_names_it(spool: Spool, marker: str) -
 
     with pytest.raises(ClaimError, match=f"a {kind}\\.\\* that ends in no number"):
         group.floor() if kind == "floor" else group.owner()
+
+
+def test_what_a_dead_driver_had_not_synced_is_synced_before_its_batch_goes(spool: Spool) -> None:
+    """With it goes what the sink has written, which is durable by that sync."""
+    one, group = put(spool, b"one"), start(spool)
+    claim = group.begin(1, 1)
+    assert take(claim, one) is Taken.YES
+    assert claim.seal()
+    (spool.root / "spark/claims/lake/floor.0").rename(spool.root / "spark/claims/lake/floor.1")
+    files, steps = WatchedFiles(), list[str]()
+    files.before["sync_file_system"] = lambda *_: steps.append("sync")
+    files.before["rename"] = lambda *names: steps.append(names[-1])
+    opened = visit_root(spool.root, files, Actor.SPARK)
+
+    Group(opened, "lake", "next").finish(1, archives=False)
+
+    assert steps == ["sync", "lake:.1"]
+    opened.close()
