@@ -12,7 +12,7 @@ from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
 from mq.spool.spark.jobs import remove_batch
 from mq.spool.spark.staging import Attempt, StagedMessage
-from mq.spool.spark.transactions import commit
+from mq.spool.spark.transactions import commit, give_up_batch
 from tests.support.faults import WatchedFiles
 from tests.support.spark_files import visit_new_root
 from tests.support.stores import ORDERS
@@ -77,4 +77,20 @@ def test_an_attempt_begins_while_a_sweep_clears_earlier_batches_away(root: Path,
 
     assert commit(spool, "query", 2, ["0-1"]) == 2
     assert [path.read_bytes() for path in (root / "queues/orders").iterdir()] == [b"one"]
+    spool.close()
+
+
+def test_an_attempt_that_is_given_up_as_it_begins_says_so(root: Path) -> None:
+    files = WatchedFiles()
+    spool = visit_new_root(root, files)
+
+    def commit_a_later_batch(_: object, name: str, *__: Any) -> None:
+        if name == "stage/query/2/0-1.open":
+            files.before.clear()
+            give_up_batch(spool, "query", 2)
+
+    files.before["open_folder"] = commit_a_later_batch
+
+    with pytest.raises(ClaimError, match=r"0-1\.open was given up: another driver has committed"):
+        Attempt(spool, "query", 2, "0-1")
     spool.close()
