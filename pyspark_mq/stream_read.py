@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain, count
 from typing import Any
 
 import pyarrow as pa
@@ -153,12 +154,13 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
         gone. The claim stays as it is."""
         if self._options.is_failfast:
             refuse_damaged(row, path)
-        try:
-            name = f"{row.queue}:{row.id}"
-            spool.link(fd, Folder.CORRUPT, name, source=Folder.SPARK)
-        except FileExistsError:
-            # An earlier read of this batch did that.
-            pass
+        flat = f"{row.queue}:{row.id}"
+        for name in chain([flat], (f"{flat}~{number}" for number in count(2))):
+            try:
+                return spool.link(fd, Folder.CORRUPT, name, source=Folder.SPARK)
+            except FileExistsError:
+                if spool.inode(Folder.CORRUPT, name) == os.fstat(fd).st_ino:
+                    return  # An earlier read of this batch did that.
 
     def _working(self) -> Driver:
         """Return the driver of this process. The first call fences off the one before."""

@@ -18,6 +18,7 @@ from pyspark_mq.driver import Driver
 from pyspark_mq.options import STREAM_READ, parse_options
 from pyspark_mq.stream_read import StreamReader
 from tests.support.lone_root import Root
+from tests.support.messages import seal_of, write_message
 
 
 class ReadLake:
@@ -165,6 +166,26 @@ def test_a_damaged_message_has_no_value_and_is_kept_aside(lake: ReadLake) -> Non
     rows = lake.spark.read.parquet(str(lake.folder / "lake")).collect()
     assert {row.id: row.value and bytes(row.value) for row in rows}[damaged] is None
     assert (lake.root.path / "corrupt" / f"orders:{damaged}").read_bytes() == b"0ne"
+
+
+def test_a_damaged_message_is_kept_beside_an_earlier_one_of_its_id(
+    lone_root: Root, start_driver: Callable[..., Driver]
+) -> None:
+    given = {"root": str(lone_root.path), "queue": "orders", "group": "lake"}
+    task, driver = StreamReader(parse_options(given, STREAM_READ)), start_driver()
+    spool = visit_root(lone_root.path, Files(), Actor.SPARK)
+
+    for batch, damaged in enumerate((b"0ne", b"tw0")):
+        seal = seal_of(damaged.replace(b"0", b"o"))
+        write_message(lone_root.path / "queues/orders/order-1", damaged, seal=seal)
+        assert driver.next_batch(batch, None, None) == batch + 1
+        [part] = driver.parts_between(batch, batch + 1)
+        for _ in range(2):
+            assert [row.value for row in task._rows(spool, part)] == [None]
+    spool.close()
+
+    kept = (lone_root.path / "corrupt").iterdir()
+    assert sorted(path.read_bytes() for path in kept) == [b"0ne", b"tw0"]
 
 
 def test_a_damaged_message_fails_the_query_in_failfast(lake: ReadLake) -> None:
