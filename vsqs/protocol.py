@@ -238,8 +238,8 @@ def _consume(folder: QueueFolder, ready: Name, visibility_seconds: float) -> Tak
 
 
 def _rename_to_consumed(folder: QueueFolder, ready: Name, visibility_seconds: float) -> Name:
-    expiry = folder.now() + round(visibility_seconds * folder.units_per_second)
-    expiry = min(expiry, LAST_TIME)
+    units = min(visibility_seconds * folder.units_per_second, LAST_TIME)
+    expiry = min(folder.now() + round(units), LAST_TIME)
     while True:
         consumed = Name(ready.time, str(expiry))
         try:

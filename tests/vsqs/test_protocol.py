@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -200,15 +201,16 @@ def test_a_name_in_another_unit_is_warned_of(open_queue: OpenQueue, folder: Path
         open_queue()
 
 
+@pytest.mark.parametrize("visibility", [1e300, sys.float_info.max])
 @pytest.mark.parametrize("unit", ["ms", "us"])
 def test_a_message_that_is_hidden_for_ever_is_still_a_message(
-    open_queue: OpenQueue, unit: str
+    open_queue: OpenQueue, unit: str, visibility: float
 ) -> None:
     queue = open_queue(unit=unit)
     first, second = queue.publish(b"first"), queue.publish(b"second")
 
-    assert queue.receive(1e300, timeout=0)[0] == first
-    assert queue.receive(1e300, timeout=0)[0] == second
+    assert queue.receive(visibility, timeout=0)[0] == first
+    assert queue.receive(visibility, timeout=0)[0] == second
 
     other = open_queue(unit=unit)
     assert other.size() == 2
