@@ -65,16 +65,22 @@ def opened(path: Path, capacity: int | None = None, **flags: Any) -> Iterator[Qu
     except BrokenPipeError:
         raise
     except OSError as error:
-        place = path if error.filename is None else error.filename
-        raise CommandFailed(
-            ExitCode.ROOT, f"queue {path}: {error.strerror or error}: {place}"
-        ) from error
+        raise _of_the_disk(path, error) from error
 
 
 def require_queue(path: Path) -> None:
     """Raise CommandFailed if the queue does not exist, for commands that make no sense without
     it."""
-    if not path.exists():
+    try:
+        is_there = path.exists()
+    except OSError as error:
+        raise _of_the_disk(path, error) from error
+    if not is_there:
         raise CommandFailed(
             ExitCode.NOT_FOUND, f"there is no queue {path}; `vsqs publish` makes one"
         )
+
+
+def _of_the_disk(path: Path, error: OSError) -> CommandFailed:
+    place = path if error.filename is None else error.filename
+    return CommandFailed(ExitCode.ROOT, f"queue {path}: {error.strerror or error}: {place}")

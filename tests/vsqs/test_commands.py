@@ -95,6 +95,16 @@ def test_a_mistyped_queue_is_not_made(folder: Path, words: str) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("words", ["receive", "size", "delete 1", "export", "publish"])
+def test_a_path_that_cannot_be_looked_at_is_named(folder: Path, words: str) -> None:
+    command, *rest = words.split()
+    name = "x" * 300
+
+    done = vsqs(command, folder.parent / name, *rest)
+
+    assert_refused(done, ExitCode.ROOT, f"{name}: File name too long")
+
+
 def test_errors_name_the_thing(folder: Path) -> None:
     folder.write_text("a file")
 
