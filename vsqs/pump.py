@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from mq import __version__
-from mq.command.flags import exit_codes_text, exit_when_asked, run
+from mq.command.flags import FOLDER, exit_codes_text, exit_when_asked, run
 from vsqs.arguments import EXIT_CODES, opened, queue_argument, queue_flags
 from vsqs.rate import Rate
 
 
 @click.command(name="vsqspump", epilog=exit_codes_text(EXIT_CODES))
-@click.option("-d", "--dir", "folder", type=click.Path(path_type=Path), default=Path(),
+@click.option("-d", "--dir", "folder", type=FOLDER, default=Path(),
               help="The folder that QUEUE is in.  [default: .]")  # fmt: skip
 @click.option("-c", "--capacity", type=click.IntRange(0),
               help="Wait while the queue has this many messages.")  # fmt: skip

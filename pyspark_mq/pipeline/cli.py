@@ -20,6 +20,22 @@ from pyspark_mq.pipeline.stopping import end_children, raise_on_signals, run_unt
 
 T = TypeVar("T")
 
+
+class PathOrAddress(click.ParamType[str]):
+    """A path, which is made whole because a write is named by it, or an address such as
+    hdfs://... for Spark."""
+
+    name = "path"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        text = str(value)
+        return text if "://" in text else os.path.abspath(FILE.convert(text, param, ctx))
+
+
+PATH = PathOrAddress()
+
 PIPELINE_EXIT_CODES = EXIT_CODES | {
     ExitCode.OK: "done",
     ExitCode.USAGE: "a flag or argument is wrong, or does not fit what it names",
@@ -49,7 +65,9 @@ def mq_pipeline() -> None:
     required=True,
     help="Names, with --root also patterns, with commas between.",
 )
-@click.option("--lake", required=True, help="The folder of the lake, a path or an address.")
+@click.option(
+    "--lake", type=PATH, required=True, help="The folder of the lake, a path or an address."
+)
 @click.option(
     "--once/--continuous",
     "is_once",
@@ -89,7 +107,6 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
     from pyspark_mq.pipeline.archive import ArchiveJob
     from pyspark_mq.pipeline.archive import archive as run_archive
 
-    asked["lake"] = _whole_address(asked["lake"])
     job = ArchiveJob(every_seconds=every, batch_messages=batch, takes_over=takeover, **asked)
     stopping = Event()
 
@@ -102,7 +119,7 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
 
 @mq_pipeline.command()
 @place_flags
-@click.option("--lake", required=True, help="The folder of the lake.")
+@click.option("--lake", type=PATH, required=True, help="The folder of the lake.")
 @click.option("--to", required=True, help="The queue that gets the messages.")
 @click.option("--queue", "queues", multiple=True, help="Only messages of this queue; repeatable.")
 @click.option("--since", help="Only those published from then on, as '2026-11-22 08:00', in UTC.")
@@ -121,14 +138,13 @@ def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
     from pyspark_mq.pipeline.replay import ReplayJob
     from pyspark_mq.pipeline.replay import replay as run_replay
 
-    asked["lake"] = _whole_address(asked["lake"])
     job = ReplayJob(queues=queues, **asked)
     _publish(spark, line, place, job.write_name, lambda: run_replay(spark, place, job, line))
 
 
 @mq_pipeline.command()
 @place_flags
-@click.argument("paths", nargs=-1, required=True)
+@click.argument("paths", type=PATH, nargs=-1, required=True)
 @click.option("--to", required=True, help="The queue that gets the messages.")
 @click.option(
     "--format",
@@ -147,7 +163,7 @@ def load(place: Any, paths: tuple[str, ...], **asked: Any) -> None:
     from pyspark_mq.pipeline.load import LoadJob
     from pyspark_mq.pipeline.load import load as run_load
 
-    job = LoadJob(paths=tuple(map(_whole_address, paths)), **asked)
+    job = LoadJob(paths=paths, **asked)
     _publish(spark, line, place, job.write_name, lambda: run_load(spark, place, job, line))
 
 
@@ -176,11 +192,6 @@ def report(place: Any, queues: str, html: Path | None) -> None:
     if html is not None:
         write_page(html, page_of(taken), Files())
         click.echo(f"report: {html.absolute()}", err=True)
-
-
-def _whole_address(address: str) -> str:
-    """Return the whole path, unless it is an address such as hdfs://...: writes are named by it."""
-    return address if "://" in address else os.path.abspath(address)
 
 
 def _begin(command: str) -> tuple[Any, Any]:

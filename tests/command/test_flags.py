@@ -15,8 +15,11 @@ from mq.daemon.cli import mq
 from mq.errors import ExitCode
 from mq_mover.cli import mq_mover
 from mq_reaper.cli import mq_reaper
+from pyspark_mq.pipeline.cli import mq_pipeline
 from tests.support.processes import Process, Server, wait_until
 from vsqs.cli import vsqs
+from vsqs.pump import vsqspump
+from vsqs.sink import vsqssink
 
 
 def configuration(process: Process) -> dict[str, str]:
@@ -125,6 +128,10 @@ def test_standalone_hands_its_flags_to_its_children(
         (mq, ["--socket="]),
         (mqctl, ["ls", "--root="]),
         (vsqs, ["size", ""]),
+        (vsqspump, ["--dir=", "orders"]),
+        (vsqssink, ["--dir=", "orders"]),
+        (mq_pipeline, ["archive", "--root=/a", "--queue=orders", "--lake="]),
+        (mq_pipeline, ["load", "--root=/a", "--to=orders", "--format=csv", "a.csv", ""]),
     ],
 )
 def test_an_empty_path_is_not_the_current_folder(command: click.Command, flags: list[str]) -> None:
