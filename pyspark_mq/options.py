@@ -174,6 +174,7 @@ def _parse_addresses(values: Mapping[str, str], allowed: frozenset[str]) -> Addr
     urls = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not urls:
         raise BadOption("option url: empty; it is a server's address, as http://127.0.0.1:8080")
+    _require_addresses(urls)
     _require_url_forms(values, allowed)
     return Addresses(
         urls,
@@ -182,6 +183,18 @@ def _parse_addresses(values: Mapping[str, str], allowed: frozenset[str]) -> Addr
         _parse_seconds("visibilitySeconds", values, LEASE_SECONDS, MAX_VISIBILITY_SECONDS),
         _parse_seconds("retrySeconds", values, CLIENT_RETRY_SECONDS),
     )
+
+
+def _require_addresses(urls: tuple[str, ...]) -> None:
+    """Refuse what cannot be an address, before a staging is made that remembers it. Raises
+    BadOption."""
+    from mq.client.connection import parse_url
+
+    for url in urls:
+        try:
+            parse_url(url, None, None)
+        except ValueError as error:
+            raise BadOption(f"option url: {error}") from None
 
 
 def _require_url_forms(values: Mapping[str, str], allowed: frozenset[str]) -> None:

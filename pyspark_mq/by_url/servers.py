@@ -20,6 +20,7 @@ from mq.client import (
 )
 from mq.config import CLIENT_BACKOFF_SECONDS
 from pyspark_mq.by_url.addresses import Addresses
+from pyspark_mq.options import BadOption
 
 T = TypeVar("T")
 
@@ -43,23 +44,21 @@ def _way_out(error: ClientError) -> str:
     return next(way for kind, way in _WAYS_OUT.items() if isinstance(error, kind))
 
 
+def _client(url: str, addresses: Addresses) -> Client:
+    return Client(url, token_file=addresses.token_file, ca_file=addresses.ca_file, retry_seconds=0)
+
+
 class ServerChoice:
     """The servers at some addresses, asked one after the other until one answers. Threads may share
     it."""
 
     def __init__(self, addresses: Addresses) -> None:
-        """Open clients for all addresses. This sends nothing. Raises ValueError for a malformed
-        address, and OSError for files."""
+        """Open clients for all addresses. This sends nothing. Raises BadOption for files."""
         self._retry_seconds = addresses.retry_seconds
-        self._clients = [
-            Client(
-                url,
-                token_file=addresses.token_file,
-                ca_file=addresses.ca_file,
-                retry_seconds=0,
-            )
-            for url in addresses.urls
-        ]
+        try:
+            self._clients = [_client(url, addresses) for url in addresses.urls]
+        except (ValueError, OSError) as error:
+            raise BadOption(f"option tokenFile or caFile: {error}") from None
         self._first = 0
         """Which one is asked first: the one that has answered."""
 

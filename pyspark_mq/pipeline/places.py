@@ -16,7 +16,6 @@ from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed
 from pyspark_mq.backlog import Backlog
 from pyspark_mq.batch_read import existing_queues
-from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.by_url.staging import prepare_staging
 from pyspark_mq.options import BATCH_WRITE, BadOption, Options, is_pattern, parse_options
@@ -54,7 +53,7 @@ class QueuePlace:
         answers."""
         options = self.options_for(queues, allowed)
         if options.addresses is not None:
-            with _servers_of(options.addresses) as servers:
+            with ServerChoice(options.addresses) as servers:
                 return sum(_counts(servers, queue).ready for queue in options.queues)
         with self._visited(options) as spool:
             existing_queues(spool, options.queues)
@@ -83,13 +82,6 @@ class QueuePlace:
             yield spool
         finally:
             spool.close()
-
-
-def _servers_of(addresses: Addresses) -> ServerChoice:
-    try:
-        return ServerChoice(addresses)
-    except (ValueError, OSError) as error:
-        raise BadOption(f"option url, tokenFile or caFile: {error}") from None
 
 
 def _counts(servers: ServerChoice, queue: str) -> Counts:

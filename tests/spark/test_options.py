@@ -149,6 +149,7 @@ def test_by_url_a_look_needs_no_staging_and_everything_else_does() -> None:
     [
         ({"root": "/srv/mq"}, "options root and url: give one of them"),
         ({"url": " , "}, "option url: empty"),
+        ({"url": "queues:8080"}, "option url: 'queues:8080' is not the address of a server"),
         ({"queue": "order*"}, "option queue: with url name each queue"),
         ({"queue": ""}, "option queue: with url name each queue"),
         ({"staging": "here"}, "option staging: 'here' is not an absolute path"),

@@ -9,6 +9,7 @@ import pytest
 from mq.client import Client, ClientError, Forbidden, NoAnswer, Unauthorized, UnexpectedAnswer
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
+from pyspark_mq.options import BadOption
 
 NOBODY = ("http://127.0.0.1:1", "http://127.0.0.1:2")
 
@@ -59,3 +60,11 @@ def test_a_server_that_has_answered_is_asked_first_from_then_on() -> None:
 
     assert asked[0] is not asked[1]
     assert asked[1] is asked[2]
+
+
+@pytest.mark.parametrize("files", [("/nowhere/token", None), (None, "/nowhere/ca")])
+def test_a_file_that_is_not_there_names_the_options(files: tuple[str | None, str | None]) -> None:
+    addresses = Addresses(("https://127.0.0.1:1",), *files)
+
+    with pytest.raises(BadOption, match=r"option tokenFile or caFile: .*No such file"):
+        ServerChoice(addresses)
