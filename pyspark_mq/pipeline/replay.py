@@ -81,9 +81,9 @@ def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) ->
     message_id = F.col("id") if job.keeps_ids else _new_id(job.write_name)
     # Files of an older archive have no properties.
     more = [name for name in ("properties",) if name in rows.columns]
-    messages = rows.orderBy("published_at", "id").select(
-        message_id.alias("id"), "value", "content_type", *more
-    )
+    # One task writes them: between tasks there is no order.
+    ordered = rows.repartition(1).sortWithinPartitions("published_at", "id")
+    messages = ordered.select(message_id.alias("id"), "value", "content_type", *more)
     return publish_once(messages, place, job.to, job.write_name, line)
 
 

@@ -22,7 +22,7 @@ from pyspark_mq.pipeline.progress import ProgressLine
 from pyspark_mq.pipeline.replay import ReplayJob, replay
 from pyspark_mq.pipeline.report import take_report
 from tests.support.lone_root import Root
-from tests.support.messages import sealed_with, write_message
+from tests.support.messages import read_seal, sealed_with, write_message
 from tests.support.processes import Server
 from tests.support.url_site import UrlSite
 
@@ -141,6 +141,25 @@ def test_a_replay_takes_what_its_filters_name(
     assert replay(spark, place, named, line) == 2
 
     assert bodies(archived, "again") == [b"3", b"3", b"4", b"4"]
+
+
+def test_a_replay_keeps_the_order_of_publication_whatever_the_number_of_rows(
+    spark: Any, lone_root: Root, tmp_path: Path, line: ProgressLine
+) -> None:
+    place, times = place_of(lone_root), [number * 7919 % 2000 for number in range(2000)]
+    lone_root.make("again")
+    for time_ns in times:
+        lone_root.put("orders", b"%d" % time_ns, published_ns=time_ns * 1000)
+    archive(spark, place, archive_job(tmp_path, batch_messages=500), line)
+    session = spark.newSession()
+    # As with many rows: Spark makes one partition of few.
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+
+    replay(session, place, ReplayJob(lake=str(tmp_path / "lake"), to="again"), line)
+
+    paths = (lone_root.path / "queues/again").iterdir()
+    found = sorted((read_seal(path).published_ns, int(path.read_bytes())) for path in paths)
+    assert [number for _, number in found] == sorted(times)
 
 
 def test_a_replay_can_keep_the_ids(
