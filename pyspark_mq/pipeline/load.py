@@ -48,15 +48,17 @@ def load(spark: Any, place: QueuePlace, job: LoadJob, line: ProgressLine) -> int
         return publish_once(_messages(spark, job), place, job.to, job.write_name, line)
     except (PySparkException, Py4JJavaError) as error:
         if any(each in str(error) for each in _NOT_READABLE):
+            has_other_header = "CSV header does not conform" in str(error)
+            why = "their headers differ" if has_other_header else reason_of(error)
             raise JobRefused(
-                f"{', '.join(job.paths)} cannot be read as {job.format}: {reason_of(error)}; "
-                "nothing was published"
+                f"{', '.join(job.paths)} cannot be read as {job.format}: {why}; nothing was "
+                "published"
             ) from None
         raise
 
 
 _NOT_READABLE = ("PATH_NOT_FOUND", "CANNOT_READ_FILE_FOOTER", "MALFORMED_", "FAILED_READ_FILE",
-                 "UNABLE_TO_INFER_SCHEMA")  # fmt: skip
+                 "UNABLE_TO_INFER_SCHEMA", "CANNOT_MERGE")  # fmt: skip
 
 
 def _messages(spark: Any, job: LoadJob) -> Any:
@@ -65,13 +67,13 @@ def _messages(spark: Any, job: LoadJob) -> Any:
         lines = spark.read.text(paths).where(F.length(F.trim("value")) > 0)
         _require_json(lines, paths)
         if job.body is None:
-            # Each line is a message as it is.
-            return lines.withColumn("content_type", F.lit(_JSON))
+            # Each line is a message as it is. The names of folders may have made more columns.
+            return lines.select("value", F.lit(_JSON).alias("content_type"))
         rows = spark.read.json(paths)
     elif job.format == "csv":
         rows = spark.read.options(**_CSV).csv(paths)
     else:
-        rows = spark.read.parquet(*paths)
+        rows = spark.read.option("mergeSchema", "true").parquet(*paths)
     return _bodies(rows, job)
 
 
@@ -83,6 +85,8 @@ _CSV = {
     # A row with more or fewer fields than the header is an error, also if nobody asks for them.
     "mode": "FAILFAST",
     "columnPruning": "false",
+    # So is a file with another header than the first one.
+    "enforceSchema": "false",
 }
 
 

@@ -1,0 +1,90 @@
+"""A load of several files, or of a folder of them, has every row whole and in its queue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from pyspark_mq.pipeline.causes import JobRefused
+from pyspark_mq.pipeline.load import LoadJob, load
+from pyspark_mq.pipeline.places import QueuePlace
+from pyspark_mq.pipeline.progress import ProgressLine
+from tests.support.lone_root import Root
+
+Load = Callable[..., int]
+
+
+@pytest.fixture
+def load_from(spark: Any, lone_root: Root) -> Load:
+    """`load_from(kind, *paths)` publishes to `orders`."""
+    place, line = QueuePlace(root=str(lone_root.path)), ProgressLine("job", StringIO())
+
+    def load_them(kind: str, *paths: Path, body: str | None = None) -> int:
+        job = LoadJob(tuple(map(str, paths)), kind, "orders", body)
+        return load(spark, place, job, line)
+
+    return load_them
+
+
+def bodies(root: Root, queue: str = "orders") -> list[bytes]:
+    return sorted(path.read_bytes() for path in (root.path / "queues" / queue).iterdir())
+
+
+def test_files_of_csv_with_other_headers_are_refused(
+    load_from: Load, lone_root: Root, tmp_path: Path
+) -> None:
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    one.write_text("item,price\ntea,2\n")
+    two.write_text("price,item\n3,milk\n")
+
+    for body in (None, "item"):
+        with pytest.raises(JobRefused, match="cannot be read as csv: their headers differ"):
+            load_from("csv", one, two, body=body)
+
+    assert bodies(lone_root) == []
+
+
+def test_files_of_parquet_may_have_other_columns(
+    load_from: Load, lone_root: Root, tmp_path: Path
+) -> None:
+    one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
+    parquet.write_table(pa.table({"item": ["tea"]}), one)
+    parquet.write_table(pa.table({"item": ["milk"], "price": [3]}), two)
+
+    assert load_from("parquet", one, two) == 2
+
+    assert [json.loads(each) for each in bodies(lone_root)] == [
+        {"item": "milk", "price": 3}, {"item": "tea"},
+    ]  # fmt: skip
+
+
+def test_the_names_of_folders_choose_no_queue(
+    load_from: Load, lone_root: Root, tmp_path: Path
+) -> None:
+    lone_root.make("returns")
+    folder = tmp_path / "rows/queue=returns/day=2026-11-22"
+    folder.mkdir(parents=True)
+    (folder / "rows.jsonl").write_text('{"item":"tea"}\n')
+
+    assert load_from("json", tmp_path / "rows") == 1
+
+    assert (bodies(lone_root), bodies(lone_root, "returns")) == ([b'{"item":"tea"}'], [])
+
+
+@pytest.mark.parametrize("text", ["1],[2", "{},[", '{"a":1}]', '{"a":1}},{"a":1', "1 2", "1,2"])
+def test_a_text_with_something_behind_its_first_value_is_not_json(
+    load_from: Load, lone_root: Root, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "rows.jsonl").write_text(f'{{"a":1}}\n{text}\n')
+
+    with pytest.raises(JobRefused, match="has a line that is not JSON"):
+        load_from("json", tmp_path / "rows.jsonl")
+
+    assert bodies(lone_root) == []
