@@ -93,8 +93,9 @@ def find_messages(spool: Spool, options: Options) -> list[SeenMessage]:
     """Return every message of the queues in one of the states, once. Raises QueueNotFound for a
     queue that is named and does not exist."""
     queues = set(existing_queues(spool, options.queues))
+    dead = _dead_letter_queues(spool, options.queues)
     found: dict[tuple[QueueName, str], SeenMessage] = {}
-    for place in _look(spool, queues, frozenset(options.states)):
+    for place in _look(spool, queues, dead, frozenset(options.states)):
         found[place.queue, place.name.replace("/", ":", 1)] = place
     return list(found.values())
 
@@ -112,13 +113,25 @@ def existing_queues(spool: Spool, patterns: tuple[str, ...]) -> list[QueueName]:
     return match_queues(patterns or ("*",), existing)
 
 
-def _look(spool: Spool, queues: set[QueueName], states: frozenset[str]) -> Iterator[SeenMessage]:
+def _dead_letter_queues(spool: Spool, patterns: tuple[str, ...]) -> set[QueueName]:
+    """Return the queues of dead letters whose queues match, or that match themselves. Such a queue
+    may have outlived its own."""
+    names = filter(is_queue_name, spool.names(Folder.QUEUES))
+    dead = {name for name in names if name.endswith(DEAD_SUFFIX)}
+    own = [name.removesuffix(DEAD_SUFFIX) for name in dead]
+    matched = match_queues(patterns or ("*",), [*own, *dead])
+    return {QueueName(name.removesuffix(DEAD_SUFFIX) + DEAD_SUFFIX) for name in matched}
+
+
+def _look(
+    spool: Spool, queues: set[QueueName], dead: set[QueueName], states: frozenset[str]
+) -> Iterator[SeenMessage]:
     if "ready" in states:
         for queue in queues:
             yield from _in_queue(spool, queue)
     if "dead" in states:
-        for queue in queues:
-            yield from _in_queue(spool, QueueName(queue.removesuffix(DEAD_SUFFIX) + DEAD_SUFFIX))
+        for queue in dead:
+            yield from _in_queue(spool, queue)
     if states & {"leased", "delayed"}:
         yield from _in_flat_folder(spool, Folder.DELAY, queues)
     if "removed" in states:

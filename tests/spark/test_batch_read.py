@@ -111,6 +111,17 @@ def test_states_choose_what_is_read(lone_root: Root, states: str, bodies: set[by
     assert all(row["state"].encode() == row["value"] for row in rows)
 
 
+def test_dead_letters_are_read_though_their_queue_is_gone(lone_root: Root) -> None:
+    lone_root.put("gone.dead", b"dead")
+    lone_root.put("orders.dead", b"another queue's")
+
+    both = {"gone.dead", "orders.dead"}
+    for queue, found in (("gone*", {"gone.dead"}), ("*", both), ("*.dead", both)):
+        rows = rows_of(lone_root, queue=queue, states="dead")
+        assert {row["queue"] for row in rows} == found
+    assert rows_of(lone_root, queue="*", states="ready") == []
+
+
 def test_a_message_that_moved_on_after_the_listing_is_still_read(lone_root: Root) -> None:
     [message_id] = lone_root.put("orders", b"one", lease=7)
     reader = BatchReader(options_of(lone_root, states="ready,leased"))
