@@ -23,7 +23,7 @@ from mq.web.browsers import Doors
 from mq.web.downloads import send_now
 from mq.web.durations import OTHER, Durations
 from mq.web.presence import has_client_closed, takes_answer
-from mq.web.shortcut import ShortConnection
+from mq.web.shortcut import raise_handed_over
 from mq.web.tokens import KnownToken
 from mq_sqs.addresses import Decoration
 from mq_sqs.calls import Operations, SqsCall, make_request_id
@@ -103,7 +103,7 @@ class Gateway:
         operation = OTHER
         async with AsyncExitStack() as exits:
             try:
-                _raise_what_was_handed_over(http)
+                raise_handed_over(http)
                 asked, token = await self._read(http, exits)
                 found = dialect.operation_of(asked)
                 if found not in HANDLERS and found not in REFUSED:
@@ -180,15 +180,6 @@ class Gateway:
         except BaseException:
             await asyncio.gather(*map(self._store.release, call.received))
             raise
-
-
-def _raise_what_was_handed_over(http: web.BaseRequest) -> None:
-    """The quick way came to an error, which is worded here. Raises that."""
-    connection = http.protocol
-    assert isinstance(connection, ShortConnection)
-    error = connection.take_over(BaseException)
-    if error is not None:
-        raise error
 
 
 def _refuse(request: _Arrival, error: SQSError) -> Answer | web.Response:

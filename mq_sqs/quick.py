@@ -114,10 +114,10 @@ class QuickCalls:
                     answer = self._dialect.answer(head.operation, told, make_request_id())
                     connection.end_quick(answer)
             except Exception as defect:
-                _hand_over(connection, source, defect)
+                connection.hand_over(source, defect)
                 return
             if told is None:
-                _hand_over(connection, source, error)
+                connection.hand_over(source, error)
                 return
             seconds = perf_counter() - started
             self._durations.add(head.operation, self._dialect.name, answer.status, seconds)
@@ -165,11 +165,3 @@ def _read_head(message: RawRequestMessage) -> CallHead | None:
     if operation is None or _CODING in headers or not is_usual:
         return None
     return CallHead(operation, path, query, headers)
-
-
-def _hand_over(
-    connection: ShortConnection, source: Parsed | bytes, outcome: BaseException | None
-) -> None:
-    """Leave a request to the usual way, with what it came to here."""
-    parsed = connection.parse(source) if isinstance(source, bytes) else source
-    connection.hand_over(*parsed, outcome)

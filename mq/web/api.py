@@ -23,7 +23,7 @@ from mq.web.problems import (
     problem_response,
 )
 from mq.web.routes import Found, find
-from mq.web.shortcut import ShortConnection
+from mq.web.shortcut import raise_handed_over
 from mq.web.tokens import Tokens
 
 
@@ -42,7 +42,7 @@ def make_api(
         started = perf_counter()
         found = find(_path_of(request))
         try:
-            _raise_what_was_handed_over(request)
+            raise_handed_over(request)
             response = await _answer(store, tokens, doors, request, found)
         except MQError as error:
             response = error_response(error)
@@ -58,15 +58,6 @@ def make_api(
         return response
 
     return handle
-
-
-def _raise_what_was_handed_over(request: web.BaseRequest) -> None:
-    """Raise the error that the quick way came to, so that it is worded here."""
-    connection = request.protocol
-    assert isinstance(connection, ShortConnection)
-    error = connection.take_over(BaseException)
-    if error is not None:
-        raise error
 
 
 def _complete(request: web.BaseRequest, response: Response) -> None:

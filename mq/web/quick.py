@@ -225,10 +225,7 @@ class _Request:
         self._way._durations.add(route, self.head.method, answer.status, seconds)
 
     def _hand_over(self, outcome: BaseException | Received | None) -> None:
-        source = self._source
-        if isinstance(source, bytes):
-            source = self.connection.parse(source)
-        self.connection.hand_over(*source, outcome)
+        self.connection.hand_over(self._source, outcome)
 
 
 def is_plain(connection: ShortConnection, message: RawRequestMessage, body: StreamReader) -> bool:

@@ -87,8 +87,8 @@ class ShortConnection(Connection):
             return False
         return not (self._close or self._force_close) and self._shortcut.take_known(self, data)
 
-    def parse(self, data: bytes) -> Parsed:
-        """Return what a parser reads in a whole request that this connection's has not seen."""
+    def _parse(self, data: bytes) -> Parsed:
+        """Return what a parser of its own reads in a whole request."""
         parser = HttpRequestParser(
             self,
             self._loop,
@@ -211,15 +211,17 @@ class ShortConnection(Connection):
             self._end = poll_for_end(line)
         return self._end is not None and bool(self._end.poll(0))
 
-    def hand_over(self, message: RawRequestMessage, payload: StreamReader, outcome: object) -> None:
-        """Let aiohttp answer the request after all, with what the quick way came to."""
+    def hand_over(self, source: Parsed | bytes, outcome: object) -> None:
+        """Let aiohttp answer the request after all, with what the quick way came to. `source` is
+        what was parsed, or the bytes of a request that this connection's parser has not seen."""
+        parsed = self._parse(source) if isinstance(source, bytes) else source
         self._is_quick = False
         self._handed_over = outcome
         if not self._is_open:
             self.drop_handed_over()
             self._door.end_request(self)
             return
-        self._messages.append((message, payload))
+        self._messages.append(parsed)
         self._go_on()
 
     def take_over(self, kind: type[T]) -> T | None:
@@ -245,3 +247,12 @@ class ShortConnection(Connection):
         if self._is_quick:
             self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         super()._process_keepalive()
+
+
+def raise_handed_over(request: web.BaseRequest) -> None:
+    """Raise the error that the quick way came to, so that the usual way words it."""
+    connection = request.protocol
+    assert isinstance(connection, ShortConnection)
+    error = connection.take_over(BaseException)
+    if error is not None:
+        raise error

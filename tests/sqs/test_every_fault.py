@@ -158,7 +158,7 @@ async def test_a_defect_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(http: object) -> None:
         raise RuntimeError("a secret of ours")
 
-    monkeypatch.setattr(gateway, "_raise_what_was_handed_over", fail)
+    monkeypatch.setattr(gateway, "raise_handed_over", fail)
     handler = gateway.Gateway(cast(Store, SimpleNamespace()), Decoration())
     told = []
     for headers in (JSON_LIST, FORM):
