@@ -18,11 +18,11 @@ from mq.config import MIB, SMALL_BODY_BYTES
 from mq.errors import BodyUnreadable, MQError
 from mq.store.store import Store
 from mq.web.answers import Answer, Response
-from mq.web.bodies import Limit, read_large_body, read_small_body
+from mq.web.bodies import Limit, body_may_not_come, read_large_body, read_small_body
 from mq.web.browsers import Doors
-from mq.web.downloads import send_now
 from mq.web.durations import OTHER, Durations
-from mq.web.presence import has_client_closed, takes_answer
+from mq.web.parameters import path_and_query
+from mq.web.presence import send_if_half_closed
 from mq.web.shortcut import raise_handed_over
 from mq.web.tokens import KnownToken
 from mq_sqs.addresses import Decoration
@@ -135,7 +135,7 @@ class Gateway:
         waits for its turn in memory; nothing is read for a stranger."""
         self._doors.check(http)
         self._doors.check_target(http)
-        raw = http.raw_path if http.raw_path.startswith("/") else http.rel_url.raw_path_qs
+        raw = path_and_query(http)
         if not raw.isascii():
             raise SQSError(MALFORMED_QUERY, "the path must be percent-encoded")
         if http.method not in ("GET", "POST"):
@@ -176,7 +176,7 @@ class Gateway:
         try:
             result = await handler.run(self._operations, call, queue)
             answer = request.dialect.answer(operation, result, request.request_id)
-            return await _see_off(request.http, answer) if call.received else answer
+            return await send_if_half_closed(request.http, answer) if call.received else answer
         except BaseException:
             await asyncio.gather(*map(self._store.release, call.received))
             raise
@@ -187,21 +187,9 @@ def _refuse(request: _Arrival, error: SQSError) -> Answer | web.Response:
     http = request.http
     if http.method == "HEAD":
         return Answer(error.fault.status).as_response()
-    if "Expect" in http.headers and not http.content.is_eof():
-        # The client may never send the body it announced.
+    if body_may_not_come(http):
         answer.force_close()
     return answer
-
-
-async def _see_off(http: web.BaseRequest, answer: Answer) -> Response:
-    """Answer a client that has closed its own direction here, as for messages over HTTP. Raises
-    ConnectionError if that client is gone."""
-    if not has_client_closed(http):
-        return answer
-    sent = await send_now(http, answer)
-    if not await takes_answer(http):
-        raise ConnectionResetError("the client is gone")
-    return sent
 
 
 def _base_of(http: web.BaseRequest) -> str:

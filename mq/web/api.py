@@ -12,9 +12,10 @@ from mq.errors import BodyUnreadable, MQError
 from mq.names import parse_queue_name
 from mq.store.store import Store
 from mq.web.answers import OUR_HEADERS, Response
+from mq.web.bodies import body_may_not_come
 from mq.web.browsers import Doors
 from mq.web.durations import Durations
-from mq.web.parameters import Target, read_parameters
+from mq.web.parameters import Target, path_and_query, read_parameters
 from mq.web.problems import (
     DEFECT,
     METHOD_NOT_ALLOWED,
@@ -40,7 +41,7 @@ def make_api(
 
     async def handle(request: web.BaseRequest) -> Response:
         started = perf_counter()
-        found = find(_path_of(request))
+        found = find(path_and_query(request))
         try:
             raise_handed_over(request)
             response = await _answer(store, tokens, doors, request, found)
@@ -66,17 +67,8 @@ def _complete(request: web.BaseRequest, response: Response) -> None:
         if response.prepared:
             return
         response.headers.update(OUR_HEADERS)
-    if "Expect" in request.headers and not request.content.is_eof():
-        # The client may never send the body it announced.
+    if body_may_not_come(request):
         response.force_close()
-
-
-def _path_of(request: web.BaseRequest) -> str:
-    raw_path = request.raw_path
-    if not raw_path.startswith("/"):
-        # Proxies send the absolute form (RFC 9112, section 3.2.2).
-        raw_path = request.rel_url.raw_path_qs
-    return raw_path
 
 
 async def _answer(

@@ -99,16 +99,6 @@ async def _let_go(pieces: list[bytes], kept: int, share: Share) -> AsyncIterator
             yield piece[start : start + CHUNK_BYTES]
 
 
-async def send_now(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
-    """Write an answer, which is the last of its connection. An answer that was written already is
-    left alone."""
-    response = answer.as_response() if isinstance(answer, Answer) else answer
-    response.force_close()
-    await response.prepare(request)
-    await response.write_eof()
-    return response
-
-
 async def _stream(
     request: web.BaseRequest,
     headers: Mapping[str, str],

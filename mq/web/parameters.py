@@ -1,4 +1,4 @@
-"""The query parameters and preconditions of a request, checked."""
+"""The target, the query parameters and the preconditions of a request, checked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
+from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_MOVES
@@ -53,6 +54,13 @@ class Target(NamedTuple):
     queue: QueueName
     message_id: str
     parameters: dict[str, str]
+
+
+def path_and_query(request: web.BaseRequest) -> str:
+    """Return what a request asks for as it came, without the host that proxies put before it in the
+    absolute form (RFC 9112, section 3.2.2)."""
+    raw_path = request.raw_path
+    return raw_path if raw_path.startswith("/") else request.rel_url.raw_path_qs
 
 
 def read_parameters(

@@ -1,4 +1,4 @@
-"""Find out whether a client is still there to be answered."""
+"""Whether a client is still there to be answered."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from mq.config import RESET_SECONDS
+from mq.web.answers import Answer, Response
 from mq.web.connection import Connection
 from mq.web.unread import has_closed, is_reset, unacknowledged_bytes
 
@@ -39,13 +40,34 @@ async def unless_client_leaves(request: web.BaseRequest, work: Coroutine[Any, An
         connection.when_lost = None
 
 
-def has_client_closed(request: web.BaseRequest) -> bool:
+async def send_if_half_closed(request: web.BaseRequest, answer: Response) -> Response:
+    """Return the answer, which was sent if the client has closed its own direction. Raises
+    ConnectionError if that client is gone."""
+    if not _has_client_closed(request):
+        return answer
+    sent = await _send_last(request, answer)
+    if not await _takes_answer(request):
+        raise ConnectionResetError("the client is gone")
+    return sent
+
+
+async def _send_last(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
+    """Write an answer, which is the last of its connection. An answer that was written already is
+    left alone."""
+    response = answer.as_response() if isinstance(answer, Answer) else answer
+    response.force_close()
+    await response.prepare(request)
+    await response.write_eof()
+    return response
+
+
+def _has_client_closed(request: web.BaseRequest) -> bool:
     """Return whether the client has closed its connection, or at least its own direction of it."""
     line = request.transport
     return line is None or line.is_closing() or has_closed(line)
 
 
-async def takes_answer(request: web.BaseRequest) -> bool:
+async def _takes_answer(request: web.BaseRequest) -> bool:
     """Return whether a client that has closed its own direction takes the answer that was just
     written.
 

@@ -23,7 +23,7 @@ from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer, Response, lines_of
 from mq.web.burials import burial_fields, burial_headers
-from mq.web.downloads import answer_body, answer_lines, send_now
+from mq.web.downloads import answer_body, answer_lines
 from mq.web.parameters import (
     Target,
     read_count,
@@ -33,7 +33,7 @@ from mq.web.parameters import (
     refuse_together,
 )
 from mq.web.peeking import peek
-from mq.web.presence import has_client_closed, takes_answer, unless_client_leaves
+from mq.web.presence import send_if_half_closed, unless_client_leaves
 from mq.web.properties import property_headers
 from mq.web.shortcut import ShortConnection
 
@@ -86,7 +86,7 @@ async def _answer(store: Store, request: web.BaseRequest, received: Received | N
         return Answer(204)
     try:
         answer = await answer_body(store, request, received, head_of(received))
-        return await _see_off(request, answer)
+        return await send_if_half_closed(request, answer)
     except (OSError, asyncio.CancelledError):
         await store.release(received)
         raise
@@ -99,21 +99,11 @@ async def _answer_many(
         return Answer(204)
     try:
         answer = await answer_lines(store, request, found, [*map(members_of, found)], share)
-        return await _see_off(request, answer)
+        return await send_if_half_closed(request, answer)
     except BaseException:
         for received in found:
             await store.release(received)
         raise
-
-
-async def _see_off(request: web.BaseRequest, answer: Response) -> Response:
-    """Return the answer, which a client that has closed its own direction gets here. Raises
-    ConnectionError if that client is gone."""
-    if has_client_closed(request):
-        answer = await send_now(request, answer)
-        if not await takes_answer(request):
-            raise ConnectionResetError("the client is gone")
-    return answer
 
 
 def head_of(received: Received) -> str:
