@@ -89,7 +89,7 @@ def _take(
     if isinstance(received, Lost):
         return None
     if place.folder is Folder.QUEUES:
-        _forget(work, queue, message_id)
+        work.ready.discard(queue, message_id)
         unsynced = taken_from(queue)
     else:
         # Only its attributes changed, and syncing the file itself brings those into the log.
@@ -175,9 +175,3 @@ def hold_by_id(
     if work.spool.exists(Folder.NEW, file_name(queue, message_id)):
         return None
     raise no_message(queue, message_id)
-
-
-def _forget(work: Workspace, queue: QueueName, message_id: MessageId) -> None:
-    ready = work.ready.get(queue)
-    if ready is not None:
-        ready.discard(message_id)

@@ -158,10 +158,11 @@ def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> t
     """Try up to this many of the oldest messages. Returns how many were moved, and whether there
     are no more. Raises OSError if the disk fails before the first one."""
     ready = work.ready.get(moving.source)
+    if ready is None:
+        return 0, False
     moved = 0
     try:
-        for _ in range(most if ready is not None else 0):
-            assert ready is not None
+        for _ in range(most):
             message_id = ready.pop()
             if message_id is None:
                 work.ready.drain()
@@ -227,9 +228,7 @@ def _move_one(
             if outcome is None:
                 break
         yield patience.pause()
-    ready = work.ready.get(moving.source)
-    if ready is not None:
-        ready.discard(message_id)
+    work.ready.discard(moving.source, message_id)
     yield unsynced_move(moving, place.folder)
     count_moved(work, moving, 1)
 

@@ -78,10 +78,8 @@ def _move_home(
         redriven.stayed.append(message_id)
         if isinstance(outcome, IdTaken):
             redriven.taken.append(message_id)
-    ready = work.ready.get(moving.source)
     for message_id in moved:
-        if ready is not None:
-            ready.discard(message_id)
+        work.ready.discard(moving.source, message_id)
     yield unsynced_move(moving, Folder.QUEUES) if moved else Pause(0.0)
     count_moved(work, moving, len(moved))
     redriven.moved.extend(moved)

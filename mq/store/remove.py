@@ -95,7 +95,7 @@ def move_on(work: Workspace, queue: QueueName, message_id: MessageId, code: int)
         if source is Folder.QUEUES:
             work.hold_queue(queue)
         if work.spool.move_aside(source, name, Folder.REMOVE, target):
-            _forget(work, source, queue, message_id)
+            work.ready.discard(queue, message_id)
             _remove_other_names(work, queue, message_id)
             return source
     if not work.spool.exists(Folder.REMOVE, target):
@@ -173,7 +173,7 @@ def _move_unusual(
             if source is Folder.REMOVE:
                 return source
             if (yield from _move_held(work, source, held, target)):
-                _forget(work, source, queue, message_id)
+                work.ready.discard(queue, message_id)
                 _remove_other_names(work, queue, message_id)
                 return source
     raise no_message(queue, message_id)
@@ -232,12 +232,6 @@ def _remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId
     for source, name in others:
         if spool.inode(source, name) == removed.st_ino:
             spool.move_aside(source, name, Folder.REMOVE, target)
-
-
-def _forget(work: Workspace, source: Folder, queue: QueueName, message_id: MessageId) -> None:
-    ready = work.ready.get(queue)
-    if source is Folder.QUEUES and ready is not None:
-        ready.discard(message_id)
 
 
 def unsynced_removal(source: Folder, queue: QueueName) -> Unsynced:

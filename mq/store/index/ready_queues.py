@@ -90,6 +90,12 @@ class ReadyQueues:
         else:
             ready.add(key)
 
+    def discard(self, queue: QueueName, message_id: MessageId) -> None:
+        """The server itself took a message out of the queue."""
+        ready = self._queues.get(queue)
+        if ready is not None:
+            ready.discard(message_id)
+
     def restore(self, queue: QueueName, message_id: MessageId) -> None:
         """A fetch passed it over: it is there as before, and nobody need be told."""
         key = key_of(self._spool, queue, message_id)
