@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName
 from mq.spool.message.held import Held, Lost, hold
 from mq.spool.message.seal import NO_LEASE, Seal, round_up
 from mq.spool.redelivery import redeliver
@@ -63,20 +64,29 @@ def put_back(work: Workspace, received: Received) -> bool:
         return _move(work, place, held, current)
 
 
+def redeliver_now(
+    work: Workspace, queue: QueueName, message_id: MessageId, held: Held
+) -> QueueName | None:
+    """Move a held message from `delay` to its queue, or to the dead letters. Returns the queue that
+    it is in now, or None if it is gone, or its queue is. Raises BlockingIOError if another process
+    makes or purges the queue of the dead letters, and OSError."""
+    spool = work.spool
+    delay, rule = spool.opened(Folder.DELAY), dead_letter_rule(work, queue)
+    went = redeliver(spool.moves, held, delay, spool.queues, rule)
+    if went is not None:
+        work.ready.add(went, message_id)
+        counted = work.counts.of(queue)
+        counted.redelivered += went == queue
+        counted.dead_lettered += went != queue
+    return went
+
+
 def _move(work: Workspace, place: Place, held: Held, before: Seal | None) -> bool:
     """Redeliver a held message. If that fails, `before` becomes its seal again."""
-    spool = work.spool
     went = None
     try:
-        delay, rule = spool.opened(Folder.DELAY), dead_letter_rule(work, place.queue)
-        went = redeliver(spool.moves, held, delay, spool.queues, rule)
+        went = redeliver_now(work, place.queue, place.message_id, held)
     finally:
         if went is None and before is not None and before != held.seal:
             held.write_seal(before)
-    if went is None:
-        return False
-    work.ready.add(went, place.message_id)
-    counted = work.counts.of(place.queue)
-    counted.redelivered += went == place.queue
-    counted.dead_lettered += went != place.queue
-    return True
+    return went is not None

@@ -12,11 +12,10 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.seal import due_ns, is_due, round_up
-from mq.spool.redelivery import redeliver
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.patience import with_message
-from mq.store.settings import dead_letter_rule
+from mq.store.release import redeliver_now
 
 
 def change_visibility(
@@ -46,12 +45,12 @@ def change_visibility(
             if visibility_ns:
                 return (yield from _hide(work, held, visibility_ns))
             try:
-                went = _show(work, queue, message_id, held)
+                went = redeliver_now(work, queue, message_id, held)
             except BlockingIOError:
-                went = Lost.BUSY  # another process makes or purges the queue of the dead letters
-            if went is None:
-                return False
-            if not isinstance(went, Lost):
+                pass  # another process makes or purges the queue of the dead letters
+            else:
+                if went is None:
+                    return False
                 yield Unsynced((), (f"{Folder.QUEUES}/{went}",), implied=(Folder.DELAY,))
                 return True
         yield patience.pause()
@@ -64,19 +63,3 @@ def _hide(work: Workspace, held: Held, visibility_ns: int) -> Operation[bool]:
     work.files.unlock(held.fd)
     yield Unsynced((held.fd,), (), implied=(Folder.DELAY,))
     return True
-
-
-def _show(
-    work: Workspace, queue: QueueName, message_id: MessageId, held: Held
-) -> QueueName | Lost | None:
-    """Show a held message. Returns the queue that it is in now, or None if it is gone, or its queue
-    is."""
-    spool = work.spool
-    rule = dead_letter_rule(work, queue)
-    went = redeliver(spool.moves, held, spool.opened(Folder.DELAY), spool.queues, rule)
-    if went is not None:
-        work.ready.add(went, message_id)
-        counted = work.counts.of(queue)
-        counted.redelivered += went == queue
-        counted.dead_lettered += went != queue
-    return went
