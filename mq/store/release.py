@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import structlog
+
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Held, Lost, hold
@@ -10,6 +12,8 @@ from mq.spool.redelivery import redeliver
 from mq.store.context import Workspace
 from mq.store.receiving.lease import Place, Received, place_in
 from mq.store.settings import dead_letter_rule
+
+log = structlog.get_logger(__name__)
 
 
 def end_lease(work: Workspace, held: Held) -> None:
@@ -62,6 +66,14 @@ def put_back(work: Workspace, received: Received) -> bool:
             work.files.stamp(held.fd, before.due_ns)
             return True
         return _move(work, place, held, current)
+
+
+def put_back_or_log(work: Workspace, received: Received) -> None:
+    """Put a message back as `put_back` does. An OSError is only logged: the lease ends anyway."""
+    try:
+        put_back(work, received)
+    except OSError as error:
+        log.warning("release failed", error=str(error))
 
 
 def redeliver_now(

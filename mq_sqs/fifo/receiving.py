@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import structlog
-
 from mq.commit.operation import Operation, Pause
 from mq.disk.file_work import FileWork
 from mq.names import MessageId, QueueName, id_of_key
@@ -17,12 +15,10 @@ from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.receiving.lease import Received
 from mq.store.receiving.receive import Ask, check_bodies, taken_from
 from mq.store.receiving.taking import Taker
-from mq.store.release import put_back
+from mq.store.release import put_back_or_log
 from mq.store.settings import visibility_ns
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 from mq_sqs.fifo.using import look_again, use
-
-log = structlog.get_logger(__name__)
 
 _MAX_LATE = 10
 """A receive ends empty after this many times that its leases were over too soon."""
@@ -203,10 +199,7 @@ def _without_those_behind(
 
 def _give_back(work: Workspace, received: Received) -> None:
     received.close(work.files)
-    try:
-        put_back(work, received)
-    except OSError as error:
-        log.warning("release failed", error=str(error))
+    put_back_or_log(work, received)
 
 
 def _close(work: Workspace, taken: Sequence[Received]) -> None:

@@ -21,7 +21,7 @@ from mq.store.receiving.lease import Received
 from mq.store.receiving.receive import Ask, receive_some
 from mq.store.receiving.waiting import Waiter
 from mq.store.receiving.watching import Watching
-from mq.store.release import put_back
+from mq.store.release import put_back, put_back_or_log
 
 log = structlog.get_logger(__name__)
 
@@ -155,8 +155,5 @@ class Fetches:
         committer is closed."""
         self._work.begin_round()
         for received in self._left:
-            try:
-                put_back(self._work, received)
-            except OSError as error:
-                log.warning("release failed", error=str(error))
+            put_back_or_log(self._work, received)
         self._work.end_calls()

@@ -23,7 +23,7 @@ from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.receiving.lease import BODY, Received, check_large, set_aside_leased
 from mq.store.receiving.taking import Taker
-from mq.store.release import put_back
+from mq.store.release import put_back_or_log
 from mq.store.settings import visibility_ns
 
 log = structlog.get_logger(__name__)
@@ -173,10 +173,7 @@ def check_bodies(work: Workspace, taken: list[Received]) -> Operation[list[Recei
 def _give_back(work: Workspace, taken: list[Received]) -> None:
     for each in taken:
         each.close(work.files)
-        try:
-            put_back(work, each)
-        except OSError as error:
-            log.warning("release failed", error=str(error))
+        put_back_or_log(work, each)
 
 
 def _take_one(
