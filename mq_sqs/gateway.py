@@ -16,6 +16,7 @@ from aiohttp import web
 
 from mq.config import MIB, SMALL_BODY_BYTES
 from mq.errors import BodyUnreadable, MQError
+from mq.store.background import running
 from mq.store.store import Store
 from mq.web.answers import Answer, Response
 from mq.web.bodies import Limit, body_may_not_come, read_large_body, read_small_body
@@ -87,12 +88,10 @@ class Gateway:
     async def working(self) -> AsyncIterator[None]:
         """Go on with what an earlier gateway left undone, beside the block."""
         tasks = self._operations.move_tasks
-        going_on = asyncio.create_task(tasks.adopt_all())
         try:
-            yield
+            async with running(tasks.adopt_all()):
+                yield
         finally:
-            going_on.cancel()
-            await asyncio.gather(going_on, return_exceptions=True)
             await tasks.stop()
 
     async def handle(self, http: web.BaseRequest) -> Response:

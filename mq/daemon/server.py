@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -17,7 +17,7 @@ from contextlib import (
     suppress,
 )
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 import uvloop
@@ -38,6 +38,7 @@ from mq.daemon.standalone import Children, Supervision, run_children
 from mq.disk import calls
 from mq.errors import ExitCode, StartRefused
 from mq.metrics.tally import GatewayCounts, shared_counts
+from mq.store.background import running
 from mq.store.counts import OperationCounts
 from mq.store.free_space import default_floor_bytes
 from mq.store.maintenance import open_store
@@ -157,7 +158,7 @@ async def _serve(
         api = await stack.enter_async_context(make_front(front))
         beat = beat_forever(notifier, store.condition.probe, store.condition.is_alive)
         reload = _reload_forever(reload_now, credentials, notifier)
-        await stack.enter_async_context(_running(beat, reload))
+        await stack.enter_async_context(running(beat, reload))
         # They end in reverse order: accept no more and answer, then the children, then the store.
         await stack.enter_async_context(_serving("listening", listeners.api, api))
         admin.condition = store.condition
@@ -237,7 +238,7 @@ async def _serving(event: str, listeners: list[Listener], http: HttpServer) -> A
     for listener in listeners:
         await listener.serve(http)
         log.info(event, url=listener.url)
-    async with _running(http.cut_off_unread_forever()):
+    async with running(http.cut_off_unread_forever()):
         try:
             yield
         finally:
@@ -245,18 +246,6 @@ async def _serving(event: str, listeners: list[Listener], http: HttpServer) -> A
                 listener.close()
             await http.drain(SHUTDOWN_SECONDS)
             await http.shutdown(_CUT_OFF_SECONDS)
-
-
-@asynccontextmanager
-async def _running(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run this work beside the block, and cancel it at the block's end."""
-    tasks = [asyncio.create_task(each) for each in work]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _reload_forever(

@@ -22,6 +22,7 @@ from mq.config import Address, ServerConfig
 from mq.daemon.sockets import free_port
 from mq.lifecycle import Folder
 from mq.metrics.tally import TALLY_VARIABLE, GatewayCounts, MoverCounts, ReaperCounts, Tally
+from mq.store.background import running
 
 log = structlog.get_logger(__name__)
 
@@ -118,13 +119,10 @@ async def run_children(config: ServerConfig, supervision: Supervision) -> AsyncI
         gateway = Child(gateway_arguments(config, port), serves.fd)
         children.append(gateway)
         counts = counts._replace(gateway=serves.counts)
-    tasks = [asyncio.create_task(each.keep_running()) for each in children]
     try:
-        yield Children(counts, gateway)
+        async with running(*[each.keep_running() for each in children]):
+            yield Children(counts, gateway)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         for tally in (moves, reaps, serves):
             tally.close()
 

@@ -37,6 +37,7 @@ from mq.spool.network_files import files_for
 from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
+from mq.store.background import running
 from mq.store.context import Workspace
 from mq.store.counts import OperationCounts
 from mq.store.expiry import expire, queues_to_expire
@@ -79,14 +80,11 @@ async def open_store(
         workers = ThreadPoolExecutor(config.workers, "worker")
         committer = _start_committer(work, sweeper, file_system.is_in_memory, workers)
         store = Store(work, committer, workers)
-        timers = [
-            asyncio.create_task(_sweep_forever(sweeper, work.counts, workers, sweep_now)),
-            *map(asyncio.create_task, _looks(store, committer, work, workers)),
-        ]
+        sweeps = _sweep_forever(sweeper, work.counts, workers, sweep_now)
         try:
-            yield store
+            async with running(sweeps, *_looks(store, committer, work, workers)):
+                yield store
         finally:
-            await _cancel(timers)
             await store.close()
             await committer.close()
             await asyncio.to_thread(workers.shutdown)
@@ -211,7 +209,7 @@ async def _sweep_forever(
 def _looks(
     store: Store, committer: Committer, work: Workspace, workers: Executor
 ) -> Iterator[Coroutine[Any, Any, None]]:
-    """What is looked at as long as the store is open."""
+    """Return what is looked at again and again, as long as the store is open."""
     yield _repeat(
         "listing again", partial(_relist_seconds, work), partial(_relist_all, committer, work)
     )
@@ -267,9 +265,3 @@ async def _expire(committer: Committer, work: Workspace, queue: QueueName) -> No
         pass
     except StoreUnavailable as error:
         log.warning("expired messages were not removed", queue=queue, error=str(error))
-
-
-async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
