@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from mq.config import MAX_MOVES
-from mq.errors import InvalidRequest, MQError
-from mq.lines.ndjson import MEDIA_TYPE
+from mq.errors import InvalidRequest
 from mq.names import (
     MAX_DEAD_REASON_BYTES,
     MessageId,
@@ -22,7 +21,7 @@ from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.bodies import has_body
 from mq.web.parameters import Target, read_count, read_guard, refuse_together
-from mq.web.problems import PROBLEMS, problem_document
+from mq.web.problems import answer_outcomes
 
 SOURCE = "from"
 PARAMETERS = frozenset({SOURCE, "max", "id", "reason"})
@@ -50,8 +49,7 @@ async def move(store: Store, request: web.BaseRequest, target: Target) -> Answer
         return _answer({"moved": len(ids)})
     if len(ids) == 1 and outcomes[0] is not None:
         raise outcomes[0]
-    lines = b"".join(_line(*each) for each in zip(ids, outcomes, strict=True))
-    return Answer(207, {"Content-Type": MEDIA_TYPE}, lines)
+    return answer_outcomes(ids, outcomes, 200)
 
 
 def _read_reason(parameters: dict[str, str]) -> str | None:
@@ -77,13 +75,6 @@ def _read_ids(text: str) -> Sequence[MessageId]:
     if len(ids) > MAX_MOVES:
         raise InvalidRequest(f"{len(ids)} ids; one request moves at most {MAX_MOVES}")
     return ids
-
-
-def _line(message_id: MessageId, error: MQError | None) -> bytes:
-    outcome: dict[str, object] = {"status": 200}
-    if error is not None:
-        outcome = problem_document(PROBLEMS[type(error)], str(error))
-    return json.dumps({"id": message_id} | outcome).encode() + b"\n"
 
 
 def _answer(document: dict[str, object]) -> Answer:

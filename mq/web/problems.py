@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import NamedTuple
@@ -14,7 +14,9 @@ from typing import NamedTuple
 from aiohttp import web
 
 from mq import errors
-from mq.web.answers import OUR_HEADERS
+from mq.lines.ndjson import MEDIA_TYPE
+from mq.names import MessageId
+from mq.web.answers import OUR_HEADERS, Answer
 
 TYPE_PREFIX = "urn:mq:problem:"
 
@@ -94,6 +96,19 @@ def error_response(error: errors.MQError) -> web.Response:
     if isinstance(error, errors.Unauthorized | errors.Forbidden):
         headers["WWW-Authenticate"] = error.challenge
     return problem_response(PROBLEMS[type(error)], str(error), headers)
+
+
+def answer_outcomes(
+    ids: Iterable[MessageId], outcomes: Iterable[errors.MQError | None], success: int
+) -> Answer:
+    """Answer 207, with a line for each message: the status `success`, or what is wrong with it."""
+    lines = []
+    for message_id, error in zip(ids, outcomes, strict=True):
+        outcome: dict[str, object] = {"status": success}
+        if error is not None:
+            outcome = problem_document(PROBLEMS[type(error)], str(error))
+        lines.append(json.dumps({"id": message_id} | outcome).encode() + b"\n")
+    return Answer(207, {"Content-Type": MEDIA_TYPE}, b"".join(lines))
 
 
 def raw_answer(problem: ProblemType, detail: str, headers: Mapping[str, str] = {}) -> bytes:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 from aiohttp import web
 
 from mq.config import MAX_REMOVALS
-from mq.errors import InvalidRequest, MQError
-from mq.lines.ndjson import MEDIA_TYPE
+from mq.errors import InvalidRequest
 from mq.names import MessageId, parse_message_id, parse_message_ids
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.parameters import Target, read_leases
-from mq.web.problems import PROBLEMS, problem_document
+from mq.web.problems import answer_outcomes
 
 
 async def remove(store: Store, request: web.BaseRequest, target: Target) -> Answer:
@@ -25,8 +22,7 @@ async def remove(store: Store, request: web.BaseRequest, target: Target) -> Answ
     outcomes = await store.remove_many(target.queue, ids, leases)
     if not any(outcomes):
         return Answer(202)
-    lines = b"".join(_line(*each) for each in zip(ids, outcomes, strict=True))
-    return Answer(207, {"Content-Type": MEDIA_TYPE}, lines)
+    return answer_outcomes(ids, outcomes, 202)
 
 
 def _read_ids(text: str) -> list[MessageId]:
@@ -34,10 +30,3 @@ def _read_ids(text: str) -> list[MessageId]:
     if count > MAX_REMOVALS:
         raise InvalidRequest(f"{count} ids; one request removes at most {MAX_REMOVALS}")
     return parse_message_ids(text)
-
-
-def _line(message_id: MessageId, error: MQError | None) -> bytes:
-    outcome: dict[str, object] = {"status": 202}
-    if error is not None:
-        outcome = problem_document(PROBLEMS[type(error)], str(error))
-    return json.dumps({"id": message_id} | outcome).encode() + b"\n"
