@@ -89,8 +89,8 @@ def check_number(name: str, value: int, least: int, most: int) -> int:
 
 
 class _KnownQueue(NamedTuple):
-    """The settings of a queue, which count until then. Who uses them after `again` has them read
-    once more meanwhile."""
+    """The settings of a queue, which count until `until`. Their first use after `again` has them
+    read once more meanwhile."""
 
     settings: QueueSettings
     again: float
@@ -113,7 +113,7 @@ class Operations:
         self._turns: WeakValueDictionary[QueueName, asyncio.Lock] = WeakValueDictionary()
 
     def keeper_of(self, queue: QueueName) -> Store | FifoService:
-        """Who removes the queue's messages, and hides or shows them."""
+        """Return what receives and removes the queue's messages, and hides or shows them."""
         return self.fifo if is_fifo(queue) else self.store
 
     def turn(self, queue: QueueName) -> asyncio.Lock:

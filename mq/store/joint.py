@@ -71,10 +71,12 @@ class JointOperation(Generic[T]):
     def _run(self, queue: QueueName, requests: Sequence[tuple[T, Done]]) -> None:
         asked, dones = zip(*requests, strict=True)
         operation = self._make(queue, asked)
-        self._committer.submit(Submitted(operation, partial(tell_each, dones), len(requests)))
+        self._committer.submit(Submitted(operation, partial(tell_outcomes, dones), len(requests)))
 
 
-def tell_each(dones: Sequence[Done], outcomes: Sequence[Any], error: BaseException | None) -> None:
+def tell_outcomes(
+    dones: Sequence[Done], outcomes: Sequence[Any], error: BaseException | None
+) -> None:
     """Tell each request what the operation returned for it: a result, or what is wrong. `error` is
     what the operation raised, and concerns all of them."""
     if error is not None:

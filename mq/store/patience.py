@@ -68,7 +68,7 @@ def with_queue(queue: QueueName) -> Patience:
 
 
 def with_delivery(queue: QueueName) -> Patience:
-    """Wait while another process delivers messages of a queue that is to be purged."""
+    """Return the patience with a process that delivers messages of a queue to be purged."""
     return Patience(
         PURGE_LOCK_SECONDS,
         _SHORT_PAUSE_SECONDS,

@@ -79,7 +79,8 @@ def _told(outcome: Folder | Exception | None) -> Exception | None:
 def _move_some(
     work: Workspace, queue: QueueName, ids: Sequence[MessageId]
 ) -> list[Folder | Exception | None]:
-    """Do what `_move` does, for several: those that are in `delay` are moved in one go."""
+    """Move messages to `remove` without a lease. Those that are in `delay` are moved in one go.
+    Returns for each what `move_on` returns or raises."""
     spool, names = work.spool, [file_name(queue, each) for each in ids]
     codes = spool.moves.rename_all(spool.opened(_DELAY), spool.opened(_REMOVE), names)
     outcomes: list[Folder | Exception | None] = []

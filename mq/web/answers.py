@@ -122,7 +122,7 @@ def _first_lines(status: int, seconds: int) -> str:
 
 @lru_cache(maxsize=16)
 def _bare_head(status: int, seconds: int) -> bytes:
-    """The whole head of an answer with no headers of its own and no body."""
+    """Return the head of an answer that has no headers of its own and no body."""
     length = "" if status == _NO_CONTENT else "Content-Length: 0\r\n"
     return f"{_first_lines(status, seconds)}{length}\r\n".encode()
 

@@ -93,7 +93,7 @@ class HiddenWindow:
         return HiddenPage(keys, self.end, unread)
 
     def put(self, place: HiddenPlace) -> None:
-        """A message is in that state now."""
+        """Note that a message is in that state now."""
         message_id = id_of_key(place.key)
         self.drop(message_id)
         if self._after < place.key and (self.end is None or place.key <= self.end):
@@ -102,6 +102,7 @@ class HiddenWindow:
                 self._own_keys[message_id] = place.key
 
     def drop(self, message_id: str) -> None:
+        """Note that a message is not hidden any more."""
         key = self._own_keys.pop(message_id, message_id)
         for places in (self._unread, *self._places.values()):
             places.discard(key)

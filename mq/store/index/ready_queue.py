@@ -56,7 +56,7 @@ class ReadyQueue:
             self._came(1)
 
     def restore(self, key: str) -> bool:
-        """Put back what was taken out, and tell nobody. False if it is there."""
+        """Put back what was taken out, and tell nobody. Returns False if it is there already."""
         message_id = id_of_key(key)
         if message_id in self._keys:
             return False
@@ -130,23 +130,23 @@ class ReadyQueue:
         return popped
 
     def begin_taking(self, message_id: str) -> None:
-        """An operation has taken it out and is about to move it; others go on meanwhile. Until
-        `end_taking` events of its arrival are old ones."""
+        """Note that an operation has taken a message out and is about to move it, while others go
+        on. Until `end_taking` events of its arrival are old ones."""
         self._being_taken[message_id] = False
 
     def end_taking(self, message_id: str) -> bool:
-        """Whether an event told of its arrival meanwhile."""
+        """Return whether an event told of the message's arrival meanwhile."""
         return self._being_taken.pop(message_id)
 
     def is_being_taken(self, message_id: str) -> bool:
-        """Asked when an event tells of its arrival."""
+        """Return whether a message, of whose arrival an event tells, is being taken."""
         if message_id not in self._being_taken:
             return False
         self._being_taken[message_id] = True
         return True
 
     def oldest(self, limit: int) -> list[MessageId]:
-        """The oldest `limit`, which stay in."""
+        """Return the oldest `limit` messages, which stay in."""
         keys: list[str] = []
         while len(keys) < limit and (key := self._drop_stale()) is not None:
             heapq.heappop(self._heap)
@@ -157,17 +157,17 @@ class ReadyQueue:
         return [MessageId(id_of_key(key)) for key in keys]
 
     def follow(self, follower: Follower) -> dict[str, str]:
-        """Tell it from now on of each message that comes or goes. Returns the places of those that
-        are in, by their ids."""
+        """Tell the follower from now on of each message that comes or goes. Returns the places of
+        those that are in, by their ids."""
         self.follower = follower
         return self._keys.copy()
 
     def key(self, message_id: str) -> str | None:
-        """Its place in the order; None if it is not in."""
+        """Return a message's place in the order, or None if it is not in."""
         return self._keys.get(message_id)
 
     def behind(self, key: str, limit: int) -> list[MessageId]:
-        """The first `limit` behind that place in the order, which stay in."""
+        """Return the first `limit` messages behind that place in the order, which stay in."""
         # It is mostly sorted, which is what sort() is quick at; a sorted list is a heap.
         self._heap.sort()
         found: dict[str, None] = {}
@@ -179,12 +179,13 @@ class ReadyQueue:
         return [MessageId(each) for each in found]
 
     def oldest_ns(self) -> int | None:
-        """The publication time of the oldest."""
+        """Return when the oldest message was published, in ns since 1970, or None if there is
+        none."""
         key = self._drop_stale()
         return None if key is None else time_of_key(key)
 
     def _drop_stale(self) -> str | None:
-        """The key on top of the heap, once those that were discarded are off it."""
+        """Take discarded keys off the top of the heap, and return the one that is there then."""
         while self._heap:
             key = self._heap[0]
             if self._keys.get(id_of_key(key)) == key:
@@ -196,7 +197,7 @@ class ReadyQueue:
         self._gone_while_listing = set()
 
     def end_listing(self, listing: Listing | None) -> None:
-        """Take in what a listing found, except what left while it ran; None if it failed."""
+        """Take in what a listing found, except what left while it ran. It is None if it failed."""
         gone, self._gone_while_listing = self._gone_while_listing or set(), None
         if listing is None:
             return

@@ -80,8 +80,8 @@ class ReadyQueues:
             self.came(queue, 1)
 
     def add(self, queue: QueueName, message_id: MessageId, key: str | None = None) -> None:
-        """The server itself put a message into the queue; with its place in the order, if that is
-        known. An id that this server has just made is its own place."""
+        """Note that the server itself put a message into the queue. `key` is its place in the
+        order, if that is known; an id that this server has just made is its own place."""
         ready = self._queues.get(queue)
         if ready is None:
             return
@@ -91,13 +91,13 @@ class ReadyQueues:
             ready.add(key)
 
     def discard(self, queue: QueueName, message_id: MessageId) -> None:
-        """The server itself took a message out of the queue."""
+        """Note that the server itself took a message out of the queue."""
         ready = self._queues.get(queue)
         if ready is not None:
             ready.discard(message_id)
 
     def restore(self, queue: QueueName, message_id: MessageId) -> None:
-        """A fetch passed it over: it is there as before, and nobody need be told."""
+        """Put a message back that a fetch passed over: it is there as before, so nobody is told."""
         key = key_of(self._spool, queue, message_id)
         if queue in self._queues and key is not None:
             self._queues[queue].restore(key)
@@ -140,7 +140,7 @@ class ReadyQueues:
         for folder, change, names in arrivals:
             if folder == _ALL_QUEUES:
                 for name in names:
-                    self._look_whether_it_is_the_same(QueueName(name))
+                    self._forget_if_replaced(QueueName(name))
             elif change is Change.FOLDER_WENT:
                 self.forget(QueueName(folder))
             elif (ready := self._queues.get(folder)) is None:
@@ -155,10 +155,10 @@ class ReadyQueues:
             if name not in ready and not ready.is_being_taken(name) and is_message_id(name):
                 self._came(queue, ready, name)
 
-    def _look_whether_it_is_the_same(self, queue: QueueName) -> None:
-        """Something was done to the name of a queue. Forget the queue unless the name still leads
-        to the folder that is watched: events also tell that this one was made. When the disk does
-        not say where it leads, a listing will.
+    def _forget_if_replaced(self, queue: QueueName) -> None:
+        """Forget a queue, to whose name something was done, unless the name still leads to the
+        folder that is watched: events also tell that this one was made. When the disk does not say
+        where it leads, a listing will.
 
         While a folder is open here its number is not given to another one, and of the end of a
         folder that is not open the kernel tells.

@@ -13,7 +13,7 @@ from mq.commit.committer import Committer
 from mq.commit.operation import Done, Submitted
 from mq.names import MessageId, QueueName
 from mq.store.context import Workspace
-from mq.store.joint import Joint, tell_each
+from mq.store.joint import Joint, tell_outcomes
 from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, Published, publish
@@ -55,7 +55,7 @@ class Publisher:
             publishing = Submitted(publish(self._work, queue, drafts[0]), dones[0])
         else:
             together = publish_each(self._work, queue, drafts)
-            publishing = Submitted(together, partial(tell_each, dones), len(drafts))
+            publishing = Submitted(together, partial(tell_outcomes, dones), len(drafts))
         self._committer.submit(publishing)
 
     async def _publish_file(self, queue: QueueName, draft: Draft) -> Published:

@@ -94,8 +94,6 @@ class Received(NamedTuple):
 BODY = attrgetter("body")
 """Takes the body out of a message: None if that is in a file."""
 
-FILE_LENGTH = attrgetter("file_length")
-
 
 class Place(NamedTuple):
     """The place of a message: `name` is relative to the folder."""
