@@ -19,7 +19,7 @@ from mq.errors import MQError
 from mq.names import QueueName, is_fifo
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.spool.queue.settings_file import SETTINGS_LOOK_SECONDS
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.web.tokens import KnownToken
 from mq_sqs.addresses import Decoration

@@ -19,7 +19,7 @@ from multidict import istr
 from mq.config import SMALL_BODY_BYTES
 from mq.errors import MQError
 from mq.names import QueueName, is_fifo
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.web.browsers import Doors
 from mq.web.durations import Durations
 from mq.web.parameters import BareHead

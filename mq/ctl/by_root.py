@@ -43,8 +43,8 @@ from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, check_publish, publish
 from mq.store.purge import purge
-from mq.store.receiving.lease import Received
 from mq.store.receiving.receive import receive
+from mq.store.receiving.received_message import Received
 from mq.store.remove import remove, remove_leased
 from mq.store.settings import change_settings, settings_of
 from mq.times import rfc3339

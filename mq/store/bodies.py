@@ -24,7 +24,7 @@ from mq.spool.message.trailer import pack_trailer
 from mq.store.free_space import Floor
 from mq.store.peek import PeekedMessage
 from mq.store.publishing.publish import Draft
-from mq.store.receiving.lease import BODY, Received
+from mq.store.receiving.received_message import BODY, Received
 
 T = TypeVar("T")
 

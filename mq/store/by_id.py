@@ -19,8 +19,9 @@ from mq.store.context import Workspace, no_message, refuse_fifo
 from mq.store.expiry import expire_held
 from mq.store.holding import once_unlocked
 from mq.store.patience import with_message
-from mq.store.receiving.lease import Place, Received, begin_lease, keep_lease, place_in, take_held
+from mq.store.receiving.lease import Place, begin_lease, keep_lease, place_in, take_held
 from mq.store.receiving.receive import check_bodies, taken_from
+from mq.store.receiving.received_message import Received
 from mq.store.release import end_lease, give_back
 
 _ORDER = (Folder.DELAY, Folder.QUEUES) * 3

@@ -10,7 +10,8 @@ from mq.spool.message.held import Held, Lost, hold
 from mq.spool.message.seal import NO_LEASE, Seal, round_up
 from mq.spool.redelivery import redeliver
 from mq.store.context import Workspace
-from mq.store.receiving.lease import Place, Received, place_in
+from mq.store.receiving.lease import Place, place_in
+from mq.store.receiving.received_message import Received
 from mq.store.settings import dead_letter_rule
 
 log = structlog.get_logger(__name__)

@@ -32,8 +32,8 @@ from mq.store.publishing.publish import Draft, Entry, Published, check_publish
 from mq.store.publishing.publisher import Publisher
 from mq.store.purge import purge
 from mq.store.receiving.fetches import Fetches, Receive
-from mq.store.receiving.lease import Received
 from mq.store.receiving.receive import Ask, receive_some
+from mq.store.receiving.received_message import Received
 from mq.store.remove import removal
 from mq.store.remove_many import remove_many
 from mq.store.settings import NO_CHANGES

@@ -25,7 +25,7 @@ from mq.errors import MQError
 from mq.names import parse_message_id, parse_queue_name
 from mq.spool.message.trailer import pack_trailer
 from mq.store.publishing.publish import Draft, Published
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.api import make_api

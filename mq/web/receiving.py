@@ -18,7 +18,7 @@ from mq.errors import InvalidRequest
 from mq.lines.ndjson import write_members
 from mq.names import parse_message_id
 from mq.store.answer_memory import Share
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer, Response, lines_of

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mq.config import MIB
 from mq.names import MessageId, QueueName
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 
 ATTEMPT_SECONDS = 300.0
 MAX_ATTEMPTS = 10_000

@@ -12,8 +12,8 @@ from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
 from mq.store.expiry import expire_some
 from mq.store.indexing import MAX_LISTINGS, listing
-from mq.store.receiving.lease import Received
 from mq.store.receiving.receive import Ask, check_bodies, taken_from
+from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taker
 from mq.store.release import put_back_or_log
 from mq.store.settings import visibility_ns

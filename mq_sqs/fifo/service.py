@@ -16,7 +16,7 @@ from mq.names import MessageId, QueueName
 from mq.store.answer_memory import MayShare
 from mq.store.context import Workspace
 from mq.store.publishing.publish import Published
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.redrive import Redriven
 from mq.store.store import Store
 from mq_sqs.fifo.attempts import Attempts, ReceiveAttempt

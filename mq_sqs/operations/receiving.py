@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mq.names import QueueName, is_fifo
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.web.presence import unless_client_leaves
 from mq_sqs.addresses import Decoration
 from mq_sqs.calls import Operations, Result, SqsCall

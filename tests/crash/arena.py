@@ -28,8 +28,8 @@ from mq.spool.queue.listing import list_queue
 from mq.spool.redelivery import redeliver
 from mq.spool.root import open_root
 from mq.store.context import Workspace
-from mq.store.receiving.lease import Received
 from mq.store.receiving.receive import receive
+from mq.store.receiving.received_message import Received
 from mq.store.remove import remove, remove_leased
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import new_id, seal_of, write_message

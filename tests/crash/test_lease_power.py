@@ -13,7 +13,7 @@ from subprocess import CalledProcessError
 import pytest
 
 from mq.store.by_id import Guard
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.crash.cuts.disks import WAYS, CutDisk
 from tests.support.messages import SECOND_NS, read_seal

@@ -23,7 +23,7 @@ from mq.spool.message.held import Held, hold
 from mq.spool.message.seal import due_ns, is_due
 from mq.spool.redelivery import redeliver
 from mq.store.by_id import Guard, release, take
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.remove import remove_leased
 from tests.crash.arena import HOUR_NS, LEASE, Arena, Redelivered
 from tests.support.faults import OldFiles, WatchedFiles

@@ -13,7 +13,7 @@ from mq.commit.group import GroupCommitter
 from mq.disk.files import Files
 from mq.names import MessageId
 from mq.spool.network_files import NetworkFiles
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import names_in

@@ -14,7 +14,7 @@ from mq.disk.files import Files
 from mq.names import QueueName
 from mq.store.maintenance import open_store
 from mq.store.publishing.publish import Draft, Published
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq_mover.mover import Mover
 from mq_sqs.fifo.publishing import OrderedDraft

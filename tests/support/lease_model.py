@@ -15,7 +15,7 @@ from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound
 from mq.lifecycle import HIDDEN_STATES, State
 from mq.names import MessageId, QueueName, is_server_id
 from mq.store.by_id import Guard
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.support.messages import SECOND_NS
 from tests.support.model import INDEX, QUEUES, SECONDS, SERVER, Model, ModelMessage

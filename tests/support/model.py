@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from mq.config import MoverConfig
 from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound
 from mq.names import MessageId, QueueName
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq_mover.mover import Mover
 from tests.support.faults import MortalFiles

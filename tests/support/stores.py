@@ -16,7 +16,7 @@ from mq.names import MessageId, QueueName
 from mq.store.maintenance import open_store
 from mq.store.peek import PeekedMessage
 from mq.store.publishing.publish import Draft, Entry, Published
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.support.faults import MortalFiles
 from tests.support.messages import SECOND_NS

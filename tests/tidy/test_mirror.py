@@ -101,7 +101,7 @@ ELSEWHERE = {
     "store/test_looking.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
     " mq/store/index/hidden_window",
     "store/test_store.py": "mq/store/context mq/store/publishing/publisher"
-    " mq/store/receiving/lease",
+    " mq/store/receiving/lease mq/store/receiving/received_message",
     "store/publishing/test_publish_each.py": "mq/store/joint",
     "store/test_remove.py": "mq/store/remove_many",
     "store/receiving/test_waiting.py": "mq/store/receiving/watching",

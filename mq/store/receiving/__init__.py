@@ -1,8 +1,8 @@
 """Receive messages.
 
-`receive` and `taking` give out those of a queue, under a `lease`. `fetches` calls them from the
-event loop; its long polls wait in `waiting`, and `watching` hears what others deliver meanwhile.
-Requests that do not wait are served together by `joint_receives`.
+`receive` and `taking` give out those of a queue, under a `lease`, each a `received_message`.
+`fetches` calls them from the event loop; its long polls wait in `waiting`, and `watching` hears
+what others deliver meanwhile. Requests that do not wait are served together by `joint_receives`.
 
 What is asked of a message by its id belongs in `mq.store`, what waits in a queue in `index`.
 """

@@ -14,8 +14,8 @@ from mq.names import QueueName
 from mq.spool.message.held import Lost
 from mq.store.context import Workspace
 from mq.store.joint import Joint
-from mq.store.receiving.lease import Received
 from mq.store.receiving.receive import Ask, check_bodies, lease_some, receive_some
+from mq.store.receiving.received_message import Received
 from mq.store.receiving.watching import Watching
 
 

@@ -21,7 +21,8 @@ from mq.store.expiry import expire_some
 from mq.store.holding import hold
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import MAX_LISTINGS, listing
-from mq.store.receiving.lease import BODY, Received, check_large, set_aside_leased
+from mq.store.receiving.lease import check_large, set_aside_leased
+from mq.store.receiving.received_message import BODY, Received
 from mq.store.receiving.taking import Taker
 from mq.store.release import put_back_or_log
 from mq.store.settings import visibility_ns

@@ -20,13 +20,13 @@ from mq.spool.message.trailer import split
 from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
 from mq.store.receiving.lease import (
-    Received,
     begin_lease,
     break_off,
     note_first_receive,
     place_in,
     take_held,
 )
+from mq.store.receiving.received_message import Received
 
 _QUEUES, _DELAY = Folder.QUEUES, Folder.DELAY
 

@@ -17,7 +17,7 @@ from mq.spool.message.trailer import pack_trailer
 from mq.store.by_id import Guard
 from mq.store.move import Moving
 from mq.store.publishing.publish import Draft, Entry
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.redrive import redrive
 from mq.store.store import Store
 from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS

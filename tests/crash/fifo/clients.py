@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mq.errors import LeaseMismatch, MessageNotFound, StoreUnavailable
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq_sqs.fifo.in_flight import look_for_overdue, look_for_removed
 from mq_sqs.fifo.moving import OrderedMove
 from tests.crash.enumeration.clock import LONG_SECONDS

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import count
 
 from mq.spool.message.seal import Seal
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from tests.crash.enumeration.acting import Chance, long_queues
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.scene import Scene

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mq.names import MessageId
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq_sqs.fifo import attempts
 from mq_sqs.fifo.attempts import ATTEMPT_SECONDS, Attempts
 from tests.support.fifo import LINE, FifoLine, bodies_of, fifo_on, move_due

@@ -17,7 +17,8 @@ from mq.disk.files import Files
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.store.joint import MAX_TOGETHER
-from mq.store.receiving.lease import Received, check_large
+from mq.store.receiving.lease import check_large
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.support.faults import SYNCS, Gate, WatchedFiles
 from tests.support.messages import names_in, new_id, write_message

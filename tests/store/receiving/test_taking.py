@@ -22,7 +22,7 @@ from mq.spool.message.held import Lost
 from mq.spool.message.seal import MAX_RECEIVE_COUNT, TYPE_ATTRIBUTE, Leases
 from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
 from tests.support.faults import WatchedFiles
 from tests.support.messages import read_seal, seal_of, sealed_with, write_message

@@ -13,7 +13,7 @@ from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import QueueName
 from mq.spool.arrivals import Watch
 from mq.spool.message.held import Held, hold
-from mq.store.receiving.lease import Received
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import new_id, write_message
