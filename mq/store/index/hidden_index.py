@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 
 import structlog
@@ -22,7 +23,7 @@ from mq.lifecycle import Folder, State
 from mq.names import QueueName, id_of_key, parse_file_name
 from mq.spool.arrivals import Change, Watch
 from mq.spool.folders import Spool
-from mq.spool.queue.hidden import HiddenPlace, hidden_places, list_hidden
+from mq.spool.queue.hidden import hidden_places, list_hidden
 from mq.store.index.hidden_window import HiddenPage, HiddenWindow
 
 log = structlog.get_logger(__name__)
@@ -83,14 +84,9 @@ class HiddenIndex:
 
     def load(self, queue: QueueName, after: str) -> None:
         """List what is behind the place `after`: see `list_hidden`. Raises OSError."""
-        reading = self._begin_reading(queue)
         started = time.monotonic()
-        try:
+        with self._reading(queue) as reading:
             listing = list_hidden(self._spool, queue, after, MAX_PLACES)
-        finally:
-            with self._lock:
-                self._take_in_safely()
-                self._readings.remove(reading)
         window = HiddenWindow(queue, after, listing)
         seconds = time.monotonic() - started
         with self._lock:
@@ -104,14 +100,8 @@ class HiddenIndex:
 
     def read(self, queue: QueueName, keys: Sequence[str]) -> None:
         """Learn the states of these messages. Raises OSError."""
-        reading = self._begin_reading(queue)
-        places: list[HiddenPlace] = []
-        try:
-            places.extend(hidden_places(self._spool, queue, keys))
-        finally:
-            with self._lock:
-                self._take_in_safely()
-                self._readings.remove(reading)
+        with self._reading(queue) as reading:
+            places = list(hidden_places(self._spool, queue, keys))
         with self._lock:
             known = [each for each in places if each.key not in reading.changed]
             missing = set(keys) - {each.key for each in places} - reading.changed
@@ -133,15 +123,22 @@ class HiddenIndex:
             self._take_in()
             return True
 
-    def _begin_reading(self, queue: QueueName) -> _Reading:
-        """Watch first: what happens from here on is an event, what was there is in the listing."""
+    @contextmanager
+    def _reading(self, queue: QueueName) -> Iterator[_Reading]:
+        """Note what changes in the queue until the block ends. What happens from here on is an
+        event, what was there is found in the block. Raises OSError."""
         with self._lock:
             self._take_in()
             if self._watch is None:
                 self._start_watch()
             reading = _Reading(queue)
             self._readings.append(reading)
-            return reading
+        try:
+            yield reading
+        finally:
+            with self._lock:
+                self._take_in_safely()
+                self._readings.remove(reading)
 
     def _start_watch(self) -> None:
         folder_fd = self._spool.fd(Folder.DELAY)
