@@ -24,7 +24,7 @@ import click
 
 from mq.config import ServerConfig
 from mq.names import MessageIds, QueueName
-from mq.store.maintenance import open_store
+from mq.store.opening import open_store
 from mq.store.publishing.publish import Draft
 from mq.store.store import Store
 

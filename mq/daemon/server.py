@@ -41,7 +41,7 @@ from mq.metrics.tally import GatewayCounts, shared_counts
 from mq.store.background import running
 from mq.store.counts import OperationCounts
 from mq.store.free_space import default_floor_bytes
-from mq.store.maintenance import open_store
+from mq.store.opening import open_store
 from mq.store.store import Store
 from mq.web.api import make_api
 from mq.web.browsers import Doors, doors_of

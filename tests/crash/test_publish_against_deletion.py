@@ -26,7 +26,7 @@ from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
 from mq.store.by_id import take
 from mq.store.context import Workspace
-from mq.store.maintenance import open_store
+from mq.store.opening import open_store
 from mq.store.publishing.publish import Draft, publish
 from mq.store.remove import remove, remove_leased
 from tests.support.faults import WATCHED, CountedFiles, WatchedFiles

@@ -23,7 +23,7 @@ from mq.spool.queue.queues import finish_deletion, unfinished_deletions
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
-from mq.store.maintenance import open_store
+from mq.store.opening import open_store
 from mq.store.queues import delete_queue
 from mq.store.store import Store
 from mq_reaper.reaper import Reaper

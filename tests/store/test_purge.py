@@ -25,7 +25,7 @@ from mq.spool.sweep import Sweeper
 from mq.store import patience
 from mq.store.by_id import Guard
 from mq.store.context import Workspace
-from mq.store.maintenance import open_store
+from mq.store.opening import open_store
 from mq.store.purge import purge
 from mq.store.store import Store
 from tests.support.faults import SYNCS, WATCHED, CountedFiles, WatchedFiles

@@ -12,7 +12,7 @@ from typing import Any
 from mq.config import MoverConfig, ServerConfig
 from mq.disk.files import Files
 from mq.names import QueueName
-from mq.store.maintenance import open_store
+from mq.store.opening import open_store
 from mq.store.publishing.publish import Draft, Published
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from mq.config import SMALL_BODY_BYTES, ServerConfig
 from mq.disk.files import Files
 from mq.names import MessageId, QueueName
-from mq.store.maintenance import open_store
+from mq.store.opening import open_store
 from mq.store.peek import PeekedMessage
 from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.receiving.received_message import Received

@@ -97,6 +97,7 @@ ELSEWHERE = {
     "sqs/fifo/test_sending.py": "mq_sqs/fifo/parameters",
     "sqs/test_faults.py": "mq_sqs/operations/refusing",
     "store/index/test_ready_queues.py": "mq/store/indexing mq/store/index/ready_queue",
+    "store/test_maintenance.py": "mq/store/opening",
     "store/test_open_files.py": "mq/store/bodies",
     "store/test_looking.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
     " mq/store/index/hidden_window",

@@ -16,7 +16,7 @@ from mq.disk.files import Files
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
-from mq.store.maintenance import catch_up
+from mq.store.opening import catch_up
 from mq.store.store import Store
 from tests.crash.enumeration.clock import StoppedClock
 from tests.crash.enumeration.recorder import RecordedFiles

@@ -16,7 +16,7 @@ from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.spool.root import visit_root
 from mq.spool.sweep import Sweeper
-from mq.store.maintenance import open_store
+from mq.store.opening import open_store
 from tests.support.lone_root import make_root
 from tests.support.processes import Server, wait_until
 from tests.support.spark_files import bodies, stage
