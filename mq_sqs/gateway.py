@@ -19,7 +19,7 @@ from mq.errors import BodyUnreadable, MQError
 from mq.store.background import running
 from mq.store.store import Store
 from mq.web.answers import Answer, Response
-from mq.web.bodies import Limit, body_may_not_come, read_large_body, read_small_body
+from mq.web.bodies import BodyLimit, body_may_not_come, read_large_body, read_small_body
 from mq.web.browsers import Doors
 from mq.web.durations import OTHER, Durations
 from mq.web.parameters import path_and_query
@@ -51,7 +51,7 @@ log = structlog.get_logger(__name__)
 MAX_REQUEST_BYTES = 8 * MIB
 """The largest body: 1 MiB of text and attributes, where each byte may take several characters."""
 
-_LIMIT = Limit(MAX_REQUEST_BYTES, "of a request of SQS")
+_LIMIT = BodyLimit(MAX_REQUEST_BYTES, "of a request of SQS")
 
 
 class _Arrival(NamedTuple):

@@ -5,25 +5,19 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from mq.config import (
-    MAX_BATCH_BYTES,
-    SMALL_BODY_BYTES,
-)
-from mq.errors import (
-    InvalidRequest,
-    UnsupportedMediaType,
-)
+from mq.config import MAX_BATCH_BYTES, SMALL_BODY_BYTES
+from mq.errors import InvalidRequest, UnsupportedMediaType
 from mq.lines.ndjson import MEDIA_TYPE
 from mq.store.publishing.publish import Published
 from mq.store.store import Store
 from mq.times import rfc3339
 from mq.web.answers import Answer
 from mq.web.batch_lines import parse_batch
-from mq.web.bodies import Limit, read_large_body, read_small_body
+from mq.web.bodies import BodyLimit, read_large_body, read_small_body
 from mq.web.parameters import Target, read_content_type, refuse_together
 from mq.web.properties import refuse_properties_of_batch
 
-_LIMIT = Limit(MAX_BATCH_BYTES, "of a batch")
+_LIMIT = BodyLimit(MAX_BATCH_BYTES, "of a batch")
 
 
 async def publish_batch(store: Store, request: web.BaseRequest, target: Target) -> Answer:

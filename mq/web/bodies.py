@@ -10,12 +10,7 @@ from typing import NamedTuple
 from aiohttp import StreamReader, web
 
 from mq.config import CHUNK_BYTES, MIN_BODY_BYTES_PER_SECOND, SMALL_BODY_BYTES
-from mq.errors import (
-    BodyTooLarge,
-    BodyUnreadable,
-    ExpectationFailed,
-    RequestTimeout,
-)
+from mq.errors import BodyTooLarge, BodyUnreadable, ExpectationFailed, RequestTimeout
 from mq.names import QueueName
 from mq.store.bodies import Upload
 from mq.store.store import Store
@@ -25,7 +20,7 @@ from mq.web.parameters import HEADER_SPACE
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Limit(NamedTuple):
+class BodyLimit(NamedTuple):
     """The most bytes that a body may have, and what sets that."""
 
     length: int
@@ -33,7 +28,7 @@ class Limit(NamedTuple):
 
 
 async def read_small_body(
-    store: Store, request: web.BaseRequest, queue: QueueName | None, limit: Limit
+    store: Store, request: web.BaseRequest, queue: QueueName | None, limit: BodyLimit
 ) -> bytes | bytearray:
     """Return the whole body, if it has up to SMALL_BODY_BYTES, or else a longer piece of its
     beginning. `queue` is where it would be published, or None if only the body says that.
@@ -53,7 +48,7 @@ async def read_small_body(
 
 @asynccontextmanager
 async def read_large_body(
-    store: Store, request: web.BaseRequest, body: bytes | bytearray, limit: Limit
+    store: Store, request: web.BaseRequest, body: bytes | bytearray, limit: BodyLimit
 ) -> AsyncIterator[Upload]:
     """Read a body that begins with `body` into an unnamed file, which lasts until the block ends.
 
@@ -136,6 +131,6 @@ async def _gather(content: StreamReader, length: int, timeout_seconds: float) ->
     return body
 
 
-def _check_length(length: int, limit: Limit) -> None:
+def _check_length(length: int, limit: BodyLimit) -> None:
     if length > limit.length:
         raise BodyTooLarge(f"the body has more than {limit.length} bytes ({limit.name}); send less")

@@ -17,7 +17,7 @@ from mq.times import rfc3339
 from mq.web import moving
 from mq.web.answers import Answer
 from mq.web.batches import publish_batch
-from mq.web.bodies import Limit, read_large_body, read_small_body
+from mq.web.bodies import BodyLimit, read_large_body, read_small_body
 from mq.web.parameters import Target, read_content_type, read_flag, read_own_id, read_seconds
 from mq.web.properties import read_properties
 
@@ -36,7 +36,7 @@ async def publish(store: Store, request: web.BaseRequest, target: Target) -> Ans
     properties = read_properties(request)
     delay = read_seconds(target.parameters, "delay", MAX_DELAY_SECONDS)
     delay_ns = None if delay is None else int(delay * SECOND_NS)
-    limit = Limit(store.max_body_bytes, "--max-body")
+    limit = BodyLimit(store.max_body_bytes, "--max-body")
     body = await read_small_body(store, request, target.queue, limit)
     if len(body) <= SMALL_BODY_BYTES:
         crc32, trailer = zlib.crc32(body), pack_trailer(properties)

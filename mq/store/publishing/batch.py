@@ -16,10 +16,7 @@ from mq.disk.calls import CHAINS_AT_ONCE
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import Position, QueueName
-from mq.spool.sets import (
-    Rolled,
-    seal_set,
-)
+from mq.spool.sets import Rolled, seal_set
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.patience import with_own_id

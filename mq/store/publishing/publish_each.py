@@ -116,10 +116,15 @@ def _deliver_all(
     work: Workspace, queue: QueueName, linked: Sequence[_Linked], outcomes: list[Any]
 ) -> Operation[bool]:
     """Deliver messages. Returns whether some are left to a sweep."""
-    delivered: list[Any] = do_together([deliver(work, queue, *each[1:]) for each in linked])
+    delivered: list[Any] = do_together(
+        [deliver(work, queue, each.draft, each.fd, each.place) for each in linked]
+    )
     locked = [at for at, outcome in enumerate(delivered) if isinstance(outcome, QueueLocked)]
     if locked:
-        waiting = [deliver_once_unlocked(work, queue, *linked[at][1:]) for at in locked]
+        waiting = [
+            deliver_once_unlocked(work, queue, each.draft, each.fd, each.place)
+            for each in (linked[at] for at in locked)
+        ]
         late: list[Any] = yield Together(waiting)
         for at, outcome in zip(locked, late, strict=True):
             delivered[at] = outcome
