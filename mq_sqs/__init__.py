@@ -4,7 +4,8 @@ through `mq.store`.
     the process         `cli`, `server`, `gateway`, `healthy`; `quick`: what most requests are;
                         `call_heads`
     what a call is      `calls`, `model`, `faults`; `protocol` reads and writes it
-    who asks            `signatures`, `canonical`, `signing_keys`, `last_signed`; `digests`
+    who asks            `signatures`, `signature_fields`, `canonical`, `signing_keys`,
+                        `last_signed`; `digests`
     SQS's own           `addresses`, `handles`, `queue_attributes`, `tags`; `move_tasks`,
                         `move_chunks`, `task_notes`; `message_attributes`, `packing`, `properties`
 

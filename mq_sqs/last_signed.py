@@ -24,13 +24,13 @@ _END = b"Signature="
 
 
 class _Hashed(NamedTuple):
-    """A signature that was right. The head's own value at `signature_at` has `claim` before the
+    """A signature that was right. The head's own value at `signature_at` has `prefix` before the
     signature, and its values at `signed_at`, which are signed, are `signed`. `text` has taken in
     the canonical text up to the hash of the body, and `signer` the text to sign up to its hash."""
 
     signature: Signature
     signature_at: int
-    claim: bytes
+    prefix: bytes
     signed_at: Sequence[int]
     signed: Sequence[bytes]
     text: hashlib._Hash
@@ -48,16 +48,16 @@ class LastSigned:
         lower case."""
         if _AUTHORIZATION not in names or CONTENT_HASH in signature.head.headers:
             return
-        if not _EACH_ITS_OWN.isdisjoint(signature.claim.signed):
+        if not _EACH_ITS_OWN.isdisjoint(signature.fields.signed):
             return
         at = names.index(_AUTHORIZATION)
-        claim, text = _split(values[at])
-        texts = canonical_texts(signature.head, signature.claim.signed, "")
-        if len(texts) > 1 or text != signature.text.encode() or not claim.endswith(_END):
+        prefix, text = _split(values[at])
+        texts = canonical_texts(signature.head, signature.fields.signed, "")
+        if len(texts) > 1 or text != signature.text.encode() or not prefix.endswith(_END):
             return
-        signed_at = [at for at, name in enumerate(names) if name in signature.claim.signed]
+        signed_at = [at for at, name in enumerate(names) if name in signature.fields.signed]
         self._last = _Hashed(
-            signature, at, claim,
+            signature, at, prefix,
             signed_at, [values[at] for at in signed_at],
             begin_sha256(texts[0]), signature.begin(),
         )  # fmt: skip
@@ -70,9 +70,9 @@ class LastSigned:
         last = self._last
         if last is None:
             return None
-        signature, signature_at, claim, signed_at, signed, text, signer = last
-        own_claim, own_text = _split(values[signature_at])
-        if own_claim != claim or [values[at] for at in signed_at] != signed:
+        signature, signature_at, prefix, signed_at, signed, text, signer = last
+        own_prefix, own_text = _split(values[signature_at])
+        if own_prefix != prefix or [values[at] for at in signed_at] != signed:
             return None
         if not signatures.is_current(signature):
             return None
