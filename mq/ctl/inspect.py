@@ -24,8 +24,8 @@ from mq.spool.queue.hidden import keys_in_state, list_hidden
 from mq.spool.queue.listing import list_queue
 from mq.store.context import no_message, no_queue
 from mq.store.index.hidden_index import MAX_PLACES
-from mq.store.looking import peek_in_delay
 from mq.store.peek import PeekedMessage, peek_anywhere, peek_ready
+from mq.store.peek_hidden import peek_in_delay
 from mq.store.queues import count_waiting, is_leased
 from mq.times import rfc3339
 

@@ -5,7 +5,8 @@
     publish                 `publishing`; `bodies`: large ones, up and down
     receive                 `receiving`
     by id                   `by_id`, `visibility`, `release`, `remove`, `remove_many`
-    look                    `peek`; `looking`: at leased and delayed messages; `survey`, `counts`
+    look                    `peek`; `peek_hidden`: at leased and delayed messages; `survey`,
+                            `counts`
     queues                  `queues`, `settings`, `purge`, `move`, `redrive`, `expiry`
     what is remembered      `index`; `indexing` reads it from the folders
     requests together       `joint`

@@ -25,9 +25,9 @@ from mq.store.by_id import Guard
 from mq.store.context import Workspace
 from mq.store.health import Condition
 from mq.store.joint import ForAll, JointOperation
-from mq.store.looking import HiddenAsk, Looking
 from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
 from mq.store.peek import PeekedMessage
+from mq.store.peek_hidden import HiddenAsk, HiddenPeeks
 from mq.store.publishing.publish import Draft, Entry, Published, check_publish
 from mq.store.publishing.publisher import Publisher
 from mq.store.purge import purge
@@ -56,7 +56,7 @@ class Store:
         self.put_back_left = self._fetches.put_back_left
         self.stop_waiting = self._fetches.waiting.stop
         self._publisher = Publisher(work, committer)
-        self._looking = Looking(work, committer, workers)
+        self._hidden_peeks = HiddenPeeks(work, committer, workers)
         self.background = Background()
 
     async def close(self) -> None:
@@ -64,7 +64,7 @@ class Store:
         await self.background.close()
         await self._publisher.close()
         await self._fetches.close()
-        await self._looking.close()
+        await self._hidden_peeks.close()
 
     async def run(self, make: Callable[[Workspace], Operation[T]]) -> T:
         """Run an operation that a gateway makes. Raises what that raises, and StoreUnavailable."""
@@ -222,7 +222,7 @@ class Store:
         """Look at the oldest messages in a state, at least at one, or at those behind `after`. The
         caller closes them. Raises QueueNotFound, MessageNotFound, StoreUnavailable."""
         if state is not State.READY:
-            return await self._looking.peek(HiddenAsk(queue, state, limit, share), after)
+            return await self._hidden_peeks.peek(HiddenAsk(queue, state, limit, share), after)
         ready = peek.peek(self._work, queue, limit, after, share)
         return await self._committer.run(ready, self._close_all)
 

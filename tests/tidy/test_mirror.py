@@ -100,7 +100,7 @@ ELSEWHERE = {
     "store/index/test_ready_queues.py": "mq/store/indexing mq/store/index/ready_queue",
     "store/test_maintenance.py": "mq/store/opening",
     "store/test_open_files.py": "mq/store/bodies",
-    "store/test_looking.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
+    "store/test_peek_hidden.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
     " mq/store/index/hidden_window",
     "store/test_store.py": "mq/store/context mq/store/publishing/publisher"
     " mq/store/receiving/lease mq/store/receiving/received_message",

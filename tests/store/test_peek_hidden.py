@@ -22,7 +22,7 @@ from mq.lifecycle import Folder, State
 from mq.names import MessageId, file_name
 from mq.spool.folders import Spool
 from mq.spool.queue import hidden
-from mq.store import looking
+from mq.store import peek_hidden
 from mq.store.index import hidden_index
 from mq.store.store import Store
 from tests.support.counted import counted_calls
@@ -170,7 +170,7 @@ async def test_without_events_what_is_shown_is_right_and_listed_again_after_a_wh
 async def test_lost_events_cost_a_listing_and_no_message(
     root: Path, listings: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "_KEEP_UP_SECONDS", LONG_SECONDS)
+    monkeypatch.setattr(peek_hidden, "_KEEP_UP_SECONDS", LONG_SECONDS)
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     async with store_on(root) as store:
         message_id = await delayed(store)
@@ -194,7 +194,7 @@ async def test_lost_events_cost_a_listing_and_no_message(
 async def test_what_nobody_looks_at_any_more_is_dropped(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "_KEEP_UP_SECONDS", 0.01)
+    monkeypatch.setattr(peek_hidden, "_KEEP_UP_SECONDS", 0.01)
     async with store_on(root) as store:
         message_id = await delayed(store)
         await page(store, DELAYED)
@@ -202,7 +202,7 @@ async def test_what_nobody_looks_at_any_more_is_dropped(
         monkeypatch.setattr(hidden_index, "IDLE_SECONDS", 0.0)
 
         async def is_at_rest() -> bool:
-            return store._looking._keeping is None
+            return store._hidden_peeks._keeping is None
 
         await eventually(is_at_rest)
 

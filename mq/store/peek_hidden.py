@@ -30,14 +30,14 @@ _KEEP_UP_SECONDS = 0.5
 """Between two looks at the events: the kernel's queue has room for those of about a second."""
 
 
-class Looking:
-    """The looks at one server, and while there are any, what keeps them cheap."""
+class HiddenPeeks:
+    """The peeks at what is hidden, and while there are any, what keeps them cheap."""
 
     def __init__(self, work: Workspace, committer: Committer, workers: Executor) -> None:
         self._work = work
         self._committer = committer
         self._workers = workers
-        self._looks = 0
+        self._peeks = 0
         self._keeping: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
@@ -49,7 +49,7 @@ class Looking:
 
     async def peek(self, ask: HiddenAsk, after: MessageId | None) -> list[PeekedMessage]:
         """Run `peek_hidden`."""
-        self._looks += 1
+        self._peeks += 1
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep_up())
         return await self._committer.run(peek_hidden(self._work, ask, after), self._close_all)
@@ -63,14 +63,14 @@ class Looking:
         try:
             while True:
                 await asyncio.sleep(_KEEP_UP_SECONDS)
-                looks = self._looks
+                peeks = self._peeks
                 try:
                     is_used = await loop.run_in_executor(self._workers, self._work.hidden.keep_up)
                 except OSError as error:
                     log.warning("looking at leased and delayed messages failed", error=str(error))
                     continue
-                # A look may have begun just when everything was dropped.
-                if not is_used and looks == self._looks:
+                # A peek may have begun just when everything was dropped.
+                if not is_used and peeks == self._peeks:
                     return
         finally:
             self._keeping = None
