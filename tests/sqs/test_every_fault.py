@@ -159,7 +159,8 @@ async def test_a_defect_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("a secret of ours")
 
     monkeypatch.setattr(gateway, "raise_handed_over", fail)
-    handler = gateway.Gateway(cast(Store, SimpleNamespace()), Decoration())
+    store = SimpleNamespace(joint=lambda make: None)
+    handler = gateway.Gateway(cast(Store, store), Decoration())
     told = []
     for headers in (JSON_LIST, FORM):
         head = CIMultiDictProxy(CIMultiDict(headers))
