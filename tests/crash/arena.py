@@ -16,6 +16,8 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import pytest
+
 from mq.commit.blocking import BlockingCommitter
 from mq.commit.operation import Operation
 from mq.config import ServerConfig
@@ -35,13 +37,27 @@ from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.stores import ORDERS
 
-RACES: dict[type[WatchedFiles], int] = {WatchedFiles: 20_000, OldFiles: 5_000}
 MEETING_SECONDS = 10
 LEASE = 7
 MEETING_PROBABILITY = 0.5
 HOUR_NS = 3600 * 1_000_000_000
 
 T = TypeVar("T")
+
+
+class Races(NamedTuple):
+    """On which kind of file system, with RENAME_NOREPLACE or without, and how many."""
+
+    files: type[WatchedFiles]
+    times: int
+
+    def __str__(self) -> str:
+        return f"{self.files.__name__}-{self.times}"
+
+
+LONG = [Races(WatchedFiles, 20_000), Races(OldFiles, 5_000)]
+SHORT = [races._replace(times=races.times // 5) for races in LONG]
+RACES = [*SHORT, *(pytest.param(races, marks=pytest.mark.crash_long) for races in LONG)]
 
 
 class Side:
@@ -92,7 +108,6 @@ class Arena:
     """One message, leased again before each race, and the two sides."""
 
     def __init__(self, root: Path, make_files: type[WatchedFiles], closer: ExitStack) -> None:
-        self.races = RACES[make_files]
         self.remover = Side(root, make_files(), closer)
         self.other = Side(root, make_files(), closer)
         (root / "queues" / ORDERS).mkdir()

@@ -25,15 +25,19 @@ from mq.spool.redelivery import redeliver
 from mq.store.by_id import Guard, release, take
 from mq.store.receiving.received_message import Received
 from mq.store.remove import remove_leased
-from tests.crash.arena import HOUR_NS, LEASE, Arena, Redelivered
+from tests.crash.arena import HOUR_NS, LEASE, Arena, Races, Redelivered
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.messages import read_seal
 from tests.support.stores import ORDERS
 
-REACHED = 5_000
-"""How many times, on each kind of file system, both sides were at work on the message at once."""
+LONG = [Races(WatchedFiles, 5_000), Races(OldFiles, 5_000)]
+SHORT = [races._replace(times=races.times // 5) for races in LONG]
+REACHED = [*SHORT, *(pytest.param(races, marks=pytest.mark.crash_long) for races in LONG)]
+"""How many times, on each kind of file system, both sides are at work on the message at once."""
 
-MOST_RACES = 60_000
+MOST_RACES_EACH = 12
+"""For one that both sides come to."""
+
 GUARD = Guard(frozenset({LEASE}))
 
 Answered = Callable[[], Operation[Received | None]]
@@ -84,11 +88,10 @@ class LeaseArena(Arena):
             return Redelivered(began_ns, time.perf_counter_ns()) if moved_to else Redelivered()
 
 
-@pytest.fixture(params=[WatchedFiles, OldFiles])
-def arena(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LeaseArena]:
-    """An arena on both kinds of file system: with RENAME_NOREPLACE, and without."""
+@pytest.fixture
+def arena(races: Races, tmp_path: Path) -> Iterator[LeaseArena]:
     with ExitStack() as closer:
-        yield LeaseArena(tmp_path / "root", request.param, closer)
+        yield LeaseArena(tmp_path / "root", races.files, closer)
 
 
 def wrong_in(arena: LeaseArena, deed: str, status: str, received: Received | None) -> str | None:
@@ -113,7 +116,8 @@ def wrong_in(arena: LeaseArena, deed: str, status: str, received: Received | Non
     return None if arena.places() == [arena.removed] else "not removed"
 
 
-def test_holder_or_next_receiver_wins_and_never_both(arena: LeaseArena) -> None:
+@pytest.mark.parametrize("races", REACHED, ids=str)
+def test_holder_or_next_receiver_wins_and_never_both(arena: LeaseArena, races: Races) -> None:
     deeds = {
         "heartbeat": arena.heartbeat,
         "release": arena.release,
@@ -121,7 +125,8 @@ def test_holder_or_next_receiver_wins_and_never_both(arena: LeaseArena) -> None:
     }
     tally: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
-    while tally["reached"] < REACHED and tally["races"] < MOST_RACES:
+    most = MOST_RACES_EACH * races.times
+    while tally["reached"] < races.times and tally["races"] < most:
         deed = random.choice(list(deeds))
         status, redelivered, is_reached = arena.race(deeds[deed], arena.redeliver_and_receive)
 
@@ -134,6 +139,6 @@ def test_holder_or_next_receiver_wins_and_never_both(arena: LeaseArena) -> None:
         arena.lease_again()
 
     assert wrong == {}, tally
-    assert tally["reached"] >= REACHED, tally
+    assert tally["reached"] >= races.times, tally
     for deed in deeds:
         assert tally[f"{deed} 200"] > 0 < tally[f"{deed} 412"], tally

@@ -9,23 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.arena import LEASE, Arena
-from tests.support.faults import OldFiles, WatchedFiles
+from tests.crash.arena import LEASE, RACES, Arena, Races
 
 LEAST_IN_THE_WINDOW = 0.05
 """The share of races in which both sides must have been at it at once."""
 
 
-@pytest.fixture(params=[WatchedFiles, OldFiles])
-def arena(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Arena]:
-    """An arena on both kinds of file system: with RENAME_NOREPLACE, and without."""
+@pytest.fixture(params=RACES, ids=str)
+def races(request: pytest.FixtureRequest) -> Races:
+    made = request.param
+    assert isinstance(made, Races)
+    return made
+
+
+@pytest.fixture
+def arena(races: Races, tmp_path: Path) -> Iterator[Arena]:
     with ExitStack() as closer:
-        yield Arena(tmp_path / "root", request.param, closer)
+        yield Arena(tmp_path / "root", races.files, closer)
 
 
-def test_removal_finds_a_message_that_is_moved_while_it_looks(arena: Arena) -> None:
+def test_removal_finds_a_message_that_is_moved_while_it_looks(arena: Arena, races: Races) -> None:
     tally: Counter[str] = Counter()
-    for _ in range(arena.races):
+    for _ in range(races.times):
         arena.leased.rename(arena.ready)
         status, _, is_within = arena.race(arena.remove, arena.receive_redeliver_and_receive)
 
@@ -34,14 +39,16 @@ def test_removal_finds_a_message_that_is_moved_while_it_looks(arena: Arena) -> N
         tally["stayed"] += arena.places() != [arena.removed]
         arena.lease_again()
 
-    assert tally["202"] == arena.races, tally
+    assert tally["202"] == races.times, tally
     assert tally["stayed"] == 0, tally
-    assert tally["in the window"] >= LEAST_IN_THE_WINDOW * arena.races, tally
+    assert tally["in the window"] >= LEAST_IN_THE_WINDOW * races.times, tally
 
 
-def test_removal_under_the_current_lease_wins_or_the_next_receiver_does(arena: Arena) -> None:
+def test_removal_under_the_current_lease_wins_or_the_next_receiver_does(
+    arena: Arena, races: Races
+) -> None:
     tally: Counter[str] = Counter()
-    for _ in range(arena.races):
+    for _ in range(races.times):
         status, redelivered, is_within = arena.race(
             lambda: arena.remove_under(LEASE), arena.redeliver_and_receive
         )
@@ -60,12 +67,12 @@ def test_removal_under_the_current_lease_wins_or_the_next_receiver_does(arena: A
 
     assert tally["wrong"] == tally["stayed"] == tally["stolen"] == 0, tally
     assert tally["202, not received again"] > 0 < tally["412, received again"], tally
-    assert tally["in the window"] >= LEAST_IN_THE_WINDOW * arena.races, tally
+    assert tally["in the window"] >= LEAST_IN_THE_WINDOW * races.times, tally
 
 
-def test_stale_lease_removes_nothing(arena: Arena) -> None:
+def test_stale_lease_removes_nothing(arena: Arena, races: Races) -> None:
     tally: Counter[str] = Counter()
-    for _ in range(arena.races):
+    for _ in range(races.times):
         status, _, is_within = arena.race(lambda: arena.remove_under(LEASE - 1), arena.redeliver)
 
         tally[status] += 1
@@ -73,6 +80,6 @@ def test_stale_lease_removes_nothing(arena: Arena) -> None:
         tally["removed"] += arena.places() not in ([arena.leased], [arena.ready])
         arena.lease_again()
 
-    assert tally["412"] == arena.races, tally
+    assert tally["412"] == races.times, tally
     assert tally["removed"] == 0, tally
-    assert tally["in the window"] >= LEAST_IN_THE_WINDOW * arena.races, tally
+    assert tally["in the window"] >= LEAST_IN_THE_WINDOW * races.times, tally
