@@ -105,11 +105,14 @@ def tracked_files() -> list[str]:
 
 def install(python: Path, folder: Path, *what: str | Path) -> None:
     """Into the virtual environment `folder`, which is made if it is not there. It has no pip of its
-    own: ours works for it, which saves making one."""
+    own: ours works for it, which saves making one. Of what is installed little is ever imported, so
+    it is compiled then."""
     if not folder.exists():
         run(python, "-m", "venv", "--without-pip", folder)
     inside = folder / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", inside, "install", "--quiet", *what)
+    run(
+        sys.executable, "-m", "pip", "--python", inside, "install", "--quiet", "--no-compile", *what
+    )
 
 
 def assert_serves(commands: Path, folder: Path, native_part: str | None = None) -> None:
