@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from mq.disk.files import Files
 from tests.crash.faults.kernel import SHORT_WRITE, Fault, Kernel
+from tests.support.descriptors import open_descriptors
 from tests.support.vsqs import names_in
 from vsqs.queue import Queue, QueueFullException
 
@@ -81,10 +81,6 @@ OPERATIONS: dict[str, Callable[[VsqsFaultLedger], None]] = {
     "delete": VsqsFaultLedger.delete,
     "open": VsqsFaultLedger.open,
 }
-
-
-def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)

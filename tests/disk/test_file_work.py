@@ -12,6 +12,7 @@ from mq.disk import calls, file_work
 from mq.disk.calls import ATTRIBUTE, CLOSE, LINK, OPEN_UNNAMED, STATUS_OF, WRITE, Chain, check
 from mq.disk.file_work import FileCalls, FileWork, do_together
 from mq.disk.files import Files
+from tests.support.descriptors import open_descriptors
 
 FILES = Files()
 
@@ -65,8 +66,8 @@ def test_what_one_raises_between_its_calls_is_no_matter_to_the_others(folder: in
 
 
 def test_nothing_is_open_after_it(folder: int, tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     do_together([put(folder, name, b"body") for name in "aab"])
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_descriptors() == before
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]

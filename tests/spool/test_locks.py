@@ -19,6 +19,7 @@ from mq.errors import ExitCode, StartRefused
 from mq.spool.locks import lock_names
 from mq.spool.moves import FORMAT_FILE
 from mq.spool.root import open_root
+from tests.support.descriptors import open_descriptors
 from tests.support.faults import FarFiles
 from tests.support.lone_root import make_root
 from tests.support.messages import names_in
@@ -137,10 +138,10 @@ def test_of_two_who_lock_names_one_gets_all_and_the_other_none(root: Path) -> No
     with closing(open_root(root, 0o700, files)[0]) as spool:
         first = lock_names(spool, ["a", "b", "a"])
         assert first is not None
-        before = len(os.listdir("/proc/self/fd"))
+        before = open_descriptors()
 
         assert lock_names(spool, ["c", "b"]) is None
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert open_descriptors() == before
         second = lock_names(spool, ["c"])
         assert second is not None
         files.close(first)

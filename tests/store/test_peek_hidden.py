@@ -26,6 +26,7 @@ from mq.store import peek_hidden
 from mq.store.index import hidden_index
 from mq.store.store import Store
 from tests.support.counted import counted_calls
+from tests.support.descriptors import open_descriptors
 from tests.support.messages import foreign_id, stamp, write_message
 from tests.support.stores import (
     LONG_SECONDS,
@@ -198,7 +199,7 @@ async def test_what_nobody_looks_at_any_more_is_dropped(
     async with store_on(root) as store:
         message_id = await delayed(store)
         await page(store, DELAYED)
-        descriptors = len(os.listdir("/proc/self/fd"))
+        descriptors = open_descriptors()
         monkeypatch.setattr(hidden_index, "IDLE_SECONDS", 0.0)
 
         async def is_at_rest() -> bool:
@@ -207,7 +208,7 @@ async def test_what_nobody_looks_at_any_more_is_dropped(
         await eventually(is_at_rest)
 
         assert store._work.hidden._windows == []
-        assert len(os.listdir("/proc/self/fd")) < descriptors
+        assert open_descriptors() < descriptors
         assert await page(store, DELAYED) == [message_id]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.descriptors import open_descriptors
 from tests.support.faults import WatchedFiles
 from tests.support.processes import wait_until
 from tests.support.users import NOBODY, needs_root
@@ -158,9 +159,6 @@ def test_a_fork_in_the_middle_of_another_threads_work_holds_up_no_child(
 
 
 def test_many_queues_are_opened_and_closed(tmp_path: Path) -> None:
-    def open_descriptors() -> int:
-        return len(os.listdir("/proc/self/fd"))
-
     before = open_descriptors()
     for number in range(150):
         with closing(Queue(tmp_path / str(number % 3), sync=False)) as queue:

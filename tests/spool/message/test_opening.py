@@ -20,6 +20,7 @@ from mq.spool.message.held import Lost, hold_in
 from mq.spool.message.opening import OpenedMessage, Read, open_and_read, open_held
 from mq.spool.message.trailer import Content
 from mq.spool.root import open_root
+from tests.support.descriptors import open_descriptors
 from tests.support.faults import WatchedFiles
 from tests.support.messages import seal_of, write_message
 
@@ -42,10 +43,6 @@ def opened(spool: Spool, limit: int = 1000) -> OpenedMessage | Lost:
     if isinstance(found, Exception):
         raise found
     return found
-
-
-def fds() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 def test_it_is_what_hold_in_finds(spool: Spool, root: Path) -> None:
@@ -98,7 +95,7 @@ def test_what_is_no_message_is_lost_as_for_hold_in(spool: Spool, root: Path, kin
         os.mkfifo(path)
     elif kind == "locked":
         write_message(path, b"body")
-    before = fds()
+    before = open_descriptors()
     with open(root / "format" if kind != "locked" else path) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         expected = hold_in(spool, Folder.DELAY, NAME)
@@ -106,7 +103,7 @@ def test_what_is_no_message_is_lost_as_for_hold_in(spool: Spool, root: Path, kin
         assert isinstance(expected, Lost)
         assert opened(spool) is expected
         assert do_together([open_held(spool, Folder.DELAY, NAME)]) == [expected]
-    assert fds() == before
+    assert open_descriptors() == before
 
 
 def test_a_file_that_was_exchanged_after_it_was_opened_is_gone(spool: Spool, root: Path) -> None:
@@ -144,9 +141,9 @@ def test_any_other_error_is_raised_and_leaves_nothing_open(
     write_message(root / "delay" / NAME, b"body", seal=seal_of(b"body"))
     files = spool.files = WatchedFiles()
     files.fail(call, code=errno.ESTALE)
-    before = fds()
+    before = open_descriptors()
 
     with pytest.raises(OSError, match="Stale"):
         opened(spool)
 
-    assert fds() == before
+    assert open_descriptors() == before

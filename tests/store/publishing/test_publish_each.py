@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from mq.spool.message.trailer import pack_trailer
 from mq.store.joint import MAX_TOGETHER
 from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
+from tests.support.descriptors import open_descriptors
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
 from tests.support.stores import LONG_SECONDS, ORDERS, batch_of, body_of, draft_of, drain, store_on
@@ -94,7 +94,7 @@ async def test_a_call_that_fails_for_one_costs_no_other(root: Path, call: str) -
     async with store_on(root, files) as store:
         await ask(store, *drafts_of(2))
         await drain(store)
-        descriptors = len(os.listdir("/proc/self/fd"))
+        descriptors = open_descriptors()
         files.fail(call, code=errno.ENOSPC)
 
         outcomes = await ask(store, *drafts_of(4))
@@ -103,7 +103,7 @@ async def test_a_call_that_fails_for_one_costs_no_other(root: Path, call: str) -
         assert len(ids_of(outcomes)) == 3
         assert await drain(store) == ids_of(outcomes)
         assert names_in(root / "new") == []
-        assert len(os.listdir("/proc/self/fd")) == descriptors
+        assert open_descriptors() == descriptors
 
 
 async def test_a_failed_sync_fails_all_and_leaves_nothing(disk: Path) -> None:

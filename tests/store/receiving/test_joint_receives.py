@@ -20,6 +20,7 @@ from mq.store.joint import MAX_TOGETHER
 from mq.store.receiving.lease import check_large
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
+from tests.support.descriptors import open_descriptors
 from tests.support.faults import SYNCS, Gate, WatchedFiles
 from tests.support.messages import names_in, new_id, write_message
 from tests.support.stores import (
@@ -225,12 +226,12 @@ async def test_a_large_message_whose_check_is_refused_is_given_back(
                 submitted.done(None, StoreUnavailable("too many requests wait"))
 
         monkeypatch.setattr(committer, "submit", refuse_checks)
-        open_before = len(os.listdir("/proc/self/fd"))
+        open_before = open_descriptors()
 
         (outcome,) = await ask(store, 1)
 
         async def is_back() -> bool:
-            is_closed = len(os.listdir("/proc/self/fd")) == open_before
+            is_closed = open_descriptors() == open_before
             return is_closed and names_in(root / "queues" / ORDERS) == [message_id]
 
         assert isinstance(outcome, StoreUnavailable)
