@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
 from mq.errors import ExitCode
 from tests.support.mqctl import Ctl, without_ours
+from tests.support.preloaded import run_preloaded
 from tests.support.processes import wait_until
 from tests.support.vsqs import names_in, run_command
 from vsqs.queue import Queue
@@ -75,14 +77,12 @@ def folder(tmp_path: Path) -> Path:
 
 def run_into(stdout: int, module: str, *words: str | Path) -> tuple[int, str]:
     """Exit code and stderr. The command gets the descriptor, and nobody else has it afterwards."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", module, *words], check=False, stdout=stdout,
-            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=60, env=without_ours(),
-        )  # fmt: skip
-    finally:
-        os.close(stdout)
-    return done.returncode, done.stderr.decode()
+    with open(stdout, "wb"), open(os.devnull, "rb") as stdin, TemporaryFile() as stderr:
+        files = (stdin.fileno(), stdout, stderr.fileno())
+        given = [str(word) for word in words]
+        code = run_preloaded(module, *given, files=files, env=without_ours(), seconds=60)
+        stderr.seek(0)
+        return code, stderr.read().decode()
 
 
 def full_disk() -> int:

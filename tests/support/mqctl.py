@@ -24,6 +24,19 @@ class Done(NamedTuple):
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+def run_to_the_end(module: str, *words: str, stdin: bytes = b"", **environment: str) -> Done:
+    """Run `python -m module words...`."""
+    env = without_ours() | environment
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        files = (given.fileno(), out.fileno(), err.fileno())
+        code = run_preloaded(module, *words, files=files, env=env, seconds=60)
+        out.seek(0)
+        err.seek(0)
+        return Done(code, out.read(), err.read().decode())
+
+
 class Ctl:
     """Runs `mqctl` with one of the two ways in."""
 
@@ -31,15 +44,7 @@ class Ctl:
         self.way = way
 
     def __call__(self, *words: str, stdin: bytes = b"", **environment: str) -> Done:
-        env = without_ours() | environment
-        with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
-            given.write(stdin)
-            given.seek(0)
-            files = (given.fileno(), out.fileno(), err.fileno())
-            code = run_preloaded("mq.ctl", *words, *self.way, files=files, env=env, seconds=60)
-            out.seek(0)
-            err.seek(0)
-            return Done(code, out.read(), err.read().decode())
+        return run_to_the_end("mq.ctl", *words, *self.way, stdin=stdin, **environment)
 
     def ok(self, *words: str, stdin: bytes = b"") -> Done:
         done = self(*words, stdin=stdin)

@@ -28,7 +28,7 @@ from tests.support.sources import REPOSITORY
 PRELOADED = (
     "mq.ctl.by_http", "mq.ctl.by_root", "mq.ctl.commands",
     "mq.daemon.cli", "mq.daemon.server", "mq_mover.cli", "mq_reaper.cli",
-    "mq_sqs.cli", "mq_sqs.server",
+    "mq_sqs.cli", "mq_sqs.server", "vsqs.cli", "vsqs.queue",
 )  # fmt: skip
 """What takes long to import."""
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from tests.support.mqctl import Done
+from tests.support.mqctl import Done, run_to_the_end
 from tests.support.processes import wait_until
 from vsqs.queue import Queue
 
@@ -86,11 +86,7 @@ class Other:
 
 def run_command(module: str, *words: str | Path, stdin: bytes = b"") -> Done:
     """Run a command line: `vsqs`, `vsqs.pump` or `vsqs.sink`."""
-    done = subprocess.run(
-        [sys.executable, "-m", module, *words],
-        check=False, capture_output=True, input=stdin, timeout=60,
-    )  # fmt: skip
-    return Done(done.returncode, done.stdout, done.stderr.decode())
+    return run_to_the_end(module, *map(str, words), stdin=stdin)
 
 
 def in_another_process(code: str, *arguments: object) -> Any:
