@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from multidict import CIMultiDictProxy
 
-from mq.web.answers import Answer
+from mq.web.answers import Answer, lines_of
 from mq_sqs.faults import INVALID_ACTION, MISSING_PARAMETER, SERIALIZATION, SQSError
 from mq_sqs.model import MESSAGE_ATTRIBUTES, OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure
 from mq_sqs.protocol import SqsRequest, Values
@@ -92,8 +92,9 @@ def _blob(value: object) -> str:
 def _answer(
     status: int, request_id: str, body: bytes, headers: Mapping[str, str] | None = None
 ) -> Answer:
-    own = {"Content-Type": _TYPE, "x-amzn-RequestId": request_id}
-    return Answer(status, own if headers is None else {**own, **headers}, body)
+    # Lines take a third of the time of a mapping.
+    lines = f"Content-Type: {_TYPE}\r\nx-amzn-RequestId: {request_id}\r\n"
+    return Answer(status, lines if headers is None else lines + lines_of(headers), body)
 
 
 class _Wrong(Exception):
