@@ -6,21 +6,11 @@ from contextlib import closing
 
 import pytest
 
-from tests.support.browser import Browser, fill, page_of
+from tests.support.browser import Browser, bodies, counted, fill, hide, page_of, press
 from tests.support.processes import Server
 from tests.support.wire import Wire
 
 HOSTILE = "\u202egnp.exe \x1b[31m<img src=x onerror='window.hacked=1'><script>hacked=1</script>"
-
-
-def press(browser: Browser, within: str, label: str) -> None:
-    """Click the button of that label."""
-    script = (
-        f"const found = [...document.querySelectorAll('{within} button')].find((each) =>"
-        f" each.textContent === '{label}' && !each.closest('[hidden]'));"
-        " found?.click(); return Boolean(found)"
-    )
-    browser.wait_for(lambda: browser.run(script) is True)
 
 
 def test_what_a_message_says_is_text_and_nothing_else(browser: Browser, server: Server) -> None:
@@ -60,11 +50,6 @@ def test_a_message_is_published_and_removed(browser: Browser, writable: Server) 
     browser.wait_for(lambda: browser.find("#note").text == "No message is ready.")
     with closing(Wire(writable.port)) as wire:
         assert wire.count("orders") == (0, 0)
-
-
-def counted(server: Server, queue: str) -> int:
-    with closing(Wire(server.port)) as wire:
-        return wire.count(queue)[0]
 
 
 def test_a_message_is_moved_with_a_reason(browser: Browser, writable: Server) -> None:
@@ -110,20 +95,6 @@ def test_all_messages_of_a_queue_are_moved_but_for_those_that_must_stay(
 
     browser.wait_for(lambda: "1 stay" in browser.find("#toast").text)
     assert (counted(writable, "orders"), counted(writable, "later")) == (1, 3)
-
-
-def hide(server: Server, leased: int, delayed: int) -> None:
-    """Hide messages of the queue `orders` for as long as a test takes."""
-    with closing(Wire(server.port)) as wire:
-        for _ in range(leased):
-            assert wire.request("GET", "/orders/messages?visibility=900").status == 200
-        for number in range(delayed):
-            body = b"later %d" % number
-            assert wire.request("POST", "/orders/messages?delay=7200", body).status == 201
-
-
-def bodies(browser: Browser) -> list[str]:
-    return browser.texts("#messages .start")
 
 
 def test_messages_of_every_state_are_looked_at(browser: Browser, server: Server) -> None:

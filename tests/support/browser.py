@@ -95,6 +95,36 @@ def fill(server: Server, **queues: list[bytes]) -> None:
                 wire.publish(queue, body)
 
 
+def press(browser: Browser, within: str, label: str) -> None:
+    """Click the button of that label."""
+    script = (
+        f"const found = [...document.querySelectorAll('{within} button')].find((each) =>"
+        f" each.textContent === '{label}' && !each.closest('[hidden]'));"
+        " found?.click(); return Boolean(found)"
+    )
+    browser.wait_for(lambda: browser.run(script) is True)
+
+
+def bodies(browser: Browser) -> list[str]:
+    """How the messages begin that are listed."""
+    return browser.texts("#messages .start")
+
+
+def counted(server: Server, queue: str) -> int:
+    with closing(Wire(server.port)) as wire:
+        return wire.count(queue)[0]
+
+
+def hide(server: Server, leased: int, delayed: int) -> None:
+    """Hide messages of the queue `orders` for as long as a test takes."""
+    with closing(Wire(server.port)) as wire:
+        for _ in range(leased):
+            assert wire.request("GET", "/orders/messages?visibility=900").status == 200
+        for number in range(delayed):
+            body = b"later %d" % number
+            assert wire.request("POST", "/orders/messages?delay=7200", body).status == 201
+
+
 @contextmanager
 def browsing() -> Iterator[Browser]:
     """A browser with a profile of its own, both gone at the end."""

@@ -148,29 +148,30 @@ function showMessage(message) {
 // What may be done with it
 
 function actionsFor(message) {
-  const release = message.state === "leased" ? "Release" : "Make ready";
+  const queue = name, release = message.state === "leased" ? "Release" : "Make ready";
   return element("span", { className: "actions" },
-    ...(message.state === "ready" ? [] : [button(release, () => giveBack(message, release))]),
-    button("Move", () => moveOne(message)), button("Remove", () => remove(message), true));
+    ...(message.state === "ready" ? [] : [button(release, () => giveBack(queue, message, release))]),
+    button("Move", () => moveOne(queue, message)), button("Remove", () => remove(queue, message), true));
 }
 
-async function giveBack(message, title) {
+async function giveBack(queue, message, title) {
   const what = message.state === "leased"
     ? "The lease ends now. Another worker may get the message while the one that has it is still at work."
     : "The delay ends now.";
   if (!await confirmed(title, what)) return;
-  const target = pathOf(name, `/messages?id=${encodeURIComponent(message.id)}&visibility=0`);
+  const target = pathOf(queue, `/messages?id=${encodeURIComponent(message.id)}&visibility=0`);
   if (await tried(() => ask("GET", target), "It is ready.")) look();
 }
 
-async function moveOne(message) {
-  const to = await destination("Move", `Message ${message.id}`, message.dead_from ?? (isDead(name) ? "" : deadOf(name)));
-  if (to && await tried(() => moved(name, to.target, { id: message.id }, to.reason), `Moved to ${to.target}.`)) look();
+async function moveOne(queue, message) {
+  const to = await destination("Move", `Message ${message.id}`, message.dead_from ?? (isDead(queue) ? "" : deadOf(queue)));
+  if (to && await tried(() => moved(queue, to.target, { id: message.id }, to.reason), `Moved to ${to.target}.`)) look();
 }
 
-async function remove(message) {
+// The queue is the one that the message was found in.
+async function remove(queue, message) {
   if (!await confirmed("Remove", `Message ${message.id} is removed for good.`)) return;
-  if (await tried(() => ask("DELETE", pathOf(name, `/messages/${encodeURIComponent(message.id)}`)), "Removed.")) look();
+  if (await tried(() => ask("DELETE", pathOf(queue, `/messages/${encodeURIComponent(message.id)}`)), "Removed.")) look();
 }
 
 // Moves what `which` says from a queue; returns how many messages went, and how many stay.

@@ -1,7 +1,7 @@
 // The overview, the way between the two views, and the keys.
 
 import { ask, listen } from "/server.js";
-import { age, byId, draw, element, newPlot, number, rate, toast } from "/view.js";
+import { age, byId, draw, element, endQuestion, newPlot, number, rate, tell, toast } from "/view.js";
 import * as queueView from "/queue.js";
 
 const PLACES = 180; // looks that the plots remember
@@ -33,7 +33,7 @@ function heard(kind, data) {
     mayWrite = data.about.may_write;
     byId("about").textContent = `${data.about.root} \u00b7 ${data.about.version}`;
     byId("make-queue").hidden = !mayWrite;
-    for (const name of [...queues.keys()]) if (!(name in data.queues)) forget(name);
+    for (const name of [...queues.keys()]) if (!Object.hasOwn(data.queues, name)) forget(name);
     before = null;
     for (const history of histories.values()) history.before = null;
   } else {
@@ -83,7 +83,7 @@ function takeTotals(found) {
 function state(word, why = "") {
   const shown = byId("state");
   shown.className = word;
-  shown.textContent = word === "live" ? "live" : `no connection${why ? `: ${why}` : ""}`;
+  tell(shown, word === "live" ? "live" : `no connection${why ? `: ${why}` : ""}`);
 }
 
 // The overview
@@ -224,12 +224,12 @@ function markSort() {
 // From one view to the other
 
 function route() {
-  const [, name] = location.hash.match(/^#\/queues\/([^/]+)$/) ?? [];
-  const wanted = name ? decodeURIComponent(name) : "";
+  const wanted = location.hash.match(/^#\/queues\/([A-Za-z0-9][\w.-]*)$/)?.[1] ?? "";
   byId("overview").hidden = Boolean(wanted);
   byId("queue").hidden = !wanted;
   document.title = wanted ? `${wanted} \u00b7 MQ` : "MQ";
   if (wanted !== shownQueue) {
+    endQuestion();
     if (shownQueue) queueView.close();
     shownQueue = wanted;
     if (wanted) {

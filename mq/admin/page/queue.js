@@ -1,7 +1,7 @@
 // One queue: its counts, its settings, and what may be done with all of it.
 
 import { ask } from "/server.js";
-import { age, button, byId, confirmed, destination, draw, element, newPlot, number, rate, toast, tried } from "/view.js";
+import { age, button, byId, confirmed, destination, draw, element, newPlot, number, rate, tell, toast, tried } from "/view.js";
 import * as list from "/messages.js";
 
 const STATES = ["ready", "leased", "delayed"];
@@ -12,14 +12,15 @@ let state = "ready";
 let mayWrite = false;
 let isPaused = false;
 let cards = null;
+let isThere = true;
 
 const path = (rest = "") => list.pathOf(name, rest);
 
 export function open(queue, canWrite) {
-  [name, state, mayWrite, isPaused, cards] = [queue, "ready", canWrite, false, null];
+  [name, state, mayWrite, isPaused, cards, isThere] = [queue, "ready", canWrite, false, null, true];
   byId("name").replaceChildren(queue);
   byId("cards").replaceChildren();
-  byId("settings").hidden = true;
+  for (const each of ["settings", "paused"]) byId(each).hidden = true;
   for (const each of document.querySelectorAll("#queue .write")) each.hidden = !canWrite;
   offerActions();
   list.show(name, state, mayWrite);
@@ -50,9 +51,15 @@ function markState() {
 
 // `row` is [ready, leased, delayed, oldest, ...], undefined if there is no such queue any more.
 export function update(row, history, now) {
-  if (!row) {
-    byId("note").textContent = "There is no such queue.";
+  const wasThere = isThere;
+  isThere = Boolean(row);
+  if (!isThere) {
+    tell(byId("note"), "There is no such queue.");
     return;
+  }
+  if (!wasThere) {
+    look();
+    showSettings();
   }
   if (!cards) makeCards();
   const shown = [
@@ -91,38 +98,41 @@ async function showSettings() {
   } catch { /* the list of messages says what is wrong */ }
 }
 
+// Each action is for the queue that its button was made for: a person may have gone on to another
+// by the time that it is done.
 function offerActions() {
+  const queue = name, pauseOrResume = isPaused ? resume : pause;
   byId("actions").replaceChildren(
-    button(isPaused ? "Resume" : "Pause", isPaused ? resume : pause),
-    button("Move all", moveAll), ...(list.isDead(name) ? [button("Redrive", redrive)] : []),
-    button("Purge", purge, true), button("Delete queue", removeQueue, true));
+    button(isPaused ? "Resume" : "Pause", () => pauseOrResume(queue)),
+    button("Move all", () => moveAll(queue)), ...(list.isDead(queue) ? [button("Redrive", () => redrive(queue))] : []),
+    button("Purge", () => purge(queue), true), button("Delete queue", () => removeQueue(queue), true));
 }
 
-async function pause() {
+async function pause(queue) {
   if (!await confirmed("Pause", "Workers get no message until you resume. Publishing goes on.")) return;
-  if (await tried(() => ask("PUT", path("?paused=true")), `Paused ${name}.`)) showSettings();
+  if (await tried(() => ask("PUT", list.pathOf(queue, "?paused=true")), `Paused ${queue}.`)) showSettings();
 }
 
-async function resume() {
-  if (await tried(() => ask("PUT", path("?paused=")), `Resumed ${name}.`)) showSettings();
+async function resume(queue) {
+  if (await tried(() => ask("PUT", list.pathOf(queue, "?paused=")), `Resumed ${queue}.`)) showSettings();
 }
 
-async function purge() {
+async function purge(queue) {
   const what = "All messages of the queue, leased and delayed ones too, are removed for good. The queue and its settings stay.";
-  if (!await confirmed("Purge", what, name)) return;
+  if (!await confirmed("Purge", what, queue)) return;
   await tried(async () => {
-    const { purged } = await (await ask("DELETE", path("?purge"))).json();
-    toast(`Removed ${number(purged)} message${purged === 1 ? "" : "s"} from ${name}.`);
+    const { purged } = await (await ask("DELETE", list.pathOf(queue, "?purge"))).json();
+    toast(`Removed ${number(purged)} message${purged === 1 ? "" : "s"} from ${queue}.`);
   });
   look();
 }
 
 // As many requests as it takes for those that are ready now.
-async function moveReady(target, reason = "") {
+async function moveReady(queue, target, reason = "") {
   await tried(async () => {
-    let left = (await (await ask("GET", path())).json()).ready, all = 0, stay = 0, went = 1;
+    let left = (await (await ask("GET", list.pathOf(queue))).json()).ready, all = 0, stay = 0, went = 1;
     while (left > 0 && went > 0) {
-      ({ went, stay } = await list.moved(name, target, { max: Math.min(left, 1000) }, reason));
+      ({ went, stay } = await list.moved(queue, target, { max: Math.min(left, 1000) }, reason));
       all += went;
       left -= went;
     }
@@ -131,20 +141,20 @@ async function moveReady(target, reason = "") {
   look();
 }
 
-async function moveAll() {
-  const to = await destination("Move all", "All messages that are ready, oldest first.", list.isDead(name) ? list.aliveOf(name) : "");
-  if (to) await moveReady(to.target, to.reason);
+async function moveAll(queue) {
+  const to = await destination("Move all", "All messages that are ready, oldest first.", list.isDead(queue) ? list.aliveOf(queue) : "");
+  if (to) await moveReady(queue, to.target, to.reason);
 }
 
-async function redrive() {
-  const queue = list.aliveOf(name);
-  if (await confirmed("Redrive", `All messages that are ready go back to ${queue}, and count as not received.`)) await moveReady(queue);
+async function redrive(queue) {
+  const target = list.aliveOf(queue);
+  if (await confirmed("Redrive", `All messages that are ready go back to ${target}, and count as not received.`)) await moveReady(queue, target);
 }
 
-async function removeQueue() {
+async function removeQueue(queue) {
   const what = "The queue and all its messages, leased and delayed ones too, are deleted for good.";
-  if (!await confirmed("Delete queue", what, name)) return;
-  if (await tried(() => ask("DELETE", path()), `Deleted ${name}.`)) location.hash = "#/";
+  if (!await confirmed("Delete queue", what, queue)) return;
+  if (await tried(() => ask("DELETE", list.pathOf(queue)), `Deleted ${queue}.`) && queue === name) location.hash = "#/";
 }
 
 byId("publish").onsubmit = async (event) => {

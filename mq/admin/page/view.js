@@ -105,6 +105,11 @@ export function when(time, isFull = false) {
 export const button = (label, onclick, isDangerous = false) =>
   element("button", { type: "button", onclick, className: isDangerous ? "danger" : "" }, label);
 
+// Say it where a screen reader listens, which reads aloud whatever is written there, changed or not.
+export function tell(box, message) {
+  if (box.textContent !== message) box.textContent = message;
+}
+
 // Whether `work` succeeds; what fails is told.
 export async function tried(work, done = "") {
   try {
@@ -124,6 +129,13 @@ export function toast(message) {
   clearTimeout(toast.timer);
   toast.timer = setTimeout(() => { box.hidden = true; }, 6000);
 }
+
+// The two questions. Enter is for what was asked, Cancel and Escape for nothing.
+const QUESTIONS = ["confirm", "move"].map(byId);
+for (const dialog of QUESTIONS) dialog.querySelector(".cancel").onclick = () => dialog.close("");
+
+// What was asked about a queue is no longer asked when it is left.
+export const endQuestion = () => QUESTIONS.forEach((dialog) => dialog.close(""));
 
 // Ask where messages go, and why; resolves to { target, reason }, or null.
 export function destination(title, what, target) {
