@@ -32,6 +32,7 @@ export function clear() {
   messages = [];
   chosen = -1;
   byId("messages").replaceChildren();
+  byId("messages").removeAttribute("aria-activedescendant");
   byId("message").hidden = true;
   byId("more").hidden = true;
   byId("note").textContent = "";
@@ -52,7 +53,7 @@ export async function more() {
   if (!last) byId("note").textContent = "Looking\u2026";
   const done = await tried(async () => {
     const found = await askLines(pathOf(name, `/messages?peek&max=${PAGE}&state=${state}${after}`));
-    if (asked !== looks) return;
+    if (asked !== looks || last !== messages.at(-1)) return;
     byId("messages").append(...found.map((each, at) => lineOf(each, messages.length + at)));
     messages.push(...found);
     byId("more").hidden = found.length === 0;
@@ -68,7 +69,7 @@ const due = (message) => {
 
 function lineOf(message, at) {
   const start = message.body ?? `base64: ${message.body_base64.slice(0, 120)}`;
-  return element("li", { onclick: () => choose(at), id: `message-${at}` },
+  return element("li", { onclick: () => choose(at), id: `message-${at}`, role: "option" },
     element("div", { className: "start" }, ...text(start, 160)),
     element("div", { className: "line" },
       element("span", { className: "kind" }, ...text(message.content_type ?? "", 60)),
@@ -82,10 +83,13 @@ export function move(by) {
 }
 
 function choose(at) {
-  byId("messages").querySelector(".chosen")?.classList.remove("chosen");
+  const lines = byId("messages"), before = lines.querySelector(".chosen"), item = byId(`message-${at}`);
+  before?.classList.remove("chosen");
+  before?.removeAttribute("aria-selected");
   chosen = at;
-  const item = byId(`message-${at}`);
   item.classList.add("chosen");
+  item.setAttribute("aria-selected", "true");
+  lines.setAttribute("aria-activedescendant", item.id);
   item.scrollIntoView({ block: "nearest" });
   showMessage(messages[at]);
 }
@@ -95,12 +99,29 @@ function dataOf(message) {
   return Uint8Array.from(atob(message.body_base64), (letter) => letter.charCodeAt(0));
 }
 
+const JSON_TOKEN = /"(?:[^"\\]+|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+const isOpening = (token) => token === "{" || token === "[";
+const isClosing = (token) => token === "}" || token === "]";
+
+// The body with a line for each member, and nothing else changed: a number keeps all its digits.
+// Null if it is not JSON.
 function indented(message) {
   try {
-    return JSON.stringify(JSON.parse(message.body), null, 2);
+    JSON.parse(message.body);
   } catch {
     return null;
   }
+  let lines = "", depth = 0, before = "";
+  for (const [token] of message.body.matchAll(JSON_TOKEN)) {
+    if (isClosing(token)) depth -= 1;
+    if (before === "," || isOpening(before) !== isClosing(token)) lines += `\n${"  ".repeat(depth)}`;
+    else if (before === ":") lines += " ";
+    lines += token;
+    if (lines.length > SHOWN_TEXT) break;
+    if (isOpening(token)) depth += 1;
+    before = token;
+  }
+  return lines;
 }
 
 const listOf = (facts, className = "") => element("dl", { className },
@@ -127,8 +148,8 @@ function showMessage(message) {
   const pick = (kind) => {
     pre.className = kind === "hex" ? "hex" : "";
     pre.replaceChildren(...(kind === "hex" ? [hex(data, SHOWN_HEX)] : text(views[kind], SHOWN_TEXT)));
-    const limit = kind === "hex" ? SHOWN_HEX : SHOWN_TEXT;
-    if (data.length > limit) pre.append(element("span", { className: "escaped" }, `\n\u2026 ${bytes(data.length)} in all`));
+    const isCut = kind === "hex" ? data.length > SHOWN_HEX : views[kind].length > SHOWN_TEXT;
+    if (isCut) pre.append(element("span", { className: "escaped" }, `\n\u2026 ${bytes(data.length)} in all`));
     for (const tab of tabs.children) tab.setAttribute("aria-selected", tab.textContent === kind);
   };
   for (const kind of Object.keys(views)) {
@@ -147,6 +168,7 @@ function showMessage(message) {
 
 // What may be done with it
 
+// The queue is the one that the message was found in.
 function actionsFor(message) {
   const queue = name, release = message.state === "leased" ? "Release" : "Make ready";
   return element("span", { className: "actions" },
@@ -168,7 +190,6 @@ async function moveOne(queue, message) {
   if (to && await tried(() => moved(queue, to.target, { id: message.id }, to.reason), `Moved to ${to.target}.`)) look();
 }
 
-// The queue is the one that the message was found in.
 async function remove(queue, message) {
   if (!await confirmed("Remove", `Message ${message.id} is removed for good.`)) return;
   if (await tried(() => ask("DELETE", pathOf(queue, `/messages/${encodeURIComponent(message.id)}`)), "Removed.")) look();

@@ -248,7 +248,9 @@ function step(by) {
   const at = order.indexOf(chosen);
   chosen = order[Math.min(order.length - 1, Math.max(0, at < 0 ? 0 : at + by))] ?? "";
   render();
-  rows.get(chosen)?.row.scrollIntoView({ block: "nearest" });
+  const shown = rows.get(chosen);
+  shown?.row.scrollIntoView({ block: "nearest" });
+  if (document.activeElement.id !== "search") shown?.cells[0].firstChild.focus({ preventScroll: true });
 }
 
 const KEYS = {

@@ -21,7 +21,8 @@ function askForToken(why) {
     field.value = "";
     dialog.showModal();
     dialog.onclose = () => {
-      if (field.value) sessionStorage.setItem(TOKEN, field.value.trim());
+      // No header could carry another one.
+      if (field.value && field.validity.valid) sessionStorage.setItem(TOKEN, field.value.trim());
       asked = null;
       resolve();
     };
@@ -36,7 +37,8 @@ async function send(path, options = {}) {
     if (token) headers.Authorization = `Bearer ${token}`;
     const response = await fetch(path, { ...options, headers, cache: "no-store" });
     if (response.status !== 401) return response;
-    await askForToken(token ? "The server does not know this token." : "");
+    // Another request may have been given a token meanwhile.
+    if (sessionStorage.getItem(TOKEN) === token) await askForToken(token ? "The server does not know this token." : "");
   }
 }
 

@@ -1,0 +1,144 @@
+"""What a person types and presses on the page, and what is read aloud, in headless Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.browser import Browser, bodies, counted, fill, hide, page_of, press
+from tests.support.processes import Server
+
+READER = "reader-kT3vVt9xkq3mP2sYw8LrBg"
+ENTER = "\ue007"
+ODD_JSON = rb'{"id":12345678901234567890, "price": 1.10,"twice":1,"twice":2,"none":{},"all":[ ],'
+ODD_JSON += rb'"text":"a\"{,: b\\","list":[true,{"x":null}]}'
+INDENTED = r"""{
+  "id": 12345678901234567890,
+  "price": 1.10,
+  "twice": 1,
+  "twice": 2,
+  "none": {},
+  "all": [],
+  "text": "a\"{,: b\\",
+  "list": [
+    true,
+    {
+      "x": null
+    }
+  ]
+}"""
+
+
+def test_json_is_shown_with_every_digit_and_member_that_it_has(
+    browser: Browser, server: Server
+) -> None:
+    fill(server, orders=[ODD_JSON, b"[" * 100_000 + b"]" * 100_000])
+
+    browser.open(page_of(server, "orders"))
+
+    browser.wait_for(lambda: browser.texts("#message pre") == [INDENTED])
+    browser.find("body").send_keys("j")
+    browser.wait_for(lambda: "195.3 KiB in all" in browser.find("#message pre").text)
+
+
+def test_enter_does_what_was_asked_and_cancel_does_not(browser: Browser, writable: Server) -> None:
+    fill(writable, orders=[b"1"], later=[])
+    browser.open(page_of(writable, "orders"))
+    browser.wait_for(lambda: len(bodies(browser)) == 1)
+
+    press(browser, "#actions", "Move all")
+    browser.find("#move-target").send_keys("later")
+    browser.click("#move .cancel")
+    browser.wait_for(lambda: not browser.is_shown("#move"))
+    assert counted(writable, "later") == 0
+    press(browser, "#actions", "Move all")
+    browser.find("#move-target").send_keys("later" + ENTER)
+
+    browser.wait_for(lambda: counted(writable, "later") == 1)
+
+
+def test_enter_behind_a_name_that_was_asked_for_goes_on(browser: Browser, writable: Server) -> None:
+    fill(writable, orders=[b"1"])
+    browser.open(page_of(writable, "orders"))
+
+    press(browser, "#actions", "Purge")
+    browser.find("#confirm-typed").send_keys("order" + ENTER)
+    assert browser.is_shown("#confirm")
+    assert counted(writable, "orders") == 1
+    browser.find("#confirm-typed").send_keys("s" + ENTER)
+
+    browser.wait_for(lambda: counted(writable, "orders") == 0)
+
+
+def test_more_that_is_pressed_twice_shows_each_message_once(
+    browser: Browser, server: Server
+) -> None:
+    fill(server, orders=[])
+    hide(server, leased=0, delayed=60)
+    browser.open(page_of(server, "orders"))
+    browser.wait_for(lambda: browser.find("#note").text == "No message is ready.")
+    browser.find("body").send_keys("3")
+    browser.wait_for(lambda: len(bodies(browser)) == 50)
+
+    browser.run("for (const _ of [1, 2]) document.getElementById('more').click()")
+    browser.wait_for(lambda: len(bodies(browser)) >= 60)
+    browser.click("#more")
+    browser.wait_for(lambda: not browser.is_shown("#more"))
+
+    assert bodies(browser) == [f"later {number}" for number in range(60)]
+
+
+def test_a_token_that_no_header_carries_is_not_taken(
+    browser: Browser, start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.touch(mode=0o600)
+    tokens.write_text(f"reader read {READER}\n")
+    server = start_server("--admin=127.0.0.1:0", f"--token-file={tokens}")
+    (server.root / "queues" / "orders").mkdir()
+    browser.open(page_of(server))
+    field = browser.find("#token-text")
+    browser.wait_for(field.is_displayed)
+
+    field.send_keys("\u0442\u043e\u043a\u0435\u043d\u2026" + ENTER)
+    assert browser.is_shown("#token")
+    field.clear()
+    field.send_keys(READER + ENTER)
+
+    browser.wait_for(lambda: browser.texts("#queues tbody td:first-child") == ["orders"])
+
+
+def test_a_screen_reader_is_not_told_each_second_that_the_page_is_live(
+    browser: Browser, server: Server
+) -> None:
+    fill(server, orders=[])
+    browser.open(page_of(server))
+    browser.wait_for(lambda: browser.find("#state").text == "live")
+
+    browser.run(
+        "window.told = 0;"
+        "new MutationObserver((changes) => { window.told += changes.length; })"
+        ".observe(document.getElementById('state'), {childList: true, subtree: true})"
+    )
+    fill(server, late=[])
+
+    browser.wait_for(lambda: browser.texts("#queues tbody td:first-child") == ["late", "orders"])
+    assert browser.run("return window.told") == 0
+
+
+def test_a_screen_reader_is_told_what_the_keys_choose(browser: Browser, server: Server) -> None:
+    fill(server, orders=[b"first", b"second"], mail=[])
+    browser.open(page_of(server))
+    browser.wait_for(lambda: len(browser.texts("#queues tbody tr")) == 2)
+
+    for queue in ("orders", "mail", "orders"):
+        browser.press("k" if queue == "orders" else "j")
+        assert browser.run("return document.activeElement.textContent") == queue
+    browser.press(ENTER)
+
+    browser.wait_for(lambda: len(bodies(browser)) == 2)
+    browser.find("#messages").send_keys("j")
+    [chosen] = browser.driver.find_elements("css selector", "#messages [aria-selected=true]")
+    assert chosen.text.startswith("second")
+    assert chosen.get_attribute("role") == "option"
+    assert browser.find("#messages").get_attribute("aria-activedescendant") == "message-1"
