@@ -21,7 +21,7 @@ from mq.admin.live import Live, Look, Row
 from mq.admin.metrics import ChildCounts, activity_by_queue, render
 from mq.admin.page import PAGES
 from mq.config import DEFAULT_ALLOWED_HOSTS, SECOND_NS
-from mq.errors import MQError, StoreUnavailable
+from mq.errors import Forbidden, MQError, StoreUnavailable, Unauthorized
 from mq.lifecycle import Folder
 from mq.store.counts import QueueActivity
 from mq.store.health import Condition
@@ -101,11 +101,11 @@ class Admin:
         return response
 
     async def _answer(self, request: web.BaseRequest) -> Response:
+        self._doors.check_target(request)
         path = request.rel_url.raw_path
         if path.startswith(_API):
             return await self._answer_api(request)
         self._doors.check_reading(request)
-        self._doors.check_target(request)
         tell = self.paths.get(path)
         if tell is None:
             there = ", ".join((*self.paths, f"{_API}QUEUE"))
@@ -142,6 +142,8 @@ class Admin:
         if request.method == "GET":
             async with aclosing(self._live.events()) as events:
                 async for event in events:
+                    if not self._may_read(request):
+                        break  # The token was taken away.
                     await response.write(event)
         response.force_close()
         return response
@@ -218,6 +220,13 @@ class Admin:
     def _require_read(self, request: web.BaseRequest) -> None:
         if self._tokens is not None:
             self._tokens.authenticate(request).require(Scope.READ, None)
+
+    def _may_read(self, request: web.BaseRequest) -> bool:
+        try:
+            self._require_read(request)
+        except (Unauthorized, Forbidden):
+            return False
+        return True
 
     async def _tell_api(self, request: web.BaseRequest) -> web.Response:
         return web.Response(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, closing
@@ -221,6 +222,23 @@ def test_tokens_hold_as_on_the_main_port(
         assert_problem(wire.request("GET", "/events", authorization=writer), 403, "forbidden")
     with closing(Viewer(server.admin_port, authorization=reader)) as viewer:
         assert viewer.next()[1]["queues"].keys() == {"orders"}
+
+
+def test_a_viewer_whose_token_is_taken_away_sees_no_more(
+    start_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.touch(mode=0o600)
+    tokens.write_text(f"reader read {READER}\n")
+    server = start_server("--admin=127.0.0.1:0", f"--token-file={tokens}")
+    with closing(Viewer(server.admin_port, authorization=f"Bearer {READER}")) as viewer:
+        viewer.next()
+        tokens.write_text(f"other read {WRITER}\n")
+        server.popen.send_signal(signal.SIGHUP)
+        wait_until(lambda: "event=reloaded" in server.log())
+
+        with pytest.raises(AssertionError, match="the stream ended"):
+            [viewer.next() for _ in range(5)]
 
 
 def test_however_many_watch_health_is_told(admin: Server, admin_wire: Wire) -> None:

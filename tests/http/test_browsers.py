@@ -117,7 +117,9 @@ def test_an_address_and_our_own_names_are_served(wire: Wire, admin: Wire, host: 
 @pytest.mark.parametrize("target", ["http://evil.example/", "HTTPS://u@127.0.0.1:1/"])
 def test_a_target_that_names_another_server_is_refused(server: Server, target: str) -> None:
     """The absolute form says whom a request is for, whatever `Host` says (RFC 9112)."""
-    for port, path in ((server.port, "orders"), (server.admin_port, "readyz")):
+    for port, path in (
+        (server.port, "orders"), (server.admin_port, "readyz"), (server.admin_port, "api/orders")
+    ):  # fmt: skip
         wire = Wire(port)
         wire.send(f"GET {target}{path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         assert_problem(wire.answer(), 421, "unknown-host")
