@@ -137,7 +137,7 @@ class Connection(web.RequestHandler):
         if self._messages or self._is_answering:
             if self._head_timer is not None:
                 self._stop_head_timer()
-        else:
+        elif self._was_upgraded or self._framing.is_in_head:
             self._has_begun_head = True
             self._await_head()
 

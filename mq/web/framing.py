@@ -62,6 +62,11 @@ class Framing:
         """Whether nothing is under way, so that a short piece cannot go over the limit."""
         return self._body is None and not self._extra_bytes
 
+    @property
+    def is_in_head(self) -> bool:
+        """Whether a head has begun that is not whole yet."""
+        return self._body is None and self._extra_bytes > 0
+
     def position(self) -> int:
         """Return how many bytes of the body under way are accounted for. It is asked before a piece
         is parsed."""

@@ -83,6 +83,17 @@ def test_a_connection_may_be_idle_between_requests(impatient: Wire) -> None:
     assert_problem(impatient.answer(), 408, "request-timeout")
 
 
+def test_a_body_that_comes_after_its_answer_is_not_the_beginning_of_a_head(impatient: Wire) -> None:
+    impatient.send(request_bytes("PUT", "/orders", content_length="8"))
+    assert impatient.answer("PUT").status in (200, 201)
+    impatient.send(b"body")
+    wait_without_answer(impatient, 0.6)
+    impatient.send(b"body")
+    wait_without_answer(impatient, 0.6)
+
+    assert impatient.request("GET", "/orders").status == 200
+
+
 def test_a_long_poll_is_no_slow_client(impatient: Wire) -> None:
     queue = make_queue(impatient)
 
