@@ -57,7 +57,8 @@ BUSY_WAIT_SECONDS = 0.05
 FOLDER_LOCK_SECONDS = 1.0
 PURGE_LOCK_SECONDS = 10.0
 """How long an operation on one message waits for another process's lock before it answers 503;
-making or deleting a queue for others who do; a purge, and others for a purge."""
+making or deleting a queue, or binding a unix socket, for others who do; a purge, and others for a
+purge."""
 
 RECOVERY_BACKOFF_SECONDS = (0.1, 2.0)
 """The first and the longest pause between two tries to reopen a store whose sync failed."""

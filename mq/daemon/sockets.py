@@ -15,9 +15,10 @@ import os
 import socket
 import ssl
 import stat
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from mq.config import Address
+from mq.config import FOLDER_LOCK_SECONDS, Address
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.web.handshakes import SecureServer
@@ -128,7 +129,19 @@ def free_port(address: Address) -> int:
 def bind_unix(path: Path, mode: int) -> Listener:
     """Listen on a unix socket. If a socket is there and no process listens on it, a crash left it,
     and it is replaced. Raises StartRefused."""
-    _discard_stale(path)
+    files = Files()
+    with ExitStack() as stack:
+        # Servers that start at once take turns: one could unlink what another has just bound. This
+        # goes on without the lock if the folder cannot be locked within a second.
+        with suppress(OSError):
+            folder = files.open_folder(None, str(path.parent.resolve()))
+            stack.callback(files.close, folder)
+            stack.enter_context(files.locked_folder(folder, ".", FOLDER_LOCK_SECONDS))
+        _discard_stale(path)
+        return _bind_unix(path, mode)
+
+
+def _bind_unix(path: Path, mode: int) -> Listener:
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o777 & ~mode)
     try:

@@ -6,17 +6,19 @@ import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from threading import Barrier, Thread
 
 import pytest
 
 from mq.config import Address
-from mq.daemon.sockets import bind_address
-from mq.errors import ExitCode
+from mq.daemon.sockets import Listener, bind_address, bind_unix
+from mq.errors import ExitCode, StartRefused
 from tests.support.processes import Process, Server, wait_until
 from tests.support.refusals import start
 from tests.support.wire import request_bytes
 
 StartServer = Callable[..., Server]
+BINDERS, ROUNDS = 4, 25
 
 
 @pytest.fixture
@@ -88,6 +90,44 @@ def test_unix_socket_of_a_crash_is_replaced(start_server: StartServer, path: Pat
     start_server(f"--socket={path}")
 
     assert ask_unix(path, "PUT", "/orders") == b"HTTP/1.1 201 Created"
+
+
+def test_of_those_that_bind_at_once_where_a_crash_left_a_socket_one_gets_the_path(
+    path: Path,
+) -> None:
+    for _ in range(ROUNDS):
+        with socket.socket(socket.AF_UNIX) as crashed:
+            crashed.bind(str(path))
+        bound, refused = bind_at_once(path)
+
+        assert len(bound) == 1
+        assert len(refused) == BINDERS - 1
+        assert all("Address already in use" in str(each) for each in refused)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+        bound[0].close()
+        assert not path.exists()
+
+
+def bind_at_once(path: Path) -> tuple[list[Listener], list[StartRefused]]:
+    """What those get that bind the socket in threads, and why the others do not."""
+    bound: list[Listener] = []
+    refused: list[StartRefused] = []
+    ready = Barrier(BINDERS)
+
+    def bind() -> None:
+        ready.wait()
+        try:
+            bound.append(bind_unix(path, 0o600))
+        except StartRefused as error:
+            refused.append(error)
+
+    threads = [Thread(target=bind) for _ in range(BINDERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return bound, refused
 
 
 def test_unix_socket_of_a_running_server_is_refused(
