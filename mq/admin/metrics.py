@@ -80,7 +80,7 @@ class _Requests:
             found |= self._gateway.requests()
         yield histograms(
             "mq_http_request_duration_seconds",
-            "From a request's head to the end of its answer.",
+            "From a request's head until its answer is ready; a long one, until it is sent.",
             ["route", "method", "code"],
             found,
         )

@@ -41,10 +41,11 @@ def serve_in_thread(address: Address, collector: Collector) -> int:
     StartRefused."""
     try:
         server, _ = start_http_server(address.port, address.host, registry_of(collector))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # The latter for what cannot be the name of a host.
+        reason = getattr(error, "strerror", None) or error
         raise StartRefused(
             ExitCode.UNAVAILABLE,
-            f"cannot listen on {address} for --metrics-port: {error.strerror or error}; stop what "
+            f"cannot listen on {address} for --metrics-port: {reason}; stop what "
             "listens there or choose another port",
         ) from error
     return int(server.server_port)

@@ -28,6 +28,15 @@ def test_a_port_that_is_taken_is_refused_by_name(server: Server, tmp_path: Path)
     assert f"cannot listen on 127.0.0.1:{server.admin_port} for --metrics-port" in reaper.log()
 
 
+@pytest.mark.parametrize("host", ["a..b", "n" * 64, "absent.invalid"])
+def test_a_name_that_leads_nowhere_is_refused(server: Server, tmp_path: Path, host: str) -> None:
+    flags = [f"--source={server.root / 'remove'}", f"--metrics-address={host}", "--metrics-port=0"]
+    reaper = Process("mq_reaper", *flags, log=tmp_path / "log")
+
+    assert reaper.popen.wait(30) == 69
+    assert f"cannot listen on {host}:0 for --metrics-port" in reaper.log()
+
+
 def test_without_the_flag_nothing_for_metrics_is_loaded(
     server: Server, tmp_path: Path, processes: list[Process]
 ) -> None:
