@@ -26,7 +26,7 @@ window.fetch = async (...request) => {
 
 
 def go_to(browser: Browser, queue: str) -> None:
-    """As the button Back does."""
+    """Go to another queue, as the button Back does."""
     browser.run(f"location.hash = '#/queues/{queue}'")
     browser.wait_for(lambda: browser.find("#name").text == queue)
 
