@@ -32,6 +32,7 @@ _DEST = istr("Sec-Fetch-Dest")
 _OWN_SITES = ("same-origin", "none")
 """`none` means that the user asked for it, by an address that was typed or a bookmark."""
 
+_EVERY_ADDRESS = ("0.0.0.0", "::")
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+(?:%[\w.~-]+)?\]|[^\[\]:%]+)(?::([0-9]{1,5})?)?")
 _USUAL_PORTS = {"http": "80", "https": "443"}
 
@@ -94,7 +95,8 @@ class Doors:
 def doors_of(config: ServerConfig) -> Doors:
     """Return the doors of a server. The hosts of `--address` and `--admin` are among the names."""
     admin = "" if config.admin is None else config.admin.host
-    return Doors((*config.allowed_hosts, config.address, admin))
+    listening = [host for host in (config.address, admin) if host not in _EVERY_ADDRESS]
+    return Doors((*config.allowed_hosts, *listening))
 
 
 def _unknown(what: str) -> UnknownHost:
@@ -129,11 +131,13 @@ def _split(authority: str) -> tuple[str, str]:
 
 
 def _is_address(name: str) -> bool:
+    """Return whether a name is an IP address. Some lead to this machine without a browser knowing,
+    so it would not say whose page asks: 0.0.0.0, ::, and IPv4 written as IPv6."""
     try:
-        ipaddress.ip_address(name.removeprefix("[").removesuffix("]").partition("%")[0])
+        address = ipaddress.ip_address(name.removeprefix("[").removesuffix("]").partition("%")[0])
     except ValueError:
         return False
-    return True
+    return not (address.is_unspecified or getattr(address, "ipv4_mapped", None))
 
 
 def _is_unix(request: Head) -> bool:

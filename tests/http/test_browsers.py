@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
 
+from mq.config import Address, ServerConfig
+from mq.web.browsers import doors_of
+from mq.web.parameters import BareHead
 from tests.support.processes import Server
 from tests.support.wire import Wire, WireAnswer, assert_problem, make_queue, request_bytes
 
@@ -212,6 +217,16 @@ def test_the_name_of_address_is_the_servers(start_server: StartServer, connect: 
     wire = connect(start_server(f"--address={name}"))
 
     assert ask(wire, "PUT", "/orders", None, f"{name}:8080").status == 201
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_what_stands_for_every_address_is_no_name_unless_it_is_given_as_one(host: str) -> None:
+    """Browsers do not say whose page asks there, although it leads to this machine."""
+    wide = ServerConfig(address=host, admin=Address(host, 8081))
+    head = BareHead(CIMultiDictProxy(CIMultiDict(Host="0.0.0.0:8080")))
+
+    assert not doors_of(wide).admit(head)
+    assert doors_of(replace(wide, allowed_hosts=("0.0.0.0",))).admit(head)
 
 
 def test_over_a_unix_socket_any_name_will_do(start_server: StartServer, tmp_path: Path) -> None:
