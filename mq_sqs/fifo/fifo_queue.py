@@ -164,6 +164,10 @@ class FifoQueues:
         """Return whether one of these is just being sent."""
         return not self._sending.isdisjoint([(queue, each) for each in digests])
 
+    def is_sent_to(self, queue: QueueName) -> bool:
+        """Return whether anything is just being sent to the queue."""
+        return any(each == queue for each, _ in self._sending)
+
     @contextmanager
     def sending(self, queue: QueueName, digests: Iterable[bytes]) -> Iterator[None]:
         """Let others know what is being sent, until the block ends."""

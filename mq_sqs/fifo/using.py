@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import InWorker, Operation, Shared
+from mq.commit.operation import InWorker, Operation, Pause, Shared
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, id_of_key, queue_path
@@ -29,6 +29,7 @@ _READ_AT_ONCE = 1000
 """After this many messages other operations have their turn."""
 
 _TRIES = 100
+_PAUSE_SECONDS = 0.002
 
 _AGAIN_NS = SECOND_NS // 4
 """A message that is overdue and still hidden is looked for again after that."""
@@ -87,7 +88,13 @@ def wake(work: Workspace, queue: QueueName, state: FifoQueue, before: int) -> No
 
 def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None]:
     """Read a queue from its files, in the order of a message's way: one that moves on meanwhile is
-    found further on. Its index is listed again, and followed from then on."""
+    found further on. Its index is listed again, and followed from then on.
+
+    What is being sent is not found if it goes from `new` to `delay` behind these readings, so they
+    wait for its end; nothing more is sent meanwhile.
+    """
+    while fifo.is_sent_to(queue):
+        yield Pause(_PAUSE_SECONDS)
     drops, since_ns = fifo.drops(queue), work.clock_ns() - DEDUPLICATION_SECONDS * SECOND_NS
     hidden: list[HiddenMessage] = yield InWorker(read_coming, work.spool, queue, work.report)
     hidden += yield InWorker(read_hidden, work.spool, queue)

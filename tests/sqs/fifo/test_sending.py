@@ -11,12 +11,17 @@ from typing import Any
 
 import pytest
 
+from mq.commit.operation import Operation, Together
 from mq.disk.files import Files
 from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.names import ServerIds
+from mq.store.context import Workspace
 from mq_sqs.faults import SQSError
+from mq_sqs.fifo.loading import HiddenMessage, read_coming
 from mq_sqs.fifo.parameters import read_attempt_id, read_group, sequence_number
-from tests.support.fifo import DEAD_LINE, LINE, fifo_on
+from mq_sqs.fifo.sending import send_in_order
+from mq_sqs.fifo.using import use
+from tests.support.fifo import DEAD_LINE, LINE, fifo_on, in_order
 from tests.support.messages import names_in
 
 
@@ -168,6 +173,37 @@ async def test_a_purge_removes_messages_and_not_what_is_known_of_them(root: Path
             await line.remove(taken)
         await line.send("3")
         assert await line.drain() == ["3"]
+
+
+async def test_a_queue_is_read_again_once_what_is_being_sent_is_there(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages go from `new` to `delay` meanwhile, and both folders may have been read by then."""
+    async with fifo_on(root, notes={"delay": "900"}) as line:
+        await line.service.require(LINE)
+        queues, beside = line.service._queues, list[bool]()
+
+        def read(*arguments: Any) -> list[HiddenMessage]:
+            beside.append(queues.is_sent_to(LINE))
+            return read_coming(*arguments)
+
+        monkeypatch.setattr("mq_sqs.fifo.using.read_coming", read)
+
+        def read_again(work: Workspace) -> Operation[None]:
+            queues.drop(LINE)
+            yield from use(work, queues, LINE)
+
+        def both(work: Workspace) -> Operation[list[Any]]:
+            drafts = [in_order(body, "a", body) for body in "12"]
+            sending = send_in_order(work, queues, LINE, drafts)
+            ended: list[Any] = yield Together([sending, read_again(work)])
+            return ended
+
+        [sent, _] = await line.store.run(both)
+
+        assert beside == [False]
+        again = await line.send_all(("1", "a"), ("2", "a"))
+        assert [each.message_id for each in again] == [each.message_id for each in sent]
 
 
 # What a message says, and is told
