@@ -171,7 +171,7 @@ def _check_allow_policy(text: str) -> str:
         and all(isinstance(each, str) and queue_of_arn(each) for each in arns)
     ):
         raise wrong_value(_REDRIVE_ALLOW, "sourceQueueArns must be 1 to 10 ARNs of queues")
-    return json.dumps(policy, separators=(",", ":"))
+    return json.dumps(policy, separators=(",", ":"), sort_keys=True)
 
 
 def _read_object(name: str, text: str) -> dict[str, Any]:

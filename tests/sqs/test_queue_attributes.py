@@ -174,6 +174,18 @@ def test_a_queue_of_the_gateway_conflicts_with_any_other_value() -> None:
     assert find_conflict(ORDERS, {"RedrivePolicy": ""}, made, 30) == "RedrivePolicy"
 
 
+def test_an_allow_policy_in_another_order_is_the_same() -> None:
+    arns = f'"sourceQueueArns": ["{ARN}orders"]'
+    texts = [
+        f'{{"redrivePermission": "byQueue", {arns}}}',
+        f'{{{arns}, "redrivePermission": "byQueue"}}',
+    ]
+    for text in texts:
+        made = change(ORDERS, settings_with(RedriveAllowPolicy=text), {"sqs.created": "1"})
+        for each in texts:
+            assert find_conflict(ORDERS, {"RedriveAllowPolicy": each}, made, 30) is None
+
+
 def test_a_queue_made_elsewhere_conflicts_where_it_says_something_else() -> None:
     made = change(ORDERS, NO_SETTINGS, {"delay": "5"})
 
