@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kombu.utils.json import dumps
+from kombu.utils.json import dumps, loads
 
 from mq.client import Message
 from mq.config import MAX_DELAY_SECONDS
@@ -110,8 +109,9 @@ def payload_of(message: Message) -> dict[str, Any]:
 
 def _written_by_kombu(body: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
+        found = loads(body)
+    except Exception:
+        # Each type that kombu restores, a Decimal for example, has errors of its own.
         return None
     if not isinstance(found, dict) or not {"body", "headers", "properties"} <= found.keys():
         return None

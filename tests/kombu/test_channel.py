@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import UUID
 
 import pytest
 from kombu import Queue
@@ -211,9 +213,11 @@ def test_a_message_that_curl_published_is_consumed(
         '{"body":"x","headers":{},"properties":{"delivery_info":{},"body_encoding": "base64"}}',
         '{"body":5,"headers":{},"properties":{"delivery_info":{},"body_encoding": "base64"}}',
         '{"body": "x", "headers": ["tea"], "properties": {"delivery_info": {}}}',
+        '{"body":"x","headers":{"a":{"__type__":"decimal","__value__":"x"}},'
+        '"properties":{"delivery_info":{}}}',
         "[" * 100_000,
     ],
-    ids=["encoding", "number", "base64", "body", "headers", "nested"],
+    ids=["encoding", "number", "base64", "body", "headers", "type", "nested"],
 )
 def test_what_is_almost_a_message_of_kombu_is_all_body(
     connect: Connect, client: Client, queue: str, text: str
@@ -237,3 +241,17 @@ def test_text_can_be_read_in_the_queue_and_bytes_come_back(
     consumed = Consumed(connection, queue)
     consumed.drain_count(2)
     assert consumed.bodies() == [{"cup": "größer"}, b"\xff\x00"]
+
+
+def test_headers_come_as_they_went(connect: Connect, queue: str) -> None:
+    connection = connect()
+    headers = {
+        "at": datetime(2026, 11, 21, 8, 30, tzinfo=UTC), "by": UUID(int=7),
+        "price": Decimal("2.50"), "raw": b"\xff",
+    }  # fmt: skip
+    publish(connection, queue, "tea", headers=headers)
+
+    consumed = Consumed(connection, queue)
+    consumed.drain_count(1)
+
+    assert headers.items() <= consumed.messages[0].headers.items()
