@@ -49,7 +49,7 @@ class MqTransport(virtual.Transport):
         self._address = address_of(client)
         self.session: Session | None = None
         self.inbox: Inbox | None = None
-        self._pid = os.getpid()
+        self._pid = 0
 
     def driver_version(self) -> str:
         return __version__
@@ -65,6 +65,8 @@ class MqTransport(virtual.Transport):
                 probe.run(operations.peek(probe.context, _PROBED, 1, None))
         finally:
             probe.close()
+        # The process may have been forked since the transport was made.
+        self._pid = os.getpid()
         self.session = open_session(self._address, self.options, self.options.retry_seconds)
         self.inbox = Inbox()
         return super().establish_connection()

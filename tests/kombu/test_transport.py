@@ -132,3 +132,22 @@ def test_the_url_is_known_by_the_setting_broker_transport_alone(server: Server) 
     )
 
     assert (done.stdout, done.stderr) == ("mq\n", "")
+
+
+def test_a_transport_that_was_made_before_a_fork_closes_in_the_child(
+    client: Client, server: Server, queue: str
+) -> None:
+    """The child connects, and gives back what it has not acknowledged."""
+    connection = Connection(server.url.replace("http", "mq"))
+    assert connection.transport.driver_type == "mq"
+
+    child = os.fork()
+    if child == 0:
+        publish(connection, queue, 1)
+        consumed = Consumed(connection, queue)
+        consumed.drain_count(1)
+        connection.release()
+        os._exit(0)
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert client.queue(queue).counts()[1:4] == (1, 0, 0)
