@@ -24,6 +24,16 @@ class ClientError(MQError):
         super().__init__(text)
         self.problem = problem
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions are copied by calling their class with their text, and the classes below take
+        # more. An error that cannot be unpickled hangs a pool of processes.
+        return _copy, (type(self), self.args), self.__dict__
+
+
+def _copy(kind: type[ClientError], args: tuple[object, ...]) -> ClientError:
+    """Return an error with nothing but its text; what else it has is set afterwards."""
+    return kind.__new__(kind, *args)
+
 
 class NoAnswer(ClientError):
     """The server could not be reached, or went away before its answer was whole.
