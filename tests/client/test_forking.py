@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mq.client import AsyncClient, Client, Message
+from mq.client import AsyncClient, Client, ClientClosed, Message
 from tests.support.faces import counts, new_queue, receive_now
 from tests.support.processes import Server
 
@@ -188,3 +188,15 @@ async def test_an_asynchronous_client_begins_anew_in_a_child(server: Server) -> 
         found = await orders.receive_many(100)
         assert len({message.id for message in found}) == len(found) == 20
         await orders.delete()
+
+
+def test_a_client_that_is_closed_is_closed_in_a_child_too(server: Server) -> None:
+    mq = Client(server.url)
+    orders = new_queue(mq)
+    mq.close()
+
+    def publish() -> None:
+        with pytest.raises(ClientClosed):
+            orders.publish("one")
+
+    assert_done(fork(publish))

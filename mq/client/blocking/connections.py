@@ -34,6 +34,7 @@ class Connections:
 
     def __init__(self, address: ServerAddress) -> None:
         self._address = address
+        self._is_closed = False
         self.start()
         start_anew_in_children(self)
 
@@ -42,7 +43,6 @@ class Connections:
         self._lock = threading.RLock()
         self._idle: list[_Idle] = []
         self._busy: set[HTTPConnection] = set()
-        self._is_closed = False
 
     def exchange(self, request: Request) -> ServerAnswer:
         """Send a request and read its answer. Raises NoAnswer, UnexpectedAnswer, ClientClosed."""
@@ -98,6 +98,7 @@ class Connections:
         with self._lock:
             if self._is_closed:
                 raise _closed()
+            self._close_old()
             connection = self._usable() or connection_to(self._address)
             self._busy.add(connection)
             return connection
@@ -105,12 +106,16 @@ class Connections:
     def _usable(self) -> HTTPConnection | None:
         """Return the connection that was used last, if its server has not closed it."""
         while self._idle:
-            connection, since = self._idle.pop()
-            is_young = time.monotonic() - since < CLIENT_IDLE_SECONDS
-            if is_young and connection.sock is not None and not _has_news(connection.sock):
+            connection, _ = self._idle.pop()
+            if connection.sock is not None and not _has_news(connection.sock):
                 return connection
             connection.close()
         return None
+
+    def _close_old(self) -> None:
+        """Close connections that their server would close soon. The oldest come first."""
+        while self._idle and time.monotonic() - self._idle[0].since >= CLIENT_IDLE_SECONDS:
+            self._idle.pop(0).connection.close()
 
     def _give_back(self, connection: HTTPConnection) -> None:
         with self._lock:

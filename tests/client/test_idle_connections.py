@@ -1,0 +1,54 @@
+"""Connections that many requests at a time have left."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from mq.client import Client
+from mq.client.blocking import connections
+from tests.support.faces import new_queue
+from tests.support.processes import Server, wait_until
+
+AT_ONCE = 8
+
+
+def connections_to(port: int) -> int:
+    """How many sockets of this process are connected to a port."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError), socket.socket(fileno=os.dup(int(name))) as one:
+            found += one.getpeername()[1:2] == (port,)
+    return found
+
+
+def test_connections_that_are_idle_for_long_are_closed_though_others_are_in_use(
+    start_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_server()
+    with Client(server.url) as mq:
+        orders = new_queue(mq)
+        waiting = [
+            threading.Thread(target=orders.receive, kwargs={"wait": 30}) for _ in range(AT_ONCE)
+        ]
+        for each in waiting:
+            each.start()
+        wait_until(lambda: connections_to(server.port) >= AT_ONCE)
+        orders.publish_many(["one"] * AT_ONCE)
+        for each in waiting:
+            each.join()
+        assert connections_to(server.port) >= AT_ONCE
+        ended_at = time.monotonic()
+
+        wait_until(lambda: time.monotonic() > ended_at + 0.2)
+        orders.counts()
+        monkeypatch.setattr(connections, "CLIENT_IDLE_SECONDS", 0.2)
+        orders.counts()
+
+        assert connections_to(server.port) == 1
