@@ -101,7 +101,10 @@ class Answering(BaseHTTPRequestHandler):
     server: Scripted
 
     def answer(self) -> None:
-        names = ("Authorization", "Content-Type", "If-Match", "X-Message-Id", "User-Agent")
+        names = (
+            "Authorization", "Content-Type", "If-Match", "X-Message-Id", "User-Agent",
+            "Accept-Encoding",
+        )  # fmt: skip
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         made_up = re.sub(rb'"id":\s*"[^"]*"', b"", body)
         headers = [self.headers.get(name) for name in names]

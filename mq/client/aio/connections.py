@@ -126,7 +126,8 @@ class AsyncConnections:
                 connector=self._connector,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": _USER_AGENT},
+                # aiohttp would accept gzip, which a proxy may then make of a body.
+                headers={"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"},
                 skip_auto_headers=["Content-Type"],
                 max_field_size=MAX_HEAD_BYTES,
             )
