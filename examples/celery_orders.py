@@ -27,8 +27,8 @@ ORDERS = Path(os.environ.get("ORDERS", "orders.txt"))
 
 @app.task(bind=True, autoretry_for=(OSError,), retry_backoff=True)
 def brew(self: Any, order: str) -> None:
-    """Write the order down. If the disk is full it is tried again after 1, 2, 4, ... seconds, which
-    it spends on the server."""
+    """Write the order down. If the disk is full it is tried again three times, after up to 1, 2 and
+    4 seconds, which it spends on the server."""
     with ORDERS.open("a") as file:
         file.write(f"{order}\n")
 

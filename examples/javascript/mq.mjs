@@ -19,7 +19,7 @@ export class Message {
     this.contentType = headers.get('content-type')
     this.receiveCount = Number(headers.get('x-receive-count'))
     this.publishedAt = headers.get('x-published-at')
-    this.properties = Object.fromEntries([...headers].filter(([name]) => /^(x-meta-|ce-|traceparent)/.test(name)))
+    this.properties = Object.fromEntries([...headers].filter(([name]) => /^(x-meta-|ce-|trace(parent|state)$|baggage$|content-language$)/.test(name)))
     this.body = body
   }
 

@@ -2,14 +2,17 @@
 import { Queue } from './mq.mjs'
 
 const orders = new Queue(process.env.MQ_URL, 'orders')
-await orders.publish('two coffees', { properties: { 'x-meta-shop': 'north' }, contentType: 'text/plain' })
+const properties = { 'x-meta-shop': 'north', tracestate: 'a=1', baggage: 'b=2', 'content-language': 'en' }
+await orders.publish('two coffees', { properties, contentType: 'text/plain' })
 const stop = new AbortController()
 console.error = () => {}
 await orders.work(async (message) => {
   const isFirst = message.receiveCount === 1
   console.log(isFirst ? 'received' : 'again', message.text(), message.receiveCount)
   if (isFirst) throw new Error('not now')
-  if (message.properties['x-meta-shop'] !== 'north') throw new Error('no properties')
+  for (const [name, value] of Object.entries(properties)) {
+    if (message.properties[name] !== value) throw new Error(`no ${name}`)
+  }
   stop.abort()
 }, { signal: stop.signal })
 console.log(await orders.receive({ wait: 0 }) === null ? 'empty' : 'not empty')
