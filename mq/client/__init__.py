@@ -3,10 +3,10 @@
 docs/client.md shows how to use them. `Client` needs the standard library alone; aiohttp is loaded
 with `AsyncClient`.
 
-    what a client does      `operations`, `moves`: generators that both clients run
+    what a client does      `operations`, `moves`, `renewals`: generators that both clients run
     requests and answers    `wire`, `messages`, `received`, `settings`, `problems`, `errors`
     connections             `connection`, `token`, `retries`, `forking`
-    ids and handlers        `own_ids`, `handlers`
+    ids, handlers, signals  `own_ids`, `handlers`, `signals`
 
 `blocking` and `aio` run these over sockets. What belongs to one of them alone is in its folder.
 """

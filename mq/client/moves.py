@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from mq.client.errors import ClientError, IdTaken, LeaseLost, MessageNotFound
 from mq.client.messages import Delivery, read_failures, unexpected
 from mq.client.operations import MOST_BYTES_OF_IDS, split_ids
-from mq.client.problems import error_of
 from mq.client.retries import Context, ask
 from mq.client.wire import Operation, Request, ServerAnswer
 from mq.config import MAX_MOVES
@@ -44,15 +43,13 @@ def move_many(
         given = _query(source, reason, {"id": ",".join(some)})
         request = Request("POST", f"/{target}/messages?{given}", headers=headers)
         try:
-            answer = yield from ask(context, request, gone_is_done=len(some) == 1)
+            answer = yield from ask(context, request, (MessageNotFound,) if len(some) == 1 else ())
         except (LeaseLost, MessageNotFound, IdTaken) as error:
             # The answer for a single id has no lines.
             failed[some[0]] = error
             continue
         if answer.status == 207:
             failed |= read_failures(answer)
-        elif answer.status == 404 and not isinstance(error_of(answer), MessageNotFound):
-            raise error_of(answer)  # If the queue is gone, nobody knows what was moved before.
     return failed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Never
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from mq.client.errors import ClientError, LeaseLost, MessageNotFound, QueueNotFound
@@ -28,7 +28,14 @@ from mq.client.messages import (
     unexpected,
     write_line,
 )
-from mq.client.retries import Context, ask
+from mq.client.retries import (
+    WORKER_PAUSE_SECONDS,
+    Context,
+    ask,
+    asked_pause_seconds,
+    is_temporary,
+    log,
+)
 from mq.client.settings import SettingValue, setting_text, settings_in
 from mq.client.wire import ClientPause, Operation, Request, query
 from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_REMOVALS, MAX_REQUEST_LINE_BYTES
@@ -43,12 +50,13 @@ PeekedState = Literal["ready", "leased", "delayed"]
 
 _LONGEST_PURGE_SECONDS = 300.0
 """The server may take this long for millions of messages."""
-_RENEWALS_PER_LEASE = 3
-"""Two renewals may fail before a lease is lost."""
-_SHORTEST_RENEWAL_SECONDS = 0.03
-"""Renewals of one lease are at least this far apart."""
 MOST_BYTES_OF_IDS = MAX_REQUEST_LINE_BYTES - 512
 """The rest of the line has the method, a prefix of the URL, and the queue."""
+
+_GONE = (MessageNotFound, QueueNotFound)
+"""How a removal is answered that an earlier try has done."""
+_ENDED = (*_GONE, LeaseLost)
+"""How a release is answered if an earlier try has ended the lease."""
 
 
 def create_queue(
@@ -67,7 +75,7 @@ def read_settings(context: Context, queue: QueueName) -> Operation[dict[str, Any
 
 
 def delete_queue(context: Context, queue: QueueName) -> Operation[None]:
-    yield from ask(context, Request("DELETE", f"/{queue}"), gone_is_done=True)
+    yield from ask(context, Request("DELETE", f"/{queue}"), _GONE)
 
 
 def purge(context: Context, queue: QueueName, state: PurgedState) -> Operation[int]:
@@ -133,6 +141,24 @@ def receive(
     return None if answer.status == 204 else read_delivery(queue, answer, visibility)
 
 
+def poll(
+    context: Context, queue: QueueName, wait: float, visibility: float | None
+) -> Operation[Delivery | None]:
+    """Receive for a worker. If the server cannot be reached, or says that it cannot now, this
+    returns None after a pause, so that the worker may ask again at once."""
+    try:
+        return (yield from receive(context, queue, wait, visibility))
+    except ClientError as error:
+        if not is_temporary(error):
+            raise
+        # With a retry time of 0 the error comes at once. It is told only after the pause, which a
+        # worker that is stopped does not wait for.
+        yield ClientPause(WORKER_PAUSE_SECONDS)
+        log.warning("no messages from queue %s, trying on: %s", queue, error)
+        yield ClientPause(asked_pause_seconds(error))
+        return None
+
+
 def receive_many(
     context: Context, queue: QueueName, most: int, wait: float, visibility: float | None
 ) -> Operation[list[Delivery]]:
@@ -154,7 +180,7 @@ def peek(
 
 def remove(context: Context, queue: QueueName, message_id: str) -> Operation[None]:
     target = f"/{queue}/messages/{parse_message_id(message_id)}"
-    yield from ask(context, Request("DELETE", target), gone_is_done=True)
+    yield from ask(context, Request("DELETE", target), _GONE)
 
 
 def acknowledge(context: Context, delivery: Delivery) -> Operation[None]:
@@ -163,7 +189,7 @@ def acknowledge(context: Context, delivery: Delivery) -> Operation[None]:
     target = f"/{delivery.queue}/messages/{delivery.id}"
     request = Request("DELETE", target, headers=_guard(delivery))
     try:
-        yield from ask(context, request, gone_is_done=True)
+        yield from ask(context, request, _GONE)
     except (MessageNotFound, QueueNotFound) as error:
         raise _lost(error) from None
 
@@ -179,7 +205,7 @@ def acknowledge_many(
         matched = ", ".join(f'"{leases[each]}"' for each in ids)
         request = Request("DELETE", target, headers={"If-Match": matched})
         try:
-            answer = yield from ask(context, request, gone_is_done=True)
+            answer = yield from ask(context, request, _GONE)
         except (LeaseLost, MessageNotFound) as error:
             # The answer for a single id has no lines.
             failed[ids[0]] = error
@@ -209,7 +235,7 @@ def release(context: Context, delivery: Delivery, delay: float) -> Operation[Non
     if delay > 0:
         return (yield from extend(context, delivery, delay))
     try:
-        yield from ask(context, _by_id(delivery, 0))
+        yield from ask(context, _by_id(delivery, 0), _ENDED)
     except (MessageNotFound, QueueNotFound) as error:
         raise _lost(error) from None
 
@@ -231,31 +257,6 @@ def extend(context: Context, delivery: Delivery, visibility: float | None) -> Op
     if visibility is None:
         visibility, began_at = lease_seconds(answer, delivery.visible_at), answer.came_at
     delivery.lease_seconds, delivery.leased_at = visibility, began_at
-
-
-def renew(context: Context, delivery: Delivery, visibility: float | None) -> Operation[Never]:
-    """Extend a lease again and again, until the caller stops it. Raises LeaseLost.
-
-    A lease that is too short for that is first extended to one that is long enough.
-    """
-    if visibility is not None:
-        visibility = max(visibility, _SHORTEST_RENEWAL_SECONDS * _RENEWALS_PER_LEASE)
-    shortest = 0.0
-    while True:
-        due_at = delivery.leased_at + delivery.lease_seconds / _RENEWALS_PER_LEASE
-        yield ClientPause(max(due_at - context.clock(), shortest))
-        shortest = _SHORTEST_RENEWAL_SECONDS
-        left_seconds = delivery.lease_ends_at - context.clock()
-        try:
-            yield from extend(context.within(left_seconds), delivery, visibility)
-        except LeaseLost:
-            raise
-        except ClientError as error:
-            raise LeaseLost(
-                f"the lease on message {delivery.id} of queue {delivery.queue} was not renewed in "
-                f"time: {error}",
-                error.problem,
-            ) from error
 
 
 def _by_id(delivery: Delivery, visibility: float | None) -> Request:

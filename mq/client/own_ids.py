@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from mq.client.forking import start_anew_in_children
@@ -68,6 +68,8 @@ class OwnIds:
 def read_http_date(text: str) -> datetime | None:
     """Return the time of a `Date` header, or None if it is malformed."""
     try:
-        return parsedate_to_datetime(text)
+        found = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
+    # The zone -0000 says that the time is UTC and no more.
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

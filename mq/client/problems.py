@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from mq.client.connection import ServerAddress, is_refused_handshake, reason_of
 from mq.client.errors import (
@@ -22,6 +24,7 @@ from mq.client.errors import (
     Unavailable,
     UnexpectedAnswer,
 )
+from mq.client.own_ids import read_http_date
 from mq.client.wire import ServerAnswer
 
 _PREFIX = "urn:mq:problem:"
@@ -52,7 +55,7 @@ def error_of(answer: ServerAnswer) -> ClientError:
     problem = _problem_of(status, reason, body)
     text = f"{problem.detail} ({status})"
     if status in _TRY_AGAIN:
-        return Unavailable(text, problem, _seconds(headers.get("retry-after")))
+        return Unavailable(text, problem, _seconds_to_wait(headers))
     kind = _BY_TYPE.get(problem.type) or _BY_STATUS.get(status)
     if kind is not None:
         return kind(text, problem)
@@ -72,8 +75,15 @@ def _problem_of(status: int, reason: str, body: bytes) -> Problem:
         return Problem(NO_TYPE, reason, status, f"{status} {reason}, without a reason")
 
 
-def _seconds(retry_after: str | None) -> float | None:
-    return float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+def _seconds_to_wait(headers: Mapping[str, str]) -> float | None:
+    """Return how long `Retry-After` asks to wait. It says seconds, or a time by the clock of
+    the `Date` (RFC 9110, section 10.2.3)."""
+    retry_after = headers.get("retry-after", "").strip()
+    if retry_after.isdecimal():
+        return float(retry_after)
+    due = read_http_date(retry_after)
+    now = read_http_date(headers.get("date", "")) or datetime.now(UTC)
+    return None if due is None else max((due - now).total_seconds(), 0.0)
 
 
 def not_connected(address: ServerAddress, error: Exception) -> NoAnswer | UnexpectedAnswer:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
@@ -21,6 +23,9 @@ from mq.config import (
 
 log = logging.getLogger("mq.client")
 
+WORKER_PAUSE_SECONDS = 1.0
+"""How long a worker waits after a request for messages failed, besides what the server asks for."""
+
 _SHORTEST_TRY_SECONDS = 1.0
 _MOST_DOUBLINGS = 32
 _MOST_TOKENS = 8
@@ -35,6 +40,7 @@ class Context(NamedTuple):
     clock: Callable[[], float]
     token: Token
     ids: OwnIds
+    url: str
 
     def within(self, seconds: float) -> Context:
         """Return a context for a request that is of no use after this time."""
@@ -44,11 +50,22 @@ class Context(NamedTuple):
         )
 
 
-def ask(context: Context, request: Request, gone_is_done: bool = False) -> Operation[ServerAnswer]:
+def new_context(url: str, token: Token, timeout_seconds: float, retry_seconds: float) -> Context:
+    """Return what the requests of a new client share. Raises ValueError."""
+    if not 0 < timeout_seconds < math.inf:
+        raise ValueError(f"timeout_seconds={timeout_seconds}: give more than 0 seconds")
+    if not retry_seconds >= 0:
+        raise ValueError(f"retry_seconds={retry_seconds}: give 0 seconds or more; 0 is for never")
+    return Context(timeout_seconds, retry_seconds, time.monotonic, token, OwnIds(), url)
+
+
+def ask(
+    context: Context, request: Request, done_if: tuple[type[ClientError], ...] = ()
+) -> Operation[ServerAnswer]:
     """Send a request until it is answered.
 
-    Every request of a client is safe to send again. With `gone_is_done` a 404 after a try whose
-    outcome is unknown means that this try succeeded. Raises ClientError.
+    Every request of a client is safe to send again. An error of the kinds in `done_if`, after a try
+    whose outcome is unknown, means that this try succeeded. Raises ClientError.
     """
     give_up_at = context.clock() + context.retry_seconds
     backoff, longest = CLIENT_BACKOFF_SECONDS
@@ -69,11 +86,12 @@ def ask(context: Context, request: Request, gone_is_done: bool = False) -> Opera
             assert answer is not None
             now = context.clock()
             context.ids.hear(answer.headers.get("date"), now - sent_at, now - answer.came_at)
-            if is_success(answer.status) or (
-                answer.status == 404 and gone_is_done and is_uncertain
-            ):
-                return answer._replace(is_repeated=True) if is_uncertain else answer
+            answer = answer._replace(is_repeated=is_uncertain)
+            if is_success(answer.status):
+                return answer
             error = error_of(answer)
+            if is_uncertain and isinstance(error, done_if):
+                return answer
             is_uncertain = is_uncertain or isinstance(error, Unavailable)
         if isinstance(error, Unauthorized):
             pause = credentials.pause_after_refusal(backoff)
@@ -88,7 +106,10 @@ def ask(context: Context, request: Request, gone_is_done: bool = False) -> Opera
                 # It is told only after the pause, in which a request that is not wanted any more is
                 # dropped.
                 has_told = True
-                log.warning("%s; trying again for up to %.3g s", error, context.retry_seconds)
+                where = "" if isinstance(error, NoAnswer) else f"{context.url}: "
+                log.warning(
+                    "%s%s; trying again for up to %.3g s", where, error, context.retry_seconds
+                )
 
 
 class _Credentials:
@@ -130,6 +151,12 @@ def _pause_after(error: ClientError, backoff_seconds: float) -> float | None:
 def is_temporary(error: ClientError) -> bool:
     """Return whether the same request may succeed later."""
     return isinstance(error, NoAnswer | Unavailable)
+
+
+def asked_pause_seconds(error: ClientError) -> float:
+    """Return how long the server asks to wait, which may be longer than the retry time; 0 if it
+    does not say."""
+    return (isinstance(error, Unavailable) and error.retry_after_seconds) or 0.0
 
 
 def handling_backoff_seconds(receive_count: int | None) -> float:

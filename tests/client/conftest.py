@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from mq.client import Client, Message, Queue
 from mq.client.connection import parse_url
+from mq.client.messages import Delivery
 from mq.client.own_ids import OwnIds
 from mq.client.retries import Context
 from mq.client.token import Token
+from mq.names import MessageId
 from tests.support.faces import Loop, Running, new_queue, open_client
-from tests.support.played import PlayedClock
+from tests.support.played import ORDERS, PlayedClock
 from tests.support.processes import Server
 
 
@@ -97,4 +100,13 @@ def context(clock: PlayedClock) -> Context:
         clock,
         Token("secret", None, parse_url("http://localhost", None, None)),
         OwnIds(),
+        "http://localhost",
     )
+
+
+@pytest.fixture
+def delivery() -> Delivery:
+    """A message that was received at 1000 by `clock`, under a lease of 30 seconds."""
+    now = datetime.now(UTC)
+    lease = "00c0ffee00c0ffee"
+    return Delivery(ORDERS, MessageId("id-1"), b"", "a/b", lease, 1, now, now, 30, 30, 1000.0)

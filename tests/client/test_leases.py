@@ -12,6 +12,7 @@ import pytest
 from mq.client import AsyncClient, Client, LeaseLost, Message, Queue
 from tests.support.faces import counts, new_queue, receive_now
 from tests.support.processes import Process, Server, start_mover, wait_until
+from tests.support.proxy import LossyProxy
 from tests.support.wire import Wire, make_queue
 
 VISIBILITY_SECONDS = 0.5
@@ -178,6 +179,24 @@ def test_a_lease_outlives_a_restart_of_the_server(
         assert not message.is_lost
 
     assert counts(orders) == (0, 0, 0)
+
+
+def test_a_renewal_whose_answer_is_lost_costs_no_lease(
+    server: Server, connect_client: Callable[..., Client]
+) -> None:
+    """Nor if nothing is sent again."""
+    proxy = LossyProxy(server.port, 0)
+    orders = new_queue(connect_client(proxy.url, retry_seconds=0))
+    orders.publish("one")
+
+    with receive_now(orders, visibility=6) as message:
+        proxy.losses = 1
+        wait_until(lambda: proxy.lost == 1)
+        wait_for_renewals(message, 1)
+        assert not message.is_lost
+
+    proxy.close()
+    assert message.is_settled
 
 
 async def test_a_block_of_the_asynchronous_client_is_cancelled_when_its_lease_is_lost(

@@ -80,6 +80,16 @@ def test_an_extension_whose_answers_are_lost_is_done(lossy: Queue, proxy: LossyP
     message.ack()
 
 
+def test_a_release_whose_answers_are_lost_is_done(lossy: Queue, proxy: LossyProxy) -> None:
+    lossy.publish("one")
+    message = receive_now(lossy)
+
+    proxy.losses = LOSSES
+    message.release()
+
+    assert counts(lossy) == (1, 0, 0)
+
+
 def test_making_and_deleting_a_queue_is_done_once(lossy: Queue, proxy: LossyProxy) -> None:
     proxy.losses = LOSSES
     lossy.delete()

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import pytest
 
-from mq.client import LeaseLost, NoAnswer, Refused, operations
+from mq.client import LeaseLost, Refused, UnexpectedAnswer, moves, operations
 from mq.client.messages import Delivery
+from mq.client.renewals import renew
 from mq.client.retries import Context
-from mq.client.wire import ClientPause, Operation, ServerAnswer
-from mq.names import MessageId
-from tests.support.played import BUSY, GONE, ORDERS, UNSENT, Played, PlayedClock, answer, problem
-
-
-@pytest.fixture
-def delivery() -> Delivery:
-    now = datetime.now(UTC)
-    lease = "00c0ffee00c0ffee"
-    return Delivery(ORDERS, MessageId("id-1"), b"", "a/b", lease, 1, now, now, 30, 30, 1000.0)
+from mq.client.wire import Operation, ServerAnswer
+from tests.support.played import (
+    BUSY,
+    GONE,
+    ORDERS,
+    UNSENT,
+    Played,
+    PlayedClock,
+    answer,
+    extended,
+    problem,
+)
 
 
 @pytest.mark.parametrize("lost", [GONE, BUSY])
@@ -51,30 +53,13 @@ def test_a_lease_is_lost_whatever_took_it(
         lambda: operations.release(context, delivery, 0),
         lambda: operations.release(context, delivery, 5),
         lambda: operations.extend(context, delivery, 5),
-        lambda: operations.renew(context, delivery, None),
+        lambda: renew(context, delivery, None),
     ]
     for make in made:
         with pytest.raises(LeaseLost) as caught:
             Played(make(), clock, given)
         assert caught.value.problem is not None
         assert caught.value.problem.status == given.status
-
-
-def extended(seconds: float) -> ServerAnswer:
-    visible_at = datetime.now(UTC).isoformat()
-    return answer(200, x_visible_at=visible_at, etag='"00c0ffee00c0ffee"')
-
-
-def test_a_lease_is_renewed_at_a_third_and_given_up_at_its_end(
-    context: Context, clock: PlayedClock, delivery: Delivery
-) -> None:
-    with pytest.raises(LeaseLost) as caught:
-        Played(operations.renew(context, delivery, 30), clock, extended(30), extended(30), GONE)
-
-    assert caught.value.problem is None
-    assert isinstance(caught.value.__cause__, NoAnswer)
-    assert delivery.leased_at == 1020
-    assert 1040 < clock.now <= 1050
 
 
 def test_gone_after_a_try_that_was_never_sent_is_not_done(
@@ -99,7 +84,7 @@ def test_the_shortest_lease_is_no_release(
     context: Context, clock: PlayedClock, delivery: Delivery, seconds: float
 ) -> None:
     for make in (operations.extend, operations.release):
-        asked = Played(make(context, delivery, seconds), clock, extended(0)).requests[0].target
+        asked = Played(make(context, delivery, seconds), clock, extended()).requests[0].target
 
         assert 0 < float(asked.partition("visibility=")[2]) < 1e-6
 
@@ -112,21 +97,34 @@ def test_a_lease_without_a_length_is_refused_before_it_is_sent(
         next(operations.extend(context, delivery, seconds))
 
 
-@pytest.mark.parametrize("visibility", [0.000001, 0.003, 0.05])
-def test_a_short_lease_is_renewed_for_longer_and_not_again_and_again(
-    context: Context, clock: PlayedClock, delivery: Delivery, visibility: float
+NOT_HERE = answer(404, b"<html>default backend - 404</html>")
+"""What a proxy says while it does not know where the server is."""
+
+
+@pytest.mark.parametrize("lost", [GONE, BUSY])
+def test_a_proxy_that_does_not_know_the_server_says_nothing_of_an_earlier_try(
+    context: Context, clock: PlayedClock, delivery: Delivery, lost: object
 ) -> None:
-    delivery.lease_seconds = visibility
-    renewing = operations.renew(context, delivery, visibility)
-    began_at, renewals = clock.now, 0
-    step = next(renewing)
+    made: list[Callable[[], Operation[object]]] = [
+        lambda: operations.acknowledge(context, delivery),
+        lambda: operations.acknowledge_many(context, ORDERS, {"id-1": delivery.lease}),
+        lambda: operations.acknowledge_many(context, ORDERS, {"a": "0", "b": "1"}),
+        lambda: operations.remove(context, ORDERS, "id-1"),
+        lambda: operations.delete_queue(context, ORDERS),
+        lambda: operations.release(context, delivery, 0),
+        lambda: moves.move_many(context, ORDERS, delivery.queue, ["id-1"], None),
+    ]
+    for make in made:
+        with pytest.raises(UnexpectedAnswer):
+            Played(make(), clock, lost, NOT_HERE)
 
-    while clock.now < began_at + 3:
-        if isinstance(step, ClientPause):
-            clock.now += step.seconds + 0.0001
-            step = renewing.send(None)
-        else:
-            renewals += 1
-            step = renewing.send(extended(0))
 
-    assert 10 < renewals <= 3 / 0.03 + 1
+@pytest.mark.parametrize(
+    "given", [problem(412, "lease-mismatch"), problem(404, "message-not-found")]
+)
+def test_a_release_that_an_earlier_try_has_done_is_done(
+    context: Context, clock: PlayedClock, delivery: Delivery, given: ServerAnswer
+) -> None:
+    played = Played(operations.release(context, delivery, 0), clock, GONE, given)
+
+    assert len(played.requests) == 2

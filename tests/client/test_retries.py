@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 
 import pytest
 
 from mq.client import (
+    Client,
     ClientError,
     Forbidden,
     NewMessage,
@@ -158,3 +160,62 @@ def test_a_failed_message_waits_longer_each_time() -> None:
         (10**9, longest),
     ):
         assert whole / 2 <= handling_backoff_seconds(count) <= whole
+
+
+def busy_until(retry_after: str) -> ServerAnswer:
+    date = "Mon, 23 Nov 2026 19:50:00 GMT"
+    return problem(503, "unavailable", retry_after=retry_after, date=date)
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "seconds"),
+    [
+        ("Mon, 23 Nov 2026 19:50:09 GMT", 9),
+        ("Mon Nov 23 19:50:09 2026", 9),
+        ("9 ", 9),
+        ("Mon, 23 Nov 2026 19:40:00 GMT", None),
+        ("soon", None),
+        ("-9", None),
+        ("", None),
+    ],
+)
+def test_retry_after_may_be_a_time(
+    context: Context, clock: PlayedClock, retry_after: str, seconds: float | None
+) -> None:
+    """It is a time by the `Date` of the answer. A client does not wait for one that is over."""
+    played = Played(operations.count(context, ORDERS), clock, busy_until(retry_after), COUNTS)
+
+    (pause,) = played.pauses
+    assert pause == seconds if seconds is not None else pause <= CLIENT_BACKOFF_SECONDS[0]
+
+
+def test_the_first_retry_names_the_server_and_the_cause(
+    context: Context, clock: PlayedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    Played(operations.count(context, ORDERS), clock, answer(502, b"<html>"), COUNTS)
+
+    assert caplog.messages == [
+        "http://localhost: 502 Reason, without a reason (502); trying again for up to 60 s"
+    ]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"timeout_seconds": 0},
+        {"timeout_seconds": -1.0},
+        {"timeout_seconds": math.nan},
+        {"timeout_seconds": math.inf},
+        {"retry_seconds": -1},
+        {"retry_seconds": math.nan},
+    ],
+)
+def test_times_that_make_no_sense_are_refused_at_once(
+    connect_client: Callable[..., Client], times: dict[str, float]
+) -> None:
+    with pytest.raises(ValueError, match=next(iter(times))):
+        connect_client("http://localhost", **times)
+
+
+def test_a_client_may_try_for_ever(connect_client: Callable[..., Client]) -> None:
+    connect_client("http://localhost", retry_seconds=math.inf)

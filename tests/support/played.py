@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 from mq.client import NoAnswer
 from mq.client.wire import ClientPause, Operation, Request, ServerAnswer
@@ -78,3 +79,8 @@ class Played:
                     step = operation.send(told)
         except StopIteration as done:
             self.result = done.value
+
+
+def extended() -> ServerAnswer:
+    """The answer to an extension."""
+    return answer(200, x_visible_at=datetime.now(UTC).isoformat(), etag='"00c0ffee00c0ffee"')

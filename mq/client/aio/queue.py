@@ -97,8 +97,8 @@ class AsyncQueue:
         """Receive the oldest ready message under a lease. Returns None if none comes within `wait`
         seconds (up to 60).
 
-        It is hidden from all others for `visibility` seconds, by default the server's
-        `--visibility`. Raises QueueNotFound.
+        It is hidden from all others for `visibility` seconds, by default as the queue's setting or
+        the server's `--visibility` says. Raises QueueNotFound.
         """
         found = await self._session.run(
             operations.receive(self._context, self.name, wait, visibility)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TypeVar
+from weakref import WeakSet
 
 from mq.client.aio.connections import AsyncConnections
 from mq.client.connection import ServerAddress
 from mq.client.errors import NoAnswer
-from mq.client.own_ids import OwnIds
-from mq.client.retries import Context
+from mq.client.retries import new_context
 from mq.client.token import Token
 from mq.client.wire import ClientPause, Operation, ServerAnswer, Stopped
 
@@ -23,16 +22,26 @@ class AsyncSession:
     def __init__(
         self, address: ServerAddress, token: Token, timeout_seconds: float, retry_seconds: float
     ) -> None:
+        """Open a session, which sends nothing yet. Raises ValueError for wrong times."""
         self.address = address
+        self.context = new_context(address.url, token, timeout_seconds, retry_seconds)
+        self._opened: WeakSet[AsyncConnections] = WeakSet()
+        self._is_closed = False
         self._connections = self.connections()
-        self.context = Context(timeout_seconds, retry_seconds, time.monotonic, token, OwnIds())
 
     async def close(self) -> None:
-        await self._connections.close()
+        """Close all connections, those of workers too."""
+        self._is_closed = True
+        for connections in list(self._opened):
+            await connections.close()
 
     def connections(self) -> AsyncConnections:
         """Return separate connections, for a caller that wants to end them."""
-        return AsyncConnections(self.address)
+        connections = AsyncConnections(self.address)
+        self._opened.add(connections)
+        if self._is_closed:
+            connections.hang_up()
+        return connections
 
     async def run(
         self,

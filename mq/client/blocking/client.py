@@ -19,8 +19,9 @@ class Client:
 
     `url` is http://HOST:PORT, https://HOST:PORT or unix:PATH, and `socket` the path of a unix
     socket. The default is MQ_URL, or http://127.0.0.1:8080. A token is given as `token`, or as the
-    path of a file that holds it; the default is the file in MQ_TOKEN_FILE. `ca_file` has the
-    certificates to trust, in PEM, in place of the system's.
+    path of a file that holds it; the default is the file in MQ_CLIENT_TOKEN_FILE, or that in
+    MQ_TOKEN_FILE if it holds one token. `ca_file` has the certificates to trust, in PEM, in place
+    of the system's.
 
     `timeout_seconds` is how long the next bytes of an answer may take. `retry_seconds` is how long
     a request is sent again while no answer comes, or 503; 0 means that it is sent once.

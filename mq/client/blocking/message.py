@@ -12,6 +12,7 @@ from mq.client.blocking.session import Session
 from mq.client.errors import ClientError, LeaseLost
 from mq.client.messages import Delivery
 from mq.client.received import ReceivedMessage
+from mq.client.renewals import renew
 from mq.client.wire import Operation, Stopped
 from mq.config import CLIENT_GIVE_BACK_SECONDS
 from mq.names import parse_queue_name
@@ -49,8 +50,8 @@ class Message(ReceivedMessage):
         self._settle(moves.move_delivery(context, self.delivery, name, reason))
 
     def extend(self, visibility: float | None = None) -> None:
-        """Let the lease end in `visibility` seconds from now; None means the server's
-        `--visibility`. Raises LeaseLost."""
+        """Let the lease end in `visibility` seconds from now; None means as the queue's setting or
+        the server's `--visibility` says. Raises LeaseLost."""
         self._run(operations.extend(self._session.context, self.delivery, visibility))
 
     def renewing(self) -> Renewal:
@@ -142,7 +143,7 @@ class Renewal:
 
     def _renew(self) -> None:
         delivery = self._message.delivery
-        renewal = operations.renew(self._session.context, delivery, delivery.visibility)
+        renewal = renew(self._session.context, delivery, delivery.visibility)
         try:
             self._session.run(renewal, self._stop)
         except Stopped:

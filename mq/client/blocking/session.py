@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
+from weakref import ref
 
 from mq.client.blocking.connections import Connections
 from mq.client.blocking.exchange import Exchange
 from mq.client.connection import ServerAddress
 from mq.client.errors import NoAnswer
-from mq.client.own_ids import OwnIds
-from mq.client.retries import Context
+from mq.client.retries import new_context
 from mq.client.token import Token, bearer
 from mq.client.wire import ClientPause, Operation, Request, ServerAnswer, Stopped
 
@@ -26,16 +26,27 @@ class Session:
     def __init__(
         self, address: ServerAddress, token: Token, timeout_seconds: float, retry_seconds: float
     ) -> None:
+        """Open a session, which sends nothing yet. Raises ValueError for wrong times."""
         self.address = address
+        self.context = new_context(address.url, token, timeout_seconds, retry_seconds)
+        self._opened: set[ref[Connections]] = set()
+        self._is_closed = False
         self._connections = self.connections()
-        self.context = Context(timeout_seconds, retry_seconds, time.monotonic, token, OwnIds())
 
     def close(self) -> None:
-        self._connections.close()
+        """Close all connections, those of workers too."""
+        self._is_closed = True
+        for connections in [each() for each in list(self._opened)]:
+            if connections is not None:
+                connections.close()
 
     def connections(self) -> Connections:
         """Return separate connections, for a caller that wants to cut them off."""
-        return Connections(self.address)
+        connections = Connections(self.address)
+        self._opened.add(ref(connections, self._opened.discard))
+        if self._is_closed:
+            connections.close()
+        return connections
 
     def run(
         self,
