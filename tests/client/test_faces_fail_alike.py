@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 import pytest
 
 from mq.client import ClientClosed, ClientError, UnexpectedAnswer
+from tests.support.breaking import Breaking
 from tests.support.faces import Loop, open_client
 
 COUNTS = b'{"queue":"orders","ready":1,"leased":2,"delayed":3,"oldest_age_seconds":4.5}'
@@ -47,39 +45,6 @@ class CallOutcome(NamedTuple):
     is_unsent: object
     is_cut_off: object
     requests: int
-
-
-class Breaking:
-    """Gives each request the next answer, and then closes, or keeps silent."""
-
-    def __init__(self, answers: list[bytes], *, holds: bool = False) -> None:
-        self.requests = 0
-        self._answers = answers
-        self._may_close = threading.Event()
-        if not holds:
-            self._may_close.set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                with connection, suppress(OSError):
-                    if connection.recv(65536):
-                        answer = self._answers[min(self.requests, len(self._answers) - 1)]
-                        self.requests += 1
-                        connection.sendall(answer)
-                        self._may_close.wait(30)
-
-    def close(self) -> None:
-        self._may_close.set()
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join()
 
 
 @pytest.fixture

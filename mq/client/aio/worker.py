@@ -6,16 +6,15 @@ import asyncio
 import inspect
 import logging
 import signal
-import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 
 from mq.client import operations
 from mq.client.aio.message import AsyncMessage
 from mq.client.aio.session import AsyncSession
 from mq.client.errors import ClientError
 from mq.client.handlers import require_awaitable, wrong_result
-from mq.client.retries import handling_backoff_seconds, is_temporary
+from mq.client.retries import handling_backoff_seconds
+from mq.client.signals import stopping_on
 from mq.client.wire import Stopped
 from mq.config import WORKER_SHORT_WAIT_SECONDS, WORKER_STOP_SECONDS, WORKER_WAIT_SECONDS
 from mq.names import QueueName
@@ -53,7 +52,7 @@ class AsyncWorker:
         can_hang_up = session.address.can_hang_up
         self._wait_seconds = WORKER_WAIT_SECONDS if can_hang_up else WORKER_SHORT_WAIT_SECONDS
         self._stopping = asyncio.Event()
-        self._is_given_up = False
+        self._has_run = self._is_given_up = False
         # These connections are separate, so that stopping ends the waiting of these requests and no
         # others.
         self._polls = session.connections()
@@ -66,9 +65,12 @@ class AsyncWorker:
         signal has its usual effect. On return every message that was begun has been handled. If
         this task is cancelled, the handlers are cancelled too, and their messages released.
 
-        Raises errors that no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest.
+        Raises errors that no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest;
+        and ClientClosed if the client is closed before.
         """
-        with _stopping_on(signals, self.stop):
+        self._begin()
+        loop = asyncio.get_running_loop()
+        with stopping_on(signals, lambda: loop.call_soon_threadsafe(self.stop)):
             tasks = [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
             stopping = asyncio.create_task(self._stopping.wait())
             try:
@@ -84,6 +86,11 @@ class AsyncWorker:
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+
+    def _begin(self) -> None:
+        if self._has_run:
+            raise RuntimeError("this worker has run already; make another one")
+        self._has_run = True
 
     def stop(self) -> None:
         """Receive no more messages. Call it in the event loop's thread. `run` returns when the
@@ -126,23 +133,20 @@ class AsyncWorker:
         task = asyncio.current_task()
         assert task is not None
         self._receiving.add(task)
-        receive = operations.receive(
+        poll = operations.poll(
             self._session.context, self._queue, self._wait_seconds, self._visibility
         )
         try:
-            found = await self._session.run(receive, self._stopping, self._polls)
+            found = await self._session.run(poll, self._stopping, self._polls)
             return None if found is None else AsyncMessage(self._session, found)
         except Stopped:
             pass
         except asyncio.CancelledError:
             if not self._stopping.is_set() or task.uncancel():
                 raise
-        except ClientError as error:
-            if self._stopping.is_set():
-                return None
-            if not is_temporary(error):
+        except ClientError:
+            if not self._stopping.is_set():
                 raise
-            log.warning("no messages from queue %s, trying on: %s", self._queue, error)
         finally:
             self._receiving.discard(task)
         return None
@@ -181,30 +185,3 @@ def _is_cancelled() -> bool:
     for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-@contextmanager
-def _stopping_on(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first of `signals`, and give all of them their usual effect again. Only
-    the main thread is told of signals; in other threads this does nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    usual = {each: signal.getsignal(each) for each in signals}
-
-    def restore() -> None:
-        for each, handler in usual.items():
-            loop.remove_signal_handler(each)
-            signal.signal(each, handler)
-
-    def on_signal() -> None:
-        restore()
-        stop()
-
-    for each in usual:
-        loop.add_signal_handler(each, on_signal)
-    try:
-        yield
-    finally:
-        restore()

@@ -7,17 +7,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from types import FrameType
 
 from mq.client import operations
 from mq.client.blocking.message import Message
 from mq.client.blocking.session import Session
 from mq.client.errors import ClientError
 from mq.client.handlers import is_undone, require_plain, wrong_result
-from mq.client.retries import handling_backoff_seconds, is_temporary
+from mq.client.retries import handling_backoff_seconds
+from mq.client.signals import stopping_on
 from mq.client.wire import Stopped
 from mq.config import WORKER_SHORT_WAIT_SECONDS, WORKER_STOP_SECONDS, WORKER_WAIT_SECONDS
 from mq.names import QueueName
@@ -54,7 +53,7 @@ class Worker:
         self._visibility = visibility
         can_hang_up = session.address.can_hang_up
         self._wait_seconds = WORKER_WAIT_SECONDS if can_hang_up else WORKER_SHORT_WAIT_SECONDS
-        self._is_stopped = False
+        self._has_run = self._is_stopped = False
         # An Event has a lock that the thread which a signal interrupts may hold; `put` has none.
         self._stops: SimpleQueue[None] = SimpleQueue()
         self._stopping = threading.Event()
@@ -67,13 +66,15 @@ class Worker:
         """Work until `stop` is called or, in the main thread, one of `signals` comes. A second
         signal has its usual effect. On return every message that was begun has been handled.
 
-        Raises errors that no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest.
+        Raises errors that no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest;
+        and ClientClosed if the client is closed before.
         """
         threads = [
             threading.Thread(target=self._work, name=f"mq-worker-{number}", daemon=True)
             for number in range(self._concurrency)
         ]
-        with _stopping_on(signals, self.stop):
+        self._begin()
+        with stopping_on(signals, self.stop):
             try:
                 for thread in threads:
                     thread.start()
@@ -85,6 +86,11 @@ class Worker:
                 self._polls.close()
         if self._failure is not None:
             raise self._failure
+
+    def _begin(self) -> None:
+        if self._has_run:
+            raise RuntimeError("this worker has run already; make another one")
+        self._has_run = True
 
     def stop(self) -> None:
         """Receive no more messages. Any thread or signal handler may call it. `run` returns when
@@ -116,20 +122,17 @@ class Worker:
 
     def _receive(self) -> Message | None:
         """Receive a message. Returns None if there is none now, or the server cannot be reached."""
-        receive = operations.receive(
+        poll = operations.poll(
             self._session.context, self._queue, self._wait_seconds, self._visibility
         )
         try:
-            found = self._session.run(receive, self._stopping, self._polls)
+            found = self._session.run(poll, self._stopping, self._polls)
         except Stopped:
             return None
-        except ClientError as error:
+        except ClientError:
             if self._is_stopped:
                 return None
-            if not is_temporary(error):
-                raise
-            log.warning("no messages from queue %s, trying on: %s", self._queue, error)
-            return None
+            raise
         return None if found is None else Message(self._session, found)
 
     def _settle(self, message: Message) -> None:
@@ -161,28 +164,3 @@ def _is_cancellation(error: BaseException) -> bool:
     ran."""
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and isinstance(error, asyncio.CancelledError)
-
-
-@contextmanager
-def _stopping_on(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first of `signals`, and give all of them their usual effect again. Only
-    the main thread is told of signals; in other threads this does nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    usual = {each: signal.getsignal(each) for each in signals}
-
-    def restore() -> None:
-        for each, handler in usual.items():
-            signal.signal(each, handler)
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        restore()
-        stop()
-
-    for each in usual:
-        signal.signal(each, on_signal)
-    try:
-        yield
-    finally:
-        restore()
