@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from mq.client import ClientError, Message, operations
 from mq.client.blocking.session import Session
-from mq.client.retries import is_temporary
+from mq.client.retries import WORKER_PAUSE_SECONDS, asked_pause_seconds, is_temporary
 from mq.client.wire import Stopped
 from mq.config import (
     WORKER_SHORT_WAIT_SECONDS,
@@ -26,8 +26,7 @@ log = logging.getLogger("mq.kombu")
 _MOST_PER_FETCH = 100
 """How many messages one request asks for. Their bodies are in memory together."""
 _SHARED_WAIT_SECONDS = 1.0
-"""How long a request waits for a message if several queues share a prefetch count, and how long the
-pause after an error is."""
+"""How long a request waits for a message if several queues share a prefetch count."""
 
 
 class Fetcher:
@@ -122,7 +121,7 @@ class Fetcher:
                 raise
             log.warning("no messages from queue %s, trying on: %s", self.queue, error)
             # With a retry time of 0 the error comes at once.
-            self._stopping.wait(_SHARED_WAIT_SECONDS)
+            self._stopping.wait(WORKER_PAUSE_SECONDS + asked_pause_seconds(error))
             return []
         return [Message(self._session, each) for each in found]
 

@@ -1,34 +1,29 @@
-"""`Keeper`: a thread that renews the leases of what a channel holds, and settles it."""
+"""`Keeper`: a thread that settles what a channel holds, whose leases are renewed until then."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
 import threading
-import time
 from collections.abc import Callable
 from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from mq.client import BadRequest, ClientError, LeaseLost, Message, QueueNotFound, operations
+from mq.client import BadRequest, ClientError, Message, QueueNotFound
 from mq.client.blocking.queue import Queue
 from mq.client.blocking.session import Session
 from mq.config import WORKER_STOP_SECONDS
+from mq.kombu.leases import Renewer
 from mq.kombu.prefetch import Prefetch
 from mq.names import dead_letter_queue, parse_queue_name
 
 log = logging.getLogger("mq.kombu")
 
-_RENEWALS_PER_LEASE = 3
-_SHORTEST_RENEWAL_SECONDS = 0.03
 _REASON = "rejected"
 """Why a message is a dead letter, as `X-Dead-Reason` says it."""
 
 
 class _Verb(Enum):
-    HOLD = "renew its lease"
     ACKNOWLEDGE = "remove it"
     RELEASE = "give it back"
     BURY = "make it a dead letter"
@@ -41,8 +36,8 @@ class _Order(NamedTuple):
 
 
 class Keeper:
-    """Does its orders one after the other in one thread, so that a renewal never meets a settlement
-    of the same message. No method waits for the server.
+    """Settles messages in the order in which that was asked for, in one thread; another one renews
+    their leases until their turn comes. No method waits for the server.
 
     Messages to acknowledge go to the server together. A message that cannot be settled is logged,
     and comes again when its lease is over. Its room is free once the server has answered.
@@ -51,15 +46,14 @@ class Keeper:
     def __init__(self, session: Session, room: Prefetch) -> None:
         self._session = session
         self._room = room
+        self._leases = Renewer(session)
         self._orders: SimpleQueue[_Order] = SimpleQueue()
-        self._renewals: list[tuple[float, int, Message]] = []
-        self._number = itertools.count()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def hold(self, message: Message) -> None:
         """Renew the lease of a message until it is settled."""
-        self._tell(_Verb.HOLD, message)
+        self._leases.hold(message)
 
     def acknowledge(self, message: Message) -> None:
         self._tell(_Verb.ACKNOWLEDGE, message)
@@ -81,6 +75,7 @@ class Keeper:
             thread.join(WORKER_STOP_SECONDS)
             if thread.is_alive():
                 log.warning("the server does not answer; unsettled messages return by themselves")
+        self._leases.close()
 
     def _tell(self, verb: _Verb, message: Message) -> None:
         self._orders.put(_Order(verb, message))
@@ -97,57 +92,19 @@ class Keeper:
             for verb, message in orders:
                 if message is None:
                     return
-                if verb is _Verb.HOLD:
-                    self._schedule(message)
-                elif verb is _Verb.RELEASE:
+                if verb is _Verb.RELEASE:
                     self._settle(message, self._release, "given back")
                 elif verb is _Verb.BURY:
                     self._settle(message, self._bury, "made a dead letter")
-            self._renew_what_is_due()
 
     def _next_orders(self) -> list[_Order]:
-        """Return all orders there are, or none if a renewal is due before the first one comes."""
-        orders: list[_Order] = []
+        """Wait for an order. Returns all there are."""
+        orders = [self._orders.get()]
         try:
-            orders.append(self._orders.get(timeout=self._seconds_to_renewal()))
             while True:
                 orders.append(self._orders.get_nowait())
         except Empty:
             return orders
-
-    def _seconds_to_renewal(self) -> float | None:
-        renewals = self._renewals
-        while renewals and renewals[0][2].is_settled:
-            heapq.heappop(renewals)
-        return max(renewals[0][0] - time.monotonic(), 0.0) if renewals else None
-
-    def _schedule(self, message: Message) -> None:
-        delivery = message.delivery
-        due_at = delivery.leased_at + delivery.lease_seconds / _RENEWALS_PER_LEASE
-        due_at = max(due_at, time.monotonic() + _SHORTEST_RENEWAL_SECONDS)
-        heapq.heappush(self._renewals, (due_at, next(self._number), message))
-
-    def _renew_what_is_due(self) -> None:
-        now = time.monotonic()
-        while self._renewals and self._renewals[0][0] <= now:
-            _, _, message = heapq.heappop(self._renewals)
-            if not message.is_settled:
-                self._renew(message)
-
-    def _renew(self, message: Message) -> None:
-        delivery, context = message.delivery, self._session.context
-        left_seconds = delivery.lease_ends_at - time.monotonic()
-        extend = operations.extend(context.within(left_seconds), delivery, delivery.visibility)
-        try:
-            self._session.run(extend)
-        except ClientError as error:
-            message.lost = error if isinstance(error, LeaseLost) else LeaseLost(str(error))
-            log.warning(
-                "the lease on message %s of queue %s is lost, its task may run twice: %s",
-                message.id, message.queue, error,
-            )  # fmt: skip
-        else:
-            self._schedule(message)
 
     def _acknowledge(self, messages: list[Message]) -> None:
         """Acknowledge messages. If a message came twice, its leases go in two requests."""
@@ -162,6 +119,8 @@ class Keeper:
             self._acknowledge_some(queue, first)
 
     def _acknowledge_some(self, queue: str, messages: dict[str, Message]) -> None:
+        for message in messages.values():
+            self._leases.end(message)
         leases = {name: message.lease for name, message in messages.items()}
         try:
             failed = Queue(self._session, parse_queue_name(queue)).ack_many(leases)
@@ -172,11 +131,10 @@ class Keeper:
                 "message %s of queue %s was done and not removed, it may come again: %s",
                 name, queue, reason,
             )  # fmt: skip
-        for message in messages.values():
-            message.is_settled = True
         self._room.free(len(messages))
 
     def _settle(self, message: Message, how: Callable[[Message], None], done: str) -> None:
+        self._leases.end(message)
         try:
             how(message)
         except ClientError as error:
@@ -184,7 +142,6 @@ class Keeper:
                 "message %s of queue %s was not %s, it returns when its lease is over: %s",
                 message.id, message.queue, done, error,
             )  # fmt: skip
-        message.is_settled = True
         self._room.free(1)
 
     def _release(self, message: Message) -> None:

@@ -1,0 +1,81 @@
+"""Leases are renewed, whatever becomes of other requests."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+import pytest
+
+from mq.client import Client, Message
+from tests.support.consuming import Connect, Consumed, publish, ready
+from tests.support.processes import Server, wait_until
+from tests.support.proxy import LossyProxy
+
+
+def held(consumed: Consumed, number: int) -> Message:
+    """The message of the client behind one of kombu."""
+    message: Message = consumed.channel._received[consumed.messages[number].delivery_tag]
+    return message
+
+
+def is_later(message: Message, before: object) -> bool:
+    return message.visible_at > before  # type: ignore[operator]
+
+
+def test_a_renewal_whose_answer_is_lost_costs_no_lease(
+    connect: Connect, server: Server, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy = LossyProxy(server.port, 0)
+    url = proxy.url.replace("http", "mq")
+    connection = connect(url, retry_seconds=0, visibility_timeout=6)
+    publish(connection, queue, 1)
+    consumed = Consumed(connection, queue, prefetch=1)
+    consumed.drain_count(1)
+
+    proxy.losses = 1
+    wait_until(lambda: proxy.lost == 1)
+
+    wait_until(partial(is_later, held(consumed, 0), held(consumed, 0).visible_at))
+    assert "is lost" not in caplog.text
+    proxy.close()
+
+
+def test_leases_are_renewed_while_another_message_cannot_be_settled(
+    connect: Connect, client: Client, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The dead letters are full, so rejecting is answered 503 and tried again."""
+    dead = client.queue(f"{queue}.dead")
+    dead.create({"max-messages": 1})
+    dead.publish("old")
+    connection = connect(visibility_timeout=1)
+    publish(connection, queue, 1, 2)
+    consumed = Consumed(connection, queue)
+    consumed.drain_count(2)
+    other = held(consumed, 1)
+
+    with caplog.at_level(logging.WARNING, "mq.client"):
+        consumed.messages[0].reject()
+        wait_until(lambda: "trying again" in caplog.text)
+
+    for _ in range(4):
+        wait_until(partial(is_later, other, other.visible_at))
+    assert not other.is_lost
+    dead.purge()
+
+
+def test_a_message_is_renewed_no_more_once_it_is_settled(
+    connect: Connect, client: Client, queue: str
+) -> None:
+    connection = connect(visibility_timeout=1)
+    publish(connection, queue, 1)
+    consumed = Consumed(connection, queue, prefetch=1)
+    consumed.drain_count(1)
+    message = held(consumed, 0)
+    wait_until(partial(is_later, message, message.visible_at))
+
+    consumed.consumer.cancel()
+    consumed.messages[0].reject(requeue=True)
+
+    wait_until(lambda: ready(client, queue) == 1)
+    assert message.is_settled
