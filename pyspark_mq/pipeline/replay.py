@@ -84,7 +84,7 @@ def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) ->
     # One task writes them: between tasks there is no order.
     ordered = rows.repartition(1).sortWithinPartitions("published_at", "id")
     messages = ordered.select(message_id.alias("id"), "value", "content_type", *more)
-    return publish_once(messages, place, job.to, job.write_name, line)
+    return publish_once(messages, place, job.to, job.write_name, line, counted=rows)
 
 
 def _filtered(rows: Any, where: str) -> Any:
