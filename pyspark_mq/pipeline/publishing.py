@@ -31,8 +31,8 @@ def publish_once(
 ) -> int:
     """Publish rows as one transaction of that name. Returns how many that were: 0 if it was done
     before, or if there are none, which does not use the name up. Run again after a crash, it does
-    what is left. `counted` has the same rows, where those cost less to count. Raises JobRefused if a
-    row has no body: then nothing is published."""
+    what is left. `counted` has the same rows, where those cost less to count. Raises JobRefused if
+    a row has no body: then nothing is published."""
     place.require_target(queue)
     if place.has_written(name):
         # This finishes the write even if its driver died before everything was brought.
