@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mq.daemon.cli import main
-from mq.store import maintenance
+from mq.store import opening
 from tests.support.faults import CHANGES, SYNCS, CountedFiles
 
 
@@ -27,5 +27,6 @@ class DyingFiles(CountedFiles):
 
 
 if __name__ == "__main__":
-    vars(maintenance)["files_for"] = lambda _root: DyingFiles()
+    assert "files_for" in vars(opening)
+    vars(opening)["files_for"] = lambda _root: DyingFiles()
     main()
