@@ -154,8 +154,11 @@ def test_a_token_that_goes_over_plain_http_to_another_host_is_warned_of_once(
 
 
 def test_a_token_that_stays_on_this_machine_is_not_warned_of(
-    server: Server, connect_client: Callable[..., Client], caplog: pytest.LogCaptureFixture
+    start_server: Callable[..., Server],
+    connect_client: Callable[..., Client],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    server = start_server("--allowed-host=*")
     for host in ("127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]"):
         new_queue(connect_client(f"http://{host}:{server.port}", token="secret")).publish("one")
 

@@ -17,7 +17,7 @@ from mq.store import expiry, probe, remove, remove_many
 from mq.store.publishing import batch, filling, own_id
 from mq.store.receiving import lease
 from mq_mover import mover
-from mq_sqs import fifo, move_tasks
+from mq_sqs import fifo, move_chunks, move_tasks
 from tests.crash.enumeration.interference import Occupied
 from tests.crash.enumeration.rows import ROWS
 from tests.crash.enumeration.sight import Run, Sight
@@ -76,6 +76,7 @@ NOT_RUN_HERE = {
     name_of(web): "asks the store",
     name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
     name_of(move_tasks): "asks the store",
+    name_of(move_chunks): "asks the store",
     name_of(mover.Mover._move): "tests/mover/test_mover.py",
     name_of(pyspark_mq): "tests/spark",
     name_of(vsqs): "the queue without a server has its own tests",

@@ -168,7 +168,8 @@ def test_modes_are_mended_for_an_owner_who_is_shut_out(public_folder: Path) -> N
     assert mended.returncode == 0, mended
     assert len(mended.stdout.splitlines()) == len(shut)
     assert as_nobody("fsck", "--root", str(root)).stdout == ""
-    assert as_nobody("recv", "orders", "--root", str(root)).stdout == "body"
+    received = as_nobody("recv", "orders", "--root", str(root))
+    assert received.stdout == "body", received
 
 
 def as_nobody(*words: str) -> subprocess.CompletedProcess[str]:
