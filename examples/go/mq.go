@@ -76,7 +76,8 @@ func (q Queue) Extend(ctx context.Context, m *Message, visibility time.Duration)
 	return err
 }
 
-// Work handles messages until ctx ends: removed when handle returns nil, else back a second later. The context of handle ends when the lease may be lost.
+// Work handles one message after the other until ctx ends. It is removed when handle returns nil, and
+// back a second later otherwise. The context of handle ends when the lease may be lost.
 func (q Queue) Work(ctx context.Context, visibility time.Duration, handle func(context.Context, *Message) error) error {
 	for ctx.Err() == nil {
 		message, err := q.Receive(ctx, 20*time.Second, visibility)
