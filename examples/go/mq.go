@@ -76,8 +76,7 @@ func (q Queue) Extend(ctx context.Context, m *Message, visibility time.Duration)
 	return err
 }
 
-// Work handles one message after the other until ctx ends. It is removed when handle returns nil, and
-// back a second later otherwise. The context of handle ends when the lease may be lost.
+// Work removes a message if handle returns nil, else gives it back. Handle's ctx ends with the lease.
 func (q Queue) Work(ctx context.Context, visibility time.Duration, handle func(context.Context, *Message) error) error {
 	for ctx.Err() == nil {
 		message, err := q.Receive(ctx, 20*time.Second, visibility)
