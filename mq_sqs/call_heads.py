@@ -34,8 +34,8 @@ class CallHead(NamedTuple):
     """A head as far as a call needs it. `path` is without the query, both still percent-encoded.
 
     `headers` are those of the first head that was alike; this one has values of its own for some of
-    them. `is_ours` says that `Doors` let such a head pass on any connection. Heads that are alike
-    have one `last_signed`.
+    them. `is_ours` says that `OriginPolicy` admits such a head on any connection. Heads that are
+    alike have one `last_signed`.
     """
 
     operation: str

@@ -20,11 +20,11 @@ from mq.store.background import running
 from mq.store.store import Store
 from mq.web.answers import Answer, Response
 from mq.web.bodies import BodyLimit, body_may_not_come, read_large_body, read_small_body
-from mq.web.browsers import Doors
 from mq.web.durations import OTHER, Durations
+from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import path_and_query
 from mq.web.presence import send_if_half_closed
-from mq.web.shortcut import raise_handed_over
+from mq.web.quick_connection import raise_handed_over
 from mq.web.tokens import KnownToken
 from mq_sqs.addresses import Decoration
 from mq_sqs.calls import Operations, SqsCall, make_request_id
@@ -74,15 +74,15 @@ class Gateway:
         visibility_seconds: float = 30.0,
         signatures: Signatures | None = None,
         durations: Durations | None = None,
-        doors: Doors | None = None,
+        origins: OriginPolicy | None = None,
     ) -> None:
         self._store = store
         self._operations = Operations(store, decoration, visibility_seconds)
         self._signatures = signatures
         self._durations = durations or Durations()
-        self._doors = doors or Doors(())
+        self._origins = origins or OriginPolicy(())
         self._dialects = (JsonDialect(), QueryDialect())
-        self.quick = QuickCalls(self._operations, self._signatures, self._durations, self._doors)
+        self.quick = QuickCalls(self._operations, self._signatures, self._durations, self._origins)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -132,8 +132,8 @@ class Gateway:
     ) -> tuple[SqsRequest, KnownToken | None]:
         """Read all of the request, and find out whose it is. One that is larger than a small body
         waits for its turn in memory; nothing is read for a stranger."""
-        self._doors.check(http)
-        self._doors.check_target(http)
+        self._origins.check(http)
+        self._origins.check_target(http)
         raw = path_and_query(http)
         if not raw.isascii():
             raise SQSError(MALFORMED_QUERY, "the path must be percent-encoded")

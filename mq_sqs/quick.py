@@ -20,11 +20,11 @@ from mq.config import SMALL_BODY_BYTES
 from mq.errors import MQError
 from mq.names import QueueName, is_fifo
 from mq.store.receiving.received_message import Received
-from mq.web.browsers import Doors
 from mq.web.durations import Durations
+from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import BareHead
 from mq.web.quick import is_plain, whole_body
-from mq.web.shortcut import Parsed, ShortConnection
+from mq.web.quick_connection import Parsed, QuickConnection
 from mq.web.tokens import KnownToken, Scope
 from mq_sqs.addresses import queue_of_url
 from mq_sqs.call_heads import CallHead, CallHeads
@@ -58,17 +58,17 @@ class QuickCalls:
         operations: Operations,
         signatures: Signatures | None,
         durations: Durations,
-        doors: Doors,
+        origins: OriginPolicy,
     ) -> None:
         self._operations = operations
         self._signatures = signatures
         self._durations = durations
-        self._doors = doors
+        self._origins = origins
         self._dialect = JsonDialect()
-        self._heads = CallHeads(lambda headers: doors.admit(BareHead(headers)))
+        self._heads = CallHeads(lambda headers: origins.admits(BareHead(headers)))
 
     def take(
-        self, connection: ShortConnection, message: RawRequestMessage, payload: StreamReader
+        self, connection: QuickConnection, message: RawRequestMessage, payload: StreamReader
     ) -> bool:
         """Begin to answer a request, if this way is for it."""
         head = _read_head(message)
@@ -80,12 +80,12 @@ class QuickCalls:
         connection.is_at_head = self._heads.learn(connection.piece, message, length, head)
         return True
 
-    def take_known(self, connection: ShortConnection, data: bytes) -> bool:
+    def take_known(self, connection: QuickConnection, data: bytes) -> bool:
         """Begin to answer what the parser has not seen, if it is one whole request with a head that
         is known."""
         known = self._heads.find(data)
-        line = connection.line
-        if known is None or line is None or line.get_write_buffer_size():
+        transport = connection.own_transport
+        if known is None or transport is None or transport.get_write_buffer_size():
             return False
         return self._take(connection, *known, data)
 
@@ -93,14 +93,14 @@ class QuickCalls:
         """Do nothing: no message is received this way."""
 
     def _take(
-        self, connection: ShortConnection, head: CallHead, body: bytes, source: Parsed | bytes
+        self, connection: QuickConnection, head: CallHead, body: bytes, source: Parsed | bytes
     ) -> bool:
         """Begin to answer a request. `source` is what was parsed, or the bytes of a request that
         the parser has not seen."""
         started = perf_counter()
         try:
             if not head.is_ours:
-                self._doors.check(BareHead(head.headers, connection.line))
+                self._origins.check(BareHead(head.headers, connection.own_transport))
             begun = self._begin(head, body)
         except (MQError, SQSError):
             return False

@@ -31,7 +31,7 @@ def front_maker(config: ServerConfig, decoration: Decoration) -> FrontMaker:
             visibility_seconds=config.visibility_seconds,
             signatures=None if keys is None else Signatures(keys),
             durations=front.durations,
-            doors=front.doors,
+            origins=front.origins,
         )
         async with gateway.working():
             yield HttpServer(gateway.handle, front.limits, gateway.quick)

@@ -26,9 +26,9 @@ from mq.lifecycle import Folder
 from mq.store.counts import QueueActivity
 from mq.store.health import Condition
 from mq.store.survey import QueueSurvey
-from mq.web.answers import OUR_HEADERS, Response
-from mq.web.browsers import Doors
+from mq.web.answers import OUR_HEADERS, HttpHandler, Response
 from mq.web.durations import Durations
+from mq.web.origin_policy import OriginPolicy
 from mq.web.problems import (
     METHOD_NOT_ALLOWED,
     READ_ONLY,
@@ -46,7 +46,6 @@ _STARTING = "the server is starting: it opens and sweeps its root"
 
 
 AdminHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-Api = Callable[[web.BaseRequest], Awaitable[Response]]
 
 
 class Admin:
@@ -59,18 +58,18 @@ class Admin:
         self,
         tokens: Tokens | None,
         durations: Durations,
-        doors: Doors | None = None,
+        origins: OriginPolicy | None = None,
         *,
         root: str = "",
         may_write: bool = False,
     ) -> None:
         self.condition: Condition | None = None
-        self.api: Api | None = None
+        self.api: HttpHandler | None = None
         self.is_stopping = False
         self.children: ChildCounts | None = None
         self._tokens = tokens
         self._durations = durations
-        self._doors = doors or Doors(DEFAULT_ALLOWED_HOSTS)
+        self._origins = origins or OriginPolicy(DEFAULT_ALLOWED_HOSTS)
         self._may_write = may_write
         about = {"version": __version__, "root": root, "may_write": may_write}
         self._live = Live(about, self._look)
@@ -90,7 +89,7 @@ class Admin:
         self._live.stop()
 
     async def handle(self, request: web.BaseRequest) -> Response:
-        """Answer a request; this is the handler for `mq.web.connection.HttpServer`."""
+        """Answer a request; this is the handler for `mq.web.http_server.HttpServer`."""
         try:
             response = await self._answer(request)
         except MQError as error:
@@ -101,11 +100,11 @@ class Admin:
         return response
 
     async def _answer(self, request: web.BaseRequest) -> Response:
-        self._doors.check_target(request)
+        self._origins.check_target(request)
         path = request.rel_url.raw_path
         if path.startswith(_API):
             return await self._answer_api(request)
-        self._doors.check_reading(request)
+        self._origins.check_reading(request)
         tell = self.paths.get(path)
         if tell is None:
             there = ", ".join((*self.paths, f"{_API}QUEUE"))

@@ -44,10 +44,10 @@ from mq.store.free_space import default_floor_bytes
 from mq.store.opening import open_store
 from mq.store.store import Store
 from mq.web.api import make_api
-from mq.web.browsers import Doors, doors_of
 from mq.web.connection import Limits
 from mq.web.durations import Durations
 from mq.web.http_server import HttpServer
+from mq.web.origin_policy import OriginPolicy, origin_policy_of
 from mq.web.quick import make_http
 
 log = structlog.get_logger(__name__)
@@ -67,7 +67,7 @@ class Front(NamedTuple):
     limits: Limits
     credentials: Credentials
     durations: Durations
-    doors: Doors
+    origins: OriginPolicy
 
 
 FrontMaker = Callable[[Front], AbstractAsyncContextManager[HttpServer]]
@@ -78,7 +78,7 @@ FrontMaker = Callable[[Front], AbstractAsyncContextManager[HttpServer]]
 async def make_api_front(front: Front) -> AsyncIterator[HttpServer]:
     """Serve the six endpoints."""
     yield make_http(
-        front.store, front.limits, front.credentials.tokens, front.durations, front.doors
+        front.store, front.limits, front.credentials.tokens, front.durations, front.origins
     )
 
 
@@ -135,11 +135,11 @@ async def _serve(
     credentials = Credentials(config)
     shared = shared_counts(GatewayCounts)
     durations = Durations(shared)
-    doors = doors_of(config)
+    origins = origin_policy_of(config)
     admin = Admin(
         credentials.tokens,
         durations,
-        doors,
+        origins,
         root=str(config.root),
         may_write=config.admin_write,
     )
@@ -154,7 +154,7 @@ async def _serve(
         if supervision is not None:
             children = await stack.enter_async_context(run_children(config, supervision))
             _adopt(children, admin, credentials)
-        front = Front(store, limits, credentials, durations, doors)
+        front = Front(store, limits, credentials, durations, origins)
         api = await stack.enter_async_context(make_front(front))
         beat = beat_forever(notifier, store.condition.probe, store.condition.is_alive)
         reload = _reload_forever(reload_now, credentials, notifier)
@@ -163,7 +163,7 @@ async def _serve(
         await stack.enter_async_context(_serving("listening", listeners.api, api))
         admin.condition = store.condition
         # What a person does there does not belong in the metrics.
-        admin.api = make_api(store, credentials.tokens, Durations(), doors)
+        admin.api = make_api(store, credentials.tokens, Durations(), origins)
         _calm_garbage_collector()
         notifier.ready()
         await stop.wait()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -129,3 +129,6 @@ def _bare_head(status: int, seconds: int) -> bytes:
 
 Response = web.StreamResponse | Answer
 """What a handler returns."""
+
+HttpHandler = Callable[[web.BaseRequest], Awaitable[Response]]
+"""Answers every request of a listener."""

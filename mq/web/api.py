@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from time import perf_counter
 
 from aiohttp import web
@@ -11,10 +10,10 @@ from mq.config import DEFAULT_ALLOWED_HOSTS
 from mq.errors import BodyUnreadable, MQError
 from mq.names import parse_queue_name
 from mq.store.store import Store
-from mq.web.answers import OUR_HEADERS, Response
+from mq.web.answers import OUR_HEADERS, HttpHandler, Response
 from mq.web.bodies import body_may_not_come
-from mq.web.browsers import Doors
 from mq.web.durations import Durations
+from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import Target, path_and_query, read_parameters
 from mq.web.problems import (
     DEFECT,
@@ -23,8 +22,8 @@ from mq.web.problems import (
     error_response,
     problem_response,
 )
+from mq.web.quick_connection import raise_handed_over
 from mq.web.routes import Found, find
-from mq.web.shortcut import raise_handed_over
 from mq.web.tokens import Tokens
 
 
@@ -32,19 +31,19 @@ def make_api(
     store: Store,
     tokens: Tokens | None = None,
     durations: Durations | None = None,
-    doors: Doors | None = None,
-) -> Callable[[web.BaseRequest], Awaitable[Response]]:
-    """Return the handler for `mq.web.connection.HttpServer`. Without `tokens` everybody may do
-    everything. `durations` records how long each request took; `doors` knows the server's names."""
+    origins: OriginPolicy | None = None,
+) -> HttpHandler:
+    """Return the handler for `mq.web.http_server.HttpServer`. Without `tokens` everybody may do
+    everything. `durations` records how long each request took; `origins` knows its names."""
     durations = durations or Durations()
-    doors = doors or Doors(DEFAULT_ALLOWED_HOSTS)
+    origins = origins or OriginPolicy(DEFAULT_ALLOWED_HOSTS)
 
     async def handle(request: web.BaseRequest) -> Response:
         started = perf_counter()
         found = find(path_and_query(request))
         try:
             raise_handed_over(request)
-            response = await _answer(store, tokens, doors, request, found)
+            response = await _answer(store, tokens, origins, request, found)
         except MQError as error:
             response = error_response(error)
             if isinstance(error, BodyUnreadable):
@@ -74,12 +73,12 @@ def _complete(request: web.BaseRequest, response: Response) -> None:
 async def _answer(
     store: Store,
     tokens: Tokens | None,
-    doors: Doors,
+    origins: OriginPolicy,
     request: web.BaseRequest,
     found: Found | None,
 ) -> Response:
-    doors.check(request)
-    doors.check_target(request)
+    origins.check(request)
+    origins.check_target(request)
     # This comes before anything is looked at: a request without a token learns nothing about what
     # exists.
     token = None if tokens is None else tokens.authenticate(request)

@@ -38,8 +38,8 @@ class Limits(NamedTuple):
     body_timeout_seconds: float = 60.0
 
 
-class Door(Protocol):
-    """What a connection asks its server."""
+class Acceptor(Protocol):
+    """What a connection asks of the server that accepted it."""
 
     is_draining: bool
     busy: set[web.RequestHandler]
@@ -56,7 +56,7 @@ class Connection(web.RequestHandler):
     connection or its own direction."""
 
     __slots__ = (
-        "_door",
+        "_acceptor",
         "_framing",
         "_has_begun_head",
         "_head_timer",
@@ -66,14 +66,14 @@ class Connection(web.RequestHandler):
         "_was_upgraded",
         "body_timeout_seconds",
         "is_admitted",
-        "line",
+        "own_transport",
         "unread",
         "when_lost",
     )
 
     def __init__(self, *arguments: Any, limits: Limits, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self._door = cast("Door", self._manager)
+        self._acceptor = cast("Acceptor", self._manager)
         self.when_lost: Callable[[], object] | None = None
         self.is_admitted = False
         self._is_half_closed = False
@@ -85,28 +85,28 @@ class Connection(web.RequestHandler):
         self._is_broken = False
         self._was_upgraded = False
         # aiohttp forgets its transport when it closes it, even if an answer is still in there.
-        self.line: asyncio.Transport | None = None
+        self.own_transport: asyncio.Transport | None = None
         self.unread = Unread()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        line = cast(asyncio.Transport, transport)
-        if not self.is_admitted and not self._door.admit():
+        accepted = cast(asyncio.Transport, transport)
+        if not self.is_admitted and not self._acceptor.admit():
             # It is closed at once and unheard: waiting for its request would keep a descriptor for
             # it.
             self._manager = None
             self._force_close = True
-            line.write(self._door.refusal())
-            line.close()
+            accepted.write(self._acceptor.refusal())
+            accepted.close()
             return
-        self.line = line
+        self.own_transport = accepted
         super().connection_made(transport)
         self._await_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        if self.line is None:
+        if self.own_transport is None:
             return  # The connection was never taken.
         super().connection_lost(exc)
-        self.line = None
+        self.own_transport = None
         self._stop_head_timer()
         if self.when_lost is not None:
             self.when_lost()
@@ -215,8 +215,8 @@ class Connection(web.RequestHandler):
         if (
             self._is_idle
             or self._request_count == 0
-            or self.line is None
-            or self.line.get_extra_info("sslcontext")
+            or self.own_transport is None
+            or self.own_transport.get_extra_info("sslcontext")
         ):
             return False
         self._is_half_closed = True
@@ -269,7 +269,7 @@ class Connection(web.RequestHandler):
             return True
         if not self._is_idle:
             return True
-        return self.line is not None and unread_bytes(self.line) > 0
+        return self.own_transport is not None and unread_bytes(self.own_transport) > 0
 
     def handle_error(
         self,

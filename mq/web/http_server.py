@@ -4,7 +4,7 @@ them end."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
@@ -19,13 +19,11 @@ from mq.config import (
     UNREAD_LOOK_SECONDS,
 )
 from mq.errors import InvalidRequest, StoreUnavailable
-from mq.web.answers import OUR_HEADERS, Response
+from mq.web.answers import OUR_HEADERS, HttpHandler, Response
 from mq.web.connection import Connection, Limits
 from mq.web.framing import refuse_coding
 from mq.web.problems import BAD_HTTP, PROBLEMS, error_response, problem_response, raw_answer
-from mq.web.shortcut import ShortConnection, Shortcut
-
-RequestHandler = Callable[[web.BaseRequest], Awaitable[Response]]
+from mq.web.quick_connection import QuickConnection, QuickHandler
 
 _VERSIONS = (HttpVersion11, HttpVersion10)
 
@@ -38,9 +36,9 @@ class HttpServer(web.Server):
 
     def __init__(
         self,
-        handler: RequestHandler,
+        handler: HttpHandler,
         limits: Limits | None = None,
-        shortcut: Shortcut | None = None,
+        quick_handler: QuickHandler | None = None,
     ) -> None:
         # aiohttp asks an answer for nothing that `Answer` lacks.
         super().__init__(cast(Any, self._handle))
@@ -50,13 +48,13 @@ class HttpServer(web.Server):
         self._event_loop = asyncio.get_running_loop()
         self.busy: set[web.RequestHandler] = set()
         """The connections with a request under way. None is closed before that is answered."""
-        self.shortcut = shortcut
+        self.quick_handler = quick_handler
         self.is_draining = False
         self._may_be_drained = asyncio.Event()
 
     async def _handle(self, request: web.BaseRequest) -> Response:
         connection = request.protocol
-        assert isinstance(connection, ShortConnection)
+        assert isinstance(connection, QuickConnection)
         connection.unread.begin(request.writer)
         if request._message.version not in _VERSIONS:
             connection.close_at_once()
@@ -86,11 +84,11 @@ class HttpServer(web.Server):
     # Accepting
 
     def __call__(self) -> web.RequestHandler:
-        return ShortConnection(
+        return QuickConnection(
             self,
             loop=self._event_loop,
             limits=self._limits,
-            shortcut=self.shortcut,
+            quick_handler=self.quick_handler,
             access_log=None,
             auto_decompress=False,
             keepalive_timeout=KEEPALIVE_SECONDS,
@@ -143,9 +141,9 @@ class HttpServer(web.Server):
             now = self._event_loop.time()
             for connection in self.connections:
                 assert isinstance(connection, Connection)
-                line = connection.line
-                if line is not None and connection.unread.is_stuck(line, now, seconds):
-                    line.abort()
+                transport = connection.own_transport
+                if transport is not None and connection.unread.is_stuck(transport, now, seconds):
+                    transport.abort()
 
     # The end
 

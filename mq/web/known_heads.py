@@ -56,8 +56,8 @@ class HeadMemory(Generic[H]):
 
 class QuickHead(NamedTuple):
     """What a head asks for that the quick way can answer: a publish of `body_bytes`, whose packed
-    properties are `trailer`; a receive; a removal. `is_ours` says that `Doors` let such a head
-    pass on any connection."""
+    properties are `trailer`; a receive; a removal. `is_ours` says that `OriginPolicy` admits such
+    a head on any connection."""
 
     method: str
     queue: QueueName

@@ -63,8 +63,8 @@ async def _send_last(request: web.BaseRequest, answer: Response) -> web.StreamRe
 
 def _has_client_closed(request: web.BaseRequest) -> bool:
     """Return whether the client has closed its connection, or at least its own direction of it."""
-    line = request.transport
-    return line is None or line.is_closing() or has_closed(line)
+    transport = request.transport
+    return transport is None or transport.is_closing() or has_closed(transport)
 
 
 async def _takes_answer(request: web.BaseRequest) -> bool:
@@ -76,10 +76,10 @@ async def _takes_answer(request: web.BaseRequest) -> bool:
     """
     end = time.monotonic() + RESET_SECONDS
     while time.monotonic() < end:
-        line = request.transport
-        if line is None or is_reset(line):
+        transport = request.transport
+        if transport is None or is_reset(transport):
             return False
-        if not line.get_write_buffer_size() and not unacknowledged_bytes(line):
+        if not transport.get_write_buffer_size() and not unacknowledged_bytes(transport):
             return True
         await asyncio.sleep(_LOOK_SECONDS)
     return True

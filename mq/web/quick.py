@@ -29,17 +29,17 @@ from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.api import make_api
-from mq.web.browsers import Doors
 from mq.web.connection import Limits
 from mq.web.downloads import answer_small_body
 from mq.web.durations import Durations
 from mq.web.http_server import HttpServer
 from mq.web.known_heads import KnownHeads, QuickHead
+from mq.web.origin_policy import OriginPolicy
 from mq.web.parameters import BareHead, read_content_type, read_leases
 from mq.web.properties import read_properties
 from mq.web.publishing import answer_published
+from mq.web.quick_connection import Parsed, QuickConnection
 from mq.web.receiving import head_of
-from mq.web.shortcut import Parsed, ShortConnection
 from mq.web.tokens import Scope, Tokens
 
 _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%,]+))?")
@@ -53,30 +53,30 @@ def make_http(
     limits: Limits | None = None,
     tokens: Tokens | None = None,
     durations: Durations | None = None,
-    doors: Doors | None = None,
+    origins: OriginPolicy | None = None,
 ) -> HttpServer:
     """Return the API of a store, with both ways to its answers. Without `tokens` everybody may do
-    everything; `durations` takes how long each request took; `doors` knows the server's names."""
+    everything; `durations` takes how long each request took; `origins` knows its names."""
     durations = durations or Durations()
-    doors = doors or Doors(DEFAULT_ALLOWED_HOSTS)
-    usual = make_api(store, tokens, durations, doors)
-    return HttpServer(usual, limits, QuickWay(store, tokens, durations, doors))
+    origins = origins or OriginPolicy(DEFAULT_ALLOWED_HOSTS)
+    usual = make_api(store, tokens, durations, origins)
+    return HttpServer(usual, limits, QuickWay(store, tokens, durations, origins))
 
 
 class QuickWay:
     """For the connections of one server. Without `tokens` everybody may do everything."""
 
     def __init__(
-        self, store: Store, tokens: Tokens | None, durations: Durations, doors: Doors
+        self, store: Store, tokens: Tokens | None, durations: Durations, origins: OriginPolicy
     ) -> None:
         self._store = store
         self._tokens = tokens
         self._durations = durations
-        self._doors = doors
-        self._heads = KnownHeads(lambda headers: doors.admit(BareHead(headers)))
+        self._origins = origins
+        self._heads = KnownHeads(lambda headers: origins.admits(BareHead(headers)))
 
     def take(
-        self, connection: ShortConnection, message: RawRequestMessage, payload: StreamReader
+        self, connection: QuickConnection, message: RawRequestMessage, payload: StreamReader
     ) -> bool:
         """Begin to answer a request, if this way is for it."""
         found = _PATH.fullmatch(message.path)
@@ -94,12 +94,12 @@ class QuickWay:
         connection.is_at_head = self._heads.learn(connection.piece, message, head)
         return True
 
-    def take_known(self, connection: ShortConnection, data: bytes) -> bool:
+    def take_known(self, connection: QuickConnection, data: bytes) -> bool:
         """Begin to answer what the parser has not seen, if it is one whole request with a head that
         is known."""
-        line = connection.line
+        transport = connection.own_transport
         known = self._heads.find(data)
-        if known is None or line is None or line.get_write_buffer_size():
+        if known is None or transport is None or transport.get_write_buffer_size():
             return False
         head, body = known
         request = _Request(self, connection, head, data)
@@ -140,7 +140,7 @@ class QuickWay:
 
     def _admit(self, request: _Request) -> None:
         """Raise MQError for a request that may not be answered."""
-        self._doors.check(request)
+        self._origins.check(request)
         if self._tokens is not None:
             self._tokens.authenticate(request).require(Scope.WRITE, request.head.queue)
 
@@ -169,7 +169,7 @@ class _Request:
     def __init__(
         self,
         way: QuickWay,
-        connection: ShortConnection,
+        connection: QuickConnection,
         head: QuickHead,
         source: Parsed | bytes,
     ) -> None:
@@ -182,7 +182,7 @@ class _Request:
 
     @property
     def transport(self) -> asyncio.Transport | None:
-        return self.connection.line
+        return self.connection.own_transport
 
     def published(self, result: object, error: BaseException | None) -> None:
         if isinstance(result, Published):
@@ -197,12 +197,12 @@ class _Request:
             self._hand_over(error)
 
     def received(self, result: object, error: BaseException | None) -> None:
-        line = self.connection.line
+        transport = self.connection.own_transport
         if isinstance(result, Received):
-            if line is None or line.is_closing():
+            if transport is None or transport.is_closing():
                 self._way.drop(result)
                 self.connection.end_quick(None)
-            elif result.body is None or self.connection.has_closed(line):
+            elif result.body is None or self.connection.has_closed(transport):
                 self._hand_over(result)
             else:
                 self._answer_with(result, result.body)
@@ -228,18 +228,18 @@ class _Request:
         self.connection.hand_over(self._source, outcome)
 
 
-def is_plain(connection: ShortConnection, message: RawRequestMessage, body: StreamReader) -> bool:
+def is_plain(connection: QuickConnection, message: RawRequestMessage, body: StreamReader) -> bool:
     """Return whether nothing about the connection or the framing is unusual, and all of the request
     is here. A client that has not read the last answer goes the usual way."""
-    line = connection.line
+    transport = connection.own_transport
     return (
         message.version == HttpVersion11
         and not (message.should_close or message.upgrade or message.chunked)
         and _EXPECT not in message.headers
         and body.is_eof()
         and body.exception() is None
-        and line is not None
-        and not line.get_write_buffer_size()
+        and transport is not None
+        and not transport.get_write_buffer_size()
     )
 
 

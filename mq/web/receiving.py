@@ -35,7 +35,7 @@ from mq.web.parameters import (
 from mq.web.peeking import peek
 from mq.web.presence import send_if_half_closed, unless_client_leaves
 from mq.web.properties import property_headers
-from mq.web.shortcut import ShortConnection
+from mq.web.quick_connection import QuickConnection
 
 PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek", "after", "state"})
 
@@ -44,7 +44,7 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
     parameters = target.parameters
     if not parameters:
         connection = request.protocol
-        assert isinstance(connection, ShortConnection)
+        assert isinstance(connection, QuickConnection)
         received = connection.take_over(Received) or await store.receive(target.queue, None)
         return await _answer(store, request, received)
     if read_flag(parameters, "peek"):

@@ -45,44 +45,44 @@ class Unread:
         """Count bytes of an answer that went out without a writer."""
         self._written_bytes += length
 
-    def is_stuck(self, line: asyncio.Transport, now: float, seconds: float) -> bool:
+    def is_stuck(self, transport: asyncio.Transport, now: float, seconds: float) -> bool:
         """Return whether the client has read nothing, or less than MIN_BODY_BYTES_PER_SECOND, for
         `seconds`, while an answer waited for it."""
-        unsent = line.get_write_buffer_size()
+        unsent = transport.get_write_buffer_size()
         if not unsent:
             self._stall = None
             return False
         written = self._written_bytes + (0 if self._writer is None else self._writer.output_size)
-        taken = written - unsent - unacknowledged_bytes(line)
+        taken = written - unsent - unacknowledged_bytes(transport)
         least = MIN_BODY_BYTES_PER_SECOND * seconds
         if self._stall is None or taken - self._stall.taken_bytes >= least:
             self._stall = _Stall(now, taken)
         return now - self._stall.since >= seconds
 
 
-def unread_bytes(line: asyncio.BaseTransport) -> int:
+def unread_bytes(transport: asyncio.BaseTransport) -> int:
     """Return how many bytes have come from the client and were not read by the event loop yet."""
-    return _ask(line, termios.FIONREAD)
+    return _ask(transport, termios.FIONREAD)
 
 
-def unacknowledged_bytes(line: asyncio.BaseTransport) -> int:
+def unacknowledged_bytes(transport: asyncio.BaseTransport) -> int:
     """Return how many bytes the system has still to send, or the client's system has not
     acknowledged."""
-    return _ask(line, termios.TIOCOUTQ)
+    return _ask(transport, termios.TIOCOUTQ)
 
 
-def has_closed(line: asyncio.BaseTransport) -> bool:
+def has_closed(transport: asyncio.BaseTransport) -> bool:
     """Return whether the client has closed its own direction, or both, as far as this machine
     knows. It takes one poll(2), because the event loop may not have come to the socket's end yet.
     """
-    end = poll_for_end(line)
+    end = poll_for_end(transport)
     return end is not None and bool(end.poll(0))
 
 
-def poll_for_end(line: asyncio.BaseTransport) -> select.poll | None:
+def poll_for_end(transport: asyncio.BaseTransport) -> select.poll | None:
     """Return what to ask that with, again and again as long as the socket is open: its `poll(0)`
     returns nothing while the client is there. None if there is no socket any more."""
-    socket = line.get_extra_info("socket")
+    socket = transport.get_extra_info("socket")
     if socket is None or socket.fileno() < 0:
         return None
     poll = select.poll()
@@ -90,24 +90,24 @@ def poll_for_end(line: asyncio.BaseTransport) -> select.poll | None:
     return poll
 
 
-def is_reset(line: asyncio.BaseTransport) -> bool:
+def is_reset(transport: asyncio.BaseTransport) -> bool:
     """Return whether the client takes no more either. A client on a unix socket that read
     everything and then closed is not found: it leaves no error."""
-    socket = line.get_extra_info("socket")
+    socket = transport.get_extra_info("socket")
     is_unix = socket is not None and socket.family == AF_UNIX
-    return _poll(line, 0) & (_BROKEN if is_unix else _GONE) != 0
+    return _poll(transport, 0) & (_BROKEN if is_unix else _GONE) != 0
 
 
-def _ask(line: asyncio.BaseTransport, question: int) -> int:
+def _ask(transport: asyncio.BaseTransport, question: int) -> int:
     """Ask the kernel with an ioctl: see tcp(7) and unix(7)."""
-    socket = line.get_extra_info("socket")
+    socket = transport.get_extra_info("socket")
     if socket is None or socket.fileno() < 0:
         return 0
     return int.from_bytes(fcntl.ioctl(socket.fileno(), question, bytes(4)), sys.byteorder)
 
 
-def _poll(line: asyncio.BaseTransport, events: int) -> int:
-    socket = line.get_extra_info("socket")
+def _poll(transport: asyncio.BaseTransport, events: int) -> int:
+    socket = transport.get_extra_info("socket")
     if socket is None:
         return 0
     poll = select.poll()

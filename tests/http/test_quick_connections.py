@@ -132,7 +132,7 @@ async def test_nobody_is_woken_for_a_client_that_is_leaving(
 
         await eventually(is_behind)
         task = connection._task_handler
-        connection.line.abort()
+        connection.own_transport.abort()
         held.done[0](None, error)
 
         async def has_ended() -> bool:

@@ -13,9 +13,9 @@ from typing import Any
 
 from mq.daemon.token_file import TokenFile
 from mq.store.store import Store
-from mq.web.browsers import Doors
 from mq.web.durations import Durations
 from mq.web.http_server import HttpServer
+from mq.web.origin_policy import OriginPolicy
 from mq.web.quick import QuickWay, make_http
 from tests.support.certificates import make_certificate
 from tests.support.faults import WatchedFiles
@@ -94,9 +94,9 @@ async def site_on(
         path.write_text(f"till write,admin,read orders {TOKEN}\n")
         tokens = TokenFile(path).tokens
     async with store_on(root, files, **settings) as store:
-        http = make_http(store, None, tokens, Durations(), Doors(("mq",)))
-        assert isinstance(http.shortcut, QuickWay)
-        http.shortcut = way = Way(http.shortcut)
+        http = make_http(store, None, tokens, Durations(), OriginPolicy(("mq",)))
+        assert isinstance(http.quick_handler, QuickWay)
+        http.quick_handler = way = Way(http.quick_handler)
         async with _listening(folder, kind, http) as connect:
             site = Site(store, http, way, connect)
             if tokens is not None:

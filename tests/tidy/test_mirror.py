@@ -67,7 +67,7 @@ ELSEWHERE = {
     "http/test_answer_memory.py": "mq/store/answer_memory",
     "http/test_gone_clients.py": "mq/web/presence",
     "http/test_http_server.py": "mq/web/connection",
-    "http/test_quick_way.py": "mq/web/shortcut",
+    "http/test_quick_way.py": "mq/web/quick_connection",
     "http/test_routes.py": "mq/web/api mq/web/problems",
     "spark/by_url/test_intake.py": "pyspark_mq/by_url/staging",
     "spark/pipeline/test_jobs.py": "pyspark_mq/pipeline/places pyspark_mq/pipeline/replay"

@@ -37,7 +37,7 @@ _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+(?:%[\w.~-]+)?\]|[^\[\]:%]+)(?::([0-9]{1
 _USUAL_PORTS = {"http": "80", "https": "443"}
 
 
-class Doors:
+class OriginPolicy:
     """Checks requests. `names` are those by which clients may call the server, besides `localhost`
     and any IP address; `*` among them means every name."""
 
@@ -57,7 +57,7 @@ class Doors:
         if _SITE in headers and not all(site in _OWN_SITES for site in headers.getall(_SITE)):
             raise ForeignPage("header Sec-Fetch-Site: a page of another site must not use MQ")
 
-    def admit(self, request: Head) -> bool:
+    def admits(self, request: Head) -> bool:
         """Return whether `check` raises nothing. For the same headers and no transport the answer
         is always the same."""
         try:
@@ -92,11 +92,11 @@ class Doors:
         return ANY_HOST in self._names or name in self._names or _is_address(name)
 
 
-def doors_of(config: ServerConfig) -> Doors:
-    """Return the doors of a server. The hosts of `--address` and `--admin` are among the names."""
+def origin_policy_of(config: ServerConfig) -> OriginPolicy:
+    """Return the policy of a server. The hosts of `--address` and `--admin` are among the names."""
     admin = "" if config.admin is None else config.admin.host
     listening = [host for host in (config.address, admin) if host not in _EVERY_ADDRESS]
-    return Doors((*config.allowed_hosts, *listening))
+    return OriginPolicy((*config.allowed_hosts, *listening))
 
 
 def _unknown(what: str) -> UnknownHost:

@@ -26,20 +26,20 @@ T = TypeVar("T")
 Parsed = tuple[RawRequestMessage, StreamReader]
 
 
-class Shortcut(Protocol):
+class QuickHandler(Protocol):
     """Something that may answer a parsed request."""
 
     def take(
-        self, connection: ShortConnection, message: RawRequestMessage, payload: StreamReader
+        self, connection: QuickConnection, message: RawRequestMessage, payload: StreamReader
     ) -> bool: ...
 
-    def take_known(self, connection: ShortConnection, data: bytes) -> bool: ...
+    def take_known(self, connection: QuickConnection, data: bytes) -> bool: ...
 
     def drop(self, received: Any) -> None: ...
 
 
-class ShortConnection(Connection):
-    """A connection. Without a shortcut every request goes the usual way.
+class QuickConnection(Connection):
+    """A connection. Without a `quick_handler` every request goes the usual way.
 
     `is_at_head` says that the parser has read all that came and is about to read a head; `piece` is
     what it is reading.
@@ -51,20 +51,22 @@ class ShortConnection(Connection):
         "_handed_over",
         "_is_free",
         "_is_quick",
-        "_shortcut",
+        "_quick_handler",
         "is_at_head",
         "piece",
     )
 
-    def __init__(self, *arguments: Any, shortcut: Shortcut | None, **settings: Any) -> None:
+    def __init__(
+        self, *arguments: Any, quick_handler: QuickHandler | None, **settings: Any
+    ) -> None:
         super().__init__(*arguments, **settings)
-        self._shortcut = shortcut
+        self._quick_handler = quick_handler
         self._is_quick = False
         self._is_free = True
         self._behind: deque[Any] = deque()
         self._handed_over: object = None
         self._end: select.poll | None = None
-        self.is_at_head = shortcut is not None
+        self.is_at_head = quick_handler is not None
         self.piece = b""
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -81,11 +83,11 @@ class ShortConnection(Connection):
         self.piece = b""
 
     def _is_taken_unparsed(self, data: bytes) -> bool:
-        """Whether the shortcut answers this without the parser. While a request is under way, the
+        """Whether the quick way answers this without the parser. While a request is under way, the
         parser reads what comes."""
-        if self._shortcut is None or self._is_quick or not self._is_free or self._is_broken:
+        if self._quick_handler is None or self._is_quick or not self._is_free or self._is_broken:
             return False
-        return not (self._close or self._force_close) and self._shortcut.take_known(self, data)
+        return not (self._close or self._force_close) and self._quick_handler.take_known(self, data)
 
     def _parse(self, data: bytes) -> Parsed:
         """Return what a parser of its own reads in a whole request."""
@@ -116,7 +118,8 @@ class ShortConnection(Connection):
     def _is_open(self) -> bool:
         """Whether there is still a client to answer. aiohttp's task must not be woken once the
         transport is closing: it would find its request handler gone."""
-        return self.line is not None and not (self.line.is_closing() or self._force_close)
+        transport = self.own_transport
+        return transport is not None and not (transport.is_closing() or self._force_close)
 
     @property
     def _is_full(self) -> bool:
@@ -154,12 +157,12 @@ class ShortConnection(Connection):
         super()._wake()
 
     def _is_taken(self) -> bool:
-        if self._shortcut is None or not self._is_free or len(self._messages) != 1:
+        if self._quick_handler is None or not self._is_free or len(self._messages) != 1:
             return False
         message, payload = self._messages[0]
         if isinstance(message, _ErrInfo):
             return False
-        return self._shortcut.take(self, message, payload)
+        return self._quick_handler.take(self, message, payload)
 
     def begin_quick(self) -> None:
         """Note that the request that has come will be answered by `end_quick`, or given to aiohttp
@@ -169,20 +172,20 @@ class ShortConnection(Connection):
             self._messages.popleft()
         else:
             self._request_count += 1  # The parser has not seen it.
-        self._door.busy.add(self)
+        self._acceptor.busy.add(self)
 
     def end_quick(self, answer: Answer | None) -> None:
         """Write the answer if the client is still there. Raises ValueError if it cannot be written;
         the request is then still under way."""
-        is_last = self._door.is_draining or self.is_last
+        is_last = self._acceptor.is_draining or self.is_last
         data = b"" if answer is None else answer.to_bytes(is_last)
         self._is_quick = False
-        self._door.end_request(self)
-        line = self.line
-        if line is None or line.is_closing() or self._force_close:
+        self._acceptor.end_request(self)
+        transport = self.own_transport
+        if transport is None or transport.is_closing() or self._force_close:
             return
         if data:
-            line.write(data)
+            transport.write(data)
             self.unread.wrote(len(data))
         assert self._parser is not None
         self._parser.message_consumed()
@@ -204,11 +207,11 @@ class ShortConnection(Connection):
         self._behind.clear()
         self._wake()
 
-    def has_closed(self, line: asyncio.Transport) -> bool:
-        """Return what `unread.has_closed` returns, in a third of the time. `line` is that of this
-        connection, and open."""
+    def has_closed(self, transport: asyncio.Transport) -> bool:
+        """Return what `unread.has_closed` returns, in a third of the time. `transport` is that of
+        this connection, and open."""
         if self._end is None:
-            self._end = poll_for_end(line)
+            self._end = poll_for_end(transport)
         return self._end is not None and bool(self._end.poll(0))
 
     def hand_over(self, source: Parsed | bytes, outcome: object) -> None:
@@ -219,7 +222,7 @@ class ShortConnection(Connection):
         self._handed_over = outcome
         if not self._is_open:
             self.drop_handed_over()
-            self._door.end_request(self)
+            self._acceptor.end_request(self)
             return
         self._messages.append(parsed)
         self._go_on()
@@ -236,8 +239,8 @@ class ShortConnection(Connection):
         """Drop what was handed over: the request ended before it was asked for."""
         outcome, self._handed_over = self._handed_over, None
         if outcome is not None and not isinstance(outcome, BaseException):
-            assert self._shortcut is not None
-            self._shortcut.drop(outcome)
+            assert self._quick_handler is not None
+            self._quick_handler.drop(outcome)
 
     def _close_after_answer(self) -> None:
         if not self._is_quick:
@@ -252,7 +255,7 @@ class ShortConnection(Connection):
 def raise_handed_over(request: web.BaseRequest) -> None:
     """Raise the error that the quick way came to, so that the usual way words it."""
     connection = request.protocol
-    assert isinstance(connection, ShortConnection)
+    assert isinstance(connection, QuickConnection)
     error = connection.take_over(BaseException)
     if error is not None:
         raise error

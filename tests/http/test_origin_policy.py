@@ -12,7 +12,7 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from mq.config import Address, ServerConfig
-from mq.web.browsers import doors_of
+from mq.web.origin_policy import origin_policy_of
 from mq.web.parameters import BareHead
 from tests.support.processes import Server
 from tests.support.wire import Wire, WireAnswer, assert_problem, make_queue, request_bytes
@@ -225,8 +225,8 @@ def test_what_stands_for_every_address_is_no_name_unless_it_is_given_as_one(host
     wide = ServerConfig(address=host, admin=Address(host, 8081))
     head = BareHead(CIMultiDictProxy(CIMultiDict(Host="0.0.0.0:8080")))
 
-    assert not doors_of(wide).admit(head)
-    assert doors_of(replace(wide, allowed_hosts=("0.0.0.0",))).admit(head)
+    assert not origin_policy_of(wide).admits(head)
+    assert origin_policy_of(replace(wide, allowed_hosts=("0.0.0.0",))).admits(head)
 
 
 def test_over_a_unix_socket_any_name_will_do(start_server: StartServer, tmp_path: Path) -> None:
