@@ -24,7 +24,7 @@ from mq.config import DEFAULT_ALLOWED_HOSTS, SECOND_NS
 from mq.errors import Forbidden, MQError, StoreUnavailable, Unauthorized
 from mq.lifecycle import Folder
 from mq.store.counts import QueueActivity
-from mq.store.health import Condition
+from mq.store.health import StoreHealth
 from mq.store.survey import QueueSurvey
 from mq.web.answers import OUR_HEADERS, HttpHandler, Response
 from mq.web.durations import Durations
@@ -49,7 +49,7 @@ AdminHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Admin:
-    """The endpoints of the admin listener. They answer from the first moment on: `condition` and
+    """The endpoints of the admin listener. They answer from the first moment on: `health` and
     `api` are None until the store is open. `children` are those of `--standalone`, and count for
     this server. With `may_write`, anyone who may use the main port may do the same here.
     """
@@ -63,7 +63,7 @@ class Admin:
         root: str = "",
         may_write: bool = False,
     ) -> None:
-        self.condition: Condition | None = None
+        self.health: StoreHealth | None = None
         self.api: HttpHandler | None = None
         self.is_stopping = False
         self.children: ChildCounts | None = None
@@ -133,7 +133,7 @@ class Admin:
 
     async def _tell_events(self, request: web.BaseRequest) -> web.StreamResponse:
         self._require_read(request)
-        if self.condition is None:
+        if self.health is None:
             raise StoreUnavailable(_STARTING)
         self._live.require_room()
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **OUR_HEADERS})
@@ -149,10 +149,10 @@ class Admin:
 
     async def _look(self) -> Look:
         """Look at all queues once. Raises OSError."""
-        assert self.condition is not None
-        survey = await self.condition.survey()
+        assert self.health is not None
+        survey = await self.health.survey()
         nothing = QueueActivity()
-        activity = activity_by_queue(self.condition.counts, self.children)
+        activity = activity_by_queue(self.health.counts, self.children)
         queues = {
             name: _row(found, activity.get(name, nothing)) for name, found in survey.queues.items()
         }
@@ -162,10 +162,10 @@ class Admin:
         return Look(time.time(), queues, totals)
 
     async def _tell_life(self, request: web.BaseRequest) -> web.Response:
-        if self.condition is not None and not self.condition.is_alive():
+        if self.health is not None and not self.health.is_alive():
             raise StoreUnavailable("the server has a defect and must be restarted")
-        if self.condition is not None and self.condition.moved is not None:
-            raise StoreUnavailable(self.condition.moved)
+        if self.health is not None and self.health.moved is not None:
+            raise StoreUnavailable(self.health.moved)
         return web.Response(text="alive\n")
 
     async def _tell_readiness(self, request: web.BaseRequest) -> web.Response:
@@ -177,12 +177,12 @@ class Admin:
     async def _why_not_ready(self) -> str | None:
         if self.is_stopping:
             return "the server is stopping"
-        if self.condition is None:
+        if self.health is None:
             return _STARTING
-        if self.condition.failure is not None:
-            return self.condition.failure
+        if self.health.failure is not None:
+            return self.health.failure
         try:
-            return await self.condition.find_trouble() or await self.condition.find_shortage()
+            return await self.health.find_trouble() or await self.health.find_shortage()
         except OSError as error:
             return f"the root cannot be looked at: {error.strerror}"
 
@@ -190,7 +190,7 @@ class Admin:
         self._require_read(request)
         with _looking_at_the_root():
             body, content_type = await render(
-                self.condition,
+                self.health,
                 self._durations,
                 request.headers.get("Accept", ""),
                 self.children,
@@ -199,10 +199,10 @@ class Admin:
 
     async def _tell_queues(self, request: web.BaseRequest) -> web.Response:
         self._require_read(request)
-        if self.condition is None:
+        if self.health is None:
             raise StoreUnavailable(_STARTING)
         with _looking_at_the_root():
-            survey = await self.condition.survey()
+            survey = await self.health.survey()
         documents = [
             {
                 "queue": name,

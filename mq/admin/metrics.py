@@ -33,24 +33,24 @@ from mq.metrics.tally import (
     by_queue,
 )
 from mq.store.counts import ACTIVITIES, OperationCounts, QueueActivity
-from mq.store.health import Condition, Room
+from mq.store.health import FreeSpace, StoreHealth
 from mq.store.survey import QueueSurvey, Survey
 from mq.web.durations import Durations
 
 
 async def render(
-    condition: Condition | None,
+    health: StoreHealth | None,
     durations: Durations,
     accept: str,
     children: ChildCounts | None = None,
 ) -> tuple[bytes, str]:
-    """Return the text and its type. While the store is being opened, `condition` is None and only
+    """Return the text and its type. While the store is being opened, `health` is None and only
     the metrics of the process are told. Raises OSError."""
     gateway = None if children is None else children.gateway
     collectors: list[Collector] = [_Requests(durations, gateway)]
-    if condition is not None:
-        survey, room = await condition.survey(), await condition.room()
-        collectors.append(_Store(condition, survey, room, children))
+    if health is not None:
+        survey, space = await health.survey(), await health.free_space()
+        collectors.append(_Store(health, survey, space, children))
     if children is not None:
         collectors.append(_Children(children.mover, children.reaper))
     encode, content_type = choose_encoder(accept)
@@ -100,17 +100,17 @@ class _Children:
 
 class _Store:
     def __init__(
-        self, condition: Condition, survey: Survey, room: Room, children: ChildCounts | None
+        self, health: StoreHealth, survey: Survey, space: FreeSpace, children: ChildCounts | None
     ) -> None:
         self._children = children
-        self._condition = condition
+        self._health = health
         self._survey = survey
-        self._room = room
+        self._space = space
 
     def collect(self) -> Iterable[Metric]:
-        yield from _message_counters(self._condition.counts, self._children)
+        yield from _message_counters(self._health.counts, self._children)
         yield from _queue_gauges(self._survey)
-        commits = self._condition.commits
+        commits = self._health.commits
         yield histograms(
             "mq_commit_duration_seconds",
             "A round of operations, from its first file call to its last; its sync is in between.",
@@ -121,16 +121,16 @@ class _Store:
             "mq_commit_batch_messages", "Requests of a round.", [], {(): commits.operations}
         )
         yield gauge(
-            "mq_storage_free_bytes", "Free on the root's file system.", self._room.free_bytes
+            "mq_storage_free_bytes", "Free on the root's file system.", self._space.free_bytes
         )
-        if self._room.free_inodes is not None:
+        if self._space.free_inodes is not None:
             yield gauge(
-                "mq_storage_free_inodes", "Free on the root's file system.", self._room.free_inodes
+                "mq_storage_free_inodes", "Free on the root's file system.", self._space.free_inodes
             )
         yield gauge(
             "mq_store_latched",
             "1 while everything is refused because a sync failed, else 0.",
-            self._condition.failure is not None,
+            self._health.failure is not None,
         )
 
 

@@ -156,12 +156,12 @@ async def _serve(
             _adopt(children, admin, credentials)
         front = Front(store, limits, credentials, durations, origins)
         api = await stack.enter_async_context(make_front(front))
-        beat = beat_forever(notifier, store.condition.probe, store.condition.is_alive)
+        beat = beat_forever(notifier, store.health.probe, store.health.is_alive)
         reload = _reload_forever(reload_now, credentials, notifier)
         await stack.enter_async_context(running(beat, reload))
         # They end in reverse order: accept no more and answer, then the children, then the store.
         await stack.enter_async_context(_serving("listening", listeners.api, api))
-        admin.condition = store.condition
+        admin.health = store.health
         # What a person does there does not belong in the metrics.
         admin.api = make_api(store, credentials.tokens, Durations(), origins)
         _calm_garbage_collector()

@@ -1,4 +1,4 @@
-"""The condition of a store, as health checks and metrics ask for it."""
+"""The health of a store, and its figures, as health checks and metrics ask for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
-class Room(NamedTuple):
+class FreeSpace(NamedTuple):
     """What is free for users other than root. `free_inodes` is None on a file system that makes
     inodes as it needs them."""
 
@@ -33,8 +33,9 @@ class Room(NamedTuple):
     free_inodes: int | None
 
 
-class Condition:
-    """The condition of a store. Nothing here changes a message, or waits on the way of one."""
+class StoreHealth:
+    """Whether a store works, and how much it holds and does. Nothing here changes a message, or
+    waits on the way of one."""
 
     def __init__(self, work: Workspace, committer: Committer, workers: Executor) -> None:
         self._work = work
@@ -88,11 +89,11 @@ class Condition:
         """Send a file the way of a publish. Raises StoreUnavailable."""
         await self._committer.run(probe(self._work))
 
-    async def room(self) -> Room:
+    async def free_space(self) -> FreeSpace:
         """Return what is free on the disk. Raises OSError."""
         status = await self._in_worker(os.fstatvfs, self._work.spool.fd(Folder.NEW))
         inodes = status.f_favail if status.f_files else None
-        return Room(status.f_bavail * status.f_frsize, inodes)
+        return FreeSpace(status.f_bavail * status.f_frsize, inodes)
 
     async def survey(self) -> Survey:
         """Count all messages. Callers that ask meanwhile get the same survey. Raises OSError."""

@@ -81,7 +81,7 @@ def looks(
         lambda: SWEEP_SECONDS,
         partial(_expire_all, committer, work, workers),
     )
-    yield _repeat("looking at the root", lambda: SWEEP_SECONDS, store.condition.look_at_root)
+    yield _repeat("looking at the root", lambda: SWEEP_SECONDS, store.health.look_at_root)
 
 
 async def _repeat(

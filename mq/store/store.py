@@ -23,7 +23,7 @@ from mq.store.answer_memory import AnswerMemory, MayShare
 from mq.store.background import Background
 from mq.store.by_id import Guard
 from mq.store.context import Workspace
-from mq.store.health import Condition
+from mq.store.health import StoreHealth
 from mq.store.joint import ForAll, JointOperation
 from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
 from mq.store.peek import PeekedMessage
@@ -48,7 +48,7 @@ class Store:
         self._work = work
         self._committer = committer
         self._workers = workers
-        self.condition = Condition(work, committer, workers)
+        self.health = StoreHealth(work, committer, workers)
         self.max_body_bytes = work.config.max_body_bytes
         self.batch_slots = asyncio.Semaphore(MAX_BATCHES_AT_ONCE)
         self.answer_memory = AnswerMemory()

@@ -13,7 +13,7 @@ from mq.admin.endpoints import Admin
 from mq.config import Address
 from mq.daemon.sockets import bind_address
 from mq.errors import StoreUnavailable
-from mq.store.health import Condition
+from mq.store.health import StoreHealth
 from mq.web.api import make_api
 from mq.web.durations import Durations
 from mq.web.http_server import HttpServer
@@ -52,19 +52,19 @@ async def listening(http: HttpServer) -> AsyncIterator[Asked]:
         await http.shutdown(0.1)
 
 
-def admin_of(condition: Condition, durations: Durations | None = None) -> HttpServer:
+def admin_of(health: StoreHealth, durations: Durations | None = None) -> HttpServer:
     admin = Admin(None, durations or Durations())
-    admin.condition = condition
+    admin.health = health
     return HttpServer(admin.handle)
 
 
 async def test_a_latched_store_is_alive_and_not_ready_until_it_has_reopened(disk: Path) -> None:
     files = WatchedFiles()
-    async with store_on(disk, files) as store, listening(admin_of(store.condition)) as admin:
+    async with store_on(disk, files) as store, listening(admin_of(store.health)) as admin:
         files.fail("sync", "sync_file_system", times=1_000_000)
         with pytest.raises(StoreUnavailable):
             await publish(store, b"one")
-        await eventually(lambda: is_latched(store.condition))
+        await eventually(lambda: is_latched(store.health))
 
         status, text = await admin.ask("/readyz")
         assert (status, "could not be synced" in text) == (503, True)
@@ -79,8 +79,8 @@ async def test_a_latched_store_is_alive_and_not_ready_until_it_has_reopened(disk
         assert await publish(store, b"two")
 
 
-async def is_latched(condition: Condition) -> bool:
-    return condition.failure is not None
+async def is_latched(health: StoreHealth) -> bool:
+    return health.failure is not None
 
 
 async def is_ready(admin: Asked) -> bool:
@@ -89,7 +89,7 @@ async def is_ready(admin: Asked) -> bool:
 
 async def test_a_server_whose_committer_ended_is_not_alive(disk: Path) -> None:
     files = WatchedFiles()
-    async with store_on(disk, files) as store, listening(admin_of(store.condition)) as admin:
+    async with store_on(disk, files) as store, listening(admin_of(store.health)) as admin:
         assert await admin.ask("/livez") == (200, "alive\n")
 
         def break_down(*_: object) -> None:
@@ -97,7 +97,7 @@ async def test_a_server_whose_committer_ended_is_not_alive(disk: Path) -> None:
 
         files.before |= dict.fromkeys(("sync", "sync_file_system"), break_down)
         publishing = asyncio.create_task(publish(store, b"one"))
-        await eventually(lambda: has_ended(store.condition))
+        await eventually(lambda: has_ended(store.health))
 
         status, text = await admin.ask("/livez")
         assert (status, "must be restarted" in text) == (503, True)
@@ -107,12 +107,12 @@ async def test_a_server_whose_committer_ended_is_not_alive(disk: Path) -> None:
         await asyncio.gather(publishing, return_exceptions=True)
 
 
-async def has_ended(condition: Condition) -> bool:
-    return not condition.is_alive()
+async def has_ended(health: StoreHealth) -> bool:
+    return not health.is_alive()
 
 
 async def test_scrapes_at_once_share_one_count(root: Path) -> None:
-    async with store_on(root) as store, listening(admin_of(store.condition)) as admin:
+    async with store_on(root) as store, listening(admin_of(store.health)) as admin:
         for _ in range(5):
             await publish(store, b"body")
 
@@ -134,7 +134,7 @@ async def test_a_defect_is_counted_as_500(root: Path, monkeypatch: pytest.Monkey
         api = HttpServer(make_api(store, None, durations))
         async with (
             listening(api) as asked,
-            listening(admin_of(store.condition, durations)) as admin,
+            listening(admin_of(store.health, durations)) as admin,
         ):
             assert (await asked.ask(f"/{ORDERS}"))[0] == 500
             found = await admin.scrape()

@@ -76,7 +76,7 @@ async def test_a_store_comes_back_though_a_person_moved_a_folder_away(
     disk: Path, files: SuspiciousFiles, store: Store, folder: Folder
 ) -> None:
     """One that was made when it was needed, and is made again."""
-    spool = store.condition._work.spool
+    spool = store.health._work.spool
     spool.fd(folder)
     (disk / folder).rename(disk / "elsewhere")
 

@@ -245,7 +245,7 @@ async def test_the_probe_goes_the_way_of_a_publish_and_leaves_nothing(disk: Path
     async with store_on(disk, files) as store:
         before, syncs = Counter(files.calls), files.syncs()
 
-        await store.condition.probe()
+        await store.health.probe()
 
         assert {name: files.calls[name] - before[name] for name in ("write", "link", "unlink")} == {
             "write": 1, "link": 1, "unlink": 1,
@@ -259,7 +259,7 @@ async def test_a_probe_waits_for_a_disk_that_does_not_come_back(disk: Path) -> N
     async with store_on(disk, files) as store:
         gate = files.hold_back("sync", "sync_file_system")
 
-        probe = asyncio.create_task(store.condition.probe())
+        probe = asyncio.create_task(store.health.probe())
         await gate.reached()
 
         assert not probe.done()
@@ -273,10 +273,10 @@ async def test_a_probe_that_cannot_be_written_is_refused(root: Path) -> None:
         files.fail("write", code=errno.ENOSPC)
 
         with pytest.raises(StoreUnavailable, match="No space left"):
-            await store.condition.probe()
+            await store.health.probe()
 
         assert os.listdir(root / "new") == []
-        assert store.condition.is_alive()
+        assert store.health.is_alive()
 
 
 async def test_a_probe_whose_sync_fails_latches_the_store_for_a_while(disk: Path) -> None:
@@ -285,7 +285,7 @@ async def test_a_probe_whose_sync_fails_latches_the_store_for_a_while(disk: Path
         files.fail("sync", "sync_file_system")
 
         with pytest.raises(StoreUnavailable, match="could not be synced"):
-            await store.condition.probe()
+            await store.health.probe()
 
         await eventually(lambda: is_written(store))
         assert os.listdir(disk / "new") == []
@@ -293,7 +293,7 @@ async def test_a_probe_whose_sync_fails_latches_the_store_for_a_while(disk: Path
 
 async def is_written(store: Store) -> bool:
     try:
-        await store.condition.probe()
+        await store.health.probe()
     except StoreUnavailable:
         return False
-    return store.condition.failure is None
+    return store.health.failure is None

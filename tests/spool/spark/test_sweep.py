@@ -171,5 +171,5 @@ async def test_a_sweep_that_fails_is_counted_and_the_next_one_goes_on(root: Path
 
     async with open_store(ServerConfig(root=root), files) as store:
         assert files.surprises == 1
-        assert store.condition.counts.failed_sweeps == 1
+        assert store.health.counts.failed_sweeps == 1
         await asyncio.to_thread(wait_until, lambda: sorted(bodies(root)) == [b"good"], 60)
