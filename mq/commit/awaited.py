@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from mq.commit.committer import Committer
 from mq.commit.operation import Called, Operation, Submitted
 
 T = TypeVar("T")
 
 
-class Submitting(Protocol):
-    def submit(self, submitted: Submitted) -> None: ...
-
-
 async def run(
-    committer: Submitting, operation: Operation[T], abandoned: Callable[[T], None] | None
+    committer: Committer, operation: Operation[T], abandoned: Callable[[T], None] | None
 ) -> T:
     """Run an operation, as `Committer.run` does."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -25,7 +22,7 @@ async def run(
     return await outcome(future, abandoned)
 
 
-async def call(committer: Submitting, function: Callable[..., T], *arguments: Any) -> T:
+async def call(committer: Committer, function: Callable[..., T], *arguments: Any) -> T:
     """Call a function, as `Committer.call` does."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     committer.submit(Called(function, arguments, partial(settle, future, None)))

@@ -1,5 +1,4 @@
-"""The barrier: the one call that makes the file calls of a round durable. It is one object, which
-can be replaced.
+"""The barrier: the one call that makes the file calls of a round durable.
 
 The crash model it relies on: metadata changes form one ordered log (ext4 with a journal, xfs,
 btrfs), so a power cut keeps a prefix of it, and syncing either folder of a rename makes that rename
@@ -12,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from mq.config import FEW_UNSYNCED
 from mq.disk.calls import STAMP, WRITE_OUT, check, run_one
@@ -30,10 +29,9 @@ class Unsynced(NamedTuple):
     """What an operation's file calls leave for the barrier to sync: descriptors of files, and
     folders relative to the root (`new`, `queues/orders`). `has_closed_files` says that data was
     written to files which are closed by now, so that only a sync of everything finds it. `implied`
-    are folders whose changes a sync of `files` and `folders` may bring with it (`SyncBarrier`):
-    that from which a name was moved to one of `folders`, and that in which one of `files` got its
-    name or was changed. `messages` is how many were written or moved, by which a sync takes
-    longer."""
+    are folders whose changes a sync of `files` and `folders` may bring with it (`Barrier`): that
+    from which a name was moved to one of `folders`, and that in which one of `files` got its name
+    or was changed. `messages` is how many were written or moved, by which a sync takes longer."""
 
     files: tuple[int, ...]
     folders: tuple[str, ...]
@@ -42,25 +40,9 @@ class Unsynced(NamedTuple):
     messages: int = 1
 
 
-class Barrier(Protocol):
-    """Makes durable what operations did. Another barrier can take its place without a change
-    elsewhere, for example a write-ahead journal in front of the same folders."""
-
-    def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
-        """Make everything that is named survive a power cut. Raises OSError."""
-
-    def prepare(self, unsynced: Sequence[Unsynced]) -> Callable[[], None]:
-        """Return what does the same when it is called, on any thread and beside other operations.
-        Those that wait for it keep their files open."""
-
-    def reopen(self) -> None:
-        """Forget descriptors that have reported an error."""
-
-    def close(self) -> None: ...
-
-
-class SyncBarrier:
-    """Syncs one thing by fsync, few by an fsync for each, and more by syncfs.
+class Barrier:
+    """Makes durable what operations did: one thing by fsync, few by an fsync for each, and more by
+    syncfs.
 
     Where all changes are entries of one log, a sync of one thing that an operation has changed last
     makes all of the operation durable: of a new message its file, of a move the folder that the
@@ -80,9 +62,12 @@ class SyncBarrier:
         return self._spool.files.open_folder(None, str(self._spool.root))
 
     def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
+        """Make everything that is named survive a power cut. Raises OSError."""
         self.prepare(unsynced)()
 
     def prepare(self, unsynced: Sequence[Unsynced]) -> Callable[[], None]:
+        """Return what does the same when it is called, on any thread and beside other operations.
+        Those that wait for it keep their files open."""
         files = [fd for each in unsynced for fd in each.files]
         # The folder that a name came to is synced before the one that it left: what is lost between
         # the two syncs is not the message.
@@ -136,6 +121,7 @@ class SyncBarrier:
             files.sync(new)
 
     def reopen(self) -> None:
+        """Forget descriptors that have reported an error."""
         self._spool.files.replace_fd(self._open(), self._fd)
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import time
 
-from mq.commit.barrier import SyncBarrier
+from mq.commit.barrier import Barrier
 from mq.commit.blocking import BlockingCommitter
 from mq.config import RELIST_WAITING_SECONDS, ServerConfig
 from mq.spool.file_system import measure_file_system
@@ -26,7 +26,7 @@ class Runner(BlockingCommitter):
             request_sweep=lambda: None,
             granularity_ns=file_system.stamp_granularity_ns,
         )
-        barrier = None if file_system.is_in_memory else SyncBarrier(spool)
+        barrier = None if file_system.is_in_memory else Barrier(spool)
         super().__init__(barrier, self.work.begin_round, self.work.end_calls)
 
     def close(self) -> None:

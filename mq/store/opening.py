@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import structlog
 
 from mq.command.logs import report_left
-from mq.commit.barrier import SyncBarrier
+from mq.commit.barrier import Barrier
 from mq.commit.committer import Committer
 from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import Gathering
@@ -98,7 +98,7 @@ def _start_committer(
     # Another host can keep its file system waiting for long without a warning.
     fast_rounds = None if work.spool.files.is_of_network else FastRounds()
     return GroupCommitter(
-        SyncBarrier(work.spool),
+        Barrier(work.spool),
         work.begin_round,
         work.end_calls,
         recover,

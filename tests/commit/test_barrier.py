@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.commit.barrier import MOST_WRITTEN_OUT, SyncBarrier, Unsynced
+from mq.commit.barrier import MOST_WRITTEN_OUT, Barrier, Unsynced
 from mq.commit.blocking import BlockingCommitter
 from mq.config import FEW_UNSYNCED
 from mq.disk.libc import BEGIN, WHOLE
@@ -27,7 +27,7 @@ from tests.support.workspaces import workspace_on
 MOVED = Unsynced((), (Folder.REMOVE,), implied=(Folder.DELAY,))
 
 
-class _Counting(SyncBarrier):
+class _Counting(Barrier):
     """Notes how many messages each barrier is for."""
 
     def __init__(self, spool: Spool) -> None:
@@ -58,8 +58,8 @@ def test_operations_tell_how_many_messages_their_barrier_is_for(root: Path) -> N
 
 
 @pytest.fixture
-def barrier(spool: Spool) -> Iterator[SyncBarrier]:
-    with closing(SyncBarrier(spool)) as made:
+def barrier(spool: Spool) -> Iterator[Barrier]:
+    with closing(Barrier(spool)) as made:
         yield made
 
 
@@ -84,7 +84,7 @@ def _name_of(fd: int) -> str:
 
 
 def test_with_one_log_the_folder_that_a_name_came_to_is_enough(
-    spool: Spool, barrier: SyncBarrier, synced: list[str]
+    spool: Spool, barrier: Barrier, synced: list[str]
 ) -> None:
     spool.has_one_log = True
 
@@ -94,7 +94,7 @@ def test_with_one_log_the_folder_that_a_name_came_to_is_enough(
 
 
 def test_with_one_log_the_file_brings_its_name(
-    spool: Spool, barrier: SyncBarrier, synced: list[str], new_file: int
+    spool: Spool, barrier: Barrier, synced: list[str], new_file: int
 ) -> None:
     spool.has_one_log = True
 
@@ -105,7 +105,7 @@ def test_with_one_log_the_file_brings_its_name(
 
 @pytest.mark.parametrize("has_one_log", [True, False])
 def test_several_files_are_synced_in_one_go(
-    spool: Spool, barrier: SyncBarrier, synced: list[str], new_file: int, has_one_log: bool
+    spool: Spool, barrier: Barrier, synced: list[str], new_file: int, has_one_log: bool
 ) -> None:
     spool.has_one_log = has_one_log
 
@@ -117,7 +117,7 @@ def test_several_files_are_synced_in_one_go(
 @pytest.mark.parametrize("abilities", [(False, True), (True, False), (False, False)])
 def test_elsewhere_the_folder_of_a_new_file_is_synced_too(
     spool: Spool,
-    barrier: SyncBarrier,
+    barrier: Barrier,
     synced: list[str],
     new_file: int,
     abilities: tuple[bool, bool],
@@ -132,7 +132,7 @@ def test_elsewhere_the_folder_of_a_new_file_is_synced_too(
 @pytest.mark.parametrize("came_to", [*FIXED_FOLDERS, Folder.CORRUPT])
 @pytest.mark.parametrize("left", [*FIXED_FOLDERS, Folder.CORRUPT])
 def test_elsewhere_the_folder_that_it_left_is_synced_after_the_one_that_it_came_to(
-    spool: Spool, barrier: SyncBarrier, synced: list[str], left: Folder, came_to: Folder
+    spool: Spool, barrier: Barrier, synced: list[str], left: Folder, came_to: Folder
 ) -> None:
     spool.has_one_log = False
 
@@ -142,7 +142,7 @@ def test_elsewhere_the_folder_that_it_left_is_synced_after_the_one_that_it_came_
 
 
 def test_a_move_by_link_and_unlink_ends_in_the_folder_that_it_came_from(
-    spool: Spool, barrier: SyncBarrier, synced: list[str]
+    spool: Spool, barrier: Barrier, synced: list[str]
 ) -> None:
     spool.has_one_log = True
     spool.files.renames_without_replacing = False
@@ -154,7 +154,7 @@ def test_a_move_by_link_and_unlink_ends_in_the_folder_that_it_came_from(
 
 @pytest.mark.parametrize("has_one_log", [True, False])
 def test_what_is_implied_counts_towards_what_is_synced_only_where_it_is_synced(
-    spool: Spool, barrier: SyncBarrier, synced: list[str], has_one_log: bool
+    spool: Spool, barrier: Barrier, synced: list[str], has_one_log: bool
 ) -> None:
     spool.has_one_log = has_one_log
     implied = tuple(f"queues/q{number}" for number in range(FEW_UNSYNCED))
@@ -184,7 +184,7 @@ def calls(spool: Spool, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_on_ext4_the_data_of_several_files_is_written_out_before_one_sync_of_the_log(
-    barrier: SyncBarrier, calls: list[str], new_file: int
+    barrier: Barrier, calls: list[str], new_file: int
 ) -> None:
     published = Unsynced((new_file,), (), implied=(Folder.NEW,))
 
@@ -196,7 +196,7 @@ def test_on_ext4_the_data_of_several_files_is_written_out_before_one_sync_of_the
 
 @pytest.mark.parametrize("round_of", [1, 100])
 def test_on_ext4_one_thing_is_synced_by_itself(
-    barrier: SyncBarrier, calls: list[str], round_of: int
+    barrier: Barrier, calls: list[str], round_of: int
 ) -> None:
     barrier.make_durable([MOVED] * round_of)
 
@@ -205,7 +205,7 @@ def test_on_ext4_one_thing_is_synced_by_itself(
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_the_data_of_many_files_is_left_to_a_sync_of_everything(
-    barrier: SyncBarrier, calls: list[str], new_file: int, more: int
+    barrier: Barrier, calls: list[str], new_file: int, more: int
 ) -> None:
     published = Unsynced((new_file,), (), implied=(Folder.NEW,))
 
@@ -216,7 +216,7 @@ def test_the_data_of_many_files_is_left_to_a_sync_of_everything(
 
 
 def test_files_that_are_closed_by_now_are_found_by_a_sync_of_everything(
-    barrier: SyncBarrier, calls: list[str], new_file: int
+    barrier: Barrier, calls: list[str], new_file: int
 ) -> None:
     barrier.make_durable([Unsynced((new_file,), (Folder.NEW,), has_closed_files=True)])
 
@@ -224,7 +224,7 @@ def test_files_that_are_closed_by_now_are_found_by_a_sync_of_everything(
 
 
 def test_where_the_folder_belongs_to_somebody_else_everything_is_synced(
-    barrier: SyncBarrier,
+    barrier: Barrier,
     calls: list[str],
     new_file: int,
     files: WatchedFiles,
@@ -242,7 +242,7 @@ def test_where_the_folder_belongs_to_somebody_else_everything_is_synced(
 
 @pytest.mark.parametrize("call", ["write_out", "stamp", "sync"])
 def test_an_error_on_the_way_fails_the_barrier(
-    spool: Spool, barrier: SyncBarrier, new_file: int, files: WatchedFiles, call: str
+    spool: Spool, barrier: Barrier, new_file: int, files: WatchedFiles, call: str
 ) -> None:
     spool.has_one_log = spool.has_data_log = True
     unsynced = [Unsynced((new_file,), (Folder.NEW,))]
@@ -254,7 +254,7 @@ def test_an_error_on_the_way_fails_the_barrier(
 
 
 def test_a_folder_of_a_queue_stays_open_until_it_is_synced(
-    spool: Spool, barrier: SyncBarrier, synced: list[str]
+    spool: Spool, barrier: Barrier, synced: list[str]
 ) -> None:
     sync = barrier.prepare([Unsynced((), ("queues/orders",))])
     spool.queues.drop("orders")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mq.commit import engine
-from mq.commit.barrier import SyncBarrier, Unsynced
+from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.blocking import BlockingCommitter
 from mq.commit.memory import MemoryCommitter
 from mq.commit.operation import SETTLED, Operation
@@ -39,7 +39,7 @@ async def test_file_calls_are_answered_with_their_outcome(bench: Bench, driver: 
         answer = await memory.run(work())
         await memory.close()
     else:
-        blocking = BlockingCommitter(SyncBarrier(bench.spool))
+        blocking = BlockingCommitter(Barrier(bench.spool))
         answer = blocking.run(work())
         blocking.close()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mq.commit import group
-from mq.commit.barrier import SyncBarrier, Unsynced
+from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.blocking import BlockingCommitter
 from mq.commit.memory import MemoryCommitter
 from mq.commit.operation import InWorker, Operation, Pause, Shared, Together
@@ -32,7 +32,7 @@ async def run(request: pytest.FixtureRequest, bench: Bench) -> AsyncIterator[Run
         yield memory.run
         await memory.close()
     else:
-        blocking = BlockingCommitter(SyncBarrier(bench.spool))
+        blocking = BlockingCommitter(Barrier(bench.spool))
         yield lambda operation: asyncio.to_thread(blocking.run, operation)
         blocking.close()
 

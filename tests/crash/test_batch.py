@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.commit.barrier import SyncBarrier
+from mq.commit.barrier import Barrier
 from mq.commit.blocking import BlockingCommitter
 from mq.config import ServerConfig
 from mq.disk.files import Files
@@ -64,7 +64,7 @@ def _publish_and_die(
             work = Workspace(_open(root), ServerConfig(root=root), lambda: None)
             files = work.files = work.spool.files = CountedFiles(CHANGES | SYNCS, die)
             files.calls_left = calls
-            barrier = SyncBarrier(work.spool)
+            barrier = Barrier(work.spool)
             committer = BlockingCommitter(barrier, work.begin_round, work.end_calls)
             committer.run(publish_batch(work, ORDERS, entries))
             os._exit(ANSWERED)

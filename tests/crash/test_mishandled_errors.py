@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.commit.barrier import SyncBarrier, Unsynced
+from mq.commit.barrier import Barrier, Unsynced
 from mq.disk.files import Files
 from tests.crash.enumeration.interference import Interference
 from tests.crash.enumeration.interplay import failing_sync
@@ -26,7 +26,7 @@ WRITING = [
 ]
 RUNS = range(6)
 
-make_durable = SyncBarrier.make_durable
+make_durable = Barrier.make_durable
 write = os.write
 
 
@@ -34,26 +34,26 @@ class IgnoringErrors(Interference):
     """The barrier takes a failed sync for a good one."""
 
     def prepare(self, patch: pytest.MonkeyPatch) -> None:
-        def ignore(barrier: SyncBarrier, unsynced: Sequence[Unsynced]) -> None:
+        def ignore(barrier: Barrier, unsynced: Sequence[Unsynced]) -> None:
             try:
                 make_durable(barrier, unsynced)
             except OSError:
                 pass
 
-        patch.setattr(SyncBarrier, "make_durable", ignore)
+        patch.setattr(Barrier, "make_durable", ignore)
 
 
 class TryingAgain(Interference):
     """The barrier syncs again after an error, which succeeds."""
 
     def prepare(self, patch: pytest.MonkeyPatch) -> None:
-        def try_again(barrier: SyncBarrier, unsynced: Sequence[Unsynced]) -> None:
+        def try_again(barrier: Barrier, unsynced: Sequence[Unsynced]) -> None:
             try:
                 make_durable(barrier, unsynced)
             except OSError:
                 make_durable(barrier, unsynced)
 
-        patch.setattr(SyncBarrier, "make_durable", try_again)
+        patch.setattr(Barrier, "make_durable", try_again)
 
 
 class ShortWrites(Interference):

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 
-from mq.commit.barrier import SyncBarrier
+from mq.commit.barrier import Barrier
 from mq.commit.blocking import BlockingCommitter
 from mq.config import ReaperConfig, ServerConfig
 from mq.disk.files import Files
@@ -86,7 +86,7 @@ def _is_killed(root: Path, queue: QueueName, calls: int) -> bool:
     """Delete a queue, with every file call as a server makes it, and a kill after `calls` of them.
     Returns False if that is after the last one."""
     files = _make_killable()
-    with closing(_open(root, files)) as spool, closing(SyncBarrier(spool)) as barrier:
+    with closing(_open(root, files)) as spool, closing(Barrier(spool)) as barrier:
         work = Workspace(spool, ServerConfig(root=root), lambda: None)
         files.calls_left = calls
         with closing(work.ready):

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 
-from mq.commit.barrier import SyncBarrier
+from mq.commit.barrier import Barrier
 from mq.commit.blocking import BlockingCommitter
 from mq.config import ServerConfig
 from mq.disk.files import Files
@@ -251,7 +251,7 @@ def _fill(root: Path) -> None:
 def _is_killed(root: Path, scope: PurgeScope, calls: int) -> bool:
     """Purge with a kill after `calls` file calls. Returns False if that is after the last one."""
     files = CountedFiles(WATCHED - {"close"}, _kill)
-    with closing(open_root(root, 0o700, files)[0]) as spool, closing(SyncBarrier(spool)) as barrier:
+    with closing(open_root(root, 0o700, files)[0]) as spool, closing(Barrier(spool)) as barrier:
         work = Workspace(spool, ServerConfig(root=root), lambda: None)
         files.calls_left = calls
         with closing(work.ready):

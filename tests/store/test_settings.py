@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.commit.barrier import SyncBarrier
+from mq.commit.barrier import Barrier
 from mq.commit.blocking import BlockingCommitter
 from mq.config import ServerConfig
 from mq.disk.files import Files
@@ -33,7 +33,7 @@ MOST_CALLS = 12
 def _change(spool: Spool, changes: dict[str, str], queue: QueueName = ORDERS) -> None:
     """Change settings like a process of its own, without an event loop."""
     work = Workspace(spool, ServerConfig(root=spool.root), lambda: None)
-    committer = BlockingCommitter(SyncBarrier(spool), work.begin_round, work.end_calls)
+    committer = BlockingCommitter(Barrier(spool), work.begin_round, work.end_calls)
     try:
         committer.run(change_settings(work, queue, changes))
     finally:

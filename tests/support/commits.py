@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
-from mq.commit.barrier import SyncBarrier, Unsynced
+from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import Gathering
 from mq.commit.group import GroupCommitter
@@ -34,7 +34,7 @@ class Bench:
         self.syncs_when_calls_ended: list[int] = []
         self.workers = ThreadPoolExecutor(2)
         self.committer = GroupCommitter(
-            SyncBarrier(spool),
+            Barrier(spool),
             self._begin,
             self._end_calls,
             spool.reopen,

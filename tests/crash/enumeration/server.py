@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mq.commit.barrier import SyncBarrier
+from mq.commit.barrier import Barrier
 from mq.commit.group import GroupCommitter
 from mq.commit.operation import Called, Operation, Submitted
 from mq.config import ServerConfig
@@ -109,7 +109,7 @@ class PlayedServer(OpenedServer):
         work = self.work
         workers = InlineExecutor()
         committer = SteppedCommitter(
-            SyncBarrier(work.spool), work.begin_round, work.end_calls, self._recover, workers
+            Barrier(work.spool), work.begin_round, work.end_calls, self._recover, workers
         )
         return Store(work, committer, workers), committer
 
