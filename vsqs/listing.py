@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 from mq.disk.files import Files
 from mq.disk.libc import list_at_once
+from mq.disk.status import SAME_TICK_NS
 from vsqs.names import Name, parse_name
-
-_SAME_TICK_NS = 20_000_000
-"""A folder that changes twice within this time may keep its mtime (kernels before 6.13)."""
 
 _DT_UNKNOWN, _DT_REG = 0, 8
 
@@ -41,7 +39,7 @@ def list_folder(
             and (name := parse_name(os.fsdecode(text))) is not None
             and (kind == _DT_REG or (kind == _DT_UNKNOWN and _is_file(folder, text)))
         ]
-        is_quiet = mtime_ns < started_ns - _SAME_TICK_NS
+        is_quiet = mtime_ns < started_ns - SAME_TICK_NS
         is_quiet = is_quiet and os.fstat(folder).st_mtime_ns == mtime_ns
     finally:
         files.close(folder)

@@ -4,12 +4,23 @@ descriptor and ends when that is closed; other descriptors of the same process r
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import struct
 from collections.abc import Callable
 
 _LOCK = struct.Struct("hhqqi4x")
 """struct flock: type, whence, start, length, process."""
+
+_OFFSET_BYTES = 7
+"""This many bytes of a hash number the byte that is locked: no number is beyond the range of
+off_t."""
+
+
+def offset_of(name: str) -> int:
+    """Return the byte whose lock is that of a name. Two names may share a byte, once in 7 * 10**16
+    pairs."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=_OFFSET_BYTES).digest())
 
 
 def lock_byte(fd: int, offset: int) -> bool:

@@ -25,6 +25,9 @@ class Status(NamedTuple):
 _LAST_NS = (1 << 64) - 1
 _LAST_SECOND_NS = _LAST_NS // SECOND_NS * SECOND_NS
 
+SAME_TICK_NS = 20_000_000
+"""A file or folder that changes twice within this time may keep its mtime (kernels before 6.13)."""
+
 AnyStatus = Status | os.stat_result
 
 MODE = Status._fields.index("st_mode")

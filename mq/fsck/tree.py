@@ -18,9 +18,9 @@ from mq.fsck.suspect import FindingKind, Suspect, SuspectPlace
 from mq.lifecycle import FIXED_FOLDERS, Folder
 from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
-from mq.spool.moves import FORMAT_FILE
 from mq.spool.root_format import (
     FORMAT,
+    FORMAT_FILE,
     LONG_SEALS,
     raise_format,
     read_format,

@@ -16,10 +16,16 @@ from typing import NamedTuple
 
 from mq.disk.files import HIDDEN, LACKS_RENAME_FLAGS, LACKS_UNNAMED_FILES, Files
 from mq.spool.arrivals import Watch
-from mq.spool.file_system import file_system_kind, is_of_network, keeps_order, stamp_granularity_ns
+from mq.spool.file_system import (
+    file_system_kind,
+    is_of_network,
+    keeps_order,
+    nearest_folder,
+    stamp_granularity_ns,
+)
 from mq.spool.message.seal import SEAL_ATTRIBUTE
-from mq.spool.moves import FORMAT_FILE
 from mq.spool.network_files import NetworkFiles
+from mq.spool.root_format import FORMAT_FILE
 
 _MODE = 0o700
 _MISSING = LACKS_RENAME_FLAGS | LACKS_UNNAMED_FILES | {errno.ENOLCK, errno.EPERM, errno.EBADF}
@@ -36,20 +42,15 @@ class Ability(NamedTuple):
 
 def try_abilities(root: Path) -> list[Ability]:
     """Try everything out. Raises OSError if no file can be made there."""
-    kind = file_system_kind(_nearest(root))
-    with _trial_folder(_nearest(root)) as path:
+    above = nearest_folder(root)
+    kind = file_system_kind(above)
+    with _trial_folder(above) as path:
         files = NetworkFiles(path) if is_of_network(kind) else Files()
         trial = _Trial(path, files, kind)
         try:
             return list(trial.abilities())
         finally:
             files.close(trial.fd)
-
-
-def _nearest(root: Path) -> Path:
-    while not root.exists() and root != root.parent:
-        root = root.parent
-    return root
 
 
 @contextmanager

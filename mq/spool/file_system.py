@@ -14,7 +14,7 @@ from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.locks import require_locks
 from mq.spool.message.seal import SEAL_ATTRIBUTE
-from mq.spool.moves import FORMAT_FILE
+from mq.spool.root_format import FORMAT_FILE
 
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _ORDERED = {"ext4", "ext3", "xfs", "btrfs"}
@@ -103,6 +103,13 @@ def stamp_granularity_ns(files: Files, fd: int) -> int:
     files.stamp(fd, odd)
     lost_ns = odd - os.fstat(fd).st_mtime_ns
     return next((g for g in _GRANULARITIES_NS if lost_ns < g), _GRANULARITIES_NS[-1])
+
+
+def nearest_folder(path: Path) -> Path:
+    """Return the path, or the nearest folder above it that exists."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
 
 
 def file_system_kind(path: Path) -> str:

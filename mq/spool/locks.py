@@ -9,28 +9,24 @@ of settings, and whatever else a gateway locks.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
+from mq.disk.byte_locks import offset_of
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from mq.spool.moves import FORMAT_FILE
-
-_OFFSET_BYTES = 7
-"""This many bytes of a hash number the byte that is locked: no number is beyond the range of
-off_t."""
+from mq.spool.root_format import FORMAT_FILE
 
 
 def lock_names(spool: Spool, names: Iterable[str]) -> int | None:
     """Lock names against all other processes. Returns the descriptor that holds the locks until it
     is closed, or None if another one holds one of them; then none is held. Raises OSError.
 
-    Two names may share a byte, once in 7 * 10**16 pairs: then one of them waits for the other.
+    Two names may share a byte (`offset_of`): then one of them waits for the other.
     """
     try:
         fd = spool.files.open_to_lock(_format_of(spool))
@@ -42,7 +38,7 @@ def lock_names(spool: Spool, names: Iterable[str]) -> int | None:
         ) from None
     # They are locked in order, so that of two processes which want the same ones the first gets all
     # of them.
-    offsets = sorted({_offset_of(name) for name in names})
+    offsets = sorted({offset_of(name) for name in names})
     are_locked = False
     try:
         are_locked = all(spool.files.lock_byte(fd, offset) for offset in offsets)
@@ -50,10 +46,6 @@ def lock_names(spool: Spool, names: Iterable[str]) -> int | None:
         if not are_locked:
             spool.files.close(fd)
     return fd if are_locked else None
-
-
-def _offset_of(name: str) -> int:
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=_OFFSET_BYTES).digest())
 
 
 def _format_of(spool: Spool) -> str:
@@ -88,7 +80,7 @@ def require_locks(spool: Spool) -> None:
 
 def _kinds(spool: Spool) -> Iterator[_Kind]:
     files, path = spool.files, _format_of(spool)
-    offset = _offset_of(os.urandom(_OFFSET_BYTES).hex())
+    offset = offset_of(os.urandom(8).hex())
 
     def lock_byte(fd: int) -> bool:
         return files.lock_byte(fd, offset)

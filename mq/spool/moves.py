@@ -14,9 +14,6 @@ from mq.disk.calls import RENAME, run
 from mq.disk.files import Files
 from mq.lifecycle import Actor, Folder, MoveRefused, allowed_moves
 
-FORMAT_FILE = "format"
-"""A file beside the folders. Its text is the format of the root, its bytes are locks (`own_id`)."""
-
 
 class OpenFolder(NamedTuple):
     """A folder of the table, and an open descriptor of it or of a folder inside it."""

@@ -15,7 +15,6 @@ Five things differ there from a local file system:
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 import threading
@@ -23,29 +22,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from mq.disk.byte_locks import share_byte, unlock_bytes
+from mq.disk.byte_locks import offset_of, share_byte, unlock_bytes
 from mq.disk.files import Files
-from mq.lifecycle import Folder
-from mq.spool.file_system import file_system_kind, is_of_network
-from mq.spool.folders import Spool
-from mq.spool.message.held import Held
-from mq.spool.message.seal import Seal
-from mq.spool.moves import FORMAT_FILE
+from mq.spool.file_system import file_system_kind, is_of_network, nearest_folder
+from mq.spool.root_format import FORMAT_FILE
 
 STALE_NS = 2_000_000_000
 """For how long this host may see a status that another host has changed, in ns."""
 
-_OFFSET_BYTES = 7
 _MOST_CHANGED_FOLDERS = 64
 
 
 def files_for(path: Path) -> Files:
     """Return what changes the root at `path`, or the root around that folder. What does not exist
     yet will be made on the file system of the nearest folder above."""
-    there = path
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    if not is_of_network(file_system_kind(there)):
+    if not is_of_network(file_system_kind(nearest_folder(path))):
         return Files()
     root = path.parent if (path.parent / FORMAT_FILE).is_file() else path
     return NetworkFiles(root)
@@ -204,7 +195,7 @@ class NetworkFiles(Files):
             byte_fd = self.open_to_lock(self._format) if held is None else held
         except FileNotFoundError:
             return lock_file(fd)
-        is_taken = lock_byte(byte_fd, _offset_of(status.st_ino))
+        is_taken = lock_byte(byte_fd, offset_of(f"folder/{status.st_ino}"))
         if is_taken:
             self._folder_locks[fd] = byte_fd
         elif held is None:
@@ -279,22 +270,3 @@ class NetworkFiles(Files):
             if oldest is not None:
                 self._failed = self._try_to_sync(oldest) or self._failed
                 super().close(oldest)
-
-
-def lease_by_move(spool: Spool, held: Held, seal: Seal | None, visible_ns: int) -> None:
-    """Begin a lease on a ready message. The move comes first and decides: this host may have opened
-    the message by a name that it has cached, while another host received it, and a lease written
-    then would end that of the other receiver. A crash after the move leaves a message that is due
-    at once. Raises FileNotFoundError if the message is gone, and OSError."""
-    target = held.name.replace("/", ":", 1)
-    move, _keepers = spool.move_call(Folder.QUEUES, held.name, Folder.DELAY, target)
-    spool.files.rename_once(*move[1:])
-    if seal is not None:
-        held.write_seal(seal)
-    spool.files.stamp(held.fd, visible_ns)
-    spool.files.sync(held.fd)  # What is written after the move is not made durable with it.
-
-
-def _offset_of(inode: int) -> int:
-    digest = hashlib.blake2b(f"folder/{inode}".encode(), digest_size=_OFFSET_BYTES)
-    return int.from_bytes(digest.digest())

@@ -15,8 +15,7 @@ from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder
 from mq.spool.file_system import FileSystem, measure_file_system
 from mq.spool.folders import Spool, sticky
-from mq.spool.moves import FORMAT_FILE
-from mq.spool.root_format import refuse_unknown_format, write_format
+from mq.spool.root_format import FORMAT_FILE, refuse_unknown_format, write_format
 
 
 def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:

@@ -5,8 +5,7 @@ with the time of their first receive. A version that does not know these would t
 messages without a seal. So before the first one is written the root becomes `mq 2`, which that
 version refuses to open.
 
-The file is never replaced, because its bytes are locks (`mq.store.publishing.own_id`): one byte of
-it is overwritten in place.
+The file is never replaced, because its bytes are locks: one byte of it is overwritten in place.
 """
 
 from __future__ import annotations
@@ -16,7 +15,9 @@ from pathlib import Path
 
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused, StoreUnavailable
-from mq.spool.moves import FORMAT_FILE
+
+FORMAT_FILE = "format"
+"""A file beside the folders: its text is the format, its bytes are locks (`mq.spool.locks`)."""
 
 FORMAT = "mq 1"
 """The format of a new root."""

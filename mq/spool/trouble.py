@@ -7,8 +7,7 @@ from pathlib import Path
 
 from mq.lifecycle import FIXED_FOLDERS
 from mq.spool.folders import Spool
-from mq.spool.moves import FORMAT_FILE
-from mq.spool.root_format import find_unknown_format
+from mq.spool.root_format import FORMAT_FILE, find_unknown_format
 
 
 def find_trouble(spool: Spool) -> str | None:

@@ -12,14 +12,13 @@ from threading import Lock
 
 from mq.config import MIN_FREE_BYTES, MIN_FREE_FRACTION, MIN_FREE_INODES
 from mq.errors import StoreUnavailable
+from mq.spool.file_system import nearest_folder
 
 
 def default_floor_bytes(root: Path) -> int:
     """Return 16 MiB, or a hundredth of a smaller file system. `root` need not exist yet."""
     try:
-        while not root.exists():
-            root = root.parent
-        status = os.statvfs(root)
+        status = os.statvfs(nearest_folder(root))
     except OSError:
         # The code that opens the root says what is wrong with it.
         return MIN_FREE_BYTES

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mq.disk.files import Files
 from mq.errors import StoreUnavailable
-from mq.spool.moves import FORMAT_FILE
+from mq.spool.root_format import FORMAT_FILE
 from mq.store.context import Workspace
 
 _OFFSET = 1 << 62

@@ -17,8 +17,8 @@ from mq.ctl.by_root import RootAccess
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.spool.locks import lock_names
-from mq.spool.moves import FORMAT_FILE
 from mq.spool.root import open_root
+from mq.spool.root_format import FORMAT_FILE
 from tests.support.descriptors import open_descriptors
 from tests.support.faults import FarFiles
 from tests.support.lone_root import make_root

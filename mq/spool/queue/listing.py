@@ -9,6 +9,7 @@ from functools import partial
 from itertools import filterfalse
 from typing import NamedTuple
 
+from mq.disk.status import SAME_TICK_NS
 from mq.lifecycle import Folder
 from mq.names import (
     MessageId,
@@ -24,9 +25,6 @@ from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.message.seal import published_ns
 from mq.spool.queue.finder import ON_ITS_WAY
-
-_SAME_TICK_NS = 20_000_000
-"""A folder that changes twice within this time may keep its mtime (kernels before 6.13)."""
 
 
 class Listing(NamedTuple):
@@ -93,7 +91,7 @@ def list_queue(spool: Spool, queue: QueueName, is_known: Callable[[str], bool]) 
         return None
     found = filterfalse(is_known, filter(is_message_id, names))
     keys = sorted(filter(None, map(partial(key_of, spool, queue), found)))
-    is_old = status.st_mtime_ns < time.time_ns() - _SAME_TICK_NS
+    is_old = status.st_mtime_ns < time.time_ns() - SAME_TICK_NS
     # On a network file system the time is another host's, and may have been cached here.
     mtime_ns = status.st_mtime_ns if is_old and not spool.files.is_of_network else None
     return Listing(status.st_ino, mtime_ns, time.monotonic() - started, keys)

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from mq.config import FOLDER_LOCK_SECONDS, KIB
 from mq.disk.files import HIDDEN, Files
+from mq.disk.status import SAME_TICK_NS
 from mq.errors import InvalidRequest
 from mq.lifecycle import Folder
 from mq.names import QueueName
@@ -42,9 +43,6 @@ MAX_SETTINGS_BYTES = 64 * KIB
 """The largest size of the file."""
 
 _LOCK_PAUSE_SECONDS = 0.002
-
-_SAME_TICK_NS = 20_000_000
-"""A file that changes twice within this time may keep its mtime (kernels before 6.13)."""
 
 
 class FileVersion(NamedTuple):
@@ -167,7 +165,7 @@ def _replace(spool: Spool, opened: OpenQueue, settings: QueueSettings) -> None:
 
 
 def _version(status: os.stat_result) -> FileVersion | None:
-    if status.st_mtime_ns >= time.time_ns() - _SAME_TICK_NS:
+    if status.st_mtime_ns >= time.time_ns() - SAME_TICK_NS:
         return None
     return FileVersion(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 

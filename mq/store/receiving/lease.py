@@ -17,6 +17,7 @@ from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.properties import NO_PROPERTIES
+from mq.spool.folders import Spool
 from mq.spool.message.burial import burial_in
 from mq.spool.message.checksum import measure
 from mq.spool.message.held import Held, Lost, hold, read_content, set_aside
@@ -30,7 +31,6 @@ from mq.spool.message.seal import (
     round_up,
 )
 from mq.spool.message.trailer import read_long
-from mq.spool.network_files import lease_by_move
 from mq.store.context import Workspace
 from mq.store.receiving.received_message import Before, Received
 
@@ -91,7 +91,7 @@ def take_held(
             return Lost.GONE
         if work.files.is_of_network and place.folder is not _DELAY:
             seal = leasing.fresh if leasing.is_sealed else None
-            lease_by_move(work.spool, held, seal, leasing.received.visible_ns)
+            _lease_by_move(work.spool, held, seal, leasing.received.visible_ns)
         else:
             calls, needed, _keepers = _calls(work, place, held, leasing)
             results, code = yield FileCalls(work.files, calls)
@@ -114,6 +114,20 @@ def take_held(
     finally:
         if is_open:
             held.close()
+
+
+def _lease_by_move(spool: Spool, held: Held, seal: Seal | None, visible_ns: int) -> None:
+    """Begin a lease on a ready message. The move comes first and decides: this host may have opened
+    the message by a name that it has cached, while another host received it, and a lease written
+    then would end that of the other receiver. A crash after the move leaves a message that is due
+    at once. Raises FileNotFoundError if the message is gone, and OSError."""
+    flat = held.name.replace("/", ":", 1)
+    move, _keepers = spool.move_call(Folder.QUEUES, held.name, Folder.DELAY, flat)
+    spool.files.rename_once(*move[1:])
+    if seal is not None:
+        held.write_seal(seal)
+    spool.files.stamp(held.fd, visible_ns)
+    spool.files.sync(held.fd)  # What is written after the move is not made durable with it.
 
 
 def break_off(held: Held, before: Seal | None, code: int) -> Lost:
