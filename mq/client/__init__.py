@@ -4,7 +4,8 @@ docs/client.md shows how to use them. `Client` needs the standard library alone;
 with `AsyncClient`.
 
     what a client does      `operations`, `moves`, `renewals`: generators that both clients run
-    requests and answers    `wire`, `messages`, `received`, `settings`, `problems`, `errors`
+    requests and answers    `wire`, `answers`, `messages`, `received`, `settings`, `problems`,
+                            `errors`
     connections             `connection`, `token`, `retries`, `forking`
     ids, handlers, signals  `own_ids`, `handlers`, `signals`
 

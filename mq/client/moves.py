@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlencode
 
+from mq.client.answers import read_failures, unexpected
 from mq.client.errors import ClientError, IdTaken, LeaseLost, MessageNotFound
-from mq.client.messages import Delivery, read_failures, unexpected
+from mq.client.messages import Delivery
 from mq.client.operations import MOST_BYTES_OF_IDS, split_ids
 from mq.client.retries import Context, ask
 from mq.client.wire import Operation, Request, ServerAnswer

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlencode
 
-from mq.client.errors import ClientError, LeaseLost, MessageNotFound, QueueNotFound
-from mq.client.messages import (
-    Counts,
-    Delivery,
-    Lines,
-    NewMessage,
-    Peeked,
-    bytes_of,
-    content_type_of,
+from mq.client.answers import (
     document_in,
     lease_seconds,
-    properties_of,
     read_counts,
     read_deliveries,
     read_delivery,
@@ -26,6 +17,19 @@ from mq.client.messages import (
     read_peeked,
     read_visible_at,
     unexpected,
+)
+from mq.client.errors import ClientError, LeaseLost, MessageNotFound, QueueNotFound
+from mq.client.messages import (
+    Counts,
+    Delivery,
+    Lines,
+    NewMessage,
+    Peeked,
+    PeekedState,
+    PurgedState,
+    bytes_of,
+    content_type_of,
+    properties_of,
     write_line,
 )
 from mq.client.retries import (
@@ -41,12 +45,6 @@ from mq.client.wire import ClientPause, Operation, Request, query
 from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_REMOVALS, MAX_REQUEST_LINE_BYTES
 from mq.lines.ndjson import MEDIA_TYPE
 from mq.names import MessageId, QueueName, parse_message_id
-
-PurgedState = Literal["all", "ready"]
-"""Which messages a purge removes."""
-
-PeekedState = Literal["ready", "leased", "delayed"]
-"""Which messages a peek shows."""
 
 _LONGEST_PURGE_SECONDS = 300.0
 """The server may take this long for millions of messages."""

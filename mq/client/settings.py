@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mq.client.messages import document_in, unexpected
+from mq.client.answers import document_in, unexpected
 from mq.client.wire import ServerAnswer
 
 SettingValue = float | int | str | bool | None

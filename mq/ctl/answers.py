@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from io import BytesIO
 
+from mq.client.answers import unexpected
 from mq.client.blocking.exchange import Exchange
 from mq.client.errors import ClientError
-from mq.client.messages import unexpected
 from mq.client.wire import ServerAnswer
 from mq.config import DEFAULT_CONTENT_TYPE
 from mq.ctl.access import ShownMessage

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mq.client import moves, operations
+from mq.client.answers import counts_in, unexpected
 from mq.client.blocking.exchange import Exchange
 from mq.client.errors import ClientError
-from mq.client.messages import counts_in, unexpected
 from mq.client.retries import ask
 from mq.client.wire import Operation, Request, ServerAnswer, query
 from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES

@@ -30,7 +30,7 @@ ELSEWHERE = {
     "admin/test_page.py": "mq/admin/live",
     "client": "mq/client/aio mq/client/blocking mq/client/received",
     "client/test_access.py": "mq/client/problems",
-    "client/test_messages.py": "mq/client/settings",
+    "client/test_messages.py": "mq/client/answers mq/client/settings",
     "client/test_operations.py": "mq/client/moves",
     "client/test_retries.py": "mq/client/wire",
     "client/test_wrong_addresses.py": "mq/client/connection",

@@ -10,8 +10,15 @@ from mq.client.aio.message import AsyncMessage
 from mq.client.aio.session import AsyncSession
 from mq.client.aio.worker import AsyncWorker
 from mq.client.errors import ClientError
-from mq.client.messages import Body, Counts, NewMessage, Peeked, new_messages
-from mq.client.operations import PeekedState, PurgedState
+from mq.client.messages import (
+    Body,
+    Counts,
+    NewMessage,
+    Peeked,
+    PeekedState,
+    PurgedState,
+    new_messages,
+)
 from mq.client.settings import SettingValue
 from mq.config import MAX_MOVES, WORKER_WAIT_SECONDS
 from mq.names import QueueName, parse_queue_name

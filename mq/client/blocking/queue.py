@@ -10,8 +10,15 @@ from mq.client.blocking.message import Message
 from mq.client.blocking.session import Session
 from mq.client.blocking.worker import Worker
 from mq.client.errors import ClientError
-from mq.client.messages import Body, Counts, NewMessage, Peeked, new_messages
-from mq.client.operations import PeekedState, PurgedState
+from mq.client.messages import (
+    Body,
+    Counts,
+    NewMessage,
+    Peeked,
+    PeekedState,
+    PurgedState,
+    new_messages,
+)
 from mq.client.settings import SettingValue
 from mq.config import MAX_MOVES, WORKER_WAIT_SECONDS
 from mq.names import QueueName, parse_queue_name

@@ -1,0 +1,177 @@
+"""What the answers of a server say, as data. What does not come from a server of MQ raises
+UnexpectedAnswer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from mq.client.errors import ClientError, UnexpectedAnswer
+from mq.client.messages import Counts, Delivery, Peeked
+from mq.client.own_ids import read_http_date
+from mq.client.problems import error_of
+from mq.client.wire import ServerAnswer
+from mq.config import DEFAULT_CONTENT_TYPE
+from mq.errors import InvalidRequest
+from mq.lines import ndjson
+from mq.names import MessageId, QueueName
+from mq.properties import Properties, is_property
+
+_SHORTEST_LEASE_SECONDS = 0.1
+
+
+def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float | None) -> Delivery:
+    """Return the message in an answer. Raises UnexpectedAnswer."""
+    headers = answer.headers
+    fields = {
+        "id": headers.get("x-message-id"),
+        "content_type": headers.get("content-type"),
+        "lease": headers.get("etag", "").strip('"'),
+        "receive_count": headers.get("x-receive-count"),
+        "published_at": headers.get("x-published-at"),
+        "visible_at": headers.get("x-visible-at"),
+        "properties": {name: value for name, value in headers.items() if is_property(name)},
+        "dead_from": headers.get("x-dead-from"),
+        "dead_reason": headers.get("x-dead-reason"),
+        "properties_left_out": headers.get("x-properties-left-out", 0),
+    }
+    return _delivery(queue, fields, answer.body, answer, asked_seconds)
+
+
+def read_deliveries(
+    queue: QueueName, answer: ServerAnswer, asked_seconds: float | None
+) -> list[Delivery]:
+    """Return the messages in an answer with a line for each. Raises UnexpectedAnswer."""
+    found = []
+    for line in answer.body.splitlines():
+        fields = document_in(line)
+        found.append(_delivery(queue, fields, _body(fields), answer, asked_seconds))
+    return found
+
+
+def read_peeked(answer: ServerAnswer) -> list[Peeked]:
+    """Return the ready messages in an answer. Raises UnexpectedAnswer."""
+    found = []
+    for line in answer.body.splitlines():
+        fields = document_in(line)
+        due = fields.get("visible_at")
+        try:
+            found.append(
+                Peeked(
+                    MessageId(str(fields["id"])),
+                    _body(fields),
+                    fields.get("content_type") or DEFAULT_CONTENT_TYPE,
+                    fields.get("receive_count"),
+                    datetime.fromisoformat(fields["published_at"]),
+                    fields.get("damaged") is True,
+                    _properties(fields),
+                    fields.get("dead_from"),
+                    fields.get("dead_reason"),
+                    str(fields["state"]),
+                    due and datetime.fromisoformat(due),
+                )
+            )
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise unexpected("is not a message") from None
+    return found
+
+
+def read_failures(answer: ServerAnswer) -> dict[str, ClientError]:
+    """Return the messages that were not removed or moved, each with its error. One that is gone
+    when the request is repeated counts as done by the try before. Raises UnexpectedAnswer."""
+    failed = {}
+    for line in answer.body.splitlines():
+        fields = document_in(line)
+        status = fields.get("status")
+        if "id" not in fields or not isinstance(status, int):
+            raise unexpected("has a line that is not the outcome of a removal")
+        if status >= 300 and not (status == 404 and answer.is_repeated):
+            failed[str(fields["id"])] = error_of(answer._replace(status=status, body=line))
+    return failed
+
+
+def read_visible_at(answer: ServerAnswer) -> datetime:
+    """Return when the message becomes visible. Raises UnexpectedAnswer."""
+    try:
+        return datetime.fromisoformat(answer.headers["x-visible-at"])
+    except (ValueError, LookupError):
+        raise unexpected("has no X-Visible-At") from None
+
+
+def read_counts(answer: ServerAnswer) -> Counts:
+    """Return the counts in an answer. Raises UnexpectedAnswer."""
+    return counts_in(document_in(answer.body))
+
+
+def counts_in(document: Mapping[str, Any]) -> Counts:
+    """Return the counts in a document. Raises UnexpectedAnswer."""
+    try:
+        return Counts(*(document[name] for name in Counts._fields))
+    except (LookupError, TypeError):
+        raise unexpected("describes no queue") from None
+
+
+def _delivery(
+    queue: QueueName, fields: Mapping[str, Any], body: bytes, answer: ServerAnswer,
+    asked_seconds: float | None,
+) -> Delivery:  # fmt: skip
+    try:
+        count = fields.get("receive_count")
+        visible_at = datetime.fromisoformat(fields["visible_at"])
+        return Delivery(
+            queue,
+            MessageId(str(fields["id"])),
+            body,
+            fields.get("content_type") or DEFAULT_CONTENT_TYPE,
+            str(fields["lease"]),
+            None if count is None else int(count),
+            datetime.fromisoformat(fields["published_at"]),
+            visible_at,
+            asked_seconds,
+            lease_seconds(answer, visible_at) if asked_seconds is None else asked_seconds,
+            answer.came_at,
+            _properties(fields),
+            fields.get("dead_from"),
+            fields.get("dead_reason"),
+            int(fields.get("properties_left_out", 0)),
+        )
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise unexpected("is not a message") from None
+
+
+def _properties(fields: Mapping[str, Any]) -> Properties:
+    """Return the properties in a line. Raises ValueError, AttributeError."""
+    return {str(name): str(value) for name, value in fields.get("properties", {}).items()}
+
+
+def lease_seconds(answer: ServerAnswer, visible_at: datetime) -> float:
+    """Return a lower bound on a lease whose length the server chose. `Date` is cut off to seconds,
+    so it may be up to a second less than the difference of the two times."""
+    date = read_http_date(answer.headers.get("date", ""))
+    if date is None:
+        return _SHORTEST_LEASE_SECONDS
+    return max((visible_at - date).total_seconds() - 1.0, _SHORTEST_LEASE_SECONDS)
+
+
+def document_in(text: bytes) -> dict[str, Any]:
+    """Return the JSON object in an answer. Raises UnexpectedAnswer."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise unexpected("has a line that is not a JSON object")
+    return document
+
+
+def _body(fields: Mapping[str, Any]) -> bytes:
+    try:
+        return ndjson.body_of(fields)
+    except InvalidRequest:
+        raise unexpected("has a message without a body") from None
+
+
+def unexpected(what: str) -> UnexpectedAnswer:
+    return UnexpectedAnswer(f"the answer {what}: it is not from a server of MQ")
