@@ -10,16 +10,9 @@ import click
 import structlog
 
 from mq import __version__
-from mq.command.flags import (
-    FOLDER,
-    Seconds,
-    exit_codes_text,
-    exit_when_asked,
-    flag,
-    metrics_flags,
-    run,
-)
+from mq.command.flags import FOLDER, Seconds, flag, metrics_flags
 from mq.command.logs import LOG_FORMATS, configure_logs
+from mq.command.running import exit_codes_text, exit_when_asked, run
 from mq.config import Address, ReaperConfig
 from mq.spool.network_files import files_for
 from mq_reaper.reaper import Reaper

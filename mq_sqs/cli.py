@@ -8,17 +8,18 @@ from typing import Any
 import click
 
 from mq import __version__
-from mq.command.flags import HostPort, exit_codes_text, flag, run
+from mq.command.flags import HostPort, flag
 from mq.command.logs import configure_logs
+from mq.command.running import exit_codes_text, run
 from mq.config import Address
 from mq.daemon.cli import server_config
 from mq.daemon.shared_flags import client_flags, store_flags
-from mq_sqs.addresses import Decoration
+from mq_sqs.addresses import Addressing
 
 DEFAULT_PORT = 9324
 DEFAULT_ADMIN = Address("127.0.0.1", 9325)
 
-_PLAIN = Decoration()
+_PLAIN = Addressing()
 
 
 class Matching(click.ParamType[str]):
@@ -67,7 +68,7 @@ def mq_sqs(region: str, account: str, url: str, **fields: Any) -> None:
 
     config = server_config(fields)
     configure_logs(config.log_format, "mq-sqs")
-    serve(config, None, front_maker(config, Decoration(region, account, url.rstrip("/"))))
+    serve(config, None, front_maker(config, Addressing(region, account, url.rstrip("/"))))
 
 
 def main() -> None:

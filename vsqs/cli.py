@@ -11,7 +11,8 @@ from typing import BinaryIO
 import click
 
 from mq import __version__
-from mq.command.flags import Seconds, exit_codes_text, run
+from mq.command.flags import Seconds
+from mq.command.running import exit_codes_text, run
 from mq.command.stdout import written_to_stdout
 from mq.errors import CommandFailed, ExitCode
 from mq.lines.ndjson import body_member

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 
 def main() -> None:
-    from mq.command.flags import run
+    from mq.command.running import run
     from mq.ctl.commands import mqctl
     from mq.errors import CTL_EXIT_CODES
 

@@ -8,7 +8,7 @@ import sys
 import click
 
 from mq import __version__
-from mq.command.flags import exit_codes_text
+from mq.command.running import exit_codes_text
 from mq.ctl import display
 from mq.ctl.access import QueueCounts
 from mq.ctl.arguments import Commands, IdParam, LeaseParam, QueueParam

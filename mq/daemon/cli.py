@@ -10,8 +10,9 @@ import click
 from click.core import ParameterSource
 
 from mq import __version__
-from mq.command.flags import FILE, HostPort, Mode, Seconds, Size, exit_codes_text, flag, run
+from mq.command.flags import FILE, HostPort, Mode, Seconds, Size, flag
 from mq.command.logs import configure_logs
+from mq.command.running import exit_codes_text, run
 from mq.config import STANDALONE_KEEP_SECONDS, ServerConfig
 from mq.daemon.shared_flags import client_flags, store_flags
 from mq.disk.calls import STATE

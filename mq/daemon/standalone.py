@@ -17,7 +17,7 @@ from typing import NamedTuple
 import structlog
 
 from mq.admin.metrics import ChildCounts
-from mq.command.flags import PARENT_VARIABLE
+from mq.command.running import PARENT_VARIABLE
 from mq.config import Address, ServerConfig
 from mq.daemon.sockets import free_port
 from mq.lifecycle import Folder

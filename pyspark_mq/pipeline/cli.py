@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from mq import __version__
-from mq.command.flags import FILE, Seconds, exit_codes_text, run
+from mq.command.flags import FILE, Seconds
+from mq.command.running import exit_codes_text, run
 from mq.config import CLAIM_MESSAGES
 from mq.errors import EXIT_CODES, CommandFailed, ExitCode, InvalidName, MQError, QueueNotFound
 from pyspark_mq.pipeline.place_flags import place_flags

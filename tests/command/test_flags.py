@@ -1,18 +1,14 @@
-"""What the three command lines share."""
+"""Flags, and the environment variables beside them."""
 
 from __future__ import annotations
 
-import signal
-import time
 from pathlib import Path
 
 import click
 import pytest
 
-from mq.command.flags import run
 from mq.ctl.commands import mqctl
 from mq.daemon.cli import mq
-from mq.errors import ExitCode
 from mq_mover.cli import mq_mover
 from mq_reaper.cli import mq_reaper
 from pyspark_mq.pipeline.cli import mq_pipeline
@@ -64,45 +60,6 @@ def test_reaper_reads_its_environment_and_flags_win(
 
     assert found["source"] == str(removed)
     assert found["keep_seconds"] == "5.0"
-
-
-@pytest.mark.parametrize("module", ["mq_mover", "mq_reaper"])
-def test_a_burst_of_signals_ends_it_with_exit_code_0_and_no_traceback(
-    module: str, tmp_path: Path, processes: list[Process]
-) -> None:
-    """Ctrl-C reaches `mq --standalone` and its children, and the parent passes SIGTERM on."""
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    arguments = [f"--source={folder}"]
-    if module == "mq_mover":
-        arguments.append(f"--destination={folder}")
-    process = Process(module, *arguments, log=tmp_path / "log")
-    processes.append(process)
-    configuration(process)
-
-    while process.popen.poll() is None:
-        process.popen.send_signal(signal.SIGINT)
-        process.popen.send_signal(signal.SIGTERM)
-        time.sleep(0.0005)
-
-    assert process.popen.returncode == 0
-    assert "Traceback" not in process.log()
-
-
-def test_a_defect_ends_a_command_with_its_own_exit_code(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["mq"])
-
-    @click.command(name="mq")
-    def broken() -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(SystemExit) as ended:
-        run(broken)
-
-    assert ended.value.code == ExitCode.SOFTWARE
-    assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_standalone_hands_its_flags_to_its_children(

@@ -1,0 +1,90 @@
+"""How a command runs: errors as one line, named exit codes, and when it ends."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NoReturn
+
+import click
+
+from mq.command.stdin import guard_stdin
+from mq.command.stdout import ReaderGone, drop_stdout, guard_stdout, printable
+from mq.errors import EXIT_CODES, CommandFailed, ExitCode
+
+PARENT_VARIABLE = "MQ_PARENT_PID"
+"""`mq --standalone` sets it for its children, which end when that process ends."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -> NoReturn:
+    """Run a command. An error is one line on stderr, and the exit code says its kind."""
+    _follow_parent()
+    guard_stdin()
+    guard_stdout()
+    try:
+        code = command.main(prog_name=command.name, standalone_mode=False)
+        sys.stdout.flush()
+    except (click.Abort, KeyboardInterrupt):
+        code = 128 + signal.SIGINT
+    except ReaderGone:
+        drop_stdout()
+        code = 128 + signal.SIGPIPE
+    except SystemExit as error:
+        # click ends like this on EPIPE of stderr. EPIPE of stdout is a ReaderGone.
+        is_closed = isinstance(error.__context__, BrokenPipeError)
+        code = 128 + signal.SIGPIPE if is_closed else error.code
+    except Exception as error:
+        code, detail = _explain(error)
+        if code is ExitCode.OUTPUT:
+            drop_stdout()
+        detail = printable(" ".join(detail.split()))
+        with suppress(OSError):
+            click.echo(f"{command.name}: {detail} (exit {code.value}: {meanings[code]})", err=True)
+    sys.exit(code)
+
+
+def exit_when_asked() -> None:
+    """Let SIGTERM and SIGINT end this process at once with exit code 0, wherever it is. SIGINT is
+    ignored if the process was started so, as a shell does with background jobs.
+
+    This is only for processes that may be killed anywhere. They end at once because a second signal
+    would hit the interpreter while it shuts down, for example when Ctrl-C reaches a child and its
+    parent passes it on.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if number is signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: os._exit(ExitCode.OK))
+
+
+def exit_codes_text(meanings: Mapping[ExitCode, str] = EXIT_CODES) -> str:
+    """Return the list of exit codes for the end of `--help`."""
+    codes = "\n".join(f"{code.value:>4}  {meanings[code]}" for code in sorted(meanings))
+    return f"\b\nExit codes:\n{codes}"
+
+
+def _explain(error: Exception) -> tuple[ExitCode, str]:
+    if isinstance(error, click.ClickException):
+        return ExitCode.USAGE, error.format_message()
+    if isinstance(error, CommandFailed):
+        return error.exit_code, str(error)
+    traceback.print_exception(error)
+    return ExitCode.SOFTWARE, "an unexpected error; the lines above say where"
+
+
+def _follow_parent() -> None:
+    """Ask the kernel for SIGKILL when the parent ends, even if that was by SIGKILL (prctl(2)).
+
+    A stopped process would keep SIGTERM for later, and these children may be killed anywhere.
+    """
+    parent = os.environ.pop(PARENT_VARIABLE, "")
+    if parent:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != int(parent):
+            sys.exit(ExitCode.OK)

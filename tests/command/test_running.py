@@ -1,0 +1,53 @@
+"""How commands end: by signals, and by a defect."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from mq.command.running import run
+from mq.errors import ExitCode
+from tests.support.processes import Process, wait_until
+
+
+@pytest.mark.parametrize("module", ["mq_mover", "mq_reaper"])
+def test_a_burst_of_signals_ends_it_with_exit_code_0_and_no_traceback(
+    module: str, tmp_path: Path, processes: list[Process]
+) -> None:
+    """Ctrl-C reaches `mq --standalone` and its children, and the parent passes SIGTERM on."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    arguments = [f"--source={folder}"]
+    if module == "mq_mover":
+        arguments.append(f"--destination={folder}")
+    process = Process(module, *arguments, log=tmp_path / "log")
+    processes.append(process)
+    wait_until(lambda: "event=configuration" in process.log(), 30)
+
+    while process.popen.poll() is None:
+        process.popen.send_signal(signal.SIGINT)
+        process.popen.send_signal(signal.SIGTERM)
+        time.sleep(0.0005)
+
+    assert process.popen.returncode == 0
+    assert "Traceback" not in process.log()
+
+
+def test_a_defect_ends_a_command_with_its_own_exit_code(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["mq"])
+
+    @click.command(name="mq")
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(SystemExit) as ended:
+        run(broken)
+
+    assert ended.value.code == ExitCode.SOFTWARE
+    assert "ZeroDivisionError" in capsys.readouterr().err
