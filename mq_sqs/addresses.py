@@ -1,5 +1,4 @@
-"""The addresses of a queue in SQS: its name, its URL, its ARN. Region and account are
-decoration."""
+"""The addresses of a queue in SQS: its name, its URL, its ARN. Any region and account will do."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _ARN = re.compile(r"arn:[a-z-]+:sqs:[a-z0-9-]*:[0-9]*:([^:]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Decoration:
+class Addressing:
     """What the addresses of queues contain besides names. `url` is the beginning of queue URLs; if
     it is empty, they begin with the address that the client calls."""
 

@@ -22,7 +22,7 @@ from mq.spool.queue.settings_file import SETTINGS_LOOK_SECONDS
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.web.tokens import KnownToken
-from mq_sqs.addresses import Decoration
+from mq_sqs.addresses import Addressing
 from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
 from mq_sqs.fifo.service import FifoService
 from mq_sqs.move_tasks import MoveTasks
@@ -101,10 +101,10 @@ class Operations:
     """The store, and what the gateway knows about its queues: their settings, for as long as a
     server does not look at them again."""
 
-    def __init__(self, store: Store, decoration: Decoration, visibility_seconds: float) -> None:
+    def __init__(self, store: Store, addressing: Addressing, visibility_seconds: float) -> None:
         self.store = store
         self.fifo = FifoService(store)
-        self.decoration = decoration
+        self.addressing = addressing
         self.visibility_seconds = visibility_seconds
         self.move_tasks = MoveTasks(store, self.fifo)
         self._known: dict[QueueName, _KnownQueue] = {}

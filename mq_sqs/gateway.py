@@ -26,7 +26,7 @@ from mq.web.parameters import path_and_query
 from mq.web.presence import send_if_half_closed
 from mq.web.quick_connection import raise_handed_over
 from mq.web.tokens import KnownToken
-from mq_sqs.addresses import Decoration
+from mq_sqs.addresses import Addressing
 from mq_sqs.calls import Operations, SqsCall, make_request_id
 from mq_sqs.canonical import RequestHead
 from mq_sqs.faults import (
@@ -69,7 +69,7 @@ class Gateway:
     def __init__(
         self,
         store: Store,
-        decoration: Decoration,
+        addressing: Addressing,
         *,
         visibility_seconds: float = 30.0,
         signatures: Signatures | None = None,
@@ -77,7 +77,7 @@ class Gateway:
         origins: OriginPolicy | None = None,
     ) -> None:
         self._store = store
-        self._operations = Operations(store, decoration, visibility_seconds)
+        self._operations = Operations(store, addressing, visibility_seconds)
         self._signatures = signatures
         self._durations = durations or Durations()
         self._origins = origins or OriginPolicy(())

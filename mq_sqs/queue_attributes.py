@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from mq.config import SECOND_NS
 from mq.names import QueueName, is_fifo
 from mq.spool.queue.queue_settings import QueueSettings
-from mq_sqs.addresses import Decoration, queue_of_arn
+from mq_sqs.addresses import Addressing, queue_of_arn
 from mq_sqs.faults import (
     INVALID_ATTRIBUTE_NAME,
     INVALID_ATTRIBUTE_VALUE,
@@ -248,11 +248,11 @@ def may_redrive(source_arn: str, target: QueueSettings) -> bool:
 
 
 def attributes_of(
-    queue: QueueName, settings: QueueSettings, visibility_seconds: float, decoration: Decoration
+    queue: QueueName, settings: QueueSettings, visibility_seconds: float, addressing: Addressing
 ) -> dict[str, str]:
     """Return all attributes but the counts."""
     found = {name: str(number_of(settings, name, visibility_seconds)) for name in _NUMBERS}
-    found["QueueArn"] = decoration.arn_of(queue)
+    found["QueueArn"] = addressing.arn_of(queue)
     found["SqsManagedSseEnabled"] = "false"
     if is_fifo(queue):
         found |= fifo_attributes_of(settings)
@@ -262,7 +262,7 @@ def attributes_of(
     dead_letters = dead_letters_of(queue, settings)
     if dead_letters is not None:
         policy = {
-            "deadLetterTargetArn": decoration.arn_of(dead_letters.queue),
+            "deadLetterTargetArn": addressing.arn_of(dead_letters.queue),
             "maxReceiveCount": dead_letters.max_receives,
         }
         found[_REDRIVE] = json.dumps(policy, separators=(",", ":"))

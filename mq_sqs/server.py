@@ -10,13 +10,13 @@ from mq.daemon.server import Front, FrontMaker
 from mq.errors import ExitCode, StartRefused, StoreUnavailable
 from mq.store.store import Store
 from mq.web.http_server import HttpServer
-from mq_sqs.addresses import Decoration
+from mq_sqs.addresses import Addressing
 from mq_sqs.gateway import Gateway
 from mq_sqs.signatures import Signatures
 from mq_sqs.signing_keys import SigningKeys
 
 
-def front_maker(config: ServerConfig, decoration: Decoration) -> FrontMaker:
+def front_maker(config: ServerConfig, addressing: Addressing) -> FrontMaker:
     """Return what `mq.daemon.server.serve` needs. Raises StartRefused."""
     keys = None if config.token_file is None else SigningKeys(config.token_file)
 
@@ -27,7 +27,7 @@ def front_maker(config: ServerConfig, decoration: Decoration) -> FrontMaker:
             front.credentials.reload_too("signing keys", keys)
         gateway = Gateway(
             front.store,
-            decoration,
+            addressing,
             visibility_seconds=config.visibility_seconds,
             signatures=None if keys is None else Signatures(keys),
             durations=front.durations,

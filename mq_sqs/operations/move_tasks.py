@@ -138,7 +138,7 @@ async def _require(operations: Operations, queue: QueueName, member: str) -> Non
 
 
 def _result(operations: Operations, source: QueueName, task: MoveTask) -> dict[str, Any]:
-    arn_of = operations.decoration.arn_of
+    arn_of = operations.addressing.arn_of
     found: dict[str, Any] = {
         "Status": str(task.status),
         "SourceArn": arn_of(source),

@@ -126,7 +126,7 @@ async def get_queue_attributes(operations: Operations, call: SqsCall, queue: Que
         if name not in KNOWN and name != "All":
             raise SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]!r}.")
     settings = await operations.store.read_settings(queue)
-    found = attributes_of(queue, settings, operations.visibility_seconds, operations.decoration)
+    found = attributes_of(queue, settings, operations.visibility_seconds, operations.addressing)
     if "All" in asked or not COUNTS.keys().isdisjoint(asked):
         counts = asdict(await operations.store.describe_queue(queue))
         found |= {name: str(counts[state]) for name, state in COUNTS.items()}
@@ -191,7 +191,7 @@ async def _check_dead_letters(
         )
     if policy.queue == queue:
         raise wrong_value("RedrivePolicy", "a queue cannot be its own dead letter target")
-    if not may_redrive(operations.decoration.arn_of(queue), target):
+    if not may_redrive(operations.addressing.arn_of(queue), target):
         raise SQSError(
             INVALID_ATTRIBUTE_VALUE,
             f"The RedriveAllowPolicy of {policy.queue} does not allow dead letters of {queue}.",
@@ -212,7 +212,7 @@ def _may_see(call: SqsCall, queue: QueueName) -> bool:
 
 
 def _url(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    return {"QueueUrl": operations.decoration.url_of(queue, call.base)}
+    return {"QueueUrl": operations.addressing.url_of(queue, call.base)}
 
 
 # Pages
@@ -230,7 +230,7 @@ def _page(
     page = left[: asked or _MAX_RESULTS]
     result: dict[str, object] = {}
     if page:
-        result[member] = [operations.decoration.url_of(name, call.base) for name in page]
+        result[member] = [operations.addressing.url_of(name, call.base) for name in page]
     if asked is not None and len(left) > len(page):
         result["NextToken"] = base64.urlsafe_b64encode(page[-1].encode()).decode()
     return result

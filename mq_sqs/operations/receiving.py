@@ -11,7 +11,7 @@ from typing import Any
 from mq.names import QueueName, is_fifo
 from mq.store.receiving.received_message import Received
 from mq.web.presence import unless_client_leaves
-from mq_sqs.addresses import Decoration
+from mq_sqs.addresses import Addressing
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.digests import md5_in_hex
 from mq_sqs.faults import INVALID_ATTRIBUTE_NAME, SQSError
@@ -56,7 +56,7 @@ async def receive_message(operations: Operations, call: SqsCall, queue: QueueNam
     received, bodies = await _receive(operations, call, queue)
     choice = choice_of(values.get("MessageAttributeNames", ()))
     messages = [
-        _message(each, body, asked, choice, operations.decoration)
+        _message(each, body, asked, choice, operations.addressing)
         for each, body in zip(received, bodies, strict=True)
     ]
     return {"Messages": messages} if messages else {}
@@ -122,7 +122,7 @@ def _message(
     body: bytes,
     asked: frozenset[str],
     choice: Choice,
-    decoration: Decoration,
+    addressing: Addressing,
 ) -> dict[str, Any]:
     text = _text_of(body)
     found: dict[str, Any] = {
@@ -139,10 +139,10 @@ def _message(
             found["MD5OfMessageAttributes"] = md5_of(chosen)
     if asked:
         values = {name: tell(received) for name, tell in _SYSTEM.items()}
-        values = {**values, "SenderId": decoration.account}
+        values = {**values, "SenderId": addressing.account}
         values |= system_of(received.properties)
         if received.burial is not None:
-            values["DeadLetterQueueSourceArn"] = decoration.arn_of(received.burial.queue)
+            values["DeadLetterQueueSourceArn"] = addressing.arn_of(received.burial.queue)
         if is_fifo(received.queue):
             values[SEQUENCE_NUMBER] = sequence_number(received.message_id)
         shown = {name: value for name, value in values.items() if "All" in asked or name in asked}

@@ -6,7 +6,7 @@ import pytest
 
 from mq.names import QueueName
 from mq_sqs.addresses import (
-    Decoration,
+    Addressing,
     queue_of_arn,
     queue_of_name,
     queue_of_url,
@@ -34,12 +34,12 @@ def test_the_last_segment_of_a_url_counts(url: str) -> None:
 
 
 def test_a_url_and_an_arn_say_what_the_gateway_was_started_with() -> None:
-    decoration = Decoration("eu-west-1", "123456789012", "https://sqs.example.org")
+    addressing = Addressing("eu-west-1", "123456789012", "https://sqs.example.org")
 
-    assert decoration.url_of(ORDERS, "http://x") == "https://sqs.example.org/123456789012/orders"
-    assert Decoration().url_of(ORDERS, "http://x:1") == "http://x:1/000000000000/orders"
-    assert decoration.arn_of(ORDERS) == "arn:aws:sqs:eu-west-1:123456789012:orders"
-    assert queue_of_arn(decoration.arn_of(ORDERS)) == ORDERS
+    assert addressing.url_of(ORDERS, "http://x") == "https://sqs.example.org/123456789012/orders"
+    assert Addressing().url_of(ORDERS, "http://x:1") == "http://x:1/000000000000/orders"
+    assert addressing.arn_of(ORDERS) == "arn:aws:sqs:eu-west-1:123456789012:orders"
+    assert queue_of_arn(addressing.arn_of(ORDERS)) == ORDERS
 
 
 @pytest.mark.parametrize("arn", ["", "orders", "arn:aws:sns:us-east-1:0:orders", "arn:aws:sqs:::",

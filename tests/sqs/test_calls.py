@@ -14,7 +14,7 @@ from mq.spool.queue.queue_settings import QueueSettings
 from mq.spool.queue.settings_file import SETTINGS_LOOK_SECONDS
 from mq.store.store import Store
 from mq_sqs import calls
-from mq_sqs.addresses import Decoration
+from mq_sqs.addresses import Addressing
 from mq_sqs.calls import Operations
 from tests.support.stores import ORDERS, store_on
 
@@ -41,7 +41,7 @@ class HeldReads:
 @pytest.fixture
 async def operations(root: Path) -> AsyncIterator[Operations]:
     async with store_on(root) as store:
-        yield Operations(store, Decoration(), 30.0)
+        yield Operations(store, Addressing(), 30.0)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq_sqs import faults, gateway
-from mq_sqs.addresses import Decoration
+from mq_sqs.addresses import Addressing
 from mq_sqs.faults import SQSError, SqsFault
 from mq_sqs.protocol.json import JsonDialect
 from mq_sqs.protocol.query import QueryDialect
@@ -160,7 +160,7 @@ async def test_a_defect_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(gateway, "raise_handed_over", fail)
     store = SimpleNamespace(joint=lambda make: None)
-    handler = gateway.Gateway(cast(Store, store), Decoration())
+    handler = gateway.Gateway(cast(Store, store), Addressing())
     told = []
     for headers in (JSON_LIST, FORM):
         head = CIMultiDictProxy(CIMultiDict(headers))

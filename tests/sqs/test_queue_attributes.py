@@ -8,7 +8,7 @@ import pytest
 
 from mq.names import QueueName
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings, change, parse_settings
-from mq_sqs.addresses import Decoration
+from mq_sqs.addresses import Addressing
 from mq_sqs.faults import SQSError
 from mq_sqs.queue_attributes import (
     DeadLetters,
@@ -30,7 +30,7 @@ def settings_with(**attributes: str) -> QueueSettings:
 
 
 def shown(settings: QueueSettings) -> dict[str, str]:
-    return attributes_of(ORDERS, settings, 30, Decoration())
+    return attributes_of(ORDERS, settings, 30, Addressing())
 
 
 def test_attributes_that_mq_has_are_its_settings() -> None:
