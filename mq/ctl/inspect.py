@@ -26,32 +26,32 @@ from mq.store.context import no_message, no_queue
 from mq.store.index.hidden_index import MAX_PLACES
 from mq.store.peek import PeekedMessage, peek_anywhere, peek_ready
 from mq.store.peek_hidden import peek_in_delay
-from mq.store.queues import count_waiting, is_leased
+from mq.store.queues import count_hidden, is_leased
 from mq.times import rfc3339
 
 
 def count_queues(spool: Spool) -> list[QueueCounts]:
     """Return the counts of every queue, by name. Lists every folder once."""
-    waiting = Counter(
+    hidden = Counter(
         (parsed[0], is_leased(spool, name))
         for name in spool.names(Folder.DELAY)
         if (parsed := parse_file_name(name)) is not None
     )
     names = sorted(QueueName(name) for name in spool.names(Folder.QUEUES) if is_queue_name(name))
-    counted = (_count(spool, name, (waiting[name, True], waiting[name, False])) for name in names)
+    counted = (_count(spool, name, (hidden[name, True], hidden[name, False])) for name in names)
     return [counts for counts in counted if counts is not None]
 
 
 def count_queue(spool: Spool, queue: QueueName) -> QueueCounts:
     """Return the counts of a queue. Raises QueueNotFound."""
-    counts = _count(spool, queue, count_waiting(spool, queue))
+    counts = _count(spool, queue, count_hidden(spool, queue))
     if counts is None:
         raise no_queue(queue)
     return counts
 
 
-def _count(spool: Spool, queue: QueueName, waiting: tuple[int, int]) -> QueueCounts | None:
-    """Return the counts of a queue, or None if there is no such queue. `waiting` are the numbers of
+def _count(spool: Spool, queue: QueueName, hidden: tuple[int, int]) -> QueueCounts | None:
+    """Return the counts of a queue, or None if there is no such queue. `hidden` are the numbers of
     leased and delayed messages."""
     listing = list_queue(spool, queue, lambda _: False)
     if listing is None:
@@ -59,7 +59,7 @@ def _count(spool: Spool, queue: QueueName, waiting: tuple[int, int]) -> QueueCou
     age = None
     if listing.keys:
         age = max(time.time_ns() - time_of_key(listing.keys[0]), 0) / SECOND_NS
-    return QueueCounts(queue, len(listing.keys), *waiting, age)
+    return QueueCounts(queue, len(listing.keys), *hidden, age)
 
 
 def oldest_messages(

@@ -155,7 +155,7 @@ def describe_queue(work: Workspace, queue: QueueName) -> Operation[QueueInfo]:
     work.ready.drain()
     ready = yield from load_index(work, queue)
     count, oldest_ns = len(ready), ready.oldest_ns()
-    leased, delayed = yield InWorker(count_waiting, work.spool, queue)
+    leased, delayed = yield InWorker(count_hidden, work.spool, queue)
     settings = yield InWorker(settings_of, work.spool, queue)
     age = None if oldest_ns is None else max(time.time_ns() - oldest_ns, 0) / SECOND_NS
     return QueueInfo(queue, count, leased, delayed, age, settings)
@@ -166,7 +166,7 @@ def list_queues(spool: Spool) -> list[QueueName]:
     return [QueueName(name) for name in sorted(spool.names(Folder.QUEUES)) if is_queue_name(name)]
 
 
-def count_waiting(spool: Spool, queue: QueueName) -> tuple[int, int]:
+def count_hidden(spool: Spool, queue: QueueName) -> tuple[int, int]:
     """Return the numbers of the queue's leased and delayed messages in `delay`. Blocking, for a
     worker: it looks at every seal, about 5 µs each."""
     prefix = f"{queue}:"

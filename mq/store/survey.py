@@ -113,7 +113,7 @@ class Surveyor:
             if ready is not None:
                 found[queue] = QueueSurvey(ready.messages, oldest_ns=ready.oldest_ns)
         delay = self._names(Folder.DELAY)
-        lag_ns = self._add_waiting(delay, found, now_ns)
+        lag_ns = self._add_hidden(delay, found, now_ns)
         files = {folder: len(self._names(folder)) for folder in (Folder.NEW, Folder.REMOVE)}
         files[Folder.DELAY] = len(delay)
         files[Folder.CORRUPT] = self._count_corrupt()
@@ -139,7 +139,7 @@ class Surveyor:
         status = self._spool.status(Folder.QUEUES, queue)
         return status is not None and (status.st_ino, status.st_mtime_ns) == before[:2]
 
-    def _add_waiting(self, names: Iterable[str], found: dict[str, QueueSurvey], now_ns: int) -> int:
+    def _add_hidden(self, names: Iterable[str], found: dict[str, QueueSurvey], now_ns: int) -> int:
         """Count what is in `delay`. Returns how long the message that is due longest has waited, in
         ns."""
         first_due_ns = now_ns

@@ -72,7 +72,7 @@ class Purge:
             locked = fd = self._spool.queues.lock_alone(self._queue, PURGE_LOCK_SECONDS)
             try:
                 if self._scope is PurgeScope.ALL:
-                    self._left[Folder.DELAY] = self._waiting()
+                    self._left[Folder.DELAY] = self._hidden()
                 if is_long and are_kept:
                     fd = self._take_folder(locked)
                 if fd == locked:
@@ -137,8 +137,8 @@ class Purge:
         ids = _take(self._moved_on)
         if ids:
             with self._alone():
-                waiting = [f"{self._queue}:{each}" for each in ids]
-                gone = self._remove(Folder.DELAY, waiting)
+                hidden = [f"{self._queue}:{each}" for each in ids]
+                gone = self._remove(Folder.DELAY, hidden)
                 self._remove(Folder.QUEUES, [self._id(each) for each in gone])
             time.sleep(BREATH_SECONDS)
         return bool(ids)
@@ -151,7 +151,7 @@ class Purge:
     def _ready(self) -> list[str]:
         return [name for name in self._spool.names_in_queue(self._queue) if is_message_id(name)]
 
-    def _waiting(self) -> list[str]:
+    def _hidden(self) -> list[str]:
         prefix = f"{self._queue}:"
         names = [each for each in self._spool.names(Folder.DELAY) if each.startswith(prefix)]
         return [each for each in names if is_message_id(each[len(prefix) :])]
