@@ -39,9 +39,9 @@ def queue_flags(command: F) -> F:
     for option in (
         click.option("--no-sync", "sync", flag_value=False, default=True,
                      help="Do not wait for stable media: a power cut may lose messages."),
-        click.option("--unit", type=click.Choice(list(UNITS_PER_SECOND)), default="ms",
-                     show_default=True,
-                     help="Unit of the times in file names; us is that of the released vsqs 0.3."),
+        click.option("--unit", type=click.Choice(list(UNITS_PER_SECOND)),
+                     help="Unit of the times in file names; us is that of the released vsqs 0.3.  "
+                     "[default: that of the folder, or ms]"),
     ):  # fmt: skip
         command = option(command)
     return command

@@ -45,7 +45,7 @@ def publish(
     file: BinaryIO | None,
     capacity: int | None,
     timeout: float | None,
-    unit: str,
+    unit: str | None,
     sync: bool,
 ) -> None:
     """Publish a message: BODY, a file, or stdin. Prints its id.
@@ -75,7 +75,7 @@ def receive(
     timeout: float,
     as_json: bool,
     raw: bool,
-    unit: str,
+    unit: str | None,
     sync: bool,
 ) -> None:
     """Receive the oldest message: body on stdout, id on stderr."""
@@ -96,7 +96,7 @@ def receive(
 @queue_argument
 @click.argument("message_id", metavar="ID")
 @queue_flags
-def delete(queue: Path, message_id: str, unit: str, sync: bool) -> None:
+def delete(queue: Path, message_id: str, unit: str | None, sync: bool) -> None:
     """Delete a message for good, whatever its state."""
     require_queue(queue)
     if parse_id(message_id) is None:
@@ -109,7 +109,7 @@ def delete(queue: Path, message_id: str, unit: str, sync: bool) -> None:
 @vsqs.command()
 @queue_argument
 @queue_flags
-def size(queue: Path, unit: str, sync: bool) -> None:
+def size(queue: Path, unit: str | None, sync: bool) -> None:
     """Count the messages, ready and consumed."""
     require_queue(queue)
     with opened(queue, unit=unit, sync=sync) as open_queue:

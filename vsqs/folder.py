@@ -31,7 +31,7 @@ from vsqs.bell import Bell
 from vsqs.index import Index
 from vsqs.listing import list_folder
 from vsqs.names import NEW, UNITS_PER_SECOND, Name, other_unit, parse_name
-from vsqs.opening import open_queue_folder
+from vsqs.opening import open_queue_folder, unit_in
 from vsqs.turn import Turn
 
 _KEY = "queue"
@@ -53,12 +53,10 @@ class QueueFolder:
     """
 
     def __init__(
-        self, path: str, unit: str, files: Files, clock_ns: Callable[[], int], lock: Lock
+        self, path: str, unit: str | None, files: Files, clock_ns: Callable[[], int], lock: Lock
     ) -> None:
         self.path = path
         self.files = files
-        self.unit = unit
-        self.units_per_second = UNITS_PER_SECOND[unit]
         self.index = Index()
         self.users = 0
         self.is_dropped = False
@@ -71,17 +69,18 @@ class QueueFolder:
         self._watch: Watch | None = None
         self.fd = -1
         try:
-            self._open()
+            self._open(unit)
         except BaseException:
             self.close()
             raise
 
-    def _open(self) -> None:
+    def _open(self, unit: str | None) -> None:
         self.fd = open_queue_folder(self.files, self.path)
-        status = os.fstat(self.fd)
-        self._inode = status.st_ino
+        self.unit = unit or unit_in(self.files, self.fd)
+        self.units_per_second = UNITS_PER_SECOND[self.unit]
+        self._opened = os.fstat(self.fd)
         self.turn = Turn(self.files, self.fd, self.unit)
-        self._changed_at = self._in_units(status.st_mtime_ns + _TICK_NS)
+        self._changed_at = self._in_units(self._opened.st_mtime_ns + _TICK_NS)
         self._watch = self._start_watch()
         self._list()
 
@@ -201,7 +200,7 @@ class QueueFolder:
         """Return the folder's status. Raises FileNotFoundError if the folder was moved or
         deleted."""
         status = os.stat(self.path)
-        if status.st_ino != self._inode:
+        if status.st_ino != self._opened.st_ino:
             raise FileNotFoundError(
                 errno.ENOENT, "the queue's folder was replaced by another one", self.path
             )
@@ -247,8 +246,7 @@ class QueueFolder:
         # What has other attributes now may be a message that this process could not read before.
         self.index.add(name)
         if name.is_new:
-            is_fresh = change is Change.CAME
-            age = VSQS_NEW_SECONDS if is_fresh else 0.0
+            age = VSQS_NEW_SECONDS if change is Change.CAME else 0.0
             self._check_new_at[name.time] = time.monotonic() + age
 
     def _list(self) -> None:

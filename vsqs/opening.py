@@ -1,4 +1,5 @@
-"""Opening a queue's folder: which links are followed, and whose folder it may be."""
+"""Opening a queue's folder: making it, which links are followed, whose it may be, and in which unit
+its names count."""
 
 from __future__ import annotations
 
@@ -8,6 +9,30 @@ import stat
 import warnings
 
 from mq.disk.files import Files
+from vsqs.listing import list_folder
+from vsqs.names import UNITS_PER_SECOND, other_unit
+from vsqs.turn import Turn
+
+
+def make_folders(files: Files, path: str, sync: bool) -> None:
+    """Make the folder and those above it that are missing, as durable as the messages will be."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    make_folders(files, parent, sync)
+    try:
+        files.make_folder(None, path, 0o777)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise NotADirectoryError(
+                errno.ENOTDIR, "a queue is a folder, and this is none", path
+            ) from None
+    if sync:
+        fd = files.open_folder(None, os.path.realpath(parent))
+        try:
+            files.sync(fd)
+        finally:
+            files.close(fd)
 
 
 def open_queue_folder(files: Files, path: str) -> int:
@@ -49,3 +74,14 @@ def refuse_planted_links(path: str) -> None:
         raise PermissionError(
             errno.EACCES, f"a link that user {status.st_uid} made in a folder for all", path
         )
+
+
+def unit_in(files: Files, folder_fd: int) -> str:
+    """Return the unit in which the names in a folder count, as far as it tells: by the newest id
+    that publishers keep with it, or else by its names. Milliseconds where it does not tell."""
+    kept = [unit for unit in UNITS_PER_SECOND if Turn(files, folder_fd, unit).newest() >= 0]
+    if len(kept) == 1:
+        return kept[0]
+    names = list_folder(files, folder_fd).names
+    are_micros = names and all(other_unit("ms", name.time) for name in names)
+    return "us" if are_micros else "ms"

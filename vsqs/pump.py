@@ -22,7 +22,7 @@ from vsqs.rate import Rate
 @queue_flags
 @queue_argument
 @click.version_option(__version__, message="%(prog)s %(version)s")
-def vsqspump(folder: Path, capacity: int | None, queue: Path, unit: str, sync: bool) -> None:
+def vsqspump(folder: Path, capacity: int | None, queue: Path, unit: str | None, sync: bool) -> None:
     """Publish 1, 2, 3 and so on until you stop it, and print the rate.
 
     QUEUE is the path of the queue's folder, which is made if it is missing.

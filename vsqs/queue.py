@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import time
@@ -16,7 +15,7 @@ from vsqs import protocol, visibility
 from vsqs.folder import FolderDropped, QueueFolder
 from vsqs.foreign import MAX_BODY_BYTES
 from vsqs.names import UNITS_PER_SECOND, Name, parse_id
-from vsqs.opening import refuse_planted_links
+from vsqs.opening import make_folders, refuse_planted_links
 from vsqs.shared import FolderClosed, SharedFolder
 
 Data = bytes | bytearray | memoryview
@@ -38,9 +37,10 @@ class Queue:
     next call then opens the folder again.
 
     `capacity` is how many messages, ready and consumed, it holds before `publish` waits; None means
-    no limit. `unit` is "ms", as the protocol says, or "us", to share a folder with the released
-    vsqs 0.3. With `sync=False` nothing is forced to stable media: a power cut may then lose or tear
-    messages, and bring deleted ones back; a crash of processes alone does not.
+    no limit. `unit` is "ms", as the protocol says, or "us", as the released vsqs 0.3 counts; None
+    is the unit that the folder has, and "ms" in a new one. With `sync=False` nothing is forced to
+    stable media: a power cut may then lose or tear messages, and bring deleted ones back; a crash
+    of processes alone does not.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class Queue:
         path: str | os.PathLike[str],
         capacity: int | None = None,
         *,
-        unit: str = "ms",
+        unit: str | None = None,
         sync: bool = True,
         files: Files | None = None,
         clock_ns: Callable[[], int] | None = None,
     ) -> None:
-        if unit not in UNITS_PER_SECOND:
+        if unit is not None and unit not in UNITS_PER_SECOND:
             raise ValueError(f"unit {unit!r}: choose one of {', '.join(UNITS_PER_SECOND)}")
         self.path = path
         self.capacity = capacity
@@ -61,7 +61,7 @@ class Queue:
         open_files = files or Files()
         absolute = os.path.abspath(os.fspath(path))
         refuse_planted_links(absolute)
-        _make_folders(open_files, absolute, sync)
+        make_folders(open_files, absolute, sync)
         self._shared = SharedFolder(
             lambda lock: QueueFolder(absolute, unit, open_files, clock_ns or _now_ns, lock)
         )
@@ -257,30 +257,29 @@ class Queue:
             folder.sync()
 
 
+class QueueManager:
+    """Gives the queues below one folder, as in the released vsqs 0.3: they count in microseconds.
+    Each is closed by itself."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = path
+
+    def get_queue(self, name: str, capacity: int | None = None) -> Queue:
+        return Queue(os.path.join(self.path, name), capacity, unit="us")
+
+    def close(self) -> None:
+        """Do nothing: a manager has nothing open."""
+
+
+def micros() -> int:
+    """Return the time in µs since 1970. A test of a program may put another function in its place,
+    as with the original vsqs."""
+    return time.time_ns() // 1000
+
+
 def _now_ns() -> int:
-    return time.time_ns()
+    return micros() * 1000
 
 
 def _deadline(timeout: float | None) -> float:
     return math.inf if timeout is None else time.monotonic() + timeout
-
-
-def _make_folders(files: Files, path: str, sync: bool) -> None:
-    """Make the folder and those above it that are missing, as durable as the messages will be."""
-    if os.path.isdir(path):
-        return
-    parent = os.path.dirname(path)
-    _make_folders(files, parent, sync)
-    try:
-        files.make_folder(None, path, 0o777)
-    except FileExistsError:
-        if not os.path.isdir(path):
-            raise NotADirectoryError(
-                errno.ENOTDIR, "a queue is a folder, and this is none", path
-            ) from None
-    if sync:
-        fd = files.open_folder(None, os.path.realpath(parent))
-        try:
-            files.sync(fd)
-        finally:
-            files.close(fd)

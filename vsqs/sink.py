@@ -19,7 +19,7 @@ from vsqs.rate import Rate
 @queue_flags
 @queue_argument
 @click.version_option(__version__, message="%(prog)s %(version)s")
-def vsqssink(folder: Path, queue: Path, unit: str, sync: bool) -> None:
+def vsqssink(folder: Path, queue: Path, unit: str | None, sync: bool) -> None:
     """Receive and delete messages until you stop it. Print the rate, and every message that comes
     before an older one.
 

@@ -28,7 +28,9 @@ _VISIBILITY_SECONDS = 30.0
 @click.option("-n", "--max", "limit", type=click.IntRange(1),
               help="How many messages at the most.  [default: all]")  # fmt: skip
 @queue_flags
-def export_queue(queue: Path, remove: bool, limit: int | None, unit: str, sync: bool) -> None:
+def export_queue(
+    queue: Path, remove: bool, limit: int | None, unit: str | None, sync: bool
+) -> None:
     """Write the ready messages to stdout as JSON, oldest first.
 
     Each is a line. Without --remove they are copied, and nothing is changed.
@@ -50,7 +52,7 @@ def export_queue(queue: Path, remove: bool, limit: int | None, unit: str, sync: 
 @queue_argument
 @click.argument("file", type=click.File("rb"), default="-")
 @queue_flags
-def import_queue(queue: Path, file: BufferedIOBase, unit: str, sync: bool) -> None:
+def import_queue(queue: Path, file: BufferedIOBase, unit: str | None, sync: bool) -> None:
     """Publish each line of FILE, or of stdin, as `export` writes them.
 
     Each message gets a new id, and its content type is dropped: there is no place for them.

@@ -117,10 +117,12 @@ def test_the_other_unit_is_warned_of(folder: Path) -> None:
     message_id = vsqs("publish", folder, "body", "--unit", "us").out.decode().strip()
     assert len(message_id) == 16
 
-    done = vsqs("size", folder)
+    done = vsqs("size", folder, "--unit", "ms")
 
     assert (done.code, done.out) == (0, b"1\n")
     assert done.err.startswith("warning: queue ")
+    assert vsqs("receive", folder) == (0, b"body", f"id={message_id}\n")
+    assert len(vsqs("publish", folder, "next").out.strip()) == 16
 
 
 @pytest.fixture
