@@ -200,7 +200,7 @@ class QueueFolder:
         """Return the folder's status. Raises FileNotFoundError if the folder was moved or
         deleted."""
         status = os.stat(self.path)
-        if status.st_ino != self._opened.st_ino:
+        if not os.path.samestat(status, self._opened):
             raise FileNotFoundError(
                 errno.ENOENT, "the queue's folder was replaced by another one", self.path
             )
@@ -243,7 +243,8 @@ class QueueFolder:
             status = os.stat(str(name), dir_fd=self.fd, follow_symlinks=False)
             if not (name.is_new or stat.S_ISREG(status.st_mode)):
                 return
-        # What has other attributes now may be a message that this process could not read before.
+        if change is Change.CHANGED:
+            self.index.discard(name)  # It may have been left, and may be read now.
         self.index.add(name)
         if name.is_new:
             age = VSQS_NEW_SECONDS if change is Change.CAME else 0.0

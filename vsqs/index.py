@@ -104,9 +104,14 @@ class Index:
         return None
 
     def leave(self, name: Name) -> None:
-        """Pass over a consumed message, though it is expired, until the next listing."""
-        self._expiries.remove((int(name.state), name.time))
-        heapq.heapify(self._expiries)
+        """Pass over a message, though it is ready or expired, until it is added again. It counts all
+        the same."""
+        if name.state == READY:
+            self._ready.remove(name.time)
+            heapq.heapify(self._ready)
+        else:
+            self._expiries.remove((int(name.state), name.time))
+            heapq.heapify(self._expiries)
 
     def _forget_stale(self) -> None:
         """Keep the heaps in proportion to the messages."""

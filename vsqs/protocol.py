@@ -155,9 +155,10 @@ def take(folder: QueueFolder, visibility_seconds: float) -> TakenMessage | None:
             taken = _consume(folder, oldest, visibility_seconds)
             if taken is not None:
                 return taken
-            folder.index.discard(oldest)
             if inode_of(folder, oldest) is None:
+                folder.index.discard(oldest)
                 break  # Another receiver was faster, so the index is behind.
+            folder.index.leave(oldest)
         else:
             return None
 
@@ -224,7 +225,8 @@ def _consume(folder: QueueFolder, ready: Name, visibility_seconds: float) -> Tak
         if inode_of(folder, consumed) == os.fstat(fd).st_ino:
             return TakenMessage(consumed, fd)
         # It was deleted since, and perhaps another message of that time was published.
-        folder.files.close(fd)
+        stale, fd = fd, None
+        folder.files.close(stale)
         fd = open_message(folder, consumed)
         return None if fd is None else TakenMessage(consumed, fd)
     except BaseException as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import time
@@ -55,6 +56,8 @@ class Queue:
     ) -> None:
         if unit is not None and unit not in UNITS_PER_SECOND:
             raise ValueError(f"unit {unit!r}: choose one of {', '.join(UNITS_PER_SECOND)}")
+        if not os.fspath(path):
+            raise FileNotFoundError(errno.ENOENT, "the path of a queue is empty", path)
         self.path = path
         self.capacity = capacity
         self._sync = sync

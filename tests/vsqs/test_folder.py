@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.support.faults import SuspiciousFiles, WatchedFiles
+from tests.support.users import needs_root
 from tests.support.vsqs import Clock, names_in
 from vsqs.queue import Queue
 
@@ -51,6 +54,40 @@ def test_a_relative_path_stays_where_it_was(
         queue.publish(b"")
 
     assert len(names_in(tmp_path / "here")) == 1
+
+
+def test_an_empty_path_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is what a program makes of a setting that is missing, not the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(FileNotFoundError, match="is empty"):
+        Queue("")
+
+
+@needs_root
+def test_another_file_system_in_the_place_of_the_folder_is_an_error_once(folder: Path) -> None:
+    """Its folder may have the inode number that the one below has."""
+    folder.mkdir()
+    with ExitStack() as mounts:
+        mounts.callback(_unmount, _mount(folder))
+        queue = mounts.enter_context(Queue(folder))
+        mounts.callback(_unmount, _mount(folder))
+        with Queue(folder) as other:
+            message_id = other.publish(b"body")
+
+        with pytest.raises(FileNotFoundError, match="replaced"):
+            queue.receive(timeout=30)
+        assert queue.receive(timeout=0)[0] == message_id
+        queue.close()
+
+
+def _mount(path: Path) -> Path:
+    subprocess.run(["mount", "-t", "tmpfs", "none", path], check=True)
+    return path
+
+
+def _unmount(path: Path) -> None:
+    subprocess.run(["umount", path], check=True)
 
 
 @pytest.mark.parametrize("how", ["moved", "deleted"])

@@ -14,7 +14,7 @@ from tests.support.faults import WatchedFiles
 from tests.support.users import needs_root
 from tests.support.vsqs import OpenQueue
 from vsqs.foreign import MAX_BODY_BYTES
-from vsqs.queue import Queue, QueueException
+from vsqs.queue import Queue, QueueException, QueueFullException
 
 OLDEST = "1"
 EXPIRED = "1.2"
@@ -126,6 +126,21 @@ def test_a_file_that_may_not_be_opened_is_passed_over(
     files.fail("open_message", code=code)
 
     assert queue.receive(timeout=10) == (second, b"second")
+
+
+def test_what_is_passed_over_counts(folder: Path, open_queue: OpenQueue) -> None:
+    files = WatchedFiles()
+    queue = open_queue(files=files, capacity=3)
+    _plant_tib(folder / OLDEST)
+    queue.publish(b"of another user")
+    files.fail("open_message", code=errno.EACCES)
+
+    assert queue.receive(timeout=0) == (None, None)
+
+    assert queue.size() == 2
+    queue.publish(b"third", timeout=0)
+    with pytest.raises(QueueFullException):
+        queue.publish(b"fourth", timeout=0)
 
 
 def test_a_file_that_may_be_opened_at_last_comes(folder: Path, open_queue: OpenQueue) -> None:

@@ -77,6 +77,29 @@ def test_another_message_of_the_same_time_is_never_given_the_wrong_body(
     assert queue.receive() == (message_id, b"new")
 
 
+def test_what_was_exchanged_and_cannot_be_opened_is_closed_once(
+    open_queue: OpenQueue, folder: Path
+) -> None:
+    """A number that is closed twice may be another thread's file by then."""
+    files = WatchedFiles()
+    queue = open_queue(files=files)
+    message_id = queue.publish(b"old")
+    closed: list[int] = []
+
+    def replace(*_: object) -> None:
+        (folder / message_id).unlink()
+        (folder / message_id).write_bytes(b"new")
+        files.fail("open_message", code=errno.EMFILE)
+        files.before["close"] = closed.append
+
+    files.before["rename"] = replace
+    with pytest.raises(OSError, match="Too many open files"):
+        queue.receive()
+
+    files.before.clear()
+    assert len(closed) == len(set(closed)) > 0
+
+
 def test_a_message_under_two_names_is_not_looked_at_for_ever(
     open_queue: OpenQueue, folder: Path
 ) -> None:
