@@ -54,21 +54,29 @@ def compiled() -> Iterator[Path | None]:
 def file_calls(program: Path, folder: Path, messages: int, size: int) -> FileCalls:
     """One round of all of them."""
     found: FileCalls = {}
-    sync = how_synced(folder)
     alone = max(1, messages // 10)
     runs: list[tuple[str, int, int]] = [("file", alone, 1), ("single", alone, 1)]
     runs += [(kind, messages, round_) for kind in ("single", "batch") for round_ in ROUNDS_OF]
     for kind, count, round_ in runs:
-        root = tempfile.mkdtemp(dir=folder)
-        words = [str(program), root, kind, str(count), str(round_), str(size), sync]
-        try:
-            done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
-        finally:
-            shutil.rmtree(root)
-        for line in done.stdout.splitlines():
-            phase, rate, took = line.split()
-            found[kind, round_, phase] = FileRate(float(rate), 1000 * float(took))
+        rates = run_file_calls(program, folder, kind=kind, messages=count, round_=round_, size=size)
+        for phase, rate in rates.items():
+            found[kind, round_, phase] = rate
     return found
+
+
+def run_file_calls(
+    program: Path, folder: Path, *, kind: str, messages: int, round_: int, size: int, depth: int = 0
+) -> dict[str, FileRate]:
+    """Those of one kind, by phase, in a queue in which `depth` messages wait."""
+    root = tempfile.mkdtemp(dir=folder)
+    numbers = [str(number) for number in (messages, round_, size)]
+    words = [str(program), root, kind, *numbers, how_synced(folder), str(depth)]
+    try:
+        done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
+    finally:
+        shutil.rmtree(root)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    return {phase: FileRate(float(rate), 1000 * float(took)) for phase, rate, took in lines}
 
 
 def how_synced(folder: Path) -> str:

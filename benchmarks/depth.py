@@ -1,30 +1,36 @@
 """Whether the cost of a message depends on how many others wait.
 
-    python benchmarks/depth.py ROOT [--depths 0,1000000]
+    python benchmarks/depth.py ROOT [--depth 1000000]
 
-For each depth: fill a queue with that many sealed messages, start `mq` on it, take the time of the
-first look, which lists the folder, then the rates of `phases.py` on that very queue.
-ROOT needs an inode and a block a message.
+Fills one queue with 1,000 sealed messages and another with `--depth`, starts `mq` on each, takes
+the time of the first look, which lists the folder, then the rates of `phases.py` on those very
+queues, in turn within each round. Prints the rates and the ratio of the deep queue to the shallow
+one. Then the file calls alone, in C, in folders as deep: what that ratio is without a server.
+ROOT needs two inodes and two blocks a message.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import time
 import zlib
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import click
 import uvloop
+from ceilings import compiled, run_file_calls
+from pairs import comparison, measure_pairs, peak_mib
 from phases import measure
-from servers import Target, serving
+from servers import Target, more_descriptors, serving
 
 from mq.commit.operation import Operation
 from mq.config import ServerConfig
 from mq.ctl.bench.generator import connect
-from mq.ctl.bench.phases import each
+from mq.ctl.bench.phases import Rates, each
 from mq.disk.file_work import FileCalls, make_calls
 from mq.disk.files import Files
 from mq.lifecycle import Folder
@@ -34,6 +40,7 @@ from mq.spool.root import open_root
 from mq.store.context import Workspace
 from mq.store.publishing.publish import Draft, publish
 
+_SHALLOW = 1000
 _BODY = b"x" * 100
 
 
@@ -69,25 +76,51 @@ async def first_look(target: Target) -> float:
     return time.perf_counter() - started
 
 
+def run_round(target: Target, messages: int, connections: int) -> Rates:
+    return uvloop.run(measure(target, messages, connections, _BODY))
+
+
+def file_calls_compared(folder: Path, depth: int, messages: int) -> dict[str, float]:
+    """What is left of the rates of the file calls in a folder of that depth, in rounds of 64."""
+    with compiled() as program:
+        if program is None:
+            return {}
+        measured = partial(run_file_calls, program, folder, kind="single", messages=messages,
+                           round_=64, size=len(_BODY))  # fmt: skip
+        shallow, deep = measured(depth=_SHALLOW), measured(depth=depth)
+    return {phase: deep[phase].per_second / shallow[phase].per_second for phase in deep}
+
+
 @click.command()
-@click.argument("root", type=click.Path(path_type=Path, exists=True))
-@click.option("--depths", default="0,1000000,0", show_default=True)
-@click.option("--messages", default=5000, show_default=True)
-def main(root: Path, depths: str, messages: int) -> None:
-    """Rates at different depths of one queue."""
-    for depth in map(int, depths.split(",")):
-        with tempfile.TemporaryDirectory(dir=root) as below:
-            folder = Path(below) / "mq"
-            fill(folder, depth)
-            started = time.perf_counter()
-            with serving(folder) as target:
-                found = {"start, s": time.perf_counter() - started}
-                found["first look, s"] = uvloop.run(first_look(target))
-                rates = uvloop.run(measure(target, messages, 64, _BODY))
-                found |= {f"{phase}/s": rate.per_second for phase, rate in rates.items()}
-                status = Path(f"/proc/{target.pids[0]}/status").read_text()
-                found["peak memory, MiB"] = int(status.split("VmHWM:")[1].split()[0]) / 1024
-        print(f"depth {depth:8}: " + ", ".join(f"{k} {v:.2f}" for k, v in found.items()))
+@click.argument("root", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--depth", default=1_000_000, show_default=True)
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--messages", default=5000, show_default=True, help="Of a phase.")
+@click.option("--connections", default=64, show_default=True)
+def main(*, root: Path, depth: int, rounds: int, messages: int, connections: int) -> None:
+    """Rates of a shallow queue and of a deep one, paired in each round."""
+    more_descriptors()
+    folder = Path(tempfile.mkdtemp(dir=root))
+    try:
+        with ExitStack() as running:
+            targets = []
+            for waiting in (_SHALLOW, depth):
+                fill(folder / str(waiting), waiting)
+                started = time.perf_counter()
+                target = running.enter_context(serving(folder / str(waiting)))
+                begun = time.perf_counter() - started
+                looked = uvloop.run(first_look(target))
+                print(f"{waiting}: start {begun:.1f} s, first look {looked:.2f} s, "
+                      f"peak memory {peak_mib(target):.0f} MiB")  # fmt: skip
+                targets.append(target)
+            shallow, deep = targets
+            measured = partial(run_round, messages=messages, connections=connections)
+            pairs = measure_pairs((shallow, deep), measured, rounds)
+            print(f"after {rounds} rounds: peak memory {peak_mib(deep):.0f} MiB")
+        alone = file_calls_compared(folder, depth, rounds * messages)
+    finally:
+        shutil.rmtree(folder)
+    print(comparison(pairs, alone))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ takes together: in both queues a receive does the same. ROOT needs an inode and 
 from __future__ import annotations
 
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,17 +20,18 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
 import sqs
 import uvloop
 from depth import without_barriers
-from report import number, table
+from pairs import comparison, measure_pairs, peak_mib
 from servers import LISTENING, Target, line_with, more_descriptors, stop
 
 from mq.config import ServerConfig
-from mq.ctl.bench.phases import PhaseRate
+from mq.ctl.bench.phases import Rates
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_fifo
@@ -92,20 +92,13 @@ def first_use(target: Target, send: sqs.Case) -> float:
             return time.perf_counter() - started
 
 
-def run_round(
-    target: Target, cases: list[sqs.Case], messages: int, connections: int
-) -> dict[str, PhaseRate]:
+def run_round(target: Target, cases: list[sqs.Case], messages: int, connections: int) -> Rates:
     """Send and receive as many, so that the depth stays as it is."""
-    rates: dict[str, PhaseRate] = {}
+    rates: Rates = {}
     send, send_ten, receive = cases
     for case, count in ((send, messages), (send_ten, messages), (receive, 2 * messages)):
         rates |= uvloop.run(sqs.measure(case, target, count, connections))
     return rates
-
-
-def _peak_mib(target: Target) -> float:
-    status = Path(f"/proc/{target.pids[0]}/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 @click.command()
@@ -123,7 +116,6 @@ def main(
     every = sqs.cases(_BODY, lambda at: at // sqs.TEN)
     cases = [case for case in every if case.name.endswith("FIFO")]
     folder = Path(tempfile.mkdtemp(dir=root))
-    found: dict[str, list[tuple[PhaseRate, PhaseRate]]] = {}
     try:
         with ExitStack() as running:
             targets = []
@@ -134,26 +126,15 @@ def main(
                 begun = time.perf_counter() - started
                 used = first_use(target, cases[0])
                 print(f"{waiting}: start {begun:.1f} s, first message {used:.1f} s, "
-                      f"peak memory {_peak_mib(target):.0f} MiB")  # fmt: skip
+                      f"peak memory {peak_mib(target):.0f} MiB")  # fmt: skip
                 targets.append(target)
-            for _ in range(rounds):
-                both = [run_round(target, cases, messages, connections) for target in targets]
-                for name, rate in both[0].items():
-                    found.setdefault(name, []).append((rate, both[1][name]))
-            print(f"after {rounds} rounds: peak memory {_peak_mib(targets[1]):.0f} MiB")
+            shallow, deep = targets
+            measured = partial(run_round, cases=cases, messages=messages, connections=connections)
+            pairs = measure_pairs((shallow, deep), measured, rounds)
+            print(f"after {rounds} rounds: peak memory {peak_mib(deep):.0f} MiB")
     finally:
         shutil.rmtree(folder)
-    print(comparison(found))
-
-
-def comparison(found: dict[str, list[tuple[PhaseRate, PhaseRate]]]) -> str:
-    lines = []
-    for name, rounds in found.items():
-        rates = [statistics.median(each[at].per_second for each in rounds) for at in (0, 1)]
-        rate = statistics.median(deep.per_second / few.per_second for few, deep in rounds)
-        cost = statistics.median((deep.cpu_us or 0) / (few.cpu_us or 1) for few, deep in rounds)
-        lines.append([name, *map(number, rates), f"{rate:.2f}", f"{cost:.2f}"])
-    return table(["", "shallow/s", "deep/s", "rate", "CPU"], lines)
+    print(comparison(pairs))
 
 
 if __name__ == "__main__":

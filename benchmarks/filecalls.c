@@ -1,7 +1,7 @@
 /* The file calls of the server in a loop, and nothing around them: what no server on the same files
    can do better.
 
-       filecalls FOLDER OPERATION MESSAGES ROUND BYTES SYNC
+       filecalls FOLDER OPERATION MESSAGES ROUND BYTES SYNC DEPTH
 
    prints a line for each phase: its name, messages a second, and the median seconds of a round.
 
@@ -14,6 +14,8 @@
        each     a single message by an fsync of its file and folders, more by one syncfs
        log      by an fsync of what changed last, more than a few new files by one syncfs: ext4 with
                 a journal, and xfs
+
+   DEPTH messages are in the queue before it begins, and as many when it ends.
 
    tests/benchmarks/test_ceilings.py compares these calls with those of the server, one by one. */
 
@@ -251,18 +253,27 @@ static void write_file(long first, long count) {
 }
 
 /* measuring */
+static void fill(long depth) {
+    for (long i = 0; i < depth; i++) {
+        int fd = write_message();
+        link_as(fd, queue, id_of(i));
+        close(fd);
+    }
+    must(syncfs(root), "syncfs");
+}
+
 static int by_length(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static void run(const char *name, void (*phase)(long, long), long messages, long round) {
+static void run(const char *name, void (*phase)(long, long), long from, long messages, long round) {
     double *took = malloc(sizeof *took * (messages / round + 1));
     long rounds = 0;
     double started = now();
     for (long at = 0; at < messages; at += round) {
         double begun = now();
-        phase(at, messages - at < round ? messages - at : round);
+        phase(from + at, messages - at < round ? messages - at : round);
         took[rounds++] = now() - begun;
     }
     double seconds = now() - started;
@@ -277,12 +288,14 @@ static int folder(const char *name) {
 }
 
 int main(int count, char **words) {
-    if (count != 7)
-        errx(2, "usage: filecalls FOLDER single|batch|file MESSAGES ROUND BYTES each|log");
+    if (count != 8)
+        errx(2, "usage: filecalls FOLDER single|batch|file MESSAGES ROUND BYTES each|log DEPTH");
     long messages = atol(words[3]), round = atol(words[4]);
     bytes = atol(words[5]);
     has_log = !strcmp(words[6], "log");
-    if (messages < 1 || round < 1) errx(2, "MESSAGES and ROUND are at least 1");
+    long depth = atol(words[7]);
+    if (messages < 1 || round < 1 || depth < 0)
+        errx(2, "MESSAGES and ROUND are at least 1, DEPTH at least 0");
     fds = calloc(round > SET ? round : SET, sizeof *fds);
     body = malloc(bytes + 1);
     memset(body, 'x', bytes);
@@ -292,11 +305,12 @@ int main(int count, char **words) {
     must(mkdirat(queues, "bench", 0700), "mkdirat");
     queue = must(openat(queues, "bench", FOLDER), "openat");
     if (!strcmp(words[2], "file")) {
-        run("file", write_file, messages, 1);
+        run("file", write_file, 0, messages, 1);
     } else {
-        run("publish", strcmp(words[2], "batch") ? publish : publish_sets, messages, round);
-        run("receive", receive, messages, round);
-        run("remove", discard, messages, round);
+        if (depth) fill(depth);
+        run("publish", strcmp(words[2], "batch") ? publish : publish_sets, depth, messages, round);
+        run("receive", receive, 0, messages, round);
+        run("remove", discard, 0, messages, round);
     }
     return 0;
 }

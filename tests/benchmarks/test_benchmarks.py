@@ -147,7 +147,7 @@ def test_a_profile_names_what_the_time_goes_to(tmp_path: Path) -> None:
     "words",
     [
         ["throughput.py", "--rounds=1", "--messages=12", "--connections=3", "--servers=1,2"],
-        ["depth.py", "--depths=0,20", "--messages=12"],
+        ["depth.py", "--depth=20", "--rounds=1", "--messages=12", "--connections=3"],
         ["sqs.py", "--rounds=1", "--messages=40", "--connections=3"],
         ["fifo_depth.py", "--depth=20", "--groups=5", "--rounds=1", "--messages=40",
          "--connections=3"],
@@ -169,13 +169,16 @@ def test_a_run_through_spark_that_needs_more_inodes_than_there_are_says_so(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("script", "package"), [("depth.py", ""), ("vsqs_depth.py", "persistqueue")]
+    ("script", "option", "package"),
+    [("depth.py", "--depth", ""), ("vsqs_depth.py", "--depths", "persistqueue")],
 )
-def test_an_interrupt_leaves_nothing(script: str, package: str, tmp_path: Path) -> None:
+def test_an_interrupt_leaves_nothing(
+    script: str, option: str, package: str, tmp_path: Path
+) -> None:
     """Filling a deep queue takes minutes."""
     if package:
         pytest.importorskip(package)
-    command = [sys.executable, str(FOLDER / script), str(tmp_path), "--depths=100000000"]
+    command = [sys.executable, str(FOLDER / script), str(tmp_path), f"{option}=100000000"]
     filling = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     wait_until(lambda: len(list(tmp_path.rglob("*"))) > 20, 60)
 

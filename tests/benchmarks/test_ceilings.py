@@ -71,7 +71,7 @@ def calls_in_c(folder: Path, *words: str) -> Counter[str]:
     subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-o", program, source], check=True)
     root.mkdir()
     *first, sync = words
-    command: list[str | Path] = [*TRACE, log, program, root, *first, str(len(BODY)), sync]
+    command: list[str | Path] = [*TRACE, log, program, root, *first, str(len(BODY)), sync, "0"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return calls_in(log.read_text().splitlines())
 
