@@ -7,6 +7,7 @@ Used by the committer alone.
 from __future__ import annotations
 
 import heapq
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +25,11 @@ from mq_sqs.fifo.ownership import Ownership
 
 SCOPE_NOTE = "sqs.deduplication-scope"
 
+PURGED_NOTE = "sqs.purged"
+"""When PurgeQueue last began, in ns since 1970. What was sent until then is not remembered, unless
+it is in the queue."""
+
+_NS = re.compile("[0-9]{1,19}")
 _SPARE = 64
 
 _OWN_GROUP = "\0"
@@ -39,9 +45,11 @@ class FifoQueue:
         ready: ReadyQueue,
         scope: DeduplicationScope,
         clock: Callable[[], float] = time.monotonic,
+        purged_ns: int = 0,
     ) -> None:
         self.ready = ready
         self.scope = scope
+        self.purged_ns = purged_ns
         self.groups = Groups()
         self.deduplication = Deduplication()
         self.unread: dict[str, str] = {}
@@ -203,13 +211,18 @@ class FifoQueues:
             self._queues[queue] = state
 
     def find(self, work: Workspace, queue: QueueName) -> FifoQueue | None:
-        """Return a queue, or None if it must be read from its files: it never was, or the folder
-        or the scope of its deduplication is another one. Raises QueueNotFound."""
+        """Return a queue, or None if it must be read from its files: it never was, it was purged,
+        or the folder or the scope of its deduplication is another one. Raises QueueNotFound."""
         state = self._queues.get(queue)
         if state is None:
             return None
         is_current = work.loaded_index(queue) is state.ready and state.ready.follower is state
-        if is_current and state.scope is scope_of(work.settings.of(queue)):
+        settings = work.settings.of(queue)
+        if (
+            is_current
+            and state.scope is scope_of(settings)
+            and state.purged_ns == purged_ns_of(settings)
+        ):
             return state
         self.drop(queue)
         return None
@@ -230,6 +243,13 @@ class FifoQueues:
 def scope_of(settings: QueueSettings) -> DeduplicationScope:
     is_group = settings.notes.get(SCOPE_NOTE) == DeduplicationScope.GROUP.value
     return DeduplicationScope.GROUP if is_group else DeduplicationScope.QUEUE
+
+
+def purged_ns_of(settings: QueueSettings) -> int:
+    """Return the time in `PURGED_NOTE`, or 0."""
+    text = settings.notes.get(PURGED_NOTE, "")
+    # A person may have edited the file.
+    return int(text) if _NS.fullmatch(text) else 0
 
 
 def _group_in(found: FoundMessage) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 
@@ -11,7 +12,7 @@ import structlog
 
 from mq.commit.operation import Done, Operation
 from mq.config import SECOND_NS, SWEEP_SECONDS
-from mq.errors import MQError, StoreUnavailable
+from mq.errors import InvalidRequest, MQError, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.store.answer_memory import MayShare
 from mq.store.context import Workspace
@@ -20,7 +21,7 @@ from mq.store.receiving.received_message import Received
 from mq.store.redrive import Redriven
 from mq.store.store import Store
 from mq_sqs.fifo.attempts import Attempts, ReceiveAttempt
-from mq_sqs.fifo.fifo_queue import FifoQueues
+from mq_sqs.fifo.fifo_queue import PURGED_NOTE, FifoQueues
 from mq_sqs.fifo.in_flight import look_for_overdue, look_for_removed
 from mq_sqs.fifo.moving import OrderedMove, move_in_order
 from mq_sqs.fifo.publishing import OrderedDraft
@@ -97,6 +98,14 @@ class FifoService:
         self, work: Workspace, queue: QueueName, messages: Sequence[OrderedDraft]
     ) -> Operation[Sequence[Published | BaseException]]:
         return send_each(work, self._queues, queue, messages)
+
+    async def purge(self, queue: QueueName) -> None:
+        """Purge the queue, and forget what was sent to it: it may be sent again."""
+        await self.require(queue)
+        begun_ns = await self._store.run(_now_ns)
+        await self._store.purge(queue)
+        with suppress(InvalidRequest):  # The settings are full: nothing is forgotten.
+            await self._store.change_settings(queue, {PURGED_NOTE: str(begun_ns)})
 
     async def receive_many(
         self,
@@ -206,3 +215,8 @@ class FifoService:
                     next_look = started + max(SWEEP_SECONDS, _PAUSE_FACTOR * took)
             except MQError as error:
                 log.warning("looking for hidden messages failed", error=str(error))
+
+
+def _now_ns(work: Workspace) -> Operation[int]:
+    return work.clock_ns()
+    yield

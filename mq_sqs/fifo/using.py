@@ -15,7 +15,7 @@ from mq.spool.queue.listing import key_of
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.indexing import being_made_again, load_index
-from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues, scope_of
+from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues, purged_ns_of, scope_of
 from mq_sqs.fifo.loading import (
     HiddenMessage,
     read_coming,
@@ -100,7 +100,8 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     hidden += yield InWorker(read_hidden, work.spool, queue)
     work.ready.forget(queue)
     ready = yield from load_index(work, queue)
-    state = FifoQueue(ready, scope_of(work.settings.of(queue)))
+    settings = work.settings.of(queue)
+    state = FifoQueue(ready, scope_of(settings), purged_ns=purged_ns_of(settings))
     state.unread = ready.follow(state)
     for each in hidden:
         state.learn_hidden(each, work.clock_ns())
@@ -108,9 +109,12 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     latest = max([each.found.key for each in hidden] + list(state.unread.values()), default="")
     with fifo.reading(queue, state):
         yield from _read_unread(work, queue, state)
-    made_ns = made_ns_of(work.settings.of(queue))
+    made_ns = made_ns_of(settings)
+    # A time that is yet to come says nothing: the clock was set back.
+    purged_ns = state.purged_ns if state.purged_ns <= work.clock_ns() else 0
     for sent in (yield InWorker(read_sent, work.spool, queue, since_ns, made_ns)):
-        state.learn_sent(sent, work.clock_ns())
+        if sent.published_ns > purged_ns:
+            state.learn_sent(sent, work.clock_ns())
         latest = max(latest, sent.key)
     # What a killed gateway has sent may not be durable, and from here on it counts as sent.
     yield Unsynced((), (), has_closed_files=True)

@@ -81,9 +81,8 @@ async def delete_queue(operations: Operations, call: SqsCall, queue: QueueName) 
 async def purge_queue(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     """Purge a queue. It is done when it is answered, so a client need not wait a minute before the
     next purge."""
-    if is_fifo(queue):
-        await operations.fifo.require(queue)
-    await operations.store.purge(queue)
+    await operations.keeper_of(queue).purge(queue)
+    operations.forget(queue)
     return {}
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from mq.errors import StoreUnavailable
 from mq.names import QueueName, is_message_id
+from mq.spool.queue.settings_file import MAX_SETTINGS_BYTES
+from mq_sqs.fifo.fifo_queue import PURGED_NOTE
 from mq_sqs.fifo.service import FifoService
 from tests.support.faults import WatchedFiles
 from tests.support.fifo import LINE, fifo_on, in_order
@@ -77,3 +79,46 @@ async def test_who_has_a_handle_does_not_wait_longer_either(
             may_go_on.set()
 
         assert await line.bodies() == ["2"]
+
+
+async def test_after_a_purge_all_may_be_sent_again(root: Path) -> None:
+    """Also what was received and removed before, and after a restart."""
+    async with fifo_on(root) as line:
+        texts = ("removed", "waiting")
+        first = [(await line.send(text)).message_id for text in texts]
+        [taken] = await line.receive(1)
+        await line.remove(taken)
+
+        await line.service.purge(LINE)
+        again = [(await line.send(text)).message_id for text in texts]
+
+        assert not {*first} & {*again}
+        assert [(await line.send(text)).message_id for text in texts] == again
+        assert await line.drain() == ["removed", "waiting"]
+    async with fifo_on(root) as line:
+        assert [(await line.send(text)).message_id for text in texts] == again
+
+
+@pytest.mark.parametrize("note", ["9" * 19, "soon", "-1"])
+async def test_a_time_of_a_purge_that_cannot_be_makes_nothing_forgotten(
+    root: Path, note: str
+) -> None:
+    """The clock was set back, or a person has edited the file."""
+    async with fifo_on(root) as line:
+        first = (await line.send("1")).message_id
+        assert await line.drain() == ["1"]
+        await line.store.change_settings(LINE, {PURGED_NOTE: note})
+
+        assert (await line.send("1")).message_id == first
+
+
+async def test_a_purge_is_done_though_the_settings_have_no_room(root: Path) -> None:
+    async with fifo_on(root) as line:
+        full = {f"sqs.full{number}": "x" * 3980 for number in range(MAX_SETTINGS_BYTES // 4000)}
+        await line.store.change_settings(LINE, full | {"sqs.rest": "x" * 1650})
+        await line.send("1")
+
+        await line.service.purge(LINE)
+
+        assert await line.drain() == []
+        assert PURGED_NOTE not in (await line.store.read_settings(LINE)).notes
