@@ -37,7 +37,7 @@ Result = Mapping[str, Any]
 class Begun(NamedTuple):
     """An operation for a caller that does not wait. `submit` begins it and is called once. `tell`
     takes what it came to, which may be an exception, and returns the result for the client, or None
-    for what the client is told as an error."""
+    for what the client is told as an error. It may also raise that error."""
 
     submit: Callable[[Done], None]
     tell: Callable[[object], Result | None]

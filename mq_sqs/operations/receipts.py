@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 
+from mq.commit.operation import Operation
 from mq.errors import LeaseMismatch, MessageNotFound, MQError
-from mq.names import QueueName
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, file_name, is_fifo, queue_path
+from mq.store.context import Workspace
 from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
-from mq_sqs.faults import MESSAGE_NOT_INFLIGHT, SQSError, translate
-from mq_sqs.handles import LeasedMessage, read_handle
+from mq_sqs.faults import INVALID_PARAMETER_VALUE, MESSAGE_NOT_INFLIGHT, SQSError, translate
+from mq_sqs.handles import LeasedMessage, make_handle, read_handle
 from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.protocol import Values
 from mq_sqs.protocol.json import missing
@@ -19,24 +21,31 @@ from mq_sqs.protocol.json import missing
 _MAX_VISIBILITY_SECONDS = 43_200
 
 
-_NOTHING_TO_DELETE = (LeaseMismatch, MessageNotFound)
-"""An older handle removes nothing, which is a success too."""
-
-
 async def delete_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    message_id, lease = read_handle(queue, call.values["ReceiptHandle"])
-    with suppress(*_NOTHING_TO_DELETE):
+    receipt = read_handle(queue, call.values["ReceiptHandle"])
+    message_id, lease = receipt
+    try:
         await operations.keeper_of(queue).remove(queue, message_id, frozenset({lease}))
+    except (LeaseMismatch, MessageNotFound) as outcome:
+        refused = _refused(queue, receipt, outcome)
+        if refused is not None:
+            raise refused from None
     return {}
 
 
 def begin_delete(operations: Operations, queue: QueueName, values: Values) -> Begun:
     """Begin DeleteMessage. Raises SQSError."""
-    message_id, lease = read_handle(queue, values["ReceiptHandle"])
+    receipt = read_handle(queue, values["ReceiptHandle"])
+    message_id, lease = receipt
     remove = operations.keeper_of(queue).submit_remove
 
     def tell(outcome: object) -> Result | None:
-        return {} if outcome is None or isinstance(outcome, _NOTHING_TO_DELETE) else None
+        if isinstance(outcome, LeaseMismatch | MessageNotFound):
+            refused = _refused(queue, receipt, outcome)
+            if refused is not None:
+                raise refused
+            return {}
+        return {} if outcome is None else None
 
     return Begun(partial(remove, queue, message_id, frozenset({lease})), tell)
 
@@ -65,6 +74,7 @@ class _Deletions:
     def __init__(self, queue: QueueName, values: Values) -> None:
         entries: Sequence[Values] = values["Entries"]
         check_entries(entries)
+        self._queue = queue
         self._receipts, self._failed = _read_handles(queue, entries)
         self.ids = [message_id for message_id, _ in self._receipts.values()]
         # Leases are random, so that of one message does not pass for another's.
@@ -72,10 +82,24 @@ class _Deletions:
 
     def answer(self, outcomes: Sequence[MQError | None]) -> Result:
         failed = self._failed
-        for entry_id, outcome in zip(self._receipts, outcomes, strict=True):
-            if outcome is not None and not isinstance(outcome, _NOTHING_TO_DELETE):
-                failed[entry_id] = translate(outcome)
+        for (entry_id, receipt), outcome in zip(self._receipts.items(), outcomes, strict=True):
+            refused = None if outcome is None else _refused(self._queue, receipt, outcome)
+            if refused is not None:
+                failed[entry_id] = refused
         return answer_batch(({"Id": each} for each in self._receipts if each not in failed), failed)
+
+
+def _refused(queue: QueueName, receipt: LeasedMessage, outcome: MQError) -> SQSError | None:
+    """Return what a client is told of a message that was not removed, or None if that is a success
+    too. An older handle removes nothing; only for a FIFO queue Amazon calls that an error."""
+    if isinstance(outcome, LeaseMismatch) and is_fifo(queue):
+        return SQSError(
+            INVALID_PARAMETER_VALUE,
+            f"Value {make_handle(queue, *receipt)} for parameter ReceiptHandle is invalid. Reason: "
+            "The receipt handle has expired.",
+        )
+    is_success = isinstance(outcome, LeaseMismatch | MessageNotFound)
+    return None if is_success else translate(outcome)
 
 
 async def change_message_visibility(
@@ -117,11 +141,22 @@ async def _change(
     check_number("VisibilityTimeout", seconds, 0, _MAX_VISIBILITY_SECONDS)
     message_id, lease = receipt
     if not await operations.keeper_of(queue).change_visibility(queue, message_id, lease, seconds):
+        is_there = await operations.store.run(lambda work: _is_there(work, queue, message_id))
         raise SQSError(
-            MESSAGE_NOT_INFLIGHT,
-            f"Value {seconds} for parameter VisibilityTimeout is invalid. Reason: Message does not "
-            "exist or is not available for visibility timeout change.",
+            MESSAGE_NOT_INFLIGHT if is_there else INVALID_PARAMETER_VALUE,
+            f"Value {make_handle(queue, message_id, lease)} for parameter ReceiptHandle is "
+            "invalid. Reason: Message does not exist or is not available for visibility timeout "
+            "change.",
         )
+
+
+def _is_there(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[bool]:
+    """Return whether a message is ready or leased."""
+    ready = (Folder.QUEUES, queue_path(queue, message_id))
+    hidden = (Folder.DELAY, file_name(queue, message_id))
+    # It may come back, or be received again, between two looks.
+    return any(work.spool.exists(*place) for place in (ready, hidden, ready))
+    yield
 
 
 def _read_handles(

@@ -113,13 +113,45 @@ def test_the_visibility_of_what_came_back_cannot_be_changed(sqs: Any, url: str) 
     [older] = take(sqs, url)
     change(sqs, url, older, 0)
 
-    for handle in (older, nobodys_handle(url)):
-        with pytest.raises(sqs.exceptions.MessageNotInflight):
-            change(sqs, url, handle, 5)
+    with pytest.raises(sqs.exceptions.MessageNotInflight):
+        change(sqs, url, older, 5)
     [newer] = handles(sqs, url)
     with pytest.raises(sqs.exceptions.MessageNotInflight):
         change(sqs, url, older, 5)
     change(sqs, url, newer, 5)
+
+
+def test_the_visibility_of_what_is_gone_is_a_wrong_parameter(sqs: Any, url: str) -> None:
+    """As with Amazon, whose model has MessageNotInflight for it."""
+    [removed] = take(sqs, url)
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=removed)
+
+    for handle in (removed, nobodys_handle(url)):
+        with pytest.raises(ClientError, match=f"Value {handle} for .*not available") as refused:
+            change(sqs, url, handle, 5)
+        assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_an_older_handle_of_a_fifo_queue_is_refused(sqs: Any, is_quick: bool) -> None:
+    """In a standard queue it is a success that removes nothing."""
+    url = make_url(sqs, FifoQueue="true", ContentBasedDeduplication="true")
+    sqs.send_message(QueueUrl=url, MessageBody="a", MessageGroupId="a")
+    [older] = handles(sqs, url)
+    change(sqs, url, older, 0)
+    [newer] = handles(sqs, url)
+    # What is large goes the usual way.
+    queue = url if is_quick else url + "/" * 70_000
+
+    with pytest.raises(ClientError, match="handle has expired") as refused:
+        sqs.delete_message(QueueUrl=queue, ReceiptHandle=older)
+    batch = sqs.delete_message_batch(QueueUrl=queue, Entries=[{"Id": "a", "ReceiptHandle": older}])
+
+    assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
+    assert "Successful" not in batch
+    assert [each["Code"] for each in batch["Failed"]] == ["InvalidParameterValue"]
+    sqs.delete_message(QueueUrl=queue, ReceiptHandle=newer)
+    assert is_empty(sqs, url)
 
 
 @pytest.mark.parametrize("seconds", [-1, 43_201])
@@ -144,7 +176,7 @@ def test_a_batch_of_changes_says_of_each_how_it_went(sqs: Any, url: str) -> None
 
     assert [each["Id"] for each in done["Successful"]] == ["a"]
     assert {each["Id"]: each["Code"].rpartition(".")[2] for each in done["Failed"]} == {
-        "b": "MessageNotInflight",
+        "b": "InvalidParameterValue",
         "c": "InvalidParameterValue",
         "d": "MissingParameter",
         "e": "ReceiptHandleIsInvalid",
