@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mq_sqs.digests import md5_in_hex
-from mq_sqs.faults import INVALID_MESSAGE_CONTENTS, INVALID_PARAMETER_VALUE, SQSError
+from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError, SqsFault
 
 MAX_ATTRIBUTES = 10
 
@@ -23,7 +23,8 @@ TRACE_HEADER = "AWSTraceHeader"
 Attributes = Mapping[str, Mapping[str, Any]]
 """Attributes by name. Each has a `DataType`, and a `StringValue` or `BinaryValue`."""
 
-_NAME = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9_.-]{1,256}(?<!\.)")
+_NAME = re.compile(r"(?!\.)(?!.*\.\.)[\w.-]{1,256}(?<!\.)")
+"""Letters and digits are those of every script: SQS takes more than its documents say."""
 _RESERVED = ("aws.", "amazon.")
 _TYPE = re.compile(r"(String|Number|Binary)(?:\..+)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
@@ -44,12 +45,12 @@ def is_text(text: str) -> bool:
     return (text.isascii() and text.isprintable()) or _FORBIDDEN.search(text) is None
 
 
-def check_text(data: bytes, what: str) -> None:
+def check_text(data: bytes, what: str, fault: SqsFault = INVALID_PARAMETER_VALUE) -> None:
     """Raise SQSError for a character that SQS does not take, in a text as UTF-8."""
     found = None if is_usual_text(data) else _FORBIDDEN.search(data.decode())
     if found is not None:
         raise SQSError(
-            INVALID_MESSAGE_CONTENTS,
+            fault,
             f"{what} has the character U+{ord(found[0]):04X}, which SQS does not take: allowed are "
             "#x9, #xA, #xD, #x20 to #xD7FF, #xE000 to #xFFFD and #x10000 to #x10FFFF",
         )
@@ -111,7 +112,11 @@ def explain(name: str, value: Mapping[str, Any], member: str) -> SQSError:
     if member not in value or len(value) != 2:
         kind = value["DataType"][:40]
         return wrong(name, f"with the type {kind!r} give {member}, and nothing else")
-    return wrong(name, "its value must not be empty")
+    return SQSError(
+        INVALID_PARAMETER_VALUE,
+        f"Message (user) attribute '{name}' must contain a non-empty value of type "
+        f"'{value['DataType']}'.",
+    )
 
 
 def wrong(name: str, why: str) -> SQSError:
@@ -155,8 +160,11 @@ BYTES_AROUND = 4 + 4 + 1 + 4
 text from binary."""
 
 
+_ALL = ("All", ".*", "*")
+
+
 class Choice(NamedTuple):
-    """Which attributes a receiver asks for: by name, `prefix.*`, `.*` or `All`."""
+    """Which attributes a receiver asks for: by name, `prefix.*`, `.*`, `*` or `All`."""
 
     names: frozenset[str]
     prefixes: tuple[str, ...]
@@ -175,7 +183,7 @@ class Choice(NamedTuple):
 def choice_of(asked: Iterable[str]) -> Choice:
     names = frozenset(asked)
     prefixes = tuple(each[:-2] for each in names if each.endswith(".*"))
-    return Choice(names, prefixes, "All" in names or ".*" in names)
+    return Choice(names, prefixes, not names.isdisjoint(_ALL))
 
 
 def _data_of(value: Mapping[str, Any]) -> bytes:

@@ -18,6 +18,7 @@ from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
 from mq_sqs.digests import md5_in_hex
 from mq_sqs.faults import (
     BATCH_REQUEST_TOO_LONG,
+    INVALID_MESSAGE_CONTENTS,
     INVALID_PARAMETER_VALUE,
     SQSError,
     translate,
@@ -182,7 +183,7 @@ def _check_message(values: Values, rules: Rules) -> Outgoing:
     if not text:
         raise missing("MessageBody")
     body = text.encode()
-    check_text(body, "the message body")
+    check_text(body, "the message body", INVALID_MESSAGE_CONTENTS)
     lane = _lane(values, rules, body)
     attributes = system = NO_ATTRIBUTES
     if "MessageAttributes" in values:

@@ -54,6 +54,7 @@ def test_name_type_and_value_count_into_the_size() -> None:
     [
         (["All"], {"a.b", "a.c", "d"}),
         ([".*"], {"a.b", "a.c", "d"}),
+        (["*"], {"a.b", "a.c", "d"}),
         (["a.*"], {"a.b", "a.c"}),
         (["d", "e"], {"d"}),
         ([], set()),
