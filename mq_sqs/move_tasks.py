@@ -27,6 +27,7 @@ from mq.spool.locks import lock_names
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace
 from mq.store.store import Store
+from mq_sqs.faults import QUEUE_DOES_NOT_EXIST
 from mq_sqs.fifo.service import MAX_READING_SECONDS, FifoService
 from mq_sqs.move_chunks import Chunk, Chunks
 from mq_sqs.task_notes import (
@@ -227,7 +228,8 @@ class _Run:
             return await self._chunks.move(limit)
         except (QueueNotFound, InvalidRequest) as error:
             await self._settings()
-            return Chunk(reason=str(error))
+            is_gone = isinstance(error, QueueNotFound)
+            return Chunk(reason=QUEUE_DOES_NOT_EXIST.code if is_gone else str(error))
 
     async def _end(self, status: TaskStatus, reason: str | None = None) -> None:
         self._task = replace(self._task, status=status, reason=reason and reason[:1000])

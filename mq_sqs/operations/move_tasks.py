@@ -85,7 +85,7 @@ async def start_message_move_task(
     task = await operations.move_tasks.start(source, target, rate)
     if task is None:
         raise SQSError(
-            UNSUPPORTED_OPERATION,
+            INVALID_PARAMETER_VALUE,
             "There is already a task running. Only one active task is allowed for a source queue "
             "arn at a given time.",
         )
@@ -107,9 +107,10 @@ async def cancel_message_move_task(
     operations: Operations, call: SqsCall, source: QueueName
 ) -> Result:
     task_id = read_task_handle(call.values["TaskHandle"]).task_id
+    await _require(operations, source, "SourceArn")
     try:
         tasks = tasks_of(await operations.store.read_settings(source))
-    except QueueNotFound:
+    except QueueNotFound:  # It was deleted just now.
         tasks = []
     task = next((each for each in tasks if each.task_id == task_id), None)
     if task is None:

@@ -90,7 +90,7 @@ def test_a_task_with_a_rate_is_listed_and_can_be_cancelled(gateway: Server, sqs:
     assert (task["DestinationArn"], task["MaxNumberOfMessagesPerSecond"]) == (
         arns["DestinationArn"], 1,
     )  # fmt: skip
-    assert again == "AWS.SimpleQueueService.UnsupportedOperation"
+    assert again == "InvalidParameterValue"
     assert ready_in(sqs, dead) + ready_in(sqs, other) == 4
     assert ready_in(sqs, dead) >= 1
 
