@@ -52,8 +52,8 @@ RESOURCE_NOT_FOUND = _plain("ResourceNotFoundException", 404)
 
 
 # Errors that every service of Amazon has
-MISSING_PARAMETER = _plain("MissingParameter")
-INVALID_PARAMETER_VALUE = _plain("InvalidParameterValue")
+MISSING_PARAMETER = SqsFault("MissingRequiredParameterException", "MissingParameter")
+INVALID_PARAMETER_VALUE = SqsFault("InvalidParameterValueException", "InvalidParameterValue")
 MISSING_ACTION = _plain("MissingAction")
 INVALID_ACTION = SqsFault("UnknownOperationException", "InvalidAction")
 SERIALIZATION = SqsFault("SerializationException", "MalformedInput")
@@ -77,6 +77,18 @@ class SQSError(Exception):
     def __init__(self, fault: SqsFault, detail: str) -> None:
         super().__init__(detail)
         self.fault = fault
+
+
+def unknown_attribute(name: str) -> SQSError:
+    """Return what is said of an attribute that a queue does not have, or that cannot be set."""
+    return SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]}.")
+
+
+def wrong_value(name: str, why: str) -> SQSError:
+    """Return what is said of an attribute of a queue with a value that it cannot have."""
+    return SQSError(
+        INVALID_ATTRIBUTE_VALUE, f"Invalid value for the parameter {name}. Reason: {why}."
+    )
 
 
 _FAULTS: Mapping[type[errors.MQError], SqsFault] = {

@@ -10,18 +10,22 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mq.config import SECOND_NS
 from mq.names import QueueName, is_fifo
 from mq.spool.queue.queue_settings import QueueSettings
-from mq_sqs.addresses import Addressing, queue_of_arn
-from mq_sqs.faults import (
-    INVALID_ATTRIBUTE_NAME,
-    INVALID_ATTRIBUTE_VALUE,
-    SQSError,
-)
+from mq_sqs.addresses import Addressing
+from mq_sqs.faults import unknown_attribute, wrong_value
 from mq_sqs.fifo.attributes import FIFO_ATTRIBUTES, fifo_attributes_of, fifo_changes
+from mq_sqs.redrive_policies import (
+    ALLOW_NOTE,
+    REDRIVE,
+    REDRIVE_ALLOW,
+    check_allow_policy,
+    dead_letters_of,
+    read_redrive_policy,
+)
 
 CREATED = "sqs.created"
 MODIFIED = "sqs.modified"
@@ -30,12 +34,9 @@ MODIFIED = "sqs.modified"
 
 MAX_MESSAGE_BYTES = 1 << 20
 MAX_RETENTION_SECONDS = 1_209_600
-MAX_RECEIVE_COUNT = 1000
 
 _HIDES_NOTHING = "sqs.visibility"
 """A visibility timeout of 0, which is not a setting of MQ."""
-
-_ALLOW = "sqs.redrive-allow"
 
 
 class _Number(NamedTuple):
@@ -69,27 +70,17 @@ _FIXED: Mapping[str, tuple[frozenset[str], str]] = {
 """Attributes that always have the same value, the values that may be given for them, and why no
 others."""
 
-_REDRIVE = "RedrivePolicy"
-_REDRIVE_ALLOW = "RedriveAllowPolicy"
-
 COUNTS: Mapping[str, str] = {
     "ApproximateNumberOfMessages": "ready",
     "ApproximateNumberOfMessagesNotVisible": "leased",
     "ApproximateNumberOfMessagesDelayed": "delayed",
 }
 _READ_ONLY = frozenset({*COUNTS, "QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"})
-KNOWN = frozenset({*_NUMBERS, *_FIXED, *FIFO_ATTRIBUTES, _REDRIVE, _REDRIVE_ALLOW, *_READ_ONLY})
+KNOWN = frozenset({*_NUMBERS, *_FIXED, *FIFO_ATTRIBUTES, REDRIVE, REDRIVE_ALLOW, *_READ_ONLY})
 """The names of all attributes of the model, except `All`."""
 
 _DIGITS = re.compile("[0-9]{1,9}")
 _TIME = re.compile("[0-9]{1,12}")
-
-
-class DeadLetters(NamedTuple):
-    """A redrive policy: where messages go that were received too often."""
-
-    queue: QueueName
-    max_receives: int
 
 
 # To settings
@@ -106,15 +97,14 @@ def changes_of(queue: QueueName, attributes: Mapping[str, str]) -> dict[str, str
             _check_fixed(name, text)
         elif name in FIFO_ATTRIBUTES:
             changes |= fifo_changes(queue, name, text)
-        elif name == _REDRIVE:
+        elif name == REDRIVE:
             policy = read_redrive_policy(text)
             changes["max-receives"] = "" if policy is None else str(policy.max_receives)
             changes["dead-letters"] = "" if policy is None else policy.queue
-        elif name == _REDRIVE_ALLOW:
-            changes[_ALLOW] = _check_allow_policy(text)
+        elif name == REDRIVE_ALLOW:
+            changes[ALLOW_NOTE] = check_allow_policy(text)
         else:
-            what = "cannot be set" if name in _READ_ONLY else "is not known"
-            raise SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]!r}: it {what}.")
+            raise unknown_attribute(name)
     return changes
 
 
@@ -132,64 +122,6 @@ def _check_fixed(name: str, text: str) -> None:
     allowed, why = _FIXED[name]
     if text.lower() not in allowed:
         raise wrong_value(name, why)
-
-
-def read_redrive_policy(text: str) -> DeadLetters | None:
-    """Read a redrive policy. Returns None for an empty one, which takes the policy away. Raises
-    SQSError."""
-    policy = _read_object(_REDRIVE, text)
-    if not policy:
-        return None
-    if policy.keys() - {"deadLetterTargetArn", "maxReceiveCount"}:
-        raise wrong_value(_REDRIVE, "it has deadLetterTargetArn and maxReceiveCount alone")
-    arn, count = policy.get("deadLetterTargetArn"), policy.get("maxReceiveCount")
-    queue = queue_of_arn(arn) if isinstance(arn, str) else None
-    if queue is None:
-        raise wrong_value(_REDRIVE, "deadLetterTargetArn must be the ARN of a queue")
-    text = str(count) if type(count) in (int, str) else ""
-    if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= MAX_RECEIVE_COUNT:
-        raise wrong_value(_REDRIVE, f"maxReceiveCount must be 1 to {MAX_RECEIVE_COUNT}")
-    return DeadLetters(queue, int(text))
-
-
-def _check_allow_policy(text: str) -> str:
-    policy = _read_object(_REDRIVE_ALLOW, text)
-    if not policy:
-        return ""
-    permission, arns = policy.get("redrivePermission"), policy.get("sourceQueueArns")
-    if policy.keys() - {"redrivePermission", "sourceQueueArns"} or permission not in (
-        "allowAll",
-        "denyAll",
-        "byQueue",
-    ):
-        raise wrong_value(_REDRIVE_ALLOW, "redrivePermission is allowAll, denyAll or byQueue")
-    if (permission == "byQueue") != (arns is not None):
-        raise wrong_value(_REDRIVE_ALLOW, "sourceQueueArns goes with byQueue, and with that only")
-    if arns is not None and not (
-        isinstance(arns, list)
-        and 1 <= len(arns) <= 10
-        and all(isinstance(each, str) and queue_of_arn(each) for each in arns)
-    ):
-        raise wrong_value(_REDRIVE_ALLOW, "sourceQueueArns must be 1 to 10 ARNs of queues")
-    return json.dumps(policy, separators=(",", ":"), sort_keys=True)
-
-
-def _read_object(name: str, text: str) -> dict[str, Any]:
-    if not text:
-        return {}
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise wrong_value(name, "it must be an object of JSON")
-    return found
-
-
-def wrong_value(name: str, why: str) -> SQSError:
-    return SQSError(
-        INVALID_ATTRIBUTE_VALUE, f"Invalid value for the parameter {name}. Reason: {why}."
-    )
 
 
 # From settings
@@ -230,23 +162,6 @@ def _noted(settings: QueueSettings, number: _Number) -> int:
     return int(text) if is_number else number.default
 
 
-def dead_letters_of(queue: QueueName, settings: QueueSettings) -> DeadLetters | None:
-    max_receives, dead = settings.dead_letter_rule(queue, 0)
-    return None if dead is None or not max_receives else DeadLetters(dead, max_receives)
-
-
-def may_redrive(source_arn: str, target: QueueSettings) -> bool:
-    """Return whether the target's policy lets a queue send it dead letters. ARNs are compared by
-    the name of the queue. A policy that a person has spoiled counts as none."""
-    try:
-        policy = _read_object(_REDRIVE_ALLOW, _check_allow_policy(target.notes.get(_ALLOW, "")))
-    except SQSError:
-        return True
-    if policy.get("redrivePermission") == "byQueue":
-        return queue_of_arn(source_arn) in map(queue_of_arn, policy["sourceQueueArns"])
-    return policy.get("redrivePermission") != "denyAll"
-
-
 def attributes_of(
     queue: QueueName, settings: QueueSettings, visibility_seconds: float, addressing: Addressing
 ) -> dict[str, str]:
@@ -265,9 +180,9 @@ def attributes_of(
             "deadLetterTargetArn": addressing.arn_of(dead_letters.queue),
             "maxReceiveCount": dead_letters.max_receives,
         }
-        found[_REDRIVE] = json.dumps(policy, separators=(",", ":"))
-    if _ALLOW in settings.notes:
-        found[_REDRIVE_ALLOW] = settings.notes[_ALLOW]
+        found[REDRIVE] = json.dumps(policy, separators=(",", ":"))
+    if ALLOW_NOTE in settings.notes:
+        found[REDRIVE_ALLOW] = settings.notes[ALLOW_NOTE]
     return found
 
 
@@ -283,10 +198,10 @@ def find_conflict(
     for name, text in attributes.items():
         if name in _NUMBERS:
             is_same = number_of(settings, name, visibility_seconds) == int(text)
-        elif name == _REDRIVE:
+        elif name == REDRIVE:
             is_same = read_redrive_policy(text) == dead_letters_of(queue, settings)
-        elif name == _REDRIVE_ALLOW:
-            is_same = _check_allow_policy(text) == settings.notes.get(_ALLOW, "")
+        elif name == REDRIVE_ALLOW:
+            is_same = check_allow_policy(text) == settings.notes.get(ALLOW_NOTE, "")
         elif name in FIFO_ATTRIBUTES and is_fifo(queue):
             asked = fifo_changes(queue, name, text)
             is_same = all(settings.notes.get(note, "") == asked[note] for note in asked)

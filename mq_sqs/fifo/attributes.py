@@ -14,6 +14,8 @@ from mq_sqs.faults import (
     INVALID_ATTRIBUTE_VALUE,
     INVALID_PARAMETER_VALUE,
     SQSError,
+    unknown_attribute,
+    wrong_value,
 )
 from mq_sqs.fifo.deduplication import DeduplicationScope
 from mq_sqs.fifo.fifo_queue import SCOPE_NOTE
@@ -23,9 +25,10 @@ _LIMIT_NOTE = "sqs.fifo-throughput-limit"
 _PER_GROUP = "perMessageGroupId"
 
 FIFO_QUEUE = "FifoQueue"
+_CONTENT_BASED = "ContentBasedDeduplication"
 
 _NOTES: Mapping[str, tuple[str, tuple[str, str]]] = {
-    "ContentBasedDeduplication": (_CONTENT_NOTE, ("false", "true")),
+    _CONTENT_BASED: (_CONTENT_NOTE, ("false", "true")),
     "DeduplicationScope": (SCOPE_NOTE, ("queue", "messageGroup")),
     "FifoThroughputLimit": (_LIMIT_NOTE, ("perQueue", _PER_GROUP)),
 }
@@ -38,7 +41,7 @@ def check_type(queue: QueueName, attributes: Mapping[str, str]) -> None:
     """Check that name and attributes of a queue to be made agree on its type. Raises SQSError."""
     asked = attributes.get(FIFO_QUEUE, "").lower()
     if asked not in ("", "true", "false"):
-        raise _wrong(FIFO_QUEUE, "give true or false")
+        raise wrong_value(FIFO_QUEUE, "give true or false")
     if asked == "true" and not is_fifo(queue):
         raise SQSError(
             INVALID_PARAMETER_VALUE,
@@ -56,23 +59,27 @@ def check_type(queue: QueueName, attributes: Mapping[str, str]) -> None:
 
 def fifo_changes(queue: QueueName, name: str, text: str) -> dict[str, str]:
     """Return the notes that one of these attributes asks for. Raises SQSError."""
-    value = text.lower() if name in (FIFO_QUEUE, "ContentBasedDeduplication") else text
+    value = text.lower() if name in (FIFO_QUEUE, _CONTENT_BASED) else text
     if name == FIFO_QUEUE:
         if value not in ("", "true", "false"):
-            raise _wrong(name, "give true or false")
-        if value and (value == "true") != is_fifo(queue):
-            raise _wrong(name, "Modifying queue type is not supported")
+            raise wrong_value(name, "give true or false")
+        if value == "true" and not is_fifo(queue):
+            raise unknown_attribute(name)
+        if value == "false" and is_fifo(queue):
+            raise wrong_value(name, "Modifying queue type is not supported")
         return {}
     note, values = _NOTES[name]
     if not is_fifo(queue):
         if value in ("", "false"):
             return {}
+        if name == _CONTENT_BASED:
+            raise unknown_attribute(name)
         raise SQSError(
             INVALID_ATTRIBUTE_NAME,
             f"You can specify the {name} only when FifoQueue is set to true.",
         )
     if value and value not in values:
-        raise _wrong(name, f"give {values[0]} or {values[1]}")
+        raise wrong_value(name, f"give {values[0]} or {values[1]}")
     return {note: "" if value == values[0] else value}
 
 
@@ -97,16 +104,10 @@ def fifo_attributes_of(settings: QueueSettings) -> dict[str, str]:
 
 def is_content_based(settings: QueueSettings) -> bool:
     """Return whether the body stands for a deduplication id that is not given."""
-    return _value_of("ContentBasedDeduplication", settings) == "true"
+    return _value_of(_CONTENT_BASED, settings) == "true"
 
 
 def _value_of(name: str, settings: QueueSettings) -> str:
     note, values = _NOTES[name]
     # A person may have edited the file.
     return values[1] if settings.notes.get(note) == values[1] else values[0]
-
-
-def _wrong(name: str, why: str) -> SQSError:
-    return SQSError(
-        INVALID_ATTRIBUTE_VALUE, f"Invalid value for the parameter {name}. Reason: {why}."
-    )

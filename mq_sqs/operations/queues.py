@@ -12,11 +12,11 @@ from mq.errors import QueueNotFound
 from mq.names import QueueName, is_fifo
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import (
-    INVALID_ATTRIBUTE_NAME,
     INVALID_ATTRIBUTE_VALUE,
     INVALID_PARAMETER_VALUE,
     QUEUE_NAME_EXISTS,
     SQSError,
+    unknown_attribute,
 )
 from mq_sqs.fifo.attributes import check_together, check_type
 from mq_sqs.protocol.json import missing
@@ -28,11 +28,13 @@ from mq_sqs.queue_attributes import (
     NEW_QUEUE,
     attributes_of,
     changes_of,
-    dead_letters_of,
     find_conflict,
+)
+from mq_sqs.redrive_policies import (
+    dead_letters_of,
     may_redrive,
     read_redrive_policy,
-    wrong_value,
+    wrong_redrive,
 )
 from mq_sqs.tags import MAX_TAGS, tag_changes, tags_of, untag_changes
 
@@ -123,7 +125,7 @@ async def get_queue_attributes(operations: Operations, call: SqsCall, queue: Que
     asked = call.values.get("AttributeNames", [])
     for name in asked:
         if name not in KNOWN and name != "All":
-            raise SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]!r}.")
+            raise unknown_attribute(name)
     settings = await operations.store.read_settings(queue)
     found = attributes_of(queue, settings, operations.visibility_seconds, operations.addressing)
     if "All" in asked or not COUNTS.keys().isdisjoint(asked):
@@ -175,21 +177,18 @@ async def _check_dead_letters(
     operations: Operations, queue: QueueName, attributes: Mapping[str, str]
 ) -> None:
     """Raise SQSError if the queue for dead letters is missing, or does not want them."""
-    policy = read_redrive_policy(attributes.get("RedrivePolicy", ""))
+    text = attributes.get("RedrivePolicy", "")
+    policy = read_redrive_policy(text)
     if policy is None:
         return
     try:
         target = await operations.store.read_settings(policy.queue)
     except QueueNotFound:
-        raise wrong_value("RedrivePolicy", "Dead letter target does not exist") from None
+        raise wrong_redrive(text, "Dead letter target does not exist") from None
     if is_fifo(policy.queue) != is_fifo(queue):
-        raise SQSError(
-            INVALID_PARAMETER_VALUE,
-            "Value for parameter RedrivePolicy is invalid. "
-            "Reason: Dead-letter queue must be same type of queue as the source.",
-        )
+        raise wrong_redrive(text, "Dead-letter queue must be same type of queue as the source")
     if policy.queue == queue:
-        raise wrong_value("RedrivePolicy", "a queue cannot be its own dead letter target")
+        raise wrong_redrive(text, "a queue cannot be its own dead letter target")
     if not may_redrive(operations.addressing.arn_of(queue), target):
         raise SQSError(
             INVALID_ATTRIBUTE_VALUE,

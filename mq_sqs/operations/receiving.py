@@ -14,7 +14,7 @@ from mq.web.presence import unless_client_leaves
 from mq_sqs.addresses import Addressing
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.digests import md5_in_hex
-from mq_sqs.faults import INVALID_ATTRIBUTE_NAME, SQSError
+from mq_sqs.faults import unknown_attribute
 from mq_sqs.fifo.parameters import SEQUENCE_NUMBER, read_attempt_id, sequence_number
 from mq_sqs.handles import make_handle
 from mq_sqs.message_attributes import (
@@ -52,7 +52,7 @@ async def receive_message(operations: Operations, call: SqsCall, queue: QueueNam
         (*values.get("AttributeNames", ()), *values.get("MessageSystemAttributeNames", ()))
     )
     for name in asked - _OTHERS - _SYSTEM.keys() - KNOWN:
-        raise SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]!r}.")
+        raise unknown_attribute(name)
     received, bodies = await _receive(operations, call, queue)
     choice = choice_of(values.get("MessageAttributeNames", ()))
     messages = [

@@ -66,7 +66,7 @@ def test_a_value_that_is_not_possible_is_refused(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "fault"),
     [
-        ("FifoQueue", "true", "InvalidAttributeValue"),
+        ("FifoQueue", "true", "InvalidAttributeName"),
         ("ContentBasedDeduplication", "true", "InvalidAttributeName"),
         ("DeduplicationScope", "queue", "InvalidAttributeName"),
         ("FifoThroughputLimit", "perQueue", "InvalidAttributeName"),
