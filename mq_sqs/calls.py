@@ -79,11 +79,12 @@ class SqsCall:
 def check_number(name: str, value: int, least: int, most: int) -> int:
     """Raise SQSError if a number is not within its limits."""
     if not least <= value <= most:
+        limits = f"between {least} and {most}" if least else f">= 0 and <= {most}"
         shown = str(value) if abs(value) < 10**18 else "given"
         raise SQSError(
             INVALID_PARAMETER_VALUE,
-            f"Value {shown} for parameter {name} is invalid. Reason: Must be between {least} and "
-            f"{most}.",
+            f"Value {shown} for parameter {name} is invalid. Reason: Must be {limits}, if "
+            "provided.",
         )
     return value
 

@@ -107,7 +107,7 @@ class Gateway:
                 found = dialect.operation_of(asked)
                 if found not in HANDLERS and found not in REFUSED:
                     raise SQSError(
-                        INVALID_ACTION, f"The action {found[:80]!r} is not valid for this endpoint."
+                        INVALID_ACTION, f"The action {found[:80]} is not valid for this endpoint."
                     )
                 operation = found
                 response = await self._answer(request, asked, operation, token, exits)

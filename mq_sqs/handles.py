@@ -44,7 +44,7 @@ def read_handle(queue: QueueName, handle: str) -> LeasedMessage:
         begin, check, lease = _LEASED.unpack_from(whole)
         message_id = whole[_LEASED.size :].decode("ascii")
     except (ValueError, struct.error):
-        raise _invalid() from None
+        raise _invalid(handle) from None
     # What is decoded may have been written in several ways, of which one is a handle.
     if (
         begin != _BEGIN
@@ -53,7 +53,7 @@ def read_handle(queue: QueueName, handle: str) -> LeasedMessage:
         or not is_message_id(message_id)
         or _encode(whole) != text
     ):
-        raise _invalid()
+        raise _invalid(handle)
     return LeasedMessage(MessageId(message_id), lease)
 
 
@@ -65,5 +65,8 @@ def _encode(data: bytes) -> bytes:
     return binascii.b2a_base64(data, newline=False).translate(_TO_URL)
 
 
-def _invalid() -> SQSError:
-    return SQSError(RECEIPT_HANDLE_IS_INVALID, "The input receipt handle is invalid.")
+def _invalid(handle: str) -> SQSError:
+    return SQSError(
+        RECEIPT_HANDLE_IS_INVALID,
+        f'The input receipt handle "{handle[:1024]}" is not a valid receipt handle.',
+    )

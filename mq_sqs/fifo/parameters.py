@@ -83,6 +83,7 @@ def _read_token(values: Values, name: str) -> str | None:
     if token is not None and not _TOKEN.fullmatch(token):
         raise SQSError(
             INVALID_PARAMETER_VALUE,
-            f"{name} can only include alphanumeric and punctuation characters. 1 to 128 in length",
+            f"Value {token[:200]} for parameter {name} is invalid. Reason: {name} can only include "
+            "alphanumeric and punctuation characters. 1 to 128 in length.",
         )
     return token

@@ -18,6 +18,7 @@ from mq_sqs.faults import (
     INVALID_PARAMETER_VALUE,
     MALFORMED_QUERY,
     MISSING_ACTION,
+    QUEUE_DOES_NOT_EXIST,
     SERIALIZATION,
     SQSError,
 )
@@ -26,6 +27,8 @@ from mq_sqs.protocol import SqsRequest, Values
 from mq_sqs.protocol.json import complete, missing
 
 _NAMESPACE = "http://queue.amazonaws.com/doc/2012-11-05/"
+_NO_QUEUE = "The specified queue does not exist for this wsdl version."
+"""What Amazon says in this protocol, which clients look for."""
 _MAX_FIELDS = 2000
 _MAX_DOTS = 8
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -78,7 +81,8 @@ class QueryDialect:
     def refuse(self, error: SQSError, request_id: str) -> Answer:
         _, code, status, is_senders = error.fault
         kind = _element("Type", "Sender" if is_senders else "Receiver")
-        told = kind + _element("Code", code) + _element("Message", _escape(str(error)))
+        text = _NO_QUEUE if error.fault is QUEUE_DOES_NOT_EXIST else str(error)
+        told = kind + _element("Code", code) + _element("Message", _escape(text))
         inside = _element("Error", f"{told}<Detail/>") + _element("RequestId", request_id)
         return _answer(status, request_id, "ErrorResponse", inside)
 
@@ -231,7 +235,7 @@ def _text(value: str | bytes | bool | int) -> str:
 
 
 def _element(name: str, inside: str) -> str:
-    return f"<{name}>{inside}</{name}>"
+    return f"<{name}>{inside}</{name}>" if inside else f"<{name}/>"
 
 
 def _escape(text: str) -> str:

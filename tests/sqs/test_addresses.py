@@ -61,7 +61,7 @@ def test_a_queue_of_a_bad_name_is_not_made(name: str) -> None:
     with pytest.raises(SQSError) as refused:
         queue_to_make(name)
 
-    assert refused.value.fault.name == "InvalidParameterValue"
+    assert refused.value.fault.code == "InvalidParameterValue"
 
 
 @pytest.mark.parametrize("name", ["a.fifo", "a_-9.fifo", "x" * 75 + ".fifo"])
@@ -74,7 +74,7 @@ def test_a_fifo_queue_of_a_bad_name_is_not_made(name: str) -> None:
     with pytest.raises(SQSError) as refused:
         queue_to_make(name)
 
-    assert refused.value.fault.name == "InvalidParameterValue"
+    assert refused.value.fault.code == "InvalidParameterValue"
 
 
 def test_a_queue_of_mq_is_found_by_a_name_that_sqs_would_not_make() -> None:

@@ -233,7 +233,7 @@ def test_a_head_that_came_before_is_answered_alike(gateway: Server, sqs: Any) ->
 
     assert [each.status for each in told] == [200, 200, 200, 400, 200, 400, 200, 200, 200]
     assert told[3].json()["__type"].endswith("#QueueDoesNotExist")
-    assert told[5].json()["__type"].endswith("#MissingParameter")
+    assert told[5].json()["__type"].endswith("#MissingRequiredParameterException")
     ids = [each.headers["x-amzn-requestid"] for each in told]
     assert all(map(UUID.fullmatch, ids))
     assert len(set(ids)) == len(ids)

@@ -227,7 +227,7 @@ def test_tokens_that_amazon_would_not_take_are_refused(text: str) -> None:
     ):
         with pytest.raises(SQSError, match=name) as refused:
             read({name: text})
-        assert refused.value.fault.name == "InvalidParameterValue"
+        assert refused.value.fault.code == "InvalidParameterValue"
 
 
 def test_a_message_to_a_fifo_queue_needs_a_group() -> None:
@@ -235,4 +235,4 @@ def test_a_message_to_a_fifo_queue_needs_a_group() -> None:
     assert read_group({"MessageGroupId": "a!~"}, True) == "a!~"
     with pytest.raises(SQSError, match="MessageGroupId") as refused:
         read_group({}, True)
-    assert refused.value.fault.name == "MissingParameter"
+    assert refused.value.fault.code == "MissingParameter"
