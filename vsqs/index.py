@@ -104,8 +104,8 @@ class Index:
         return None
 
     def leave(self, name: Name) -> None:
-        """Pass over a message, though it is ready or expired, until it is added again. It counts all
-        the same."""
+        """Pass over a message, though it is ready or expired, until it is added again. It counts
+        all the same."""
         if name.state == READY:
             self._ready.remove(name.time)
             heapq.heapify(self._ready)
