@@ -41,7 +41,7 @@ def test_an_empty_policy_is_none(text: str) -> None:
     ids=lambda text: text[:40],
 )  # fmt: skip
 def test_a_wrong_policy_is_a_wrong_parameter(text: str) -> None:
-    """As Amazon says it, and not as of other attributes."""
+    """Amazon says that of no other attribute."""
     with pytest.raises(SQSError, match=r"^Value .* for parameter Redriv") as refused:
         read_redrive_policy(text)
 

@@ -82,7 +82,7 @@ async def test_who_has_a_handle_does_not_wait_longer_either(
 
 
 async def test_after_a_purge_all_may_be_sent_again(root: Path) -> None:
-    """Also what was received and removed before, and after a restart."""
+    """What was removed before the purge is forgotten too, and stays so after a restart."""
     async with fifo_on(root) as line:
         texts = ("removed", "waiting")
         first = [(await line.send(text)).message_id for text in texts]

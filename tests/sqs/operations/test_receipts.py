@@ -122,7 +122,7 @@ def test_the_visibility_of_what_came_back_cannot_be_changed(sqs: Any, url: str) 
 
 
 def test_the_visibility_of_what_is_gone_is_a_wrong_parameter(sqs: Any, url: str) -> None:
-    """As with Amazon, whose model has MessageNotInflight for it."""
+    """Amazon says so, though its model has MessageNotInflight for it."""
     [removed] = take(sqs, url)
     sqs.delete_message(QueueUrl=url, ReceiptHandle=removed)
 
@@ -134,7 +134,7 @@ def test_the_visibility_of_what_is_gone_is_a_wrong_parameter(sqs: Any, url: str)
 
 @pytest.mark.parametrize("is_quick", [True, False])
 def test_an_older_handle_of_a_fifo_queue_is_refused(sqs: Any, is_quick: bool) -> None:
-    """In a standard queue it is a success that removes nothing."""
+    """A standard queue answers it with a success, and removes nothing."""
     url = make_url(sqs, FifoQueue="true", ContentBasedDeduplication="true")
     sqs.send_message(QueueUrl=url, MessageBody="a", MessageGroupId="a")
     [older] = handles(sqs, url)
