@@ -99,7 +99,7 @@ _STAGING = frozenset({Actor.STAGING})
 
 MOVES = (
     Move("publish", None, Folder.NEW, _SERVER),
-    Move("seal", Folder.NEW, Folder.NEW, _SERVER),
+    Move("seal, write again", Folder.NEW, Folder.NEW, _SERVER | _FSCK),
     Move("deliver", Folder.NEW, Folder.QUEUES, _SERVER | _MOVER | _FSCK),
     Move("deliver", Folder.NEW, Folder.DELAY, _SERVER | _FSCK),
     Move("receive", Folder.QUEUES, Folder.DELAY, _SERVER),

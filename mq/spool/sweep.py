@@ -1,7 +1,9 @@
 """The sweep finishes what a crash left behind.
 
 A publisher holds its message's lock from before the name exists until delivery. So a file in `new`
-whose lock is free was left by a crash, and one that is held is in use and left alone.
+whose lock is free was left by a crash, and one that is held is in use and left alone. What was left
+is written again before it is delivered (`mq.spool.message.fresh_copy`), except for batches, which
+are synced before they count.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, parse_file_name, queue_path
 from mq.spool.folders import DELETING_SUFFIX, Spool
+from mq.spool.message.fresh_copy import FreshCopy, copy_message
 from mq.spool.message.held import (
     FAULTS_OF_ONE_MESSAGE,
     Held,
@@ -61,6 +64,8 @@ class Sweeper:
         self.was_hindered = False
         """Whether an error of the disk hindered the last sweep, so that another one soon is
         worthwhile."""
+        self.uncopied: set[str] = set()
+        """The messages in `new` that could not be written again, for an error of the disk."""
         self._whole: dict[str, tuple[int, int]] = {}
         self._was_whole: dict[str, tuple[int, int]] = {}
 
@@ -73,6 +78,7 @@ class Sweeper:
         others. Raises OSError if a folder cannot be listed.
         """
         self.was_hindered = False
+        self.uncopied.clear()
         self._was_whole, self._whole = self._whole, {}
         deletions = sum(self._finish_deletion(q) for q in unfinished_deletions(self._spool))
         total = Swept(deletions=deletions)
@@ -156,18 +162,31 @@ class Sweeper:
 
     def _move_on(self, held: Held, queue: QueueName, message_id: MessageId) -> bool:
         """Move a message to its queue, or to `delay` if it was published with a delay that is not
-        over."""
-        move, name = self._spool.move, held.name
-        if finish_move(self._spool, Folder.NEW, name, held.status):
+        over; but first write it again."""
+        spool, name = self._spool, held.name
+        if finish_move(spool, Folder.NEW, name, held.status):
             return True
-        if not is_stamped_ahead(held.status, time.time_ns()):
-            try:
-                with self._spool.queues.shared(queue, FOLDER_LOCK_SECONDS):
-                    return move(Folder.NEW, name, Folder.QUEUES, queue_path(queue, message_id))
-            except (FileNotFoundError, NotADirectoryError):
-                return False
-        has_queue = self._spool.exists(Folder.QUEUES, queue)
-        return has_queue and move(Folder.NEW, name, Folder.DELAY, name)
+        target = Folder.QUEUES, queue_path(queue, message_id)
+        if is_stamped_ahead(held.status, time.time_ns()):
+            target = Folder.DELAY, name
+        copy: FreshCopy | None = None
+        try:
+            spool.queues.open(queue)
+            if spool.exists(*target):
+                raise FileExistsError
+            self.uncopied.add(name)
+            copy = copy_message(spool, held)
+            with spool.queues.shared(queue, FOLDER_LOCK_SECONDS):
+                if copy is not None:
+                    copy.take_place()
+                self.uncopied.discard(name)
+                return spool.move(Folder.NEW, name, *target)
+        except (FileNotFoundError, NotADirectoryError):
+            self.uncopied.discard(name)
+            return False
+        finally:
+            if copy is not None:
+                copy.close()
 
     def finish_batch(self, name: str, batch: BatchName) -> Swept:
         """Roll a sealed batch forward, or give up an open one, of which no client was told."""

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import repeat
 from typing import NamedTuple, TypeVar
 
+from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import (
     MessageId,
@@ -99,8 +100,15 @@ def read_coming(
     spool: Spool, queue: QueueName, report: Callable[[str, str], None]
 ) -> list[HiddenMessage]:
     """Deliver what a gateway that was killed has left in `new`, and return what is still there: it
-    is on its way, or the disk keeps it from its queue. Raises OSError."""
-    Leftovers(spool, queue, report).deliver()
+    is on its way. Raises OSError, and StoreUnavailable if one may be in memory alone, and would
+    count as sent."""
+    leftovers = Leftovers(spool, queue, report)
+    leftovers.deliver()
+    if leftovers.uncopied:
+        raise StoreUnavailable(
+            f"queue {queue}: a message that was left in {Folder.NEW} cannot be made durable; the "
+            "log says why; try again"
+        )
     return _read_hidden(spool, Folder.NEW, queue)
 
 

@@ -11,6 +11,7 @@ import pyspark_mq
 import vsqs
 from mq import client, ctl, fsck, kombu, web
 from mq.spool import abilities, network_files, root, root_format, sweep
+from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
 from mq.store import expiry, probe, remove, remove_many
@@ -36,6 +37,8 @@ CANNOT_REPLACE = {
     name_of(queues._put_away_purged): A_FOLDER,
     name_of(queues.begin_deletion): A_FOLDER,
     name_of(queues.finish_deletion): "the name is that of a new UUID",
+    name_of(fresh_copy.FreshCopy.write): "the name has 64 random bits",
+    name_of(fresh_copy.FreshCopy.take_place): "exchanges two names: both files keep one",
     name_of(settings_file._replace): "the name is that of a new UUID",
     name_of(root._send_probe): "the name has 48 random bits",
     name_of(remove.move_on): "goes on after a rename, and may find its message in `remove`",

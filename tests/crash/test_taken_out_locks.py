@@ -11,6 +11,7 @@ import vsqs
 from mq import fsck, kombu
 from mq.daemon import sockets
 from mq.spool import abilities, locks, network_files, redelivery, root, sets, sweep
+from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, leftovers, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
 from mq.store import answer_memory, by_id, expiry, move, probe, release, remove, visibility
@@ -75,6 +76,8 @@ REDUNDANT = {
     name_of(by_id._release): "the redelivery takes it too; a release that has it already waits for "
     "a purge where that one would give up",
     name_of(leftovers.Leftovers._is_held): "takes the lock to see whether it is free",
+    name_of(fresh_copy.FreshCopy.write): "without it another sweep discards the copy, and delivers "
+    "the message",
     name_of(fresh_folder.bring_back): "moves no message",
     name_of(lease.set_aside_leased): "a body that fails its seal fails it for everybody",
     name_of(publish.try_to_hold): "as `publish.deliver`; the committer does not wait for a purge",

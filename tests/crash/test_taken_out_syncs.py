@@ -11,6 +11,7 @@ from mq import ctl, fsck
 from mq.commit import blocking, group, rounds
 from mq.lines import transfer
 from mq.spool import abilities, network_files, root_format
+from mq.spool.message import fresh_copy
 from mq.spool.queue import settings_file
 from mq.spool.spark import claiming, claims, staging, transactions
 from mq.store import (
@@ -42,12 +43,21 @@ MOST_RUNS = 24
 SOURCE = "the folder that the name came to is synced; this one where there is no one log"
 LINKED = "the file that got the name is synced; this folder where there is no one log"
 
+COPY = (
+    "what follows syncs the file again; it is for syncs that fail: tests/crash/fifo/test_faults.py"
+)
+
+ADOPTED = "what is in its queue is durable, but where a sweep has to deliver it as it is"
+
 REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(by_id._take, "a queue's folder"): (SOURCE, (at(by_id._take, "delay"),)),
     at(move._move_one, "delay"): (SOURCE, (at(move._move_one, "a queue's folder"),)),
-    at(own_id._adopt, "new"): (LINKED, (at(own_id._adopt, "a file"),)),
+    at(own_id._adopt, "a file"): (ADOPTED, ()),
+    at(own_id._adopt, "new"): (ADOPTED, ()),
     at(publish.publish, "new"): (LINKED, (at(publish.publish, "a file"),)),
     at(publish_each._sync, "new"): (LINKED, (at(publish_each._sync, "a file"),)),
+    at(fresh_copy.FreshCopy.persist, "a file"): (COPY, ()),
+    at(fresh_copy.FreshCopy.take_place, "new"): (COPY, ()),
     at(purge.purge, "remove"): (
         "the folders that messages are taken from are synced; this one, so as not to rest on that",
         (at(purge.purge, "delay"),),

@@ -272,6 +272,7 @@ CASES: dict[Arrow, Case] = {
     (Actor.MOVER, NEW, QUEUES): (sealed("new/orders:1"), move("new")),
     (Actor.MOVER, DELAY, QUEUES): (sealed("delay/orders:1"), move("delay")),
     (Actor.REAPER, REMOVE, None): (sealed("remove/orders:1"), reap),
+    (Actor.FSCK, NEW, NEW): (sealed("new/orders:1"), repair),
     (Actor.FSCK, NEW, QUEUES): (sealed("new/orders:1"), repair),
     (Actor.FSCK, NEW, DELAY): (stamped("new/orders:1"), repair),
     (Actor.FSCK, NEW, REMOVE): (sealed("new/.upload"), repair),

@@ -37,6 +37,11 @@ class Leftovers:
         self._names = [name for name in self._names if self._is_held(name)]
         return not self._names
 
+    @property
+    def uncopied(self) -> set[str]:
+        """The messages in `new` that may be in memory alone, for an error of the disk."""
+        return self._sweeper.uncopied
+
     def _is_ours(self, name: str) -> bool:
         """Whether what is called so in `new` is a message or a sealed batch of the queue."""
         is_of_queue = name.removeprefix(HIDDEN).startswith(f"{self._queue}:")

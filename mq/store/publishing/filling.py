@@ -27,7 +27,7 @@ from mq.spool.sets import (
     roll_forward,
 )
 from mq.store.context import Workspace, no_queue
-from mq.store.publishing.own_id import finder_for, lock_ids, open_twin
+from mq.store.publishing.own_id import deliver_leftover, finder_for, lock_ids, open_twin
 from mq.store.publishing.publish import Draft, Entry, Published, visible_after
 from mq.store.settings import delay_ns
 
@@ -141,6 +141,8 @@ class Batch:
             return None
         assert self._finder is not None, "the ids are locked first"
         twin = open_twin(self._work, self._finder, self.queue, draft)
+        if isinstance(twin, Lost):
+            deliver_leftover(self._work, self.queue, draft.message_id)
         if twin is None or isinstance(twin, Lost):
             return twin
         try:

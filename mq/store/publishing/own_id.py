@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import Operation
+from mq.commit.operation import InWorker, Operation
 from mq.errors import IdTaken
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, dead_letter_queue, file_name
@@ -26,6 +26,7 @@ from mq.spool.queue.finder import Finder
 from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.sets import hold_set
 from mq.spool.spark.claims import ARCHIVE
+from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.patience import with_own_id
@@ -48,7 +49,10 @@ def publish_own(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Pu
     another body or other properties, and what `publish` raises.
     """
     patience = with_own_id(draft.message_id)
+    assert draft.message_id is not None
     while (published := (yield from _publish(work, queue, draft))) is None:
+        if is_on_its_way(work, queue, draft.message_id):
+            yield InWorker(deliver_leftover, work, queue, draft.message_id)
         yield patience.pause()
     return published
 
@@ -78,6 +82,16 @@ def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publi
         work.files.close(lock)
 
 
+def is_on_its_way(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
+    return work.spool.exists(Folder.NEW, file_name(queue, message_id))
+
+
+def deliver_leftover(work: Workspace, queue: QueueName, message_id: MessageId) -> None:
+    """Deliver what a dead process has left in `new` under that id, as a sweep does: it may be in
+    memory alone, and a sweep writes it again. Blocking."""
+    Sweeper(work.spool, work.report).deliver(file_name(queue, message_id))
+
+
 def lock_ids(spool: Spool, queue: QueueName, ids: Iterable[MessageId]) -> int | None:
     """Lock ids against every other publisher, as `lock_names` does."""
     return lock_names(spool, (file_name(queue, each) for each in ids))
@@ -92,15 +106,22 @@ def finder_for(work: Workspace, queue: QueueName) -> Finder:
 def open_twin(work: Workspace, finder: Finder, queue: QueueName, draft: Draft) -> int | Lost | None:
     """Open the existing message with the draft's id, if body and properties are the same.
 
-    Returns None if there is none. A damaged message in `new`, which no receiver would get, is set
-    aside and does not count. Returns Lost.BUSY if its publisher is still at work. Raises IdTaken.
+    Returns None if there is none. A damaged member of a batch in `new`, which no receiver would
+    get, is set aside and does not count. Returns Lost.BUSY if the message is not delivered yet.
+    Raises IdTaken.
     """
     assert draft.message_id is not None
     spool = work.spool
+    coming = f"{Folder.NEW}/{file_name(queue, draft.message_id)}"
+    is_coming = False
     for path in _find(work, finder, queue, draft.message_id):
         fd = _open(spool, path)
         if fd is None:
             _make_room(work, path, file_name(queue, draft.message_id))
+            continue
+        if path == coming:
+            is_coming = True
+            spool.files.close(fd)
             continue
         try:
             is_twin = _is_twin(spool, path, fd, draft)
@@ -112,7 +133,7 @@ def open_twin(work: Workspace, finder: Finder, queue: QueueName, draft: Draft) -
         spool.files.close(fd)
         if isinstance(is_twin, Lost):
             return is_twin
-    return None
+    return Lost.BUSY if is_coming else None
 
 
 def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published | Lost | None]:
@@ -126,8 +147,6 @@ def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publish
         yield Unsynced((twin,), (), implied=(Folder.NEW,))
     finally:
         work.files.close(twin)
-    if work.spool.exists(Folder.NEW, file_name(queue, draft.message_id)):
-        work.request_sweep()
     return Published(draft.message_id, is_duplicate=True)
 
 
@@ -218,7 +237,7 @@ def _make_room(work: Workspace, path: str, flat: str) -> None:
 
 def _is_twin(spool: Spool, path: str, fd: int, draft: Draft) -> bool | Lost:
     folder, _, name = path.partition("/")
-    if folder == Folder.NEW and not _is_left_over(spool, name, fd):
+    if folder == Folder.NEW and not _is_left_over(spool, name):
         return Lost.BUSY
     there = Held(spool.files, name, fd, os.fstat(fd), seal_of(spool.files, fd))
     if folder == Folder.NEW and fails_its_seal(there, spool.files):
@@ -237,13 +256,10 @@ def _is_twin(spool: Spool, path: str, fd: int, draft: Draft) -> bool | Lost:
     )
 
 
-def _is_left_over(spool: Spool, name: str, fd: int) -> bool:
-    """Return whether the publisher of a message in `new` has died: its lock is free, or that of its
-    batch. The lock of a message stays with `fd`, so that no sweep comes in between."""
-    batch, slash, _ = name.partition("/")
-    if not slash:
-        return spool.files.lock(fd)
-    held = hold_set(spool, Folder.NEW, batch)
+def _is_left_over(spool: Spool, name: str) -> bool:
+    """Return whether the publisher of a batch in `new`, which has a member of that name, has died:
+    its lock is free."""
+    held = hold_set(spool, Folder.NEW, name.partition("/")[0])
     if isinstance(held, Lost):
         return held is Lost.GONE
     spool.files.close(held)

@@ -33,10 +33,6 @@ UNNOTED = {("dead letters", "set_attribute"), ("move back", "set_attribute")}
 """A dead letter goes on its way although the disk had no room for the note of where it came from.
 Then a restart within five minutes forgets that it was sent; docs/sqs.md says so."""
 
-LEFT_UNSYNCED = {("take over", sync) for sync in SYNCS}
-"""A gateway was killed before it synced a message. If the sync that follows its delivery by another
-one fails, the kernel has dropped what only memory still shows; docs/reliability.md says so."""
-
 
 class OneFault(Interference):
     """Call number `at` of all, from the beginning of the run, fails. `calls` counts them."""
@@ -104,7 +100,7 @@ def faults_of(folder: Path, name: str, runs: int, stride: int) -> Iterator[str]:
                 where = f"{name}, run {number}, {fault.name} fails at call {at} of {calm.calls}"
                 end = len(scene.disk.events)
                 with determined(restarts.clock):
-                    if (name, fault.name) in UNNOTED | LEFT_UNSYNCED:
+                    if (name, fault.name) in UNNOTED:
                         continue
                     found = [
                         what

@@ -220,6 +220,21 @@ def test_a_torn_leftover_of_a_crash_counts_for_none(server: Server, wire: Wire, 
     wait_until((server.root / "corrupt" / f"{queue}:one").exists)
 
 
+def test_a_leftover_of_a_crash_is_written_again_before_it_counts(
+    server: Server, wire: Wire, queue: str
+) -> None:
+    """It may be in memory alone, however often it is synced."""
+    send(wire, queue, "one")
+    ready = server.root / "queues" / queue / "one"
+    inode = ready.stat().st_ino
+    ready.rename(server.root / "new" / f"{queue}:one")
+
+    assert send(wire, queue, "one").status == 200
+
+    assert ready.stat().st_ino != inode
+    assert wire.receive(queue).body == b"body"
+
+
 def test_an_id_of_another_publish_under_way_is_waited_for(
     server: Server, wire: Wire, queue: str
 ) -> None:
