@@ -115,10 +115,14 @@ def _put_away_messages(spool: Spool, queue: QueueName, deleting_fd: int) -> None
 
 
 def _move_into(spool: Spool, deleting_fd: int, name: str) -> None:
-    """Move a message that was removed into the folder of its queue. The reaper may be faster."""
+    """Move a message that was removed into the folder of its queue. The reaper may be faster, and a
+    person may have put something of that name into the queue."""
+    remove, deleting = spool.opened(Folder.REMOVE), OpenFolder(Folder.REMOVE, deleting_fd)
     with suppress(FileNotFoundError):
-        deleting = OpenFolder(Folder.REMOVE, deleting_fd)
-        spool.moves.rename(spool.opened(Folder.REMOVE), name, deleting, name)
+        try:
+            spool.moves.rename(remove, name, deleting, name)
+        except FileExistsError:
+            spool.moves.rename(remove, name, deleting, f"{HIDDEN}{uuid.uuid4()}")
 
 
 def _put_away_purged(spool: Spool, queue: QueueName) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -103,6 +104,25 @@ def test_folder_of_a_deleted_queue_is_handed_over_under_a_name_of_its_own(spool:
     folders = sorted((spool.root / "remove").glob("orders:.*"))
     assert len(folders) == 2
     assert [names_in(folder) for folder in folders] == [["1"], ["1"]]
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_deletion_is_finished_whatever_a_person_has_put_into_the_queue(
+    spool: Spool, is_folder: bool
+) -> None:
+    """Something that has the name of a message which was removed."""
+    _make(spool)
+    stray = spool.root / "queues/orders/orders:1"
+    stray.mkdir() if is_folder else stray.touch()
+    write_message(spool.root / "remove" / "orders:1")
+    assert begin_deletion(spool, ORDERS)
+
+    finish_deletion(spool, ORDERS)
+
+    [deleted] = names_in(spool.root / "remove")
+    assert unfinished_deletions(spool) == []
+    assert len(os.listdir(spool.root / "remove" / deleted)) == 2
+    assert _make(spool) is Made.CREATED
 
 
 def test_queue_that_is_not_there_cannot_be_deleted(spool: Spool) -> None:
