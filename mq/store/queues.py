@@ -77,12 +77,8 @@ def _make_durable(work: Workspace, queue: QueueName, made: queues.Made) -> Opera
     work.forget_queue(queue)
     if made is queues.Made.EXISTED:
         _refuse_foreign(work, queue)
-    try:
-        yield Unsynced((), (Folder.QUEUES,))
-    except StoreUnavailable:
-        if made is queues.Made.CREATED:
-            work.spool.files.remove_folder(work.spool.fd(Folder.QUEUES), queue)
-        raise
+    # If that fails the folder stays: another server may have answered for it meanwhile.
+    yield Unsynced((), (Folder.QUEUES,))
     return made is queues.Made.CREATED
 
 

@@ -19,7 +19,7 @@ from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.store.store import Store
 from mq_mover.mover import Mover
-from tests.support.faults import SYNCS, SuspiciousFiles
+from tests.support.faults import SYNCS, Gate, SuspiciousFiles
 from tests.support.messages import names_in, seal_of, write_message
 from tests.support.stores import (
     LONG_SECONDS,
@@ -174,15 +174,28 @@ async def test_removal_that_was_not_synced_can_be_asked_for_again(
     assert await drain(store) == []
 
 
-async def test_queue_whose_making_was_not_synced_is_not_there(
+async def test_queue_whose_making_was_not_synced_stays_for_those_who_were_answered(
     disk: Path, store: Store, files: SuspiciousFiles
 ) -> None:
-    _break_disk(files)
-    await _refused(store.create_queue(QueueName("other")))
+    """Another server is told that it exists, before the sync of the one that made it fails."""
+    other = QueueName("other")
+    async with store_on(disk) as neighbour:
+        gate = Gate()
 
-    assert names_in(disk / "queues") == ["orders"]
-    await _mend_disk(store, files)
-    assert await store.create_queue(QueueName("other"))
+        def fail_late(*_: object) -> None:
+            gate.wait()
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        files.before |= dict.fromkeys(SYNCS, fail_late)
+        making = asyncio.create_task(store.create_queue(other))
+        await gate.reached()
+        assert not await neighbour.create_queue(other)
+        gate.open()
+        await _refused(making)
+
+        await publish(neighbour, b"body", other)
+        await _mend_disk(store, files)
+        assert not await store.create_queue(other)
 
 
 async def test_queue_whose_deletion_was_not_synced_is_whole_or_gone(
