@@ -10,6 +10,7 @@ what the target has until the rename is done: a queue never has two messages wit
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from mq.store.indexing import MAX_LISTINGS, being_made_again, find_space, listin
 from mq.store.patience import with_message
 from mq.store.publishing.own_id import has_another, lock_ids
 from mq.store.receiving.lease import Place, place_in
+from mq.store.receiving.receive import MOST_FAILURES
 
 log = structlog.get_logger(__name__)
 
@@ -65,9 +67,8 @@ def check_move(work: Workspace, moving: Moving) -> None:
             "the file system of this root has no extended attributes, so a message cannot keep a "
             "reason; move it without one"
         )
-    work.require_queue(moving.target)
-    work.require_queue(moving.source)
-    for queue in (moving.source, moving.target):
+    for queue in (moving.target, moving.source):
+        work.require_queue(queue)
         refuse_fifo(work, queue)
 
 
@@ -81,7 +82,7 @@ def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMe
     """
     check_move(work, moving)
     yield from relist(work, moving.source)
-    moved, passed = 0, _Passed([], [])
+    moved, passed = 0, _Passed([], [], [])
     try:
         is_dry = False
         while not is_dry and moved < limit and len(passed.all) < MAX_MOVES:
@@ -95,6 +96,8 @@ def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMe
             yield unsynced_move(moving, Folder.QUEUES) if some else Pause(0.0)
             moved += some
             count_moved(work, moving, some)
+        if passed.failures and not moved:
+            raise passed.failures[0]
     finally:
         for message_id in passed.all:
             work.ready.restore(moving.source, message_id)
@@ -123,10 +126,11 @@ def move_by_id(
 
 
 class _Passed(NamedTuple):
-    """Messages that stay where they are; `taken` are those whose ids the target has."""
+    """Messages that stay: the target has the ids of those `taken`, and the disk kept others."""
 
     all: list[MessageId]
     taken: list[MessageId]
+    failures: list[OSError]
 
 
 def prepare_move(work: Workspace, moving: Moving) -> Operation[None]:
@@ -163,14 +167,15 @@ def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> t
     moved = 0
     try:
         for _ in range(most):
-            message_id = ready.pop()
-            if message_id is None:
+            if (message_id := ready.pop()) is None:
                 work.ready.drain()
                 message_id = ready.pop()
             if message_id is None:
                 # If it was listed again meanwhile, it is another index.
                 return moved, work.ready.get(moving.source) is ready
-            outcome = try_move(work, moving, message_id)
+            if message_id in passed.all:
+                continue  # An event has brought it back.
+            outcome = try_move(work, moving, message_id, passed.failures)
             moved += outcome is None
             if outcome is Lost.BUSY or isinstance(outcome, MQError):
                 passed.all.append(message_id)
@@ -186,9 +191,11 @@ def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> t
     return moved, False
 
 
-def try_move(work: Workspace, moving: Moving, message_id: MessageId) -> MQError | Lost | None:
+def try_move(
+    work: Workspace, moving: Moving, message_id: MessageId, failures: list[OSError]
+) -> MQError | Lost | None:
     """Move a message. Returns None if it was moved, or else what is wrong with it, which keeps no
-    other message from its queue."""
+    other message from its queue. A few `failures` of the disk are those of single messages."""
     name = queue_path(moving.source, message_id)
     try:
         work.has_space(moving.target)
@@ -202,7 +209,11 @@ def try_move(work: Workspace, moving: Moving, message_id: MessageId) -> MQError 
     except MQError as error:
         return error
     except OSError as error:
-        if error.errno not in FAULTS_OF_ONE_MESSAGE:
+        is_alone = error.errno in FAULTS_OF_ONE_MESSAGE
+        if error.errno == errno.EIO:
+            failures.append(error)
+            is_alone = len(failures) < MOST_FAILURES
+        if not is_alone:
             work.ready.restore(moving.source, message_id)
             raise
         work.report(f"{Folder.QUEUES}/{name}", str(error.strerror))
@@ -212,8 +223,7 @@ def try_move(work: Workspace, moving: Moving, message_id: MessageId) -> MQError 
 def _move_one(
     work: Workspace, moving: Moving, message_id: MessageId, guard: Guard | None
 ) -> Operation[None]:
-    """Move one message by its id. Waits BUSY_WAIT_SECONDS while another process holds the message
-    or publishes its id."""
+    """Move one message by its id. Waits BUSY_WAIT_SECONDS for others who hold it or its id."""
     patience = with_message(message_id)
     while True:
         yield from _hold_both(work, moving)
@@ -243,11 +253,14 @@ def _move(work: Workspace, moving: Moving, place: Place, held: Held) -> Lost | N
         return Lost.BUSY
     try:
         if has_another(work, moving.target, message_id, held.status.st_ino):
-            raise _id_taken(moving, message_id)
+            raise FileExistsError
         if not _rename(work, moving, place, held):
             return Lost.GONE
     except FileExistsError:
-        raise _id_taken(moving, message_id) from None
+        raise IdTaken(
+            f"queue {moving.target} has another message {message_id}: this one stays in queue "
+            f"{moving.source}; remove one of the two"
+        ) from None
     finally:
         work.files.close(lock)
     key = order_key(message_id, held.published_ns(message_id))
@@ -272,13 +285,6 @@ def _rename(work: Workspace, moving: Moving, place: Place, held: Held) -> bool:
         if burial is not None and not moved:
             work.files.set_attribute(held.fd, DEAD_ATTRIBUTE, burial[0])
     return moved
-
-
-def _id_taken(moving: Moving, message_id: MessageId) -> IdTaken:
-    return IdTaken(
-        f"queue {moving.target} has another message {message_id}: this one stays in queue "
-        f"{moving.source}; remove one of the two"
-    )
 
 
 def unsynced_move(moving: Moving, folder: Folder) -> Unsynced:

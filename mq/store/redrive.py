@@ -67,9 +67,10 @@ def _move_home(
     """Move those that are still ready, under one barrier."""
     check_move(work, moving)
     yield from prepare_move(work, moving)
-    moved = []
+    moved: list[MessageId] = []
+    failures: list[OSError] = []
     for message_id in ids:
-        outcome = try_move(work, moving, message_id)
+        outcome = try_move(work, moving, message_id, failures)
         if outcome is None:
             moved.append(message_id)
             continue

@@ -109,6 +109,7 @@ def _move_some(
     keys = _take_stuck(state, move.passed)
     keys += state.groups.take(move.limit)
     waiting: set[str | None] = set()
+    failures: list[OSError] = []
     try:
         for key in keys:
             message_id = MessageId(id_of_key(key))
@@ -118,7 +119,7 @@ def _move_some(
             if not _goes_to(work, move, home, message_id):
                 waiting.add(group)
                 continue
-            outcome = try_move(work, moving, message_id)
+            outcome = try_move(work, moving, message_id, failures)
             if outcome is None:
                 state.ready.discard(message_id)
                 state.forget(message_id)

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from mq.errors import StoreUnavailable
+from mq.names import QueueName
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
+from mq.store.move import MovedMessages, Moving
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
@@ -175,6 +177,27 @@ async def test_a_message_that_the_disk_does_not_open_keeps_no_other_from_its_rec
     del files.before["open_message"]
 
     assert await drain(store) == [unreadable]
+
+
+async def test_a_message_that_the_disk_does_not_open_keeps_no_other_from_being_moved(
+    store: Store, files: WatchedFiles
+) -> None:
+    target = QueueName("target")
+    await store.create_queue(target)
+    unreadable, *whole = [await publish(store, b"body") for _ in range(3)]
+
+    def refuse(_: int, name: str) -> None:
+        if name == unreadable:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    files.before["open_message"] = refuse
+    moved = await store.move(Moving(ORDERS, target), 10)
+    assert moved == MovedMessages(len(whole), [])
+    with pytest.raises(StoreUnavailable):
+        await store.move(Moving(ORDERS, target), 10)
+    del files.before["open_message"]
+
+    assert await store.move(Moving(ORDERS, target), 10) == MovedMessages(1, [])
 
 
 @pytest.mark.parametrize("limit", [1, 5])

@@ -37,7 +37,7 @@ _AT_ONCE = 64
 """This many are taken in one go: all of them are open together, with their small bodies in
 memory."""
 
-_MOST_FAILURES = 8
+MOST_FAILURES = 8
 """This many messages that cannot be read, one after the other, are a fault of the disk."""
 
 _PASSED = (None, Lost.BUSY)
@@ -194,7 +194,7 @@ def _take_one(
                 outcome = yield from taker.take(message_id)
             except OSError as error:
                 failures.append(error)
-                if error.errno != errno.EIO or len(failures) == _MOST_FAILURES:
+                if error.errno != errno.EIO or len(failures) == MOST_FAILURES:
                     raise
                 work.report(f"{Folder.QUEUES}/{queue}/{message_id}", str(error.strerror))
                 passed.append(message_id)
