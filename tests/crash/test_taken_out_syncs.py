@@ -11,7 +11,6 @@ from mq import ctl, fsck
 from mq.commit import blocking, group, rounds
 from mq.lines import transfer
 from mq.spool import abilities, network_files, root_format
-from mq.spool.message import fresh_copy
 from mq.spool.queue import settings_file
 from mq.spool.spark import claiming, claims, staging, transactions
 from mq.store import (
@@ -27,7 +26,7 @@ from mq.store import (
     visibility,
 )
 from mq.store.publishing import filling, own_id, publish, publish_each
-from mq.store.receiving import receive
+from mq.store.receiving import lease, receive
 from mq_reaper import reaper
 from mq_sqs import fifo
 from pyspark_mq import by_url, pipeline
@@ -43,10 +42,6 @@ MOST_RUNS = 24
 SOURCE = "the folder that the name came to is synced; this one where there is no one log"
 LINKED = "the file that got the name is synced; this folder where there is no one log"
 
-COPY = (
-    "what follows syncs the file again; it is for syncs that fail: tests/crash/fifo/test_faults.py"
-)
-
 ADOPTED = "what is in its queue is durable, but where a sweep has to deliver it as it is"
 
 REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -56,8 +51,6 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(own_id._adopt, "new"): (ADOPTED, ()),
     at(publish.publish, "new"): (LINKED, (at(publish.publish, "a file"),)),
     at(publish_each._sync, "new"): (LINKED, (at(publish_each._sync, "a file"),)),
-    at(fresh_copy.FreshCopy.persist, "a file"): (COPY, ()),
-    at(fresh_copy.FreshCopy.take_place, "new"): (COPY, ()),
     at(purge.purge, "remove"): (
         "the folders that messages are taken from are synced; this one, so as not to rest on that",
         (at(purge.purge, "delay"),),
@@ -91,6 +84,7 @@ NOT_RUN_HERE = {
     name_of(blocking): "runs the same operations over the same barrier",
     name_of(group.GroupCommitter._reopen): "finds out whether the disk works; promises nothing",
     name_of(remove_many._sync_moved): "as `remove` does, for several: tests/store/test_remove.py",
+    name_of(lease._lease_by_move): "on file systems of the network: tests/store/test_network.py",
     name_of(receive.taken_from): "says what receives yield",
     name_of(remove.unsynced_removal): "says what `remove` and `remove_leased` yield",
     name_of(ctl): "runs the same operations over the same barrier",
