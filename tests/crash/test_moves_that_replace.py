@@ -66,6 +66,7 @@ NOT_RUN_HERE = {
     name_of(purging.Purge._remove): "tests/spool/queue/test_purging.py",
     name_of(purging.Purge._remove_aside): "tests/spool/queue/test_purging.py",
     name_of(expiry._remove): "hands on to `move_aside`, as `remove` does",
+    name_of(lease._lease_by_move): "on file systems of the network: tests/store/test_network.py",
     name_of(lease.set_aside_leased): "hands on to `_set_aside`",
     name_of(own_id._is_twin): "hands on to `move_aside`, as `remove` does",
     name_of(own_id._make_room): "hands on to `move_aside`, as `remove` does",

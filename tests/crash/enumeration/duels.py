@@ -37,7 +37,7 @@ from tests.crash.enumeration.queue_duels import (
     seal_while_deleting,
     take_while_deleting,
 )
-from tests.crash.enumeration.recorder import OLD
+from tests.crash.enumeration.recorder import OLD, REPLACING
 from tests.crash.enumeration.restart import move, reap
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene
@@ -199,6 +199,12 @@ DUELS = {
         Row("two movers", two_movers),
         Row("sweep while publishing", sweep_while_publishing),
         Row("sweep while publishing together", partial(sweep_while_publishing, count=2)),
+        Row("deliver as it is while publishing", sweep_while_publishing, REPLACING),
+        Row(
+            "deliver as they are while publishing",
+            partial(sweep_while_publishing, count=2),
+            REPLACING,
+        ),
         Row("sweep while a publish fails", sweep_while_a_publish_fails),
         Row("sweep while uploading", sweep_while_publishing, OLD),
         Row("sweep while starting", sweep_while_starting),

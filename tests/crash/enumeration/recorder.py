@@ -40,6 +40,7 @@ class Abilities(NamedTuple):
 MODERN = Abilities()
 EXT4 = Abilities(data_log=True)
 PLAIN = Abilities(attributes=False)
+REPLACING = Abilities(renames_without_replacing=False)
 OLD = Abilities(renames_without_replacing=False, unnamed_files=False)
 
 
