@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,7 +60,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     gateway = made.sparkContext._gateway
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(30)
+    try:
+        gateway.proc.wait(30)
+    except subprocess.TimeoutExpired:
+        # Hooks of Spark's own, which can wait for each other. All tests are over.
+        gateway.proc.kill()
+        gateway.proc.wait()
 
 
 @pytest.fixture

@@ -107,7 +107,9 @@ class Twin:
         assert UUID.fullmatch(told.headers["x-amzn-requestid"])
         if told.status != 200:
             code, whose = self.error_of(told)
-            return told.status, code, whose, told.message.replace(self.name, "TWIN")
+            # Amazon's older protocol, and only it, ends this message with these words.
+            message = told.message.replace(" for this wsdl version.", ".")
+            return told.status, code, whose, message.replace(self.name, "TWIN")
         result = as_text(self.result_of(operation, told))
         for message in result.get("Messages", ()) if result else ():
             self.handles.append(message["ReceiptHandle"])
