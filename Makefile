@@ -29,6 +29,9 @@ IS_ROOT_ON_DEBIAN := test "$$(id -u)" = 0 && test -e /etc/debian_version
 APT_INSTALL := apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends
 
+# Tests start thousands of processes; without bytecode each of them compiles what it imports of MQ.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests mostly wait for a process or a disk. More processes are not faster, and disturb each other
 # more.
 TEST_PROCESSES ?= 2

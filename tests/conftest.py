@@ -3,6 +3,7 @@ with their file of tests if its tests share them."""
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -32,6 +33,13 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(
             _number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL
         )
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of collected tests are made of stays to the end. Let no collection of garbage
+    look at it again: tests that count descriptors collect all the time."""
+    gc.collect()
+    gc.freeze()
 
 
 # File systems and roots

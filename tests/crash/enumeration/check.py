@@ -54,7 +54,8 @@ class Checker:
         self._max_receives = max_receives
         self._cut_every = cut_every
         self._depth = depth
-        self._restarted: dict[DiskState, tuple[Outcome | str, list[DiskState]]] = {}
+        self._end: dict[DiskState, Outcome | str] = {}
+        self._cuts: dict[DiskState, list[DiskState]] = {}
         self._ends: dict[tuple[DiskState, int], frozenset[Outcome | str]] = {}
         self._checked: dict[tuple[DiskState, Promises], list[str]] = {}
         self.clock = self._restarts.clock
@@ -95,8 +96,8 @@ class Checker:
         known = self._ends.get((state, depth))
         if known is not None:
             return known
-        end, cuts = self._restart(state)
-        ends = {end}
+        cuts = self._cuts_within(state) if depth else []
+        ends = {self._end_of(state)}
         self._ends[state, depth] = frozenset(ends)
         if depth:
             counts.restart_states.update(cuts)
@@ -105,12 +106,22 @@ class Checker:
             self._ends[state, depth] = frozenset(ends)
         return self._ends[state, depth]
 
-    def _restart(self, state: DiskState) -> tuple[Outcome | str, list[DiskState]]:
-        """How it ends, and what a cut within it leaves."""
-        if state not in self._restarted:
-            restarted = self._restarts.restart(state)
-            cuts = dict.fromkeys(cut.state for cut in states_of(restarted.disk))
+    def _end_of(self, state: DiskState) -> Outcome | str:
+        """What the restart comes to."""
+        if state not in self._end:
+            self._restart(state)
+        return self._end[state]
+
+    def _cuts_within(self, state: DiskState) -> list[DiskState]:
+        """What a cut within the restart leaves. To work that out takes as long as the restart."""
+        if state not in self._cuts:
+            cuts = dict.fromkeys(cut.state for cut in states_of(self._restart(state)))
             cuts.pop(state, None)
-            end = restarted.outcome or f"no restart: {restarted.refusal}"
-            self._restarted[state] = end, list(cuts)
-        return self._restarted[state]
+            self._cuts[state] = list(cuts)
+        return self._cuts[state]
+
+    def _restart(self, state: DiskState) -> RecordedDisk:
+        """Note how it ends; returns the disk with what it did."""
+        restarted = self._restarts.restart(state)
+        self._end[state] = restarted.outcome or f"no restart: {restarted.refusal}"
+        return restarted.disk

@@ -33,7 +33,7 @@ class Effort(NamedTuple):
     depth: int
 
 
-SHORT = Effort(states=200, cut_every=10, depth=1)
+SHORT = Effort(states=100, cut_every=10, depth=1)
 LONG = Effort(states=500, cut_every=3, depth=2)
 
 
