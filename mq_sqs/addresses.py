@@ -10,7 +10,6 @@ from urllib.parse import unquote
 from mq.errors import InvalidName
 from mq.names import QueueName, parse_queue_name
 from mq_sqs.faults import (
-    INVALID_ADDRESS,
     INVALID_PARAMETER_VALUE,
     QUEUE_DOES_NOT_EXIST,
     SQSError,
@@ -69,12 +68,7 @@ def _queue_of(url: str) -> QueueName:
     path = url.partition("?")[0]
     if "://" in path:
         path = path.partition("://")[2].partition("/")[2]
-    name = unquote(path.rstrip("/").rpartition("/")[2])
-    if not name:
-        raise SQSError(
-            INVALID_ADDRESS, f"The address {url[:200]!r} is not valid for this endpoint."
-        )
-    return queue_of_name(name)
+    return queue_of_name(unquote(path.rstrip("/").rpartition("/")[2]))
 
 
 _queue_of_known = lru_cache(1024)(_queue_of)

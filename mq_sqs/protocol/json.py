@@ -58,10 +58,7 @@ class JsonDialect:
     def refuse(self, error: SQSError, request_id: str) -> Answer:
         name, code, status, is_senders = error.fault
         document = {"__type": f"com.amazonaws.sqs#{name}", "message": str(error)}
-        headers = {
-            "x-amzn-query-error": f"{code};{'Sender' if is_senders else 'Receiver'}",
-            "x-amzn-ErrorType": name,
-        }
+        headers = {"x-amzn-query-error": f"{code};{'Sender' if is_senders else 'Receiver'}"}
         return _answer(status, request_id, _written(document), headers)
 
 

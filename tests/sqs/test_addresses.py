@@ -49,11 +49,11 @@ def test_what_is_not_the_arn_of_a_queue_names_none(arn: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "/", "http://", "http://localhost//", "http://localhost"])
-def test_a_url_without_a_name_is_an_invalid_address(url: str) -> None:
+def test_a_url_without_a_name_is_that_of_no_queue_there_is(url: str) -> None:
     with pytest.raises(SQSError) as refused:
         queue_of_url(url)
 
-    assert refused.value.fault.name == "InvalidAddress"
+    assert refused.value.fault.name == "QueueDoesNotExist"
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "ä", "a/b", "a:b", "x" * 81, "-a", "_a"])

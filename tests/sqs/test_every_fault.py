@@ -60,7 +60,8 @@ def raw(server: Server, text: bytes) -> Told:
     wire.close()
     headers = cast(Any, answer.headers)
     code = headers.get("x-amzn-query-error", "").partition(";")[0]
-    told = Told(answer.status, code, "", headers.get("x-amzn-errortype", ""), headers, answer.body)
+    name = json.loads(answer.body)["__type"].partition("#")[2] if code else ""
+    told = Told(answer.status, code, "", name, headers, answer.body)
     return told if code else told._replace(code=text_in(told, "Code") or "")
 
 
@@ -128,6 +129,7 @@ def test_every_error_is_said_as_each_protocol_says_it(fault: SqsFault) -> None:
     document = json.loads(by_json.body)
     assert document == {"__type": f"com.amazonaws.sqs#{fault.name}", "message": str(error)}
     assert by_json.headers["x-amzn-query-error"] == f"{fault.code};{whose}"
+    assert "x-amzn-errortype" not in by_json.headers  # Amazon documents none.
     assert [text_in(by_query, each) for each in ("Type", "Code", "Message", "RequestId")] == [
         whose, fault.code, NO_QUEUE if fault is faults.QUEUE_DOES_NOT_EXIST else str(error), "id",
     ]  # fmt: skip
