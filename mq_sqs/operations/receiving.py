@@ -143,6 +143,9 @@ def _message(
         values |= system_of(received.properties)
         if received.burial is not None:
             values["DeadLetterQueueSourceArn"] = addressing.arn_of(received.burial.queue)
+            if DEDUPLICATION_ID in values:
+                # Those of the queue that it died in say nothing here.
+                values[DEDUPLICATION_ID] = str(received.message_id)
         if is_fifo(received.queue):
             values[SEQUENCE_NUMBER] = sequence_number(received.message_id)
         shown = {name: value for name, value in values.items() if "All" in asked or name in asked}
