@@ -47,6 +47,12 @@ class CallHead(NamedTuple):
     own_values: Sequence[bytes] = ()
     last_signed: LastSigned | None = None
 
+    def value_of(self, name: str) -> str | None:
+        """Return the value of a header of this very head; its name is in lower case."""
+        if name in self.own_names:
+            return self.own_values[self.own_names.index(name)].decode()
+        return self.headers.get(name)
+
     def own_headers(self) -> CIMultiDictProxy[str]:
         """Return the headers of this very head."""
         if not self.own_names:

@@ -32,7 +32,7 @@ from mq_sqs.calls import Begun, Operations, make_request_id
 from mq_sqs.canonical import RequestHead
 from mq_sqs.faults import SQSError
 from mq_sqs.operations.receipts import begin_delete, begin_delete_batch
-from mq_sqs.operations.sending import begin_send
+from mq_sqs.operations.sending import TRACE_ID, begin_send
 from mq_sqs.protocol import SqsRequest, Values
 from mq_sqs.protocol.json import TARGET, JsonDialect
 from mq_sqs.signatures import Signatures
@@ -42,12 +42,12 @@ _TARGET, _CODING = istr("X-Amz-Target"), istr("Content-Encoding")
 _BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values], Begun | None]] = {
     "DeleteMessage": begin_delete,
     "DeleteMessageBatch": begin_delete_batch,
-    "SendMessage": begin_send,
 }
-"""What begins these operations, each of which needs the scope `write`. None is for the usual way,
-as is SQSError or MQError; then nothing was done."""
+"""What begins these operations, each of which needs the scope `write`, as does a send. None is for
+the usual way, as is SQSError or MQError; then nothing was done."""
 
-_OPERATIONS = {f"{TARGET}{operation}": operation for operation in _BEGINNINGS}
+_SEND = "SendMessage"
+_OPERATIONS = {f"{TARGET}{operation}": operation for operation in (_SEND, *_BEGINNINGS)}
 
 
 class QuickCalls:
@@ -139,6 +139,8 @@ class QuickCalls:
             token.require(Scope.WRITE, queue)
         if is_fifo(queue) and not self._operations.fifo.has_read(queue):
             return None
+        if operation == _SEND:
+            return begin_send(self._operations, queue, values, head.value_of(TRACE_ID))
         return _BEGINNINGS[operation](self._operations, queue, values)
 
 

@@ -32,7 +32,7 @@ from mq_sqs.fifo.parameters import (
     sequence_number,
 )
 from mq_sqs.fifo.publishing import OrderedDraft
-from mq_sqs.message_attributes import check_text, size_of
+from mq_sqs.message_attributes import TRACE_HEADER, check_text, is_text, size_of
 from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.packing import (
     NO_ATTRIBUTES,
@@ -46,6 +46,9 @@ from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
 from mq_sqs.protocol import Values
 from mq_sqs.protocol.json import missing
 from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES, message_limit
+
+TRACE_ID = "x-amzn-trace-id"
+"""The header whose value messages without an `AWSTraceHeader` get for one."""
 
 _MAX_DELAY_SECONDS = 900
 
@@ -77,15 +80,17 @@ class Outgoing(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What counts for messages to a queue. `limit` is the size of one, in bytes."""
+    """What counts for messages to a queue. `limit` is the size of one, in bytes, and `trace` what
+    the request says of its trace."""
 
     is_fifo: bool
     limit: int
     settings: QueueSettings
+    trace: str | None
 
 
 async def send_message(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
-    rules = await _rules_of(operations, queue)
+    rules = await _rules_of(operations, call, queue)
     message = _check_message(call.values, rules)
     if rules.is_fifo:
         [published] = await operations.fifo.send(queue, [message.in_order()])
@@ -93,13 +98,16 @@ async def send_message(operations: Operations, call: SqsCall, queue: QueueName) 
     return _sent(message, await _publish(operations, queue, message, message.draft()))
 
 
-def begin_send(operations: Operations, queue: QueueName, values: Values) -> Begun | None:
-    """Begin SendMessage. Returns None for a message that is not for the committer alone, and while
-    the queue's settings must be read first. Raises SQSError, PropertiesTooLarge."""
+def begin_send(
+    operations: Operations, queue: QueueName, values: Values, trace: str | None
+) -> Begun | None:
+    """Begin SendMessage; `trace` is the header `TRACE_ID`. Returns None for a message that is not
+    for the committer alone, and while the queue's settings must be read first. Raises SQSError,
+    PropertiesTooLarge."""
     settings = operations.known_settings_of(queue)
     if settings is None:
         return None
-    rules = _rules_by(queue, settings)
+    rules = _rules_by(queue, settings, trace)
     message = _check_message(values, rules)
     draft = message.draft()
 
@@ -117,7 +125,7 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
     """Send the valid entries as one set: they are published together, or fail together."""
     entries: Sequence[Values] = call.values["Entries"]
     check_entries(entries)
-    rules = await _rules_of(operations, queue)
+    rules = await _rules_of(operations, call, queue)
     good: dict[str, tuple[Outgoing, Draft]] = {}
     failed: dict[str, SQSError] = {}
     total = 0
@@ -167,14 +175,16 @@ async def _publish_all(
     return await operations.store.publish_batch(queue, entries)
 
 
-async def _rules_of(operations: Operations, queue: QueueName) -> Rules:
+async def _rules_of(operations: Operations, call: SqsCall, queue: QueueName) -> Rules:
     """Return what counts for a queue. Raises QueueNotFound, StoreUnavailable."""
-    return _rules_by(queue, await operations.settings_of(queue))
+    settings = await operations.settings_of(queue)
+    return _rules_by(queue, settings, call.request.headers.get(TRACE_ID))
 
 
-def _rules_by(queue: QueueName, settings: QueueSettings) -> Rules:
-    """Return what counts for a queue with these settings."""
-    return Rules(is_fifo(queue), message_limit(settings), settings)
+def _rules_by(queue: QueueName, settings: QueueSettings, trace: str | None) -> Rules:
+    """Return what counts for a queue with these settings. A trace that is not a text is none."""
+    told = trace if trace and is_text(trace) else None
+    return Rules(is_fifo(queue), message_limit(settings), settings, told)
 
 
 def _check_message(values: Values, rules: Rules) -> Outgoing:
@@ -198,8 +208,10 @@ def _check_message(values: Values, rules: Rules) -> Outgoing:
             f"{rules.limit} bytes.",
         )
     trailer = NO_TRAILER
-    if attributes.kept or system.kept or lane:
-        trailer = trailer_of(attributes.kept, {**system.kept, **kept_texts(lane)})
+    if attributes.kept or system.kept or lane or rules.trace is not None:
+        # Neither counts into the size of the message, nor into an MD5.
+        own = lane if rules.trace is None else {TRACE_HEADER: rules.trace, **lane}
+        trailer = trailer_of(attributes.kept, {**kept_texts(own), **system.kept})
     delay_ns = None if rules.is_fifo else _delay_ns(values)
     return Outgoing(body, trailer, size, attributes.md5, system.md5, delay_ns, lane)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 from typing import Any
 
@@ -173,6 +174,43 @@ def test_attributes_come_back_with_their_md5(sqs: Any, url: str) -> None:
         "AWSTraceHeader": TRACE["AWSTraceHeader"]["StringValue"],
         "MessageGroupId": "g",
     }
+
+
+@pytest.mark.parametrize("way", ["quick", "usual"])
+def test_the_trace_of_a_request_is_that_of_its_messages(
+    gateway: Server, sqs: Any, url: str, way: str
+) -> None:
+    """A message may have one of its own, which counts. A request that closes the connection is
+    never answered the quick way."""
+    own, said = TRACE["AWSTraceHeader"]["StringValue"], "Root=1-67891233-abcdef012345678912345678"
+    more = [("Connection", "close")] if way == "usual" else []
+    json_type = {"Content-Type": "application/x-amz-json-1.0"}
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port)
+
+    def ask(operation: str, trace: str, **values: Any) -> Any:
+        target = {"X-Amz-Target": f"AmazonSQS.{operation}", "X-Amzn-Trace-Id": trace}
+        body = json.dumps({"QueueUrl": url, **values})
+        connection.request("POST", "/", body, json_type | target | dict(more))
+        return json.loads(connection.getresponse().read())
+
+    for at in range(3):
+        assert "MD5OfMessageSystemAttributes" not in ask("SendMessage", said, MessageBody=f"{at}")
+    ask("SendMessage", "another", MessageBody="own", MessageSystemAttributes=TRACE)
+    ask("SendMessage", "Root=\xff", MessageBody="no text")
+    entries: list[dict[str, Any]] = [{"Id": "a", "MessageBody": "a"}]
+    entries += [{"Id": "b", "MessageBody": "b", "MessageSystemAttributes": TRACE}]
+    ask("SendMessageBatch", said, Entries=entries)
+    sqs.send_message(QueueUrl=url, MessageBody="none")
+    connection.close()
+
+    found = sqs.receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["AWSTraceHeader"]
+    )["Messages"]
+    traces = [(each["Body"], each.get("Attributes", {}).get("AWSTraceHeader")) for each in found]
+    assert traces == [
+        ("0", said), ("1", said), ("2", said), ("own", own), ("no text", None), ("a", said),
+        ("b", own), ("none", None),
+    ]  # fmt: skip
 
 
 def test_a_receiver_that_asks_for_some_attributes_gets_those(sqs: Any, url: str) -> None:
