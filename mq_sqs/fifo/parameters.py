@@ -20,27 +20,27 @@ _FIRST_NUMBER = 10**19
 """Sequence numbers have 20 digits."""
 
 
-def read_group(values: Values, is_fifo: bool) -> str | None:
-    """Return the group of a message. A FIFO queue needs one, a standard queue only gives it back.
-    Raises SQSError."""
-    group = _read_token(values, GROUP_ID)
-    if group is None and is_fifo:
+def check_given(values: Values, settings: QueueSettings) -> None:
+    """Raise SQSError if a message to a FIFO queue has no group, or no deduplication id where the
+    queue does not make one of the body. One such entry makes a whole batch wrong."""
+    if GROUP_ID not in values:
         raise missing(GROUP_ID)
-    return group
-
-
-def read_deduplication_id(values: Values, settings: QueueSettings, body: bytes) -> str:
-    """Return the deduplication id of a message to a FIFO queue. Raises SQSError."""
-    given = _read_token(values, DEDUPLICATION_ID)
-    if given is not None:
-        return given
-    if not is_content_based(settings):
+    if DEDUPLICATION_ID not in values and not is_content_based(settings):
         raise SQSError(
             INVALID_PARAMETER_VALUE,
             "The queue should either have ContentBasedDeduplication enabled or "
             "MessageDeduplicationId provided explicitly",
         )
-    return hashlib.sha256(body).hexdigest()
+
+
+def read_group(values: Values) -> str | None:
+    """Return the group of a message, which a standard queue only gives back. Raises SQSError."""
+    return _read_token(values, GROUP_ID)
+
+
+def read_deduplication_id(values: Values, body: bytes) -> str:
+    """Return the deduplication id of a message to a FIFO queue. Raises SQSError."""
+    return _read_token(values, DEDUPLICATION_ID) or hashlib.sha256(body).hexdigest()
 
 
 def refuse_deduplication_id(values: Values) -> None:

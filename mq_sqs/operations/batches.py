@@ -21,10 +21,13 @@ MAX_ENTRIES = 10
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
-def check_entries(entries: Sequence[Values]) -> None:
+def check_entries(entries: Sequence[Values], operation: str) -> None:
     """Raise SQSError for a batch that is wrong as a whole."""
     if not entries:
-        raise SQSError(EMPTY_BATCH_REQUEST, "There should be at least one entry in the request.")
+        raise SQSError(
+            EMPTY_BATCH_REQUEST,
+            f"There should be at least one {operation}RequestEntry in the request.",
+        )
     if len(entries) > MAX_ENTRIES:
         raise SQSError(
             TOO_MANY_ENTRIES,

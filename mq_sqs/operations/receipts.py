@@ -73,8 +73,8 @@ class _Deletions:
 
     def __init__(self, queue: QueueName, values: Values) -> None:
         entries: Sequence[Values] = values["Entries"]
-        check_entries(entries)
         self._queue = queue
+        check_entries(entries, "DeleteMessageBatch")
         self._receipts, self._failed = _read_handles(queue, entries)
         self.ids = [message_id for message_id, _ in self._receipts.values()]
         # Leases are random, so that of one message does not pass for another's.
@@ -114,7 +114,7 @@ async def change_message_visibility_batch(
     operations: Operations, call: SqsCall, queue: QueueName
 ) -> Result:
     entries: Sequence[Values] = call.values["Entries"]
-    check_entries(entries)
+    check_entries(entries, "ChangeMessageVisibilityBatch")
     receipts, failed = _read_handles(queue, entries)
     changes = [
         _change(operations, queue, receipts[entry["Id"]], entry.get("VisibilityTimeout"))

@@ -25,6 +25,7 @@ from mq_sqs.faults import (
 )
 from mq_sqs.fifo.parameters import (
     SEQUENCE_NUMBER,
+    check_given,
     read_deduplication_id,
     read_group,
     refuse_deduplication_id,
@@ -124,8 +125,10 @@ def begin_send(
 async def send_message_batch(operations: Operations, call: SqsCall, queue: QueueName) -> Result:
     """Send the valid entries as one set: they are published together, or fail together."""
     entries: Sequence[Values] = call.values["Entries"]
-    check_entries(entries)
+    check_entries(entries, "SendMessageBatch")
     rules = await _rules_of(operations, call, queue)
+    for entry in entries if rules.is_fifo else ():
+        check_given(entry, rules.settings)
     good: dict[str, tuple[Outgoing, Draft]] = {}
     failed: dict[str, SQSError] = {}
     total = 0
@@ -218,11 +221,13 @@ def _check_message(values: Values, rules: Rules) -> Outgoing:
 
 def _lane(values: Values, rules: Rules, body: bytes) -> Mapping[str, str]:
     """Return group and deduplication id, by their names as system attributes. Raises SQSError."""
-    group = read_group(values, rules.is_fifo)
+    if rules.is_fifo:
+        check_given(values, rules.settings)
+    group = read_group(values)
     lane = {} if group is None else {GROUP_ID: group}
     if rules.is_fifo:
         refuse_delay(values)
-        lane[DEDUPLICATION_ID] = read_deduplication_id(values, rules.settings, body)
+        lane[DEDUPLICATION_ID] = read_deduplication_id(values, body)
     else:
         refuse_deduplication_id(values)
     return lane

@@ -61,7 +61,7 @@ def judge_json(body: bytes) -> None:
 def judge_ids(ids: list[str]) -> None:
     entries: list[Values] = [{"Id": each} for each in ids]
 
-    assert is_taken(lambda: check_entries(entries), SQSError) == right.is_batch(ids)
+    assert is_taken(lambda: check_entries(entries, _BATCH), SQSError) == right.is_batch(ids)
 
 
 def judge_whole(text: str) -> None:

@@ -15,10 +15,11 @@ from mq.commit.operation import Operation, Together
 from mq.disk.files import Files
 from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.names import ServerIds
+from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace
 from mq_sqs.faults import SQSError
 from mq_sqs.fifo.loading import HiddenMessage, read_coming
-from mq_sqs.fifo.parameters import read_attempt_id, read_group, sequence_number
+from mq_sqs.fifo.parameters import check_given, read_attempt_id, read_group, sequence_number
 from mq_sqs.fifo.sending import send_in_order
 from mq_sqs.fifo.using import use
 from tests.support.fifo import DEAD_LINE, LINE, fifo_on, in_order
@@ -222,7 +223,7 @@ def test_sequence_numbers_have_twenty_digits_and_grow() -> None:
 @pytest.mark.parametrize("text", ["", "a" * 129, "a b", "\u00e4", "a\n"])
 def test_tokens_that_amazon_would_not_take_are_refused(text: str) -> None:
     for name, read in (
-        ("MessageGroupId", lambda values: read_group(values, True)),
+        ("MessageGroupId", read_group),
         ("ReceiveRequestAttemptId", read_attempt_id),
     ):
         with pytest.raises(SQSError, match=name) as refused:
@@ -231,8 +232,8 @@ def test_tokens_that_amazon_would_not_take_are_refused(text: str) -> None:
 
 
 def test_a_message_to_a_fifo_queue_needs_a_group() -> None:
-    assert read_group({}, False) is None
-    assert read_group({"MessageGroupId": "a!~"}, True) == "a!~"
+    assert read_group({}) is None
+    assert read_group({"MessageGroupId": "a!~"}) == "a!~"
     with pytest.raises(SQSError, match="MessageGroupId") as refused:
-        read_group({}, True)
+        check_given({"MessageDeduplicationId": "a"}, QueueSettings())
     assert refused.value.fault.code == "MissingParameter"

@@ -259,3 +259,21 @@ def test_escapes_of_json_make_no_message_too_long(gateway: Server, sqs: Any, url
 
     assert told.status == 200
     assert [len(text) for text in bodies_in(sqs, url)] == [MIB // 2]
+
+
+def test_a_batch_with_an_entry_that_lacks_its_group_or_id_is_refused_whole(sqs: Any) -> None:
+    """Amazon says of each of them that the action fails."""
+    by_body = make_url(sqs, FifoQueue="true", ContentBasedDeduplication="true")
+    explicit = make_url(sqs, FifoQueue="true")
+    entry = {"MessageBody": "a", "MessageGroupId": "a", "MessageDeduplicationId": "a"}
+
+    for url, lacks, code in (
+        (by_body, "MessageGroupId", "MissingParameter"),
+        (explicit, "MessageDeduplicationId", "InvalidParameterValue"),
+    ):
+        wrong = {name: text for name, text in entry.items() if name != lacks}
+        with pytest.raises(ClientError, match=f"[(]{code}[)].*{lacks}"):
+            sqs.send_message_batch(
+                QueueUrl=url, Entries=[{"Id": "a", **entry}, {"Id": "b", **wrong}]
+            )
+        assert bodies_in(sqs, url) == []
