@@ -30,6 +30,7 @@ from mq.spool.open_queues import OpenQueues
 from mq.spool.queue.settings_file import KnownSettings
 from mq.spool.redelivery import redeliver
 from mq.spool.root import folder_of_root
+from mq.spool.trouble import require_at
 from mq_mover.due_times import due_times
 
 log = structlog.get_logger(__name__)
@@ -109,7 +110,7 @@ class Mover:
         self._files.close(self._destination)
 
     def run(self) -> None:
-        """Move until the process ends, even after errors of the disk."""
+        """Move until the process ends, even after errors of the disk. Raises what `scan` raises."""
         while True:
             try:
                 if time.monotonic() >= self._next_scan:
@@ -122,8 +123,10 @@ class Mover:
                 self._next_scan = 0.0
 
     def scan(self) -> None:
-        """Look at every file in the source, about 3 µs each, and move what becomes due
-        meanwhile."""
+        """Look at every file in the source, about 3 µs each, and move what becomes due meanwhile.
+        Raises CommandFailed if a folder was moved away: its messages are not those of the root."""
+        require_at(self._source, self._config.source)
+        require_at(self._destination, self._config.destination)
         started = time.monotonic()
         self._waiting = []
         for found in due_times(self._source, self._list(), self._delay_ns):

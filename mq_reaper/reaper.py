@@ -31,6 +31,7 @@ from mq.spool.moves import Moves, OpenFolder
 from mq.spool.queue.purged import PURGED_SUFFIX
 from mq.spool.root import folder_of_root
 from mq.spool.sets import OPEN_SUFFIX
+from mq.spool.trouble import require_at
 
 log = structlog.get_logger(__name__)
 
@@ -93,7 +94,7 @@ class Reaper:
         self._files.close(self._folder)
 
     def run(self) -> None:
-        """Reap until the process ends."""
+        """Reap until the process ends. Raises CommandFailed as `reap` does."""
         while True:
             started = time.monotonic()
             try:
@@ -113,7 +114,9 @@ class Reaper:
 
     def reap(self) -> int:
         """Unlink everything that is due now, and return how many files that were. What cannot be
-        unlinked stays and is reported once. Raises OSError if a sync or a listing fails."""
+        unlinked stays and is reported once. Raises OSError if a sync or a listing fails, and
+        CommandFailed if the folder was moved away."""
+        require_at(self._folder, self._config.source)
         self._pass = _Pass()
         self._started_ns = time.time_ns()
         self._deadline_ns = self._started_ns - self._keep_ns

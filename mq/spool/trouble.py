@@ -5,9 +5,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mq.errors import CommandFailed, ExitCode
 from mq.lifecycle import FIXED_FOLDERS
 from mq.spool.folders import Spool
 from mq.spool.root_format import FORMAT_FILE, find_unknown_format
+
+
+def require_at(fd: int, path: Path) -> None:
+    """Raise CommandFailed if others find another folder at this path than the open one, or none."""
+    if not is_at(fd, path):
+        raise CommandFailed(
+            ExitCode.ROOT,
+            f"folder {path} is not the one that this process opened: that was moved away; put it "
+            "back, and start again",
+        )
 
 
 def find_trouble(spool: Spool) -> str | None:
@@ -31,7 +42,7 @@ def find_moved_folder(spool: Spool) -> str | None:
     words; None if there is none. Raises OSError."""
     for folder in FIXED_FOLDERS:
         path = spool.root / folder
-        if not _is_at(spool.fd(folder), path):
+        if not is_at(spool.fd(folder), path):
             return (
                 f"{path} is not the folder that this server opened: that was moved away; put it "
                 "back, or restart the server"
@@ -39,7 +50,8 @@ def find_moved_folder(spool: Spool) -> str | None:
     return None
 
 
-def _is_at(fd: int, path: Path) -> bool:
+def is_at(fd: int, path: Path) -> bool:
+    """Return whether a path leads to the folder that is open as `fd`. Raises OSError."""
     try:
         return os.path.samestat(os.fstat(fd), os.lstat(path))
     except (FileNotFoundError, NotADirectoryError):

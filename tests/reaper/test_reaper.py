@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mq.config import ReaperConfig
-from mq.errors import ExitCode, StartRefused
+from mq.errors import CommandFailed, ExitCode, StartRefused
 from mq_reaper.reaper import Reaper
 from tests.support.faults import SuspiciousFiles
 from tests.support.messages import names_in, write_message
@@ -249,6 +249,20 @@ def test_reaper_without_its_folder_is_refused(tmp_path: Path, files: SuspiciousF
             Reaper(ReaperConfig(tmp_path / name), files)
 
         assert refused.value.exit_code is ExitCode.ROOT
+
+
+def test_reaper_whose_folder_was_moved_away_ends(removed: Path, make_reaper: MakeReaper) -> None:
+    """Its supervisor starts it again, on the folder that is there by then."""
+    reaper = make_reaper()
+    removed.rename(removed.parent / "backup")
+    removed.mkdir()
+    write_message(removed.parent / "backup" / "orders:1")
+
+    with pytest.raises(CommandFailed, match="moved away") as failed:
+        reaper.run()
+
+    assert failed.value.exit_code is ExitCode.ROOT
+    assert names_in(removed.parent / "backup") == ["orders:1"]
 
 
 def test_a_batch_that_spark_has_read_is_reaped_with_its_parts(
