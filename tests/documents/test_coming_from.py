@@ -62,4 +62,4 @@ def test_limits_are_those_of_the_code() -> None:
 
 
 def test_every_peer_is_in_the_list_at_the_top() -> None:
-    assert re.findall(r"\[(\w+)\]\(#\w+\)", TEXT.partition("\n## ")[0]) == PEERS
+    assert re.findall(r"\[([\w/]+)\]\(#\w+\)", TEXT.partition("\n## ")[0]) == PEERS
