@@ -10,7 +10,7 @@ import click
 import structlog
 
 from mq import __version__
-from mq.command.flags import FOLDER, Seconds, flag, metrics_flags
+from mq.command.flags import FOLDER, Daemon, Seconds, flag, metrics_flags
 from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.command.running import exit_codes_text, exit_when_asked, run
 from mq.config import Address, MoverConfig
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 _DEFAULTS = MoverConfig(source=Path(), destination=Path())
 
 
-@click.command(name="mq-mover", epilog=exit_codes_text())
+@click.command(name="mq-mover", cls=Daemon, epilog=exit_codes_text())
 @flag("--source", "source", FOLDER, None,
       "The folder to empty, as ROOT/delay.", variable="MQ_MOVER_SOURCE", required=True)  # fmt: skip
 @flag("--destination", "destination", FOLDER, None,

@@ -10,7 +10,7 @@ import click
 import structlog
 
 from mq import __version__
-from mq.command.flags import FOLDER, Seconds, flag, metrics_flags
+from mq.command.flags import FOLDER, Daemon, Seconds, flag, metrics_flags
 from mq.command.logs import LOG_FORMATS, configure_logs
 from mq.command.running import exit_codes_text, exit_when_asked, run
 from mq.config import Address, ReaperConfig
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 _DEFAULTS = ReaperConfig()
 
 
-@click.command(name="mq-reaper", epilog=exit_codes_text())
+@click.command(name="mq-reaper", cls=Daemon, epilog=exit_codes_text())
 @flag("--source", "source", FOLDER, _DEFAULTS.source,
       "The folder of removed messages.", variable="MQ_REAPER_SOURCE")  # fmt: skip
 @flag("--keep", "keep", Seconds(0), _DEFAULTS.keep_seconds,

@@ -140,6 +140,16 @@ class HostNames(click.ParamType[tuple[str, ...]]):
         return names
 
 
+class Daemon(click.Command):
+    """A command whose flags may begin with one dash too, as those of softlayer/mq: `-root=/mq`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = {name for each in self.get_params(ctx) for name in each.opts}
+        is_short = [f"-{each}".partition("=")[0] in known for each in args]
+        given = [f"-{each}" if short else each for each, short in zip(args, is_short, strict=True)]
+        return super().parse_args(ctx, given)
+
+
 def flag(
     name: str,
     field: str,

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from mq import __version__
-from mq.command.flags import FILE, HostPort, Mode, Seconds, Size, flag
+from mq.command.flags import FILE, Daemon, HostPort, Mode, Seconds, Size, flag
 from mq.command.logs import configure_logs
 from mq.command.running import exit_codes_text, run
 from mq.config import STANDALONE_KEEP_SECONDS, ServerConfig
@@ -21,7 +21,7 @@ from mq.errors import CommandFailed, ExitCode
 _DEFAULTS = ServerConfig()
 
 
-@click.command(name="mq", epilog=exit_codes_text())
+@click.command(name="mq", cls=Daemon, epilog=exit_codes_text())
 @store_flags
 @flag("--address", "address", str, _DEFAULTS.address, "Address to listen on; empty for none.")
 @flag("--port", "port", click.IntRange(0, 65535), _DEFAULTS.port,

@@ -95,3 +95,21 @@ def test_an_empty_path_is_not_the_current_folder(command: click.Command, flags: 
     """A shell makes one of a variable that is not set, and a reaper would unlink what is there."""
     with pytest.raises(click.BadParameter, match="the path is empty"):
         command.main(flags, standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "read"),
+    [
+        (mq, "-workers=1 -peers=0 -root=/mnt/mq", {"workers": 1, "peers": 0, "root": "/mnt/mq"}),
+        (mq, "-root /mnt/-root --port=1", {"root": "/mnt/-root", "port": 1}),
+        (mq_mover, "-source=/a -destination=/b -delay=10", {"source": "/a", "delay": 10.0}),
+        (mq_reaper, "-source=/mnt/mq/remove", {"source": "/mnt/mq/remove"}),
+    ],
+)
+def test_one_dash_is_as_good_as_two(
+    command: click.Command, line: str, read: dict[str, object]
+) -> None:
+    """So does softlayer/mq read its flags, and its file for supervisor writes them."""
+    found = command.make_context(command.name, line.split()).params
+
+    assert {name: str(found[name]) for name in read} == {k: str(v) for k, v in read.items()}
