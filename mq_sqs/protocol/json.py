@@ -22,6 +22,7 @@ from mq_sqs.protocol import SqsRequest, Values
 TARGET = "AmazonSQS."
 """What the header `X-Amz-Target` begins with; the operation follows."""
 _TYPE = "application/x-amz-json-1.0"
+_FORM = "application/x-www-form-urlencoded"
 
 _SPACE = b" \t\r\n"
 
@@ -31,8 +32,13 @@ class JsonDialect:
 
     @staticmethod
     def is_for(headers: CIMultiDictProxy[str]) -> bool:
+        """Return whether a request is in JSON. A form beside a target of another service is not:
+        some clients of the query protocol send one."""
         media_type = headers.get("Content-Type", "").lower()
-        return "X-Amz-Target" in headers or media_type.startswith("application/x-amz-json")
+        target = headers.get("X-Amz-Target")
+        if target is None or (_FORM in media_type and not target.startswith(TARGET)):
+            return media_type.startswith("application/x-amz-json")
+        return True
 
     def operation_of(self, asked: SqsRequest) -> str:
         target, *others = asked.headers.getall("X-Amz-Target", [""])

@@ -196,6 +196,17 @@ def test_a_target_of_another_service_is_refused(gateway: Server) -> None:
     assert (told.status, told.name) == (400, "UnknownOperationException")
 
 
+def test_a_form_counts_more_than_the_target_of_another_service(gateway: Server) -> None:
+    """Amazon::SQS::Simple of Perl sends both."""
+    target = {"X-Amz-Target": "AmazonSQSv20121105.ListQueues"}
+    form = {"Content-Type": "application/x-www-form-urlencoded;charset=utf-8"}
+
+    told = send(gateway, "POST", "/", {**target, **form}, b"Action=ListQueues")
+
+    assert told.status == 200
+    assert b"<ListQueuesResult>" in told.body
+
+
 def test_a_request_that_is_too_long_is_refused(gateway: Server, url: str) -> None:
     told = ask_json(gateway, "SendMessage", b" " * (8 * (1 << 20) + 1))
 
