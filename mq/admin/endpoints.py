@@ -42,6 +42,8 @@ from mq.web.tokens import Scope, Tokens
 _METHODS = ("GET", "HEAD")
 _API = "/api/"
 _TOTALS = ("published", "received", "removed", "redelivered", "dead_lettered")
+_EVENT_STREAM = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no", **OUR_HEADERS}
+"""nginx would keep events back until a buffer is full."""
 _STARTING = "the server is starting: it opens and sweeps its root"
 
 
@@ -136,7 +138,7 @@ class Admin:
         if self.health is None:
             raise StoreUnavailable(_STARTING)
         self._live.require_room()
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **OUR_HEADERS})
+        response = web.StreamResponse(headers=_EVENT_STREAM)
         await response.prepare(request)
         if request.method == "GET":
             async with aclosing(self._live.events()) as events:

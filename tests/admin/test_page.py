@@ -241,6 +241,10 @@ def test_a_viewer_whose_token_is_taken_away_sees_no_more(
             [viewer.next() for _ in range(5)]
 
 
+def test_nginx_is_asked_to_pass_events_on_at_once(admin_wire: Wire) -> None:
+    assert admin_wire.request("HEAD", "/events").headers["x-accel-buffering"] == "no"
+
+
 def test_however_many_watch_health_is_told(admin: Server, admin_wire: Wire) -> None:
     viewers = [Viewer(admin.admin_port) for _ in range(MAX_VIEWERS)]
     for viewer in viewers:
