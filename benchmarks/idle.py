@@ -18,7 +18,7 @@ from aiohttp import web
 
 _ID = "01a20140-d3af-7186-96b8-c7efd665b1c4"
 _BODY = b"x" * 256
-_ALWAYS = {"Cache-Control": "no-store", "Server": "mq"}
+_ALWAYS = {"Cache-Control": "no-store, no-transform", "Server": "mq"}
 _HEADERS = {
     "POST": {"X-Message-Id": _ID, "Location": f"/bench/messages/{_ID}"},
     "GET": {

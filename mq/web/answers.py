@@ -11,13 +11,14 @@ from time import time
 from aiohttp import HttpVersion11, web
 
 OUR_HEADERS = {
-    "Cache-Control": "no-store",
+    "Cache-Control": "no-store, no-transform",
     "Server": "mq",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox; default-src 'none'",
 }
 """Headers of every answer. A producer chooses what a body is, so a browser must neither guess its
-type nor run it as if it came from MQ."""
+type nor run it as if it came from MQ. A proxy that compressed an answer would also change its ETag,
+which is a lease (RFC 9110, section 7.7)."""
 
 AS_FILE = {"Content-Disposition": "attachment"}
 """A browser saves an answer that contains bodies of messages, and does not show it."""

@@ -38,7 +38,7 @@ def test_a_server_that_serves_is_alive_and_ready(server: Server) -> None:
         answer = ask(server.admin_port, path)
 
         assert (answer.status, answer.body) == (200, text)
-        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["cache-control"] == "no-store, no-transform"
         assert ask(server.admin_port, path, "HEAD").status == 200
 
 

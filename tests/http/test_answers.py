@@ -60,7 +60,7 @@ def test_every_answer_has_a_date_and_a_length_and_says_whether_the_connection_go
     for answer in found:
         assert answer.version == end[:8]
         assert answer.headers["server"] == "mq"
-        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["cache-control"] == "no-store, no-transform"
         assert abs(parsedate_to_datetime(answer.headers["date"]).timestamp() - time()) < 60
         assert ("content-length" in answer.headers) == (answer.status != 204)
         expected = {"HTTP/1.1 and close": "close", "HTTP/1.0 and keep": "keep-alive"}.get(end)

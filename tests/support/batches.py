@@ -87,7 +87,7 @@ def lines_of(answer: WireAnswer) -> list[dict[str, Any]]:
     """Return the lines of a fetch of many, or of a peek."""
     assert answer.status == 200
     assert answer.headers["content-type"] == NDJSON
-    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["cache-control"] == "no-store, no-transform"
     assert answer.body.endswith(b"\n")
     return [json.loads(line) for line in answer.body.splitlines()]
 

@@ -167,7 +167,7 @@ def assert_problem(answer: WireAnswer, status: int, slug: str, detail: str = "")
     assert problem["status"] == status
     assert problem["title"]
     assert detail in problem["detail"]
-    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["cache-control"] == "no-store, no-transform"
 
 
 def take(wire: Wire, queue: str, message_id: str, more: str = "", /, **headers: str) -> WireAnswer:

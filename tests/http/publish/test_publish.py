@@ -58,7 +58,7 @@ def test_a_published_message_has_an_id_and_a_location(wire: Wire, queue: str) ->
     assert (answer.status, answer.body) == (201, b"")
     assert UUID7.fullmatch(message_id)
     assert answer.headers["location"] == f"/{queue}/messages/{message_id}"
-    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["cache-control"] == "no-store, no-transform"
     assert wire.request("DELETE", answer.headers["location"]).status == 202
 
 

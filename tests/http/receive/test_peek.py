@@ -30,7 +30,7 @@ def test_peek_shows_the_oldest_as_it_is(wire: Wire, queue: str, body: bytes) -> 
         assert answer.headers["content-type"] == "text/plain"
         assert answer.headers["x-state"] == "ready"
         assert answer.headers["x-receive-count"] == "0"
-        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["cache-control"] == "no-store, no-transform"
         assert {"etag", "x-visible-at", "x-damaged"}.isdisjoint(answer.headers)
 
 

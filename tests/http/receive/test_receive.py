@@ -43,7 +43,7 @@ def test_a_received_message_has_body_id_and_lease(wire: Wire, queue: str, size: 
     assert answer.headers["content-length"] == str(size)
     assert LEASE.fullmatch(answer.headers["etag"])
     assert answer.headers["x-receive-count"] == "1"
-    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["cache-control"] == "no-store, no-transform"
 
 
 def test_publication_time_is_when_it_was_published_in_utc(wire: Wire, queue: str) -> None:
@@ -108,7 +108,7 @@ def test_an_empty_queue_answers_204(wire: Wire, queue: str) -> None:
     answer = wire.receive(queue)
 
     assert (answer.status, answer.body) == (204, b"")
-    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["cache-control"] == "no-store, no-transform"
 
 
 def test_a_leased_message_is_not_given_to_anybody_else(

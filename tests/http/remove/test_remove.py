@@ -30,7 +30,7 @@ def test_a_leased_message_is_removed(wire: Wire, server: Server, queue: str, siz
     answer = remove(wire, queue, taken)
 
     assert (answer.status, answer.body) == (202, b"")
-    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["cache-control"] == "no-store, no-transform"
     assert wire.count(queue) == (0, 0)
     assert files_of(server, queue) == [f"remove/{queue}:{taken.headers['x-message-id']}"]
 
