@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 
 from mq.names import is_server_id
 from mq.spool.queue.queue_settings import QueueSettings
@@ -22,7 +23,7 @@ _FIRST_NUMBER = 10**19
 
 def check_given(values: Values, settings: QueueSettings) -> None:
     """Raise SQSError if a message to a FIFO queue has no group, or no deduplication id where the
-    queue does not make one of the body. One such entry makes a whole batch wrong."""
+    queue does not make one of the body."""
     if GROUP_ID not in values:
         raise missing(GROUP_ID)
     if DEDUPLICATION_ID not in values and not is_content_based(settings):
@@ -31,6 +32,16 @@ def check_given(values: Values, settings: QueueSettings) -> None:
             "The queue should either have ContentBasedDeduplication enabled or "
             "MessageDeduplicationId provided explicitly",
         )
+
+
+def check_all_given(entries: Iterable[Values], settings: QueueSettings) -> None:
+    """Raise SQSError for a batch with an entry that lacks one of them, which makes it wrong as a
+    whole. Amazon answers INVALID_PARAMETER_VALUE here, whatever a lone message is answered."""
+    for entry in entries:
+        try:
+            check_given(entry, settings)
+        except SQSError as error:
+            raise SQSError(INVALID_PARAMETER_VALUE, str(error)) from None
 
 
 def read_group(values: Values) -> str | None:

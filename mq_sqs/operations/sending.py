@@ -25,6 +25,7 @@ from mq_sqs.faults import (
 )
 from mq_sqs.fifo.parameters import (
     SEQUENCE_NUMBER,
+    check_all_given,
     check_given,
     read_deduplication_id,
     read_group,
@@ -127,8 +128,8 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
     entries: Sequence[Values] = call.values["Entries"]
     check_entries(entries, "SendMessageBatch")
     rules = await _rules_of(operations, call, queue)
-    for entry in entries if rules.is_fifo else ():
-        check_given(entry, rules.settings)
+    if rules.is_fifo:
+        check_all_given(entries, rules.settings)
     good: dict[str, tuple[Outgoing, Draft]] = {}
     failed: dict[str, SQSError] = {}
     total = 0

@@ -267,12 +267,9 @@ def test_a_batch_with_an_entry_that_lacks_its_group_or_id_is_refused_whole(sqs: 
     explicit = make_url(sqs, FifoQueue="true")
     entry = {"MessageBody": "a", "MessageGroupId": "a", "MessageDeduplicationId": "a"}
 
-    for url, lacks, code in (
-        (by_body, "MessageGroupId", "MissingParameter"),
-        (explicit, "MessageDeduplicationId", "InvalidParameterValue"),
-    ):
+    for url, lacks in ((by_body, "MessageGroupId"), (explicit, "MessageDeduplicationId")):
         wrong = {name: text for name, text in entry.items() if name != lacks}
-        with pytest.raises(ClientError, match=f"[(]{code}[)].*{lacks}"):
+        with pytest.raises(ClientError, match=f"[(]InvalidParameterValue[)].*{lacks}"):
             sqs.send_message_batch(
                 QueueUrl=url, Entries=[{"Id": "a", **entry}, {"Id": "b", **wrong}]
             )
