@@ -146,7 +146,7 @@ EXIT_CODES = {
     ExitCode.ROOT: "a folder cannot be made, read or written",
     ExitCode.OUTPUT: "stdout cannot be written",
     ExitCode.OWNER: "the root belongs to another user",
-    ExitCode.FOLDERS: "the folders are on different file systems",
+    ExitCode.FOLDERS: "the folders are on different file systems, or not those of one root",
 }
 """What `--help` says about each exit code of the server, the mover and the reaper."""
 

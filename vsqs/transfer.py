@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from mq.command.pace import messages_text
 from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode, InvalidRequest, MQError
 from mq.lines.ndjson import Line
@@ -67,9 +68,9 @@ def import_queue(queue: Path, file: BufferedIOBase, unit: str | None, sync: bool
     except MQError as error:
         raise CommandFailed(ExitCode.REFUSED, str(error)) from error
     except KeyboardInterrupt:
-        click.echo(f"imported {imported} messages")
+        click.echo(f"imported {messages_text(imported)}")
         raise
-    click.echo(f"imported {imported} messages")
+    click.echo(f"imported {messages_text(imported)}")
 
 
 def _take(queue: Queue) -> TakenOut | None:

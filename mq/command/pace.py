@@ -1,9 +1,15 @@
-"""The pace of a command as text: how many a second, and how long what is left will take."""
+"""How much a command has done, as text: how many messages, how many a second, and how long what is
+left will take."""
 
 from __future__ import annotations
 
 CLEAR_LINE = "\r\x1b[K"
 """Written to a terminal before a line that replaces the last one."""
+
+
+def messages_text(number: int, kind: str = "") -> str:
+    """Return `1 message`, `20 messages`, or with a kind `20 ready messages`."""
+    return f"{number} {f'{kind} ' if kind else ''}{'message' if number == 1 else 'messages'}"
 
 
 def pace_texts(done: int, left: int | None, seconds: float) -> list[str]:

@@ -8,6 +8,7 @@ import sys
 import click
 
 from mq import __version__
+from mq.command.pace import messages_text
 from mq.command.running import exit_codes_text
 from mq.ctl import display
 from mq.ctl.access import QueueCounts
@@ -215,7 +216,7 @@ mqctl.add_command(import_queue)
 
 def _ask(counts: QueueCounts) -> None:
     total = counts.ready + counts.leased + counts.delayed
-    if not click.confirm(f"Delete queue {counts.queue} with {total} messages?", err=True):
+    if not click.confirm(f"Delete queue {counts.queue} with {messages_text(total)}?", err=True):
         raise CommandFailed(ExitCode.REFUSED, f"queue {counts.queue} was not deleted")
 
 

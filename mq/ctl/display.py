@@ -182,6 +182,8 @@ def _receipt(message: ShownMessage) -> str:
         "count": message.receive_count,
         "state": None if message.state == "leased" else message.state,
         "damaged": "yes" if message.is_damaged else None,
+        "dead_from": message.dead_from,
+        "dead_reason": None if message.dead_reason is None else json.dumps(message.dead_reason),
     }
     return " ".join(
         f"{name}={printable(str(value))}" for name, value in shown.items() if value is not None

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import click
 
+from mq.command.pace import messages_text
 from mq.config import MAX_MOVES
 from mq.ctl import display
 from mq.ctl.access import Access
 from mq.ctl.arguments import IdParam, LeaseParam, QueueParam, ReasonParam
 from mq.ctl.progress import ProgressBar
 from mq.ctl.settings import everywhere, opened, settings_of
-from mq.errors import CommandFailed, ExitCode, MQError
+from mq.errors import CommandFailed, ExitCode, MQError, QueueNotFound
 from mq.names import MessageId, QueueName, dead_letter_queue
 
 _max = click.option("-n", "--max", "limit", type=click.IntRange(1),
@@ -67,7 +68,7 @@ def move(
         moved, taken = _move(access, _Way(source, target, reason, lease), limit, ids)
     _say_what_stays(moved, taken, target)
     document = {"source": source, "target": target, "moved": moved}
-    display.say(settings.as_json, document, f"moved {moved} messages")
+    display.say(settings.as_json, document, f"moved {messages_text(moved)}")
     if not moved:
         context.exit(ExitCode.EMPTY)
 
@@ -100,11 +101,25 @@ def redrive(
         raise click.UsageError(f"name the queue itself: {queue.removesuffix('.dead')}")
     with opened(settings) as access:
         source = QueueName(access.settings(queue).get("dead-letters", dead))
+        _require_dead_letters(access, queue, source)
         moved, taken = _move(access, _Way(source, target or queue), limit, ids)
     _say_what_stays(moved, taken, target or queue)
-    display.say(settings.as_json, {"queue": queue, "redriven": moved}, f"moved {moved} messages")
+    display.say(
+        settings.as_json, {"queue": queue, "redriven": moved}, f"moved {messages_text(moved)}"
+    )
     if not moved:
         context.exit(ExitCode.EMPTY)
+
+
+def _require_dead_letters(access: Access, queue: QueueName, source: QueueName) -> None:
+    """Raise CommandFailed if nothing of the queue has died yet: then there is no queue `source`. A
+    token that may move need not be one that may count."""
+    try:
+        access.describe_queue(source)
+    except (QueueNotFound, CommandFailed) as error:
+        if getattr(error, "exit_code", ExitCode.NOT_FOUND) is ExitCode.NOT_FOUND:
+            text = f"queue {queue} has no dead letters: there is no queue {source}"
+            raise CommandFailed(ExitCode.NOT_FOUND, text) from None
 
 
 def _refuse_both(limit: int | None, ids: tuple[MessageId, ...]) -> None:
@@ -127,7 +142,7 @@ def _move(
             return bar.done, taken
     except (KeyboardInterrupt, MQError):
         if bar.done:
-            click.echo(f"moved {bar.done} messages by then", err=True)
+            click.echo(f"moved {messages_text(bar.done)} by then", err=True)
         raise
 
 
@@ -156,8 +171,8 @@ def _say_what_stays(moved: int, taken: list[str], target: QueueName) -> None:
     if not taken:
         return
     text = (
-        f"{len(taken)} messages stay where they are: queue {target} has others of their ids; the "
-        f"first is {taken[0]}"
+        f"not moved: {messages_text(len(taken))}, because queue {target} has others of their ids; "
+        f"the first is {taken[0]}"
     )
     if not moved:
         raise CommandFailed(ExitCode.REFUSED, text)

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import click
 
+from mq.command.pace import messages_text
 from mq.ctl import display
 from mq.ctl.access import Access, QueueCounts
 from mq.ctl.arguments import QueueParam
@@ -38,9 +39,8 @@ def purge(context: click.Context, queue: QueueName, ready: bool, yes: bool) -> N
             _ask(access.describe_queue(queue), scope)
         with said_when_interrupted(lambda: _say_left(settings, queue)):
             purged = _purge(settings, access, queue, scope)
-    messages = "1 message" if purged == 1 else f"{purged} messages"
     document = {"queue": queue, "purged": purged}
-    display.say(settings.as_json, document, f"removed {messages} from {queue}")
+    display.say(settings.as_json, document, f"removed {messages_text(purged)} from {queue}")
 
 
 def _purge(settings: Settings, access: Access, queue: QueueName, scope: PurgeScope) -> int:
@@ -74,7 +74,7 @@ def _purge(settings: Settings, access: Access, queue: QueueName, scope: PurgeSco
 def _say_left(settings: Settings, queue: QueueName) -> None:
     with suppress(MQError), opened(settings) as access:
         left = _total(access.describe_queue(queue))
-        click.echo(f"interrupted; {queue} has {left} messages now", err=True)
+        click.echo(f"interrupted; {queue} has {messages_text(left)} now", err=True)
 
 
 def _total(counts: QueueCounts) -> int:
@@ -84,6 +84,6 @@ def _total(counts: QueueCounts) -> int:
 def _ask(counts: QueueCounts, scope: PurgeScope) -> None:
     is_ready = scope is PurgeScope.READY
     total = counts.ready if is_ready else _total(counts)
-    what = "ready messages" if is_ready else "messages"
-    if not click.confirm(f"Remove {total} {what} from queue {counts.queue}?", err=True):
+    what = messages_text(total, "ready" if is_ready else "")
+    if not click.confirm(f"Remove {what} from queue {counts.queue}?", err=True):
         raise CommandFailed(ExitCode.REFUSED, f"queue {counts.queue} was not purged")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from mq.command.flags import Seconds
+from mq.command.pace import messages_text
 from mq.config import MAX_VISIBILITY_SECONDS, MAX_WAIT_SECONDS
 from mq.ctl import display
 from mq.ctl.arguments import QueueParam
@@ -69,7 +70,7 @@ def recv(
     def say_removed() -> None:
         bar.clear()
         if ack and limit > 1 and received:
-            click.echo(f"removed {received - kept} messages from {queue}", err=True)
+            click.echo(f"removed {messages_text(received - kept)} from {queue}", err=True)
 
     with (
         said_when_interrupted(say_removed),

@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 from typing import NamedTuple
 
+from mq.command.pace import messages_text
 from mq.errors import CommandFailed, ExitCode, StoreUnavailable
 from mq.lifecycle import Actor, Folder
 from mq.names import parse_queue_name
@@ -23,7 +24,7 @@ class Released(NamedTuple):
     sealed: list[int]
 
     def __str__(self) -> str:
-        said = f"gave back {self.given_back} messages of group {self.group}"
+        said = f"gave back {messages_text(self.given_back)} of group {self.group}"
         if not self.sealed:
             return said
         batches = ", ".join(map(str, self.sealed))

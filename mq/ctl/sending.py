@@ -12,6 +12,7 @@ from typing import BinaryIO, cast
 import click
 
 from mq.command.flags import Seconds
+from mq.command.pace import messages_text
 from mq.config import MAX_BATCH_BYTES, MAX_DELAY_SECONDS
 from mq.ctl import display
 from mq.ctl.arguments import (
@@ -112,7 +113,7 @@ def _send_lines(settings: Settings, queue: QueueName, source: BinaryIO, model: L
 
     def say_published() -> None:
         bar.clear()
-        click.echo(f"published {bar.done} messages", err=True)
+        click.echo(f"published {messages_text(bar.done)}", err=True)
 
     def parse(text: bytes) -> Line:
         return model._replace(body=text)

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import click
 
+from mq.command.pace import messages_text
 from mq.config import DEFAULT_CONTENT_TYPE
 from mq.ctl import display
 from mq.ctl.access import Access, QueueCounts, ShownMessage
@@ -77,8 +78,8 @@ def _say_exported(bar: ProgressBar, counts: QueueCounts) -> None:
     bar.clear()
     others = {"leased": counts.leased, "delayed": counts.delayed}
     left_out = " and ".join(f"{number} {state}" for state, number in others.items() if number)
-    text = f"exported {bar.done} messages"
-    click.echo(f"{text}; left out {left_out} ones" if left_out else text, err=True)
+    text = f"exported {messages_text(bar.done)}"
+    click.echo(f"{text}; left out {left_out}" if left_out else text, err=True)
 
 
 @click.command(name="import")
@@ -112,7 +113,7 @@ def import_queue(context: click.Context, queue: QueueName, file: BufferedIOBase)
 
 def _say_imported(settings: Settings, queue: QueueName, imported: int) -> None:
     document = {"queue": queue, "imported": imported}
-    display.say(settings.as_json, document, f"imported {imported} messages")
+    display.say(settings.as_json, document, f"imported {messages_text(imported)}")
 
 
 def _copy(

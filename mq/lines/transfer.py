@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from io import BufferedIOBase
 from typing import BinaryIO, NamedTuple
 
+from mq.command.pace import messages_text
 from mq.config import MAX_BATCH_LINES, MAX_LINE_BYTES, SMALL_BODY_BYTES
 from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode, InvalidBatch, InvalidRequest, MQError
@@ -168,7 +169,7 @@ def _naming(what: str, published: int) -> Iterator[None]:
     try:
         yield
     except MQError as error:
-        error.args = (f"{what}: {error}; {published} messages before it were published",)
+        error.args = (f"{what}: {error}; {messages_text(published)} published before it",)
         raise
 
 

@@ -1,10 +1,18 @@
-"""How fast, and how long yet."""
+"""How many, how fast, and how long yet."""
 
 from __future__ import annotations
 
 import pytest
 
-from mq.command.pace import duration_text, pace_texts
+from mq.command.pace import duration_text, messages_text, pace_texts
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 messages"), (1, "1 message"), (20, "20 messages")]
+)
+def test_one_message_is_not_several(number: int, text: str) -> None:
+    assert messages_text(number) == text
+    assert messages_text(number, "ready") == text.replace(" ", " ready ")
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,13 @@ def test_redrive_keeps_id_type_and_place(server: Server, ctl: Ctl, wire: Wire, q
     assert ctl("redrive", queue).code == ExitCode.EMPTY
 
 
+def test_redrive_of_a_queue_without_dead_letters_says_that(ctl: Ctl, queue: str) -> None:
+    for words in ([], ["--max", "1"], ["--id", "x"]):
+        done = ctl("redrive", queue, *words)
+
+        assert_refused(done, ExitCode.NOT_FOUND, f"queue {queue} has no dead letters")
+
+
 def test_redrive_moves_so_many_or_those_or_elsewhere(
     server: Server, ctl: Ctl, wire: Wire, queue: str, other: str
 ) -> None:
@@ -70,7 +77,7 @@ def test_redrive_moves_so_many_or_those_or_elsewhere(
 
     assert some == {"queue": queue, "redriven": 1}
     assert by_id.out == b"moved 2 messages\n"
-    assert elsewhere.out == b"moved 1 messages\n"
+    assert elsewhere.out == b"moved 1 message\n"
     assert in_queue(server, queue) == sorted([ids[0], *ids[2:]])
     assert in_queue(server, other) == [ids[1]]
 
@@ -83,7 +90,7 @@ def test_redrive_passes_over_a_name_that_the_queue_has(
 
     redriven = ctl.ok("redrive", queue)
 
-    assert redriven.out == b"moved 1 messages\n"
+    assert redriven.out == b"moved 1 message\n"
     assert f"the first is {first}" in redriven.err
     assert in_queue(server, f"{queue}.dead") == [first]
     assert (server.root / "queues" / queue / first).read_bytes() == b"other"
@@ -121,7 +128,7 @@ def test_move_of_one_under_its_lease_with_a_reason(
     assert_refused(ctl(*words, "--lease", UNKNOWN), ExitCode.REFUSED, "does not have that lease")
     moved = ctl.ok(*words, "--lease", lease)
 
-    assert moved.out == b"moved 1 messages\n"
+    assert moved.out == b"moved 1 message\n"
     shown = wire.receive(other).headers
     assert (shown["x-dead-from"], shown["x-dead-reason"]) == (queue, "bad address")
     assert ctl(*words).code == ExitCode.NOT_FOUND

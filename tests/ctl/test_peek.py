@@ -40,6 +40,18 @@ def test_peek_at_one_shows_its_body_whatever_its_state(ctl: Ctl, queue: str) -> 
     assert document == message | {"lease": message["lease"] if lease else None}
 
 
+def test_a_line_of_a_dead_letter_says_where_it_died_and_why(ctl: Ctl, queue: str) -> None:
+    ctl.ok("create", f"{queue}.dead")
+    sent = ctl.ok("send", queue, "body").out.decode().strip()
+    ctl.ok("move", queue, f"{queue}.dead", "--id", sent, "--reason", 'no "iron"')
+
+    line = ctl.ok("peek", f"{queue}.dead").out.decode()
+
+    died = rf'dead_from={queue} dead_reason="no \"iron\""'
+    assert line == f"id={sent} count=0 state=ready {died} bytes=4 body\n"
+    assert died in ctl.ok("recv", f"{queue}.dead").err
+
+
 def test_peek_at_nothing_says_so_by_its_exit_code(ctl: Ctl, queue: str) -> None:
     assert ctl("peek", queue) == (ExitCode.EMPTY, b"", "")
     assert ctl("peek", queue, "--json") == (ExitCode.EMPTY, b"", "")

@@ -80,5 +80,5 @@ def test_an_interrupt_says_how_many_were_removed(ctl: Ctl, wire: Wire, queue: st
 
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err.strip() == f"removed 1 messages from {queue}".encode()
+    assert err.strip() == f"removed 1 message from {queue}".encode()
     assert wire.count(queue) == (0, 1)

@@ -48,7 +48,7 @@ def group(ctl: Ctl, root: Path) -> Iterator[Group]:
 def test_an_open_claim_is_given_back_and_a_sealed_one_is_named(group: Group, ctl: Ctl) -> None:
     done = ctl.ok("release", "--group", "lake")
 
-    assert b"gave back 1 messages of group lake; sealed and kept: batch 1." in done.out
+    assert b"gave back 1 message of group lake; sealed and kept: batch 1." in done.out
     assert b"--force" in done.out
     assert ctl.ok("info", "orders", "--json").json()["ready"] == 1
 

@@ -45,7 +45,7 @@ def test_export_copies_the_ready_messages_and_changes_nothing(ctl: Ctl, queue: s
     done = ctl.ok("export", queue)
 
     lines = done.lines()
-    assert done.err == "exported 4 messages; left out 1 leased and 1 delayed ones\n"
+    assert done.err == "exported 4 messages; left out 1 leased and 1 delayed\n"
     assert delayed not in done.out.decode()
     assert lines == [
         {"id": ids[1], "body": BODIES[1].decode()},
@@ -129,7 +129,7 @@ def test_a_wrong_line_is_named_and_those_before_it_are_there(
 
     assert_refused(done, ExitCode.REFUSED, "line 2: ")
     assert why in done.err
-    assert "1 messages before it were published" in done.err
+    assert "1 message published before it" in done.err
     assert count(by_root, queue) == (1, 0)
 
 
@@ -152,7 +152,7 @@ def test_a_line_that_is_refused_among_many_ends_it_there(
     done = ctl("import", queue, stdin=b"\n".join([*good[:4], refused, *good[4:]]))
 
     assert_refused(done, ExitCode.REFUSED, "line 5: ")
-    assert "4 messages before it were published" in done.err
+    assert "4 messages published before it" in done.err
     bodies = [line["body"] for line in ctl.ok("export", queue).lines()]
     assert bodies == ["one", "0", "1", "2", "3"]
 
@@ -165,7 +165,7 @@ def test_a_line_with_too_many_bytes_of_properties_is_named(ctl: Ctl, queue: str)
     done = ctl("import", queue, stdin="\n".join(map(json.dumps, lines)).encode())
 
     assert_refused(done, ExitCode.REFUSED, "line 2: ")
-    assert "1 messages before it were published" in done.err
+    assert "1 message published before it" in done.err
     assert [line["body"] for line in ctl.ok("export", queue).lines()] == ["good"]
 
 

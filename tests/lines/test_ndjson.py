@@ -36,7 +36,7 @@ def test_a_batch_and_an_import_say_the_same_of_a_bad_line(line: bytes) -> None:
 
     assert BAD_LINES[line] in str(batch.value)
     assert str(batch.value).startswith("line 3: ")
-    assert str(put.value) == f"{batch.value}; 1 messages before it were published"
+    assert str(put.value) == f"{batch.value}; 1 message published before it"
     assert imported == [Line(b"good")]
 
 
