@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from mq.command.stdin import guard_stdin
 from mq.command.stdout import ReaderGone, drop_stdout, guard_stdout, printable
@@ -40,6 +41,9 @@ def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -
         # click ends like this on EPIPE of stderr. EPIPE of stdout is a ReaderGone.
         is_closed = isinstance(error.__context__, BrokenPipeError)
         code = 128 + signal.SIGPIPE if is_closed else error.code
+    except NoArgsIsHelpError as error:
+        code = ExitCode.USAGE
+        click.echo(error.format_message(), err=True)
     except Exception as error:
         code, detail = _explain(error)
         if code is ExitCode.OUTPUT:

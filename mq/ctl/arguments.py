@@ -32,7 +32,20 @@ if TYPE_CHECKING:
 _LEASE = re.compile(r'"?([0-9a-f]{16})"?')
 
 
-_MEANT = {"delete": "rm for a queue, ack for a message"}
+_SEVERAL = {
+    "send": "publish push put post add enqueue",
+    "recv": "get pop pull consume fetch read dequeue",
+    "info": "stats status show describe count",
+    "set": "config configure update",
+    "purge": "clear empty drain flush",
+    "touch": "extend renew heartbeat",
+    "release": "nack reject return",
+    "redrive": "retry requeue replay",
+    "exec": "work worker run",
+    "fsck": "check repair",
+    "rm for a queue, ack for a message": "delete remove del",
+}
+_MEANT = {word: meant for meant, words in _SEVERAL.items() for word in words.split()}
 
 
 class Commands(click.Group):

@@ -11,10 +11,11 @@ import click
 
 from mq.client.blocking.session import Session
 from mq.client.connection import ServerAddress, parse_url, reason_of
-from mq.client.errors import ClientError, NoAnswer, UnexpectedAnswer
+from mq.client.errors import ClientError, NoAnswer, Problem, UnexpectedAnswer
 from mq.client.problems import NO_TYPE
 from mq.client.token import Token
 from mq.config import CLIENT_TIMEOUT_SECONDS, DEFAULT_ADMIN
+from mq.ctl.settings import in_own_words
 from mq.errors import CommandFailed, ExitCode
 
 _UNIX = "unix:"
@@ -113,9 +114,7 @@ def failure_of(error: ClientError, url: str, flag: str) -> CommandFailed:
     `url`."""
     problem, cause = error.problem, error.__cause__
     if problem is not None and problem.type != NO_TYPE:
-        other = ExitCode.REFUSED if problem.status < 500 else ExitCode.UNAVAILABLE
-        hint = "; mqctl takes it from --token-file" if problem.status == 401 else ""
-        return CommandFailed(_EXIT_CODES.get(problem.status, other), problem.detail + hint)
+        return _refusal(problem, url, flag)
     if problem is not None:
         text = f"the answer is {problem.status} {problem.title} without a reason: it is not from a "
         text += f"server of MQ; name another {flag}"
@@ -130,3 +129,17 @@ def failure_of(error: ClientError, url: str, flag: str) -> CommandFailed:
     else:
         text = str(error)
     return CommandFailed(ExitCode.UNAVAILABLE, text)
+
+
+def _refusal(problem: Problem, url: str, flag: str) -> CommandFailed:
+    kind, is_admin = problem.type.rpartition(":")[2], flag == "--admin"
+    if kind == "unknown-path" or (is_admin and kind == "queue-not-found"):
+        wanted = "an admin listener" if is_admin else "the main port"
+        return CommandFailed(
+            ExitCode.UNAVAILABLE, f"{url} is another port of MQ than {wanted}; name another {flag}"
+        )
+    other = ExitCode.REFUSED if problem.status < 500 else ExitCode.UNAVAILABLE
+    hint = "; mqctl takes it from --token-file" if problem.status == 401 else ""
+    return CommandFailed(
+        _EXIT_CODES.get(problem.status, other), in_own_words(problem.detail) + hint
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -142,7 +143,12 @@ def opened(settings: Settings) -> Iterator[Access]:
     except CommandFailed:
         raise
     except MQError as error:
-        raise CommandFailed(_EXIT_CODES[type(error)], str(error)) from error
+        raise CommandFailed(_EXIT_CODES[type(error)], in_own_words(str(error))) from error
+
+
+def in_own_words(text: str) -> str:
+    """Return an error of the store with a command as the way out, in place of a request."""
+    return re.sub(r"make it with PUT /(\S+)", r"make it with `mqctl create \1`", text)
 
 
 @contextmanager

@@ -185,7 +185,9 @@ def is_loopback(host: str) -> bool:
 
 
 def refusal(what: str, error: OSError, way_out: str) -> StartRefused:
-    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    # A name that cannot be resolved has a negative number, of getaddrinfo(3).
+    is_of_system = error.errno is not None and error.errno > 0
+    reason = os.strerror(error.errno or 0) if is_of_system else error.strerror or error
     return StartRefused(ExitCode.UNAVAILABLE, f"cannot listen on {what}: {reason}; {way_out}")
 
 

@@ -11,7 +11,9 @@ import pytest
 
 from mq.command.running import run
 from mq.errors import ExitCode
+from pyspark_mq.pipeline.cli import mq_pipeline
 from tests.support.processes import Process, wait_until
+from vsqs.cli import vsqs
 
 
 @pytest.mark.parametrize("module", ["mq_mover", "mq_reaper"])
@@ -51,3 +53,18 @@ def test_a_defect_ends_a_command_with_its_own_exit_code(
 
     assert ended.value.code == ExitCode.SOFTWARE
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("group", [vsqs, mq_pipeline], ids=lambda group: str(group.name))
+def test_a_command_without_its_subcommand_shows_its_help(
+    group: click.Group, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [str(group.name)])
+
+    with pytest.raises(SystemExit) as ended:
+        run(group)
+
+    assert ended.value.code == ExitCode.USAGE
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith(f"Usage: {group.name} ")
+    assert "Commands:" in lines

@@ -218,7 +218,7 @@ def test_rm_asks_on_a_terminal(ctl: Ctl, queue: str, reply: str, code: ExitCode)
     os.close(ours)
     os.close(theirs)
     assert process.returncode == code
-    assert f"Delete queue {queue} with 1 messages? [y/N]" in err.decode()
+    assert f"Delete queue {queue} with 1 message? [y/N]" in err.decode()
     assert out.decode() == (f"deleted {queue}\n" if reply == "y" else "")
     assert ctl("info", queue).code == (ExitCode.NOT_FOUND if reply == "y" else ExitCode.OK)
 
@@ -246,10 +246,20 @@ def test_a_wrong_use_is_one_line_and_exit_code_2(ctl: Ctl, words: list[str]) -> 
     assert_refused(ctl(*words), ExitCode.USAGE, "")
 
 
-def test_a_command_of_another_name_names_what_was_meant(no_way: Ctl) -> None:
-    done = no_way("delete", "orders")
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("delete", "rm for a queue, ack for a message"), ("publish", "send"), ("get", "recv")],
+)
+def test_a_command_of_another_name_names_what_was_meant(no_way: Ctl, word: str, meant: str) -> None:
+    done = no_way(word, "orders")
 
-    assert_refused(done, ExitCode.USAGE, "Use rm for a queue, ack for a message.")
+    assert_refused(done, ExitCode.USAGE, f"Use {meant}.")
+
+
+def test_a_missing_queue_names_the_command_that_makes_it(ctl: Ctl) -> None:
+    done = ctl("send", "absent", "x")
+
+    assert_refused(done, ExitCode.NOT_FOUND, "make it with `mqctl create absent`")
 
 
 def counts(ctl: Ctl, queue: str) -> tuple[int, int, int]:

@@ -73,6 +73,15 @@ def test_ls_where_no_admin_listener_is_names_the_flag(server: Server) -> None:
     assert_refused(by_http("ls", "--admin", "no address"), ExitCode.USAGE, "no address")
 
 
+def test_the_other_port_of_a_server_is_told_from_a_missing_queue(server: Server) -> None:
+    main, admin = f"127.0.0.1:{server.port}", f"http://127.0.0.1:{server.admin_port}"
+    listing = Ctl("--url", server.url)("ls", "--admin", main)
+    receiving = Ctl("--url", admin)("recv", "orders")
+
+    assert_refused(listing, ExitCode.UNAVAILABLE, "than an admin listener; name another --admin")
+    assert_refused(receiving, ExitCode.UNAVAILABLE, f"{admin} is another port of MQ than the main")
+
+
 def test_the_servers_variable_does_not_win_over_the_url_of_a_command(server: Server) -> None:
     """MQ_ADMIN says where a server listens, MQCTL_ADMIN and --admin where mqctl asks."""
     admin, nowhere = f"127.0.0.1:{server.admin_port}", "127.0.0.1:1"
