@@ -24,7 +24,7 @@ COMMANDS = {
     "mq-mover": "mq_mover.cli:mq_mover",
     "mq-reaper": "mq_reaper.cli:mq_reaper",
     "mq-sqs": "mq_sqs.cli:mq_sqs",
-    "mqctl": "mq.ctl.commands:mqctl",
+    "mqctl": "mq.ctl.cli:mqctl",
     "mq-pipeline": "pyspark_mq.pipeline.cli:mq_pipeline",
     "vsqs": "vsqs.cli:vsqs",
     "vsqspump": "vsqs.pump:vsqspump",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from mq.ctl.settings import Settings, credentials, settings_of
+from mq.ctl.common_flags import CommonFlags, credentials, flags_of
 from mq.errors import MQError
 from mq.lifecycle import Folder
 from mq.names import is_queue_name
@@ -24,11 +24,11 @@ def queue_names(context: click.Context) -> list[str]:
     answers: there is no place for an error at a prompt."""
     logging.getLogger("mq.client").disabled = True
     try:
-        settings = settings_of(context)
+        flags = flags_of(context)
         # Not every command that takes a queue has the flag.
-        admin = context.params.get("admin") or os.environ.get("MQCTL_ADMIN") or settings.admin
-        settings = settings._replace(admin=admin)
-        found = _over_http(settings) if settings.root is None else _in_folders(settings.root)
+        admin = context.params.get("admin") or os.environ.get("MQCTL_ADMIN") or flags.admin
+        flags = flags._replace(admin=admin)
+        found = _over_http(flags) if flags.root is None else _in_folders(flags.root)
     except (MQError, OSError, ValueError, LookupError, TypeError, click.UsageError):
         return []
     return sorted(found)
@@ -38,14 +38,14 @@ def _in_folders(root: Path) -> list[str]:
     return [name for name in os.listdir(root / Folder.QUEUES) if is_queue_name(name)]
 
 
-def _over_http(settings: Settings) -> list[str]:
+def _over_http(flags: CommonFlags) -> list[str]:
     """Ask the admin listener, which alone knows all queues."""
     from mq.client.retries import ask
     from mq.client.wire import Request
-    from mq.ctl.connect import admin_url, open_session
+    from mq.ctl.ways.connect import admin_url, open_session
 
-    shown = credentials(settings)
-    url = admin_url(settings.url.rstrip("/"), settings.admin, shown.cacert)
+    shown = credentials(flags)
+    url = admin_url(flags.url.rstrip("/"), flags.admin, shown.cacert)
     with closing(open_session(url, shown, timeout_seconds=_PATIENCE_SECONDS)) as session:
         answer = session.run(ask(session.context, Request("GET", "/queues")))
     return [str(each["queue"]) for each in json.loads(answer.body)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from mq.ctl.commands import mqctl
+from mq.ctl.cli import mqctl
 from mq.daemon.cli import mq
 from mq_mover.cli import mq_mover
 from mq_reaper.cli import mq_reaper

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from mq.config import FSCK_SETTLE_SECONDS, MAX_VISIBILITY_SECONDS, MIB, ServerConfig
-from mq.ctl.commands import mqctl
+from mq.ctl.cli import mqctl
 from mq.errors import CTL_EXIT_CODES
 from mq.fsck.suspect import FindingKind
 from tests.support.mqctl import without_ours

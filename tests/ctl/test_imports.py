@@ -12,10 +12,13 @@ import pytest
     ("module", "unwanted"),
     [
         # A shell calls `mqctl` at each tab.
-        ("mq.ctl.commands", {"asyncio", "structlog", "http.client", "mq.disk.files", "mq.store"}),
-        ("mq.ctl.by_http", {"asyncio", "structlog", "aiohttp", "mq.spool", "mq.store", "mq.web"}),
-        ("mq.ctl.checking", {"aiohttp", "aiofiles", "mq.commit", "mq.store", "mq.web"}),
-        ("mq.ctl.by_root", {"aiohttp", "uvloop"}),
+        ("mq.ctl.cli", {"asyncio", "structlog", "http.client", "mq.disk.files", "mq.store"}),
+        (
+            "mq.ctl.ways.by_http",
+            {"asyncio", "structlog", "aiohttp", "mq.spool", "mq.store", "mq.web"},
+        ),
+        ("mq.ctl.commands.checking", {"aiohttp", "aiofiles", "mq.commit", "mq.store", "mq.web"}),
+        ("mq.ctl.ways.by_root", {"aiohttp", "uvloop"}),
     ],
 )
 def test_importing_a_part_of_mqctl_loads_no_more_than_it_needs(

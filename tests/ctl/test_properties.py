@@ -7,8 +7,8 @@ import json
 import pytest
 
 from mq.client.errors import Problem, Refused
-from mq.ctl.connect import failure_of
-from mq.ctl.settings import _EXIT_CODES
+from mq.ctl.common_flags import _EXIT_CODES
+from mq.ctl.ways.connect import failure_of
 from mq.errors import ExitCode, PropertiesUnsupported
 from mq.properties import MAX_PROPERTIES_BYTES, MAX_STORED_PROPERTIES_BYTES
 from tests.support.messages import read_seal, sealed_with, write_message

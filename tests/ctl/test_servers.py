@@ -186,8 +186,8 @@ def test_a_token_that_others_can_read_is_warned_of_once(
 
 WARNED_OF = """
 import socket, sys
-from mq.ctl.by_http import HttpAccess
-from mq.ctl.connect import ClientCredentials
+from mq.ctl.ways.by_http import HttpAccess
+from mq.ctl.ways.connect import ClientCredentials
 from mq.errors import CommandFailed
 
 def refuse(*_):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.ctl.by_root import RootAccess
+from mq.ctl.ways.by_root import RootAccess
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
 from mq.spool.locks import lock_names

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mq.config import MoverConfig
-from mq.ctl.by_root import RootAccess
+from mq.ctl.ways.by_root import RootAccess
 from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq.names import MessageId, QueueName

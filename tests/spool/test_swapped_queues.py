@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from mq.ctl.access import ShownMessage
-from mq.ctl.by_root import RootAccess
+from mq.ctl.ways.access import ShownMessage
+from mq.ctl.ways.by_root import RootAccess
 from mq.errors import MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
 from tests.support.messages import write_message

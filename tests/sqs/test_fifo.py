@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
-from mq.ctl.commands import mqctl
+from mq.ctl.cli import mqctl
 from tests.support.gateways import ask_both, ask_query, client_of, make_url, name_of, text_in
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire, assert_problem

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from mq.config import MoverConfig, ReaperConfig
-from mq.ctl.by_root import RootAccess
+from mq.ctl.ways.by_root import RootAccess
 from mq.disk.files import Files
 from mq.errors import ClaimError, MQError
 from mq.fsck.check import Check, mend

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from tests.support.sources import REPOSITORY
 
 PRELOADED = (
-    "mq.ctl.by_http", "mq.ctl.by_root", "mq.ctl.commands",
+    "mq.ctl.ways.by_http", "mq.ctl.ways.by_root", "mq.ctl.cli",
     "mq.daemon.cli", "mq.daemon.server", "mq_mover.cli", "mq_reaper.cli",
     "mq_sqs.cli", "mq_sqs.server", "vsqs.cli", "vsqs.queue",
 )  # fmt: skip

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 PLACES = (
-    "tests/test_", "tests/admin/", "tests/client/", "tests/commit/", "tests/ctl/test_by_root",
+    "tests/test_", "tests/admin/", "tests/client/", "tests/commit/", "tests/ctl/ways/test_by_root",
     "tests/disk/",
-    "tests/ctl/test_inspect", "tests/ctl/test_visit", "tests/fsck/", "tests/http/test_bodies",
+    "tests/ctl/ways/test_inspect", "tests/ctl/test_visit", "tests/fsck/", "tests/http/test_bodies",
     "tests/http/test_parameters", "tests/http/test_quick_", "tests/http/test_routes",
     "tests/lines/", "tests/mover/", "tests/reaper/", "tests/spool/", "tests/sqs/test_addresses",
     "tests/sqs/test_handles", "tests/sqs/test_message_", "tests/sqs/test_model",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from mq.ctl.by_root import RootAccess
+from mq.ctl.ways.by_root import RootAccess
 from mq.names import MessageId, QueueName
 
 ORDERS = QueueName("orders")

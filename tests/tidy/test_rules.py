@@ -66,7 +66,7 @@ PAST_THE_TABLE = {
     "pyspark_mq/pipeline/hadoop_folder.py": "renames files of a lake, which is no root",
     "pyspark_mq/pipeline/page_file.py": "replaces a page, which is in no root",
     "mq/daemon/sockets.py": "unlinks a unix socket",
-    "mq/ctl/display.py": "unlinks a file that it wrote for its user",
+    "mq/ctl/screen/display.py": "unlinks a file that it wrote for its user",
     "vsqs/folder.py": "works on a folder of another form",
     "vsqs/protocol.py": "works on a folder of another form",
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mq.ctl.by_root import RootAccess
+from mq.ctl.ways.by_root import RootAccess
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Actor, Folder
 from mq.spool.folders import Spool

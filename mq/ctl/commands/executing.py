@@ -1,0 +1,218 @@
+"""`mqctl exec`: make a worker of any command."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from shutil import which
+from typing import TYPE_CHECKING
+
+import click
+
+from mq.command.flags import Seconds
+from mq.config import CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
+from mq.ctl.arguments import QueueParam
+from mq.ctl.common_flags import credentials, everywhere, flags_of
+from mq.ctl.screen import display
+from mq.names import MAX_DEAD_REASON_BYTES, QueueName, dead_letter_queue, parse_queue_name
+
+if TYPE_CHECKING:
+    from mq.client.blocking.message import Message
+    from mq.client.blocking.session import Session
+
+_TRY_AGAIN = 75
+"""EX_TEMPFAIL of sysexits.h: the command cannot do it now."""
+
+_PAUSE_SECONDS = 1.0
+"""How long a message is hidden that is given back without a failure."""
+
+_LOOK_SECONDS = 1.0
+"""How often a running command and its lease are looked at."""
+
+_PR_SET_PDEATHSIG = 1
+_KILL = int(signal.SIGKILL)
+
+
+@click.command(name="exec", context_settings={"ignore_unknown_options": True})
+@click.argument("queue", type=QueueParam())
+@click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("-c", "--concurrency", type=click.IntRange(1, 1000), default=1, show_default=True,
+              help="How many commands run at a time.")  # fmt: skip
+@click.option("--visibility", type=Seconds(0, MAX_VISIBILITY_SECONDS, min_open=True),
+              help="Seconds until a message returns if exec is killed; it is renewed while its "
+              "command runs.  [default: the server's]")  # fmt: skip
+@click.option("--dead-after", type=click.IntRange(1), metavar="N",
+              help="Move a message that failed to the dead letters once it was received N times. "
+              " [default: as the queue's max-receives]")  # fmt: skip
+@everywhere
+@click.pass_context
+def execute(
+    context: click.Context,
+    *,
+    queue: QueueName,
+    command: tuple[str, ...],
+    concurrency: int,
+    visibility: float | None,
+    dead_after: int | None,
+) -> None:
+    """Run COMMAND for each message of QUEUE, until SIGTERM or SIGINT.
+
+    Write -- before COMMAND. It gets the body on stdin, and MQ_QUEUE, MQ_MESSAGE_ID,
+    MQ_RECEIVE_COUNT, MQ_PUBLISHED_AT, MQ_CONTENT_TYPE and MQ_PROPERTIES, a JSON object, in its
+    environment. If it exits with 0, the message is removed for good. With 75, or killed by a
+    signal, it returns in a second; with another status it returns after a second, and after twice
+    as long each time, up to five minutes.
+    """
+    flags = flags_of(context)
+    if flags.root is not None:
+        raise click.UsageError("exec waits for messages and renews leases: it needs a server; "
+                               "use --url")  # fmt: skip
+    if which(command[0]) is None:
+        raise click.UsageError(f"there is no command {command[0]!r}")
+    from mq.client.blocking.worker import Worker
+    from mq.client.errors import ClientError
+    from mq.ctl.ways.connect import failure_of, open_session
+
+    session = open_session(flags.url, credentials(flags), CLIENT_RETRY_SECONDS)
+    runner = CommandRunner(command)
+    try:
+        if dead_after is not None:
+            runner.bury_after(dead_after, _make_dead_letters(session, queue))
+        Worker(session, queue, runner.handle, concurrency, visibility).run()
+    except ClientError as error:
+        raise failure_of(error, flags.url, "--url") from error
+    finally:
+        session.close()
+        counts = runner.counts()
+        text = ", ".join(
+            f"{count} {outcome.replace('_', ' ')}" for outcome, count in counts.items()
+        )
+        display.say(flags.as_json, {"queue": queue, **counts}, text)
+
+
+def _make_dead_letters(session: Session, queue: QueueName) -> QueueName:
+    """Return the queue for the dead letters of `queue`, and make it if it is missing."""
+    from mq.client import operations
+
+    found = session.run(operations.read_settings(session.context, queue)).get("dead-letters")
+    dead = dead_letter_queue(queue) if found is None else parse_queue_name(found)
+    if dead is None:
+        raise click.UsageError(f"--dead-after: {queue} holds dead letters, which do not die again")
+    session.run(operations.create_queue(session.context, dead))
+    return dead
+
+
+class CommandRunner:
+    """Runs a command for each message that a worker hands to it, in any of its threads."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._counts = dict.fromkeys(("done", "failed", "given_back", "dead"), 0)
+        self._dead_after, self._dead_letters = sys.maxsize, QueueName("")
+        self._lock = threading.Lock()
+        self._end_with_us = partial(ctypes.CDLL(None).prctl, _PR_SET_PDEATHSIG, _KILL)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many messages were `done`, `failed`, `given_back` and moved to the `dead`
+        letters."""
+        with self._lock:
+            return dict(self._counts)
+
+    def bury_after(self, receives: int, dead_letters: QueueName) -> None:
+        """Move a message that fails to `dead_letters` once it was received this often."""
+        self._dead_after, self._dead_letters = receives, dead_letters
+
+    def handle(self, message: Message) -> None:
+        """Run the command, and give the message back unless it exits with 0."""
+        try:
+            status = self._run(message)
+        except OSError as error:
+            self._give_back(message, "failed", f"cannot be started: {error.strerror or error}")
+            return
+        if status == 0:
+            self._count("done")
+        elif status == _TRY_AGAIN:
+            self._give_back(message, "given_back", f"exited with {status}")
+        elif status < 0:
+            killed = "was ended, for the lease was lost" if message.lost else "was killed"
+            self._give_back(message, "given_back", f"{killed} ({_name_of_signal(-status)})")
+        else:
+            self._give_back(message, "failed", f"exited with {status}")
+
+    def _run(self, message: Message) -> int:
+        """Run the command. Returns its status, or below 0 the signal that killed it. A command
+        whose lease is lost is ended, because others have the message. Raises OSError if it cannot
+        be started."""
+        # The command runs in a group of its own, so that an interrupt at the terminal lets it
+        # finish. It does not outlive this process, because nothing would renew its lease: prctl(2)
+        # takes no lock that a thread may hold.
+        process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, env=os.environ | _variables(message),
+            process_group=0, preexec_fn=self._end_with_us,  # noqa: PLW1509
+        )  # fmt: skip
+        body: bytes | None = message.body
+        while True:
+            try:
+                process.communicate(body, timeout=_LOOK_SECONDS)
+            except subprocess.TimeoutExpired:
+                body = None  # The body is on its way.
+                if message.lost is not None:
+                    os.killpg(process.pid, signal.SIGTERM)
+            else:
+                return process.returncode
+
+    def _give_back(self, message: Message, outcome: str, why: str) -> None:
+        from mq.client.retries import handling_backoff_seconds
+
+        is_failure = outcome == "failed"
+        text = f"message {message.id}: {self._command[0]} {why}"
+        if is_failure and (message.receive_count or 0) >= self._dead_after:
+            message.move(self._dead_letters, reason=_reason(self._command[0], why))
+            self._count("dead")
+            click.echo(f"mqctl: {text}; it is a dead letter in {self._dead_letters}", err=True)
+            return
+        self._count(outcome)
+        delay = handling_backoff_seconds(message.receive_count) if is_failure else _PAUSE_SECONDS
+        if message.lost is None:
+            text += f"; it returns in {delay:.1f} s"
+        click.echo(f"mqctl: {text}", err=True)
+        message.give_back(delay)
+
+    def _count(self, outcome: str) -> None:
+        with self._lock:
+            self._counts[outcome] += 1
+
+
+def _name_of_signal(number: int) -> str:
+    """Return the name of a signal, or the number of a real-time signal, which has no name."""
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
+def _reason(command: str, why: str) -> str:
+    """Return why the command failed, in characters that a dead letter can carry: a command may have
+    any name."""
+    name = os.path.basename(command).encode("unicode_escape").decode()
+    return f"{name[: MAX_DEAD_REASON_BYTES - len(why) - 1]} {why}".strip()[:MAX_DEAD_REASON_BYTES]
+
+
+def _variables(message: Message) -> dict[str, str]:
+    """Return the environment of the command."""
+    count = message.receive_count
+    return {
+        "MQ_QUEUE": message.queue,
+        "MQ_MESSAGE_ID": message.id,
+        "MQ_RECEIVE_COUNT": "" if count is None else str(count),
+        "MQ_PUBLISHED_AT": message.published_at.isoformat(),
+        "MQ_CONTENT_TYPE": message.content_type,
+        "MQ_PROPERTIES": json.dumps(dict(message.properties)),
+    }

@@ -1,0 +1,177 @@
+"""`mqctl move` and `redrive`: messages go from one queue to another as they are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import click
+
+from mq.command.pace import messages_text
+from mq.config import MAX_MOVES
+from mq.ctl.arguments import IdParam, LeaseParam, QueueParam, ReasonParam
+from mq.ctl.common_flags import everywhere, flags_of, opened
+from mq.ctl.screen import display
+from mq.ctl.screen.progress import ProgressBar
+from mq.ctl.ways.access import Access
+from mq.errors import CommandFailed, ExitCode, MQError, QueueNotFound
+from mq.names import MessageId, QueueName, dead_letter_queue
+
+_max = click.option("-n", "--max", "limit", type=click.IntRange(1),
+                    help="How many messages at the most, oldest first.  [default: all that are "
+                    "ready]")  # fmt: skip
+_ids = click.option("--id", "ids", type=IdParam(), multiple=True, metavar="ID",
+                    help="Only this message, whatever its state; may be given again.")  # fmt: skip
+
+
+class _Way(NamedTuple):
+    """The two queues of a move, and its reason."""
+
+    source: QueueName
+    target: QueueName
+    reason: str | None = None
+    lease: int | None = None
+
+
+@click.command()
+@click.argument("source", type=QueueParam())
+@click.argument("target", type=QueueParam())
+@_max
+@_ids
+@click.option("--lease", type=LeaseParam(), help="With one --id: only under this lease, as recv "
+              "showed it.")  # fmt: skip
+@click.option("--reason", type=ReasonParam(), help="Why they are dead letters in TARGET, which "
+              "tells it to those who receive them.")  # fmt: skip
+@everywhere
+@click.pass_context
+def move(
+    context: click.Context,
+    *,
+    source: QueueName,
+    target: QueueName,
+    limit: int | None,
+    ids: tuple[MessageId, ...],
+    lease: int | None,
+    reason: str | None,
+) -> None:
+    """Move messages from queue SOURCE to queue TARGET.
+
+    They are ready there. Each keeps its id, its properties and its place in the order; its count
+    begins at 0. One whose id TARGET has already stays where it is.
+    """
+    flags = flags_of(context)
+    _refuse_both(limit, ids)
+    if lease is not None and len(ids) != 1:
+        raise click.UsageError("--lease belongs to one message; give exactly one --id with it")
+    if source == target:
+        raise click.UsageError(f"messages of queue {source} are in it already; name another queue")
+    with opened(flags) as access:
+        moved, taken = _move(access, _Way(source, target, reason, lease), limit, ids)
+    _say_what_stays(moved, taken, target)
+    document = {"source": source, "target": target, "moved": moved}
+    display.say(flags.as_json, document, f"moved {messages_text(moved)}")
+    if not moved:
+        context.exit(ExitCode.EMPTY)
+
+
+@click.command()
+@click.argument("queue", type=QueueParam())
+@_max
+@_ids
+@click.option("--to", "target", type=QueueParam(), help="Another queue to move them to.  [default: "
+              "QUEUE]")  # fmt: skip
+@everywhere
+@click.pass_context
+def redrive(
+    context: click.Context,
+    *,
+    queue: QueueName,
+    limit: int | None,
+    ids: tuple[MessageId, ...],
+    target: QueueName | None,
+) -> None:
+    """Move the dead letters of QUEUE back to it.
+
+    They are in QUEUE.dead, or in the queue that its setting dead-letters names. Each keeps its id,
+    its properties and its place in the order; its count begins at 0.
+    """
+    flags = flags_of(context)
+    _refuse_both(limit, ids)
+    dead = dead_letter_queue(queue)
+    if dead is None:
+        raise click.UsageError(f"name the queue itself: {queue.removesuffix('.dead')}")
+    with opened(flags) as access:
+        source = QueueName(access.settings(queue).get("dead-letters", dead))
+        _require_dead_letters(access, queue, source)
+        moved, taken = _move(access, _Way(source, target or queue), limit, ids)
+    _say_what_stays(moved, taken, target or queue)
+    display.say(flags.as_json, {"queue": queue, "redriven": moved}, f"moved {messages_text(moved)}")
+    if not moved:
+        context.exit(ExitCode.EMPTY)
+
+
+def _require_dead_letters(access: Access, queue: QueueName, source: QueueName) -> None:
+    """Raise CommandFailed if nothing of the queue has died yet: then there is no queue `source`. A
+    token that may move need not be one that may count."""
+    try:
+        access.describe_queue(source)
+    except (QueueNotFound, CommandFailed) as error:
+        if getattr(error, "exit_code", ExitCode.NOT_FOUND) is ExitCode.NOT_FOUND:
+            text = f"queue {queue} has no dead letters: there is no queue {source}"
+            raise CommandFailed(ExitCode.NOT_FOUND, text) from None
+
+
+def _refuse_both(limit: int | None, ids: tuple[MessageId, ...]) -> None:
+    if limit is not None and ids:
+        raise click.UsageError("--max and --id do not go together; drop one")
+
+
+def _move(
+    access: Access, way: _Way, limit: int | None, ids: tuple[MessageId, ...]
+) -> tuple[int, list[str]]:
+    """Move messages. Returns how many were moved, and which stay because their ids are taken. If it
+    does not come to its end, stderr says how many were moved by then."""
+    bar = ProgressBar("moving", len(ids) if ids else limit)
+    try:
+        with bar:
+            if ids:
+                _move_by_id(access, way, ids, bar)
+                return bar.done, []
+            taken = _move_ready(access, way, limit, bar)
+            return bar.done, taken
+    except (KeyboardInterrupt, MQError):
+        if bar.done:
+            click.echo(f"moved {messages_text(bar.done)} by then", err=True)
+        raise
+
+
+def _move_by_id(access: Access, way: _Way, ids: tuple[MessageId, ...], bar: ProgressBar) -> None:
+    source, target, reason, lease = way
+    for number, message_id in enumerate(ids, 1):
+        access.move_by_id(source, target, message_id, reason=reason, lease=lease)
+        bar.tell(number)
+
+
+def _move_ready(access: Access, way: _Way, limit: int | None, bar: ProgressBar) -> list[str]:
+    """Move ready messages. Returns the ids of those that stay."""
+    source, target, reason, _ = way
+    left = access.describe_queue(source).ready if limit is None else limit
+    bar.total = left
+    some, taken = 1, dict[str, None]()
+    while some and bar.done < left:
+        some, stay = access.move(source, target, min(left - bar.done, MAX_MOVES), reason)
+        bar.tell(bar.done + some)
+        taken |= dict.fromkeys(stay)
+    return list(taken)
+
+
+def _say_what_stays(moved: int, taken: list[str], target: QueueName) -> None:
+    """Say which messages stay. Raises CommandFailed if there was nothing else to be moved."""
+    if not taken:
+        return
+    text = (
+        f"not moved: {messages_text(len(taken))}, because queue {target} has others of their ids; "
+        f"the first is {taken[0]}"
+    )
+    if not moved:
+        raise CommandFailed(ExitCode.REFUSED, text)
+    click.echo(text, err=True)

@@ -1,0 +1,58 @@
+"""`mqctl set`: the settings of a queue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import click
+
+from mq.ctl.arguments import QueueParam
+from mq.ctl.common_flags import everywhere, flags_of, opened
+from mq.names import QueueName
+from mq.spool.queue.queue_settings import NO_SETTINGS, SETTINGS, change
+
+
+@click.command("set")
+@click.argument("queue", type=QueueParam())
+@click.argument("changes", metavar="NAME=VALUE...", nargs=-1, required=True)
+@everywhere
+@click.pass_context
+def set_settings(context: click.Context, queue: QueueName, changes: Sequence[str]) -> None:
+    """Change settings of a queue, and print all that it has then.
+
+    NAME is visibility, delay, max-receives, dead-letters, max-messages, ttl or paused. Without a
+    VALUE the queue goes by the flags of servers and movers again.
+    """
+    flags = flags_of(context)
+    named = _parse(changes)
+    with opened(flags) as access:
+        change(queue, NO_SETTINGS, named)
+        access.change_settings(queue, named)
+        found = access.settings(queue)
+    if flags.as_json:
+        click.echo(json.dumps({"queue": queue, "settings": found}))
+    elif found:
+        click.echo(settings_text(found))
+
+
+def settings_text(found: Mapping[str, object]) -> str:
+    """Return the settings with a line for each, as in the file."""
+    names = [*SETTINGS, *(name for name in found if name not in SETTINGS)]
+    return "\n".join(f"{name}={_value_text(found[name])}" for name in names if name in found)
+
+
+def _value_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _parse(changes: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in changes:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise click.UsageError(f"{each!r} is not NAME=VALUE; write paused=true, or delay=")
+        if name in found:
+            raise click.UsageError(f"{name} is given twice")
+        found[name] = value
+    return found

@@ -1,0 +1,169 @@
+"""What both ways in have in common: their methods, and the messages that they return."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from mq.lifecycle import PurgeScope, State
+from mq.lines.ndjson import Line
+from mq.names import MessageId, QueueName
+from mq.properties import NO_PROPERTIES, Properties
+
+
+class QueueCounts(NamedTuple):
+    """How many messages a queue has in each state. `oldest_age_seconds` is the age of the oldest
+    ready one, None if none is ready."""
+
+    queue: str
+    ready: int
+    leased: int
+    delayed: int
+    oldest_age_seconds: float | None
+
+    @property
+    def total(self) -> int:
+        """The number of messages in all states."""
+        return self.ready + self.leased + self.delayed
+
+
+class Passed(NamedTuple):
+    """How many messages were published to a queue and how many left it, since some moment; as far
+    as anybody has counted."""
+
+    published: int
+    gone: int
+
+
+class Readable(Protocol):
+    """A body that is to be read to its end and closed."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """A message as it was received, or looked at. `lease` is what `ack --lease` takes, None if
+    there is no lease. Times are RFC 3339; `visible_at` is None for a ready message. A dead letter
+    says where it is from and why it is one. What is unknown is None."""
+
+    message_id: str
+    state: str
+    lease: str | None
+    receive_count: int | None
+    content_type: str
+    published_at: str
+    visible_at: str | None
+    length: int
+    body: Readable
+    is_damaged: bool = False
+    properties: Properties = field(default_factory=dict)
+    dead_from: str | None = None
+    dead_reason: str | None = None
+
+
+class Access(Protocol):
+    """A way to the queues. Every change is durable on return. Raises MQError."""
+
+    def list_queues(self) -> list[QueueCounts]: ...
+
+    def passed(self) -> Mapping[str, Passed]:
+        """Return what is known of each queue; nothing where nobody counts. Changes nothing."""
+
+    def describe_queue(self, queue: QueueName) -> QueueCounts: ...
+
+    def create_queue(self, queue: QueueName) -> bool:
+        """Make a queue. Returns True if it is new."""
+
+    def delete_queue(self, queue: QueueName) -> None: ...
+
+    def purge(self, queue: QueueName, scope: PurgeScope) -> int:
+        """Remove the queue's messages, and keep the queue. Returns how many messages that were."""
+
+    def settings(self, queue: QueueName) -> dict[str, Any]:
+        """Return the settings that the queue has, by name."""
+
+    def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
+        """Change the settings that are named; an empty value takes one away."""
+
+    def publish(
+        self,
+        queue: QueueName,
+        body: Readable,
+        content_type: str | None,
+        message_id: MessageId | None = None,
+        delay_seconds: float | None = None,
+        *,
+        properties: Properties = NO_PROPERTIES,
+    ) -> MessageId:
+        """Publish under the caller's id or a new one. The message is hidden for that long; None
+        leaves that to the queue. Returns the id, even if the same message was published under it
+        before."""
+
+    def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
+        """Publish the lines of `application/x-ndjson`, all or nothing. Returns the ids."""
+
+    def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
+        """Begin what `publish_batch` does. It ends when the caller calls the function that this
+        returns. Before that the caller does nothing else with the queues."""
+
+    def receive(
+        self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
+    ) -> ShownMessage | None:
+        """Take the oldest message under a lease, by default of the way's usual length. Waits for a
+        message up to `wait_seconds`."""
+
+    def touch(
+        self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
+    ) -> str:
+        """Let the current lease end this many seconds from now; `lease` None means any lease.
+        Returns when that is."""
+
+    def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+        """Put a message back into its queue. If a lease is given, only under that one."""
+
+    def move(
+        self, source: QueueName, target: QueueName, limit: int, reason: str | None
+    ) -> tuple[int, list[str]]:
+        """Move the oldest ready messages, up to `limit` and MAX_MOVES. Returns how many were moved,
+        and the ids of those that stay because the target has other messages with these ids."""
+
+    def move_by_id(
+        self,
+        source: QueueName,
+        target: QueueName,
+        message_id: MessageId,
+        *,
+        reason: str | None,
+        lease: int | None,
+    ) -> None:
+        """Move a message, whatever its state. If a lease is given, only under that one."""
+
+    def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+        """Remove a message. If a lease is given, only under that one."""
+
+    def peek(
+        self, queue: QueueName, limit: int, state: State = State.READY
+    ) -> Iterator[ShownMessage]:
+        """Yield the oldest messages in that state. Changes nothing."""
+
+    def peek_behind(self, queue: QueueName, after: MessageId, limit: int) -> Sequence[ShownMessage]:
+        """Return some of the ready messages behind that one, which may be gone: at least one if
+        there is one, and up to `limit`. Changes nothing."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait, or less if something comes to a queue that was looked at."""
+
+    def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
+        """Return that message, whatever its state. Changes nothing."""
+
+    def close(self) -> None: ...
+
+
+def in_own_words(text: str) -> str:
+    """Return an error of the store with a command as the way out, in place of a request."""
+    return re.sub(r"make it with PUT /(\S+)", r"make it with `mqctl create \1`", text)

@@ -1,0 +1,130 @@
+"""Messages and counters in a server's answers, as `mqctl` shows them."""
+
+from __future__ import annotations
+
+import json
+import re
+from io import BytesIO
+
+from mq.client.answers import unexpected
+from mq.client.blocking.exchange import Exchange
+from mq.client.errors import ClientError
+from mq.client.wire import ServerAnswer
+from mq.config import DEFAULT_CONTENT_TYPE
+from mq.ctl.ways.access import Passed, ShownMessage
+from mq.errors import CommandFailed, ExitCode, InvalidRequest
+from mq.lines.ndjson import body_of
+from mq.properties import is_property
+
+_COUNTER = re.compile(
+    r'mq_queue_messages_(published|removed|expired|dead_lettered)_total\{queue="([^"\\]+)"\} (\S+)'
+)
+
+
+def message_of(exchange: Exchange) -> ShownMessage:
+    """Return the message that the head of an answer describes; its body is still to be read. Raises
+    UnexpectedAnswer, and CommandFailed if a part of the message would be missing."""
+    head = exchange.head()
+    headers = head.headers
+    count, lease = headers.get("x-receive-count"), headers.get("etag")
+    message_id = header_of(head, "X-Message-Id")
+    left_out = headers.get("x-properties-left-out")
+    if left_out is not None:
+        raise CommandFailed(
+            ExitCode.REFUSED,
+            f"message {message_id} has {left_out} properties that are too long for HTTP's headers; "
+            "use --root. If it was received, it returns when its lease ends",
+        )
+    length = int(header_of(head, "Content-Length"))
+    return ShownMessage(
+        message_id=message_id,
+        state=headers.get("x-state", "leased"),
+        lease=None if lease is None else lease.strip('"'),
+        receive_count=None if count is None else int(count),
+        content_type=headers.get("content-type", DEFAULT_CONTENT_TYPE),
+        published_at=header_of(head, "X-Published-At"),
+        visible_at=headers.get("x-visible-at"),
+        length=length,
+        body=AnswerBody(exchange, message_id, length),
+        is_damaged=headers.get("x-damaged") == "yes",
+        properties={name: value for name, value in headers.items() if is_property(name)},
+        dead_from=headers.get("x-dead-from"),
+        dead_reason=headers.get("x-dead-reason"),
+    )
+
+
+def message_in(line: bytes) -> ShownMessage:
+    """Return the message in a line of an answer in ndjson. Raises UnexpectedAnswer."""
+    try:
+        found = json.loads(line)
+        body = body_of(found)
+        return ShownMessage(
+            message_id=found["id"],
+            state=found["state"],
+            lease=None,
+            receive_count=found.get("receive_count"),
+            content_type=found.get("content_type", DEFAULT_CONTENT_TYPE),
+            published_at=found["published_at"],
+            visible_at=found.get("visible_at"),
+            length=len(body),
+            body=BytesIO(body),
+            is_damaged=found.get("damaged", False),
+            properties=dict(found.get("properties", {})),
+            dead_from=found.get("dead_from"),
+            dead_reason=found.get("dead_reason"),
+        )
+    except (ValueError, LookupError, TypeError, AttributeError, InvalidRequest):
+        raise unexpected("has a line that is not a message") from None
+
+
+def header_of(answer: ServerAnswer, name: str) -> str:
+    """Return a header of an answer. Raises UnexpectedAnswer."""
+    value = answer.headers.get(name.lower())
+    if value is None:
+        raise unexpected(f"has no {name}")
+    return value
+
+
+class AnswerBody:
+    """The body of a message in an answer, read in pieces."""
+
+    def __init__(self, exchange: Exchange, message_id: str, length: int) -> None:
+        self._exchange = exchange
+        self._message_id = message_id
+        self._length = length
+        self._read = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Read a piece. Raises CommandFailed if the body ends early: half of it must not pass for
+        all."""
+        chunk, error = b"", None
+        left = self._length - self._read
+        wanted = left if size < 0 else min(size, left)
+        try:
+            chunk = self._exchange.read(wanted) if wanted else b""
+        except ClientError as broken:
+            error = broken
+        self._read += len(chunk)
+        if len(chunk) < wanted:
+            raise CommandFailed(
+                ExitCode.UNAVAILABLE,
+                f"the body of message {self._message_id} ended after {self._read} of "
+                f"{self._length} bytes; if it was received, it returns when its lease ends",
+            ) from error
+        return chunk
+
+    def close(self) -> None:
+        self._exchange.close()
+
+
+def passed_in(metrics: str) -> dict[str, Passed]:
+    """Read the counters by queue in the text that Prometheus reads."""
+    found: dict[str, Passed] = {}
+    for kind, queue, value in _COUNTER.findall(metrics):
+        before = found.get(queue, Passed(0, 0))
+        number = int(float(value))
+        if kind == "published":
+            found[queue] = before._replace(published=before.published + number)
+        else:
+            found[queue] = before._replace(gone=before.gone + number)
+    return found

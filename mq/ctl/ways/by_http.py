@@ -1,0 +1,260 @@
+"""The way over HTTP: the six endpoints, by the blocking client of `mq.client`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from mq.client import moves, operations
+from mq.client.answers import counts_in, unexpected
+from mq.client.blocking.exchange import Exchange
+from mq.client.errors import ClientError
+from mq.client.retries import ask
+from mq.client.wire import Operation, Request, ServerAnswer, query
+from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
+from mq.ctl.ways.access import Passed, QueueCounts, Readable, ShownMessage
+from mq.ctl.ways.answers import header_of, message_in, message_of, passed_in
+from mq.ctl.ways.connect import ClientCredentials, admin_url, failure_of, open_session
+from mq.lifecycle import PurgeScope, State
+from mq.lines.ndjson import MEDIA_TYPE, Line
+from mq.names import MessageId, QueueName
+from mq.properties import NO_PROPERTIES, Properties
+
+T = TypeVar("T")
+
+
+class HttpAccess:
+    """The queues of the server at `url`; `mq.ctl.ways.access.Access` says what the methods do."""
+
+    def __init__(
+        self,
+        url: str,
+        credentials: ClientCredentials,
+        admin: str | None = None,
+        flag: str = "--url",
+    ) -> None:
+        """Open the way to the server at `url`. `admin` is the address of its admin listener, as
+        HOST:PORT; the default is the usual port of the same host. `flag` is the flag that chose
+        `url`."""
+        self._url = url.rstrip("/")
+        self._credentials = credentials
+        self._admin = admin
+        self._flag = flag
+        self._session = open_session(self._url, credentials)
+        self._message_under_way: Exchange | None = None
+
+    def close(self) -> None:
+        self._close_message()
+        self._session.close()
+
+    def _close_message(self) -> None:
+        """Forget the answer before this one. Nothing more of it will be read."""
+        if self._message_under_way is not None:
+            self._message_under_way.close()
+
+    def list_queues(self) -> list[QueueCounts]:
+        url = admin_url(self._url, self._admin, self._credentials.cacert)
+        with closing(HttpAccess(url, self._credentials, flag="--admin")) as admin:
+            return admin._list_queues()
+
+    def _list_queues(self) -> list[QueueCounts]:
+        with self._failures():
+            answer = self._ask(Request("GET", "/queues"))
+            try:
+                return [QueueCounts(*counts_in(document)) for document in json.loads(answer.body)]
+            except (ValueError, TypeError):
+                raise unexpected("lists no queues") from None
+
+    def passed(self) -> dict[str, Passed]:
+        url = admin_url(self._url, self._admin, self._credentials.cacert)
+        with closing(HttpAccess(url, self._credentials, flag="--admin")) as admin:
+            return admin._passed()
+
+    def _passed(self) -> dict[str, Passed]:
+        with self._failures():
+            answer = self._ask(Request("GET", "/metrics"))
+            return passed_in(answer.body.decode(errors="replace"))
+
+    def describe_queue(self, queue: QueueName) -> QueueCounts:
+        return QueueCounts(*self._run(operations.count(self._session.context, queue)))
+
+    def create_queue(self, queue: QueueName) -> bool:
+        return self._run(operations.create_queue(self._session.context, queue))
+
+    def settings(self, queue: QueueName) -> dict[str, Any]:
+        return self._run(operations.read_settings(self._session.context, queue))
+
+    def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
+        self.settings(queue)  # PUT would make the queue.
+        self._run(operations.create_queue(self._session.context, queue, changes))
+
+    def delete_queue(self, queue: QueueName) -> None:
+        self._run(operations.delete_queue(self._session.context, queue))
+
+    def purge(self, queue: QueueName, scope: PurgeScope) -> int:
+        return self._run(operations.purge(self._session.context, queue, scope.value))
+
+    def publish(
+        self,
+        queue: QueueName,
+        body: Readable,
+        content_type: str | None,
+        message_id: MessageId | None = None,
+        delay_seconds: float | None = None,
+        *,
+        properties: Properties = NO_PROPERTIES,
+    ) -> MessageId:
+        first = body.read(SMALL_BODY_BYTES + 1)
+        given = {"Content-Type": content_type, "X-Message-Id": message_id}
+        headers = {name: value for name, value in given.items() if value is not None}
+        headers |= properties
+        target = f"/{queue}/messages{query(delay=delay_seconds)}"
+        is_small = len(first) <= SMALL_BODY_BYTES
+        request = Request("POST", target, first if is_small else b"", headers)
+        with self._opened(request, None if is_small else _chunks(first, body)) as exchange:
+            return MessageId(header_of(exchange.whole(), "X-Message-Id"))
+
+    def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
+        return self._begin_batch(queue, lines)()
+
+    def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
+        from mq.lines.transfer import exported
+
+        return self._begin_batch(queue, b"".join(map(exported, lines)))
+
+    def _begin_batch(self, queue: QueueName, lines: bytes) -> Callable[[], list[MessageId]]:
+        target, headers = f"/{queue}/messages?batch", {"Content-Type": MEDIA_TYPE}
+        with self._failures():
+            exchange = self._session.begin(Request("POST", target, lines, headers))
+        return partial(self._end_batch, exchange)
+
+    def _end_batch(self, exchange: Exchange) -> list[MessageId]:
+        with self._failures(), exchange:
+            exchange.accepted()
+            answers = exchange.whole().body.splitlines()
+            try:
+                return [MessageId(json.loads(line)["id"]) for line in answers]
+            except (ValueError, LookupError, TypeError):
+                raise unexpected("has no ids") from None
+
+    def receive(
+        self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
+    ) -> ShownMessage | None:
+        asked = query(visibility=visibility_seconds, wait=wait_seconds or None)
+        return self._message(Request("GET", f"/{queue}/messages{asked}", wait_seconds=wait_seconds))
+
+    def touch(
+        self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
+    ) -> str:
+        target = f"/{queue}/messages{query(id=message_id, visibility=seconds)}"
+        headers = _if_match(lease) or {"If-Match": "*"}
+        with self._failures():
+            # The answer has the body too, which is not needed here.
+            answer = self._ask(Request("GET", target, headers=headers, wants_body=False))
+            return header_of(answer, "X-Visible-At")
+
+    def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+        target = f"/{queue}/messages?id={message_id}&visibility=0"
+        with self._failures():
+            self._ask(Request("GET", target, headers=_if_match(lease)))
+
+    def move(
+        self, source: QueueName, target: QueueName, limit: int, reason: str | None
+    ) -> tuple[int, list[str]]:
+        most = min(limit, MAX_MOVES)
+        return self._run(moves.move(self._session.context, target, source, most, reason))
+
+    def move_by_id(
+        self,
+        source: QueueName,
+        target: QueueName,
+        message_id: MessageId,
+        *,
+        reason: str | None,
+        lease: int | None,
+    ) -> None:
+        with self._failures():
+            context, tag = self._session.context, None if lease is None else f"{lease:016x}"
+            moving = moves.move_many(context, target, source, [message_id], reason, lease=tag)
+            for error in self._session.run(moving).values():
+                raise error
+
+    def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+        target = f"/{queue}/messages/{message_id}"
+        with self._failures():
+            self._ask(Request("DELETE", target, headers=_if_match(lease)))
+
+    def peek(
+        self, queue: QueueName, limit: int, state: State = State.READY
+    ) -> Iterator[ShownMessage]:
+        of_state = "" if state is State.READY else f"&state={state}"
+        shown, behind = 0, ""
+        while shown < limit:
+            most, shown_before = min(limit - shown, MAX_FETCH_MESSAGES), shown
+            request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}{of_state}")
+            with self._opened(request) as exchange:
+                for message in map(message_in, exchange.lines()):
+                    yield message
+                    shown, behind = shown + 1, f"&after={message.message_id}"
+            if shown == shown_before:
+                break
+
+    def peek_behind(self, queue: QueueName, after: MessageId, limit: int) -> Sequence[ShownMessage]:
+        request = Request("GET", f"/{queue}/messages?peek&max={limit}&after={after}")
+        with self._opened(request) as exchange:
+            return [message_in(line) for line in exchange.lines()]
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
+        message = self._message(Request("GET", f"/{queue}/messages?peek&id={message_id}"))
+        if message is None:
+            raise failure_of(unexpected("has no message"), self._url, self._flag)
+        return message
+
+    def _message(self, request: Request) -> ShownMessage | None:
+        """Return the message of an answer. Its body must be read before the next request."""
+        self._close_message()
+        with self._failures():
+            exchange = self._message_under_way = self._session.begin(request)
+            return None if exchange.accepted().status == 204 else message_of(exchange)
+
+    def _ask(self, request: Request) -> ServerAnswer:
+        return self._session.run(ask(self._session.context, request))
+
+    def _run(self, operation: Operation[T]) -> T:
+        with self._failures():
+            return self._session.run(operation)
+
+    @contextmanager
+    def _opened(
+        self, request: Request, chunks: Iterator[bytes] | None = None
+    ) -> Iterator[Exchange]:
+        """Send a request and yield its answer, which is a success and still to be read."""
+        with self._failures(), self._session.begin(request, chunks) as exchange:
+            exchange.accepted()
+            yield exchange
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Turn errors of the client into CommandFailed."""
+        try:
+            yield
+        except ClientError as error:
+            raise failure_of(error, self._url, self._flag) from error
+
+
+def _chunks(first: bytes, rest: Readable) -> Iterator[bytes]:
+    chunk = first
+    while chunk:
+        yield chunk
+        chunk = rest.read(CHUNK_BYTES)
+
+
+def _if_match(lease: int | None) -> dict[str, str]:
+    return {} if lease is None else {"If-Match": f'"{lease:016x}"'}

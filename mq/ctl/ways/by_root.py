@@ -1,0 +1,280 @@
+"""The way without a server: the store's own operations on the folders, beside other processes."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from mq.commit.operation import unavailable
+from mq.config import (
+    CHUNK_BYTES,
+    MAX_MOVES,
+    SECOND_NS,
+    SMALL_BODY_BYTES,
+    ServerConfig,
+)
+from mq.ctl.ways.access import Passed, QueueCounts, Readable, ShownMessage
+from mq.ctl.ways.inspect import count_queue, count_queues, find_message, oldest_messages
+from mq.ctl.ways.messages import peeked_message, received_message
+from mq.ctl.ways.removals import Removals
+from mq.ctl.ways.runner import Runner
+from mq.disk.files import Files
+from mq.errors import BodyTooLarge
+from mq.lifecycle import Actor, Folder, PurgeScope, State
+from mq.lines.ndjson import Line
+from mq.names import MessageId, QueueName
+from mq.properties import NO_PROPERTIES, Properties
+from mq.spool.folders import Spool
+from mq.spool.message.trailer import pack_trailer
+from mq.spool.network_files import files_for
+from mq.spool.queue.queues import finish_deletion
+from mq.spool.root import open_root, visit_root
+from mq.store import by_id, queues
+from mq.store.by_id import Guard
+from mq.store.move import Moving, move_by_id, move_ready
+from mq.store.peek import peek
+from mq.store.publishing.batch import publish_batch
+from mq.store.publishing.own_id import publish_own
+from mq.store.publishing.publish import Draft, Entry, check_publish, publish
+from mq.store.purge import purge
+from mq.store.receiving.receive import receive
+from mq.store.remove import remove, remove_leased
+from mq.store.settings import change_settings, settings_of
+from mq.times import rfc3339
+from mq.web.batch_lines import draft_of, parse_batch
+
+_DEFAULTS = ServerConfig()
+
+
+class RootAccess:
+    """The queues of the folders in `root`; `mq.ctl.ways.access.Access` says what the methods do."""
+
+    def __init__(self, root: Path, files: Files | None = None) -> None:
+        self._root = root
+        self._files = files or files_for(root)
+        self._opened = ExitStack()
+
+    def close(self) -> None:
+        self._opened.close()
+
+    @cached_property
+    def _spool(self) -> Spool:
+        spool = visit_root(self._root, self._files, Actor.SERVER)
+        self._opened.callback(spool.close)
+        return spool
+
+    @cached_property
+    def _runner(self) -> Runner:
+        runner = Runner(self._spool)
+        self._opened.callback(runner.close)
+        return runner
+
+    def list_queues(self) -> list[QueueCounts]:
+        with _disk_errors():
+            return count_queues(self._spool)
+
+    @cached_property
+    def _removals(self) -> Removals:
+        removals = Removals(self._spool)
+        self._opened.callback(removals.close)
+        return removals
+
+    def passed(self) -> dict[str, Passed]:
+        with _disk_errors():
+            return self._removals.count()
+
+    def describe_queue(self, queue: QueueName) -> QueueCounts:
+        with _disk_errors():
+            return count_queue(self._spool, queue)
+
+    def create_queue(self, queue: QueueName) -> bool:
+        """Make a queue, and the root too if it is missing or empty."""
+        if _is_unused(self._root):
+            open_root(self._root, _DEFAULTS.mode, self._files)[0].close()
+        return self._runner.run(queues.create_queue(self._runner.work, queue))
+
+    def settings(self, queue: QueueName) -> dict[str, Any]:
+        with _disk_errors():
+            return dict(settings_of(self._spool, queue).document())
+
+    def change_settings(self, queue: QueueName, changes: Mapping[str, str]) -> None:
+        self._runner.run(change_settings(self._runner.work, queue, changes))
+
+    def delete_queue(self, queue: QueueName) -> None:
+        self._runner.run(queues.begin_deletion(self._runner.work, queue))
+        self._runner.call(finish_deletion, self._spool, queue)
+
+    def purge(self, queue: QueueName, scope: PurgeScope) -> int:
+        return self._runner.run(purge(self._runner.work, queue, scope))
+
+    def publish(
+        self,
+        queue: QueueName,
+        body: Readable,
+        content_type: str | None,
+        message_id: MessageId | None = None,
+        delay_seconds: float | None = None,
+        *,
+        properties: Properties = NO_PROPERTIES,
+    ) -> MessageId:
+        trailer = pack_trailer(properties)
+        work, delay_ns = self._runner.work, _ns(delay_seconds)
+        self._runner.run(check_publish(work, queue))
+        first = body.read(SMALL_BODY_BYTES + 1)
+        if len(first) <= SMALL_BODY_BYTES:
+            crc32 = zlib.crc32(first)
+            return self._publish(
+                queue,
+                Draft(len(first), crc32, content_type, first, -1, message_id, delay_ns, trailer),
+            )
+        with _disk_errors():
+            fd = self._files.open_unnamed(self._spool.fd(Folder.NEW), self._spool.file_mode)
+        try:
+            with _disk_errors():
+                draft = self._upload(fd, first, body, content_type, trailer)
+            return self._publish(queue, replace(draft, message_id=message_id, delay_ns=delay_ns))
+        finally:
+            self._files.close(fd)
+
+    def publish_batch(self, queue: QueueName, lines: bytes) -> list[MessageId]:
+        return self._publish_entries(queue, parse_batch(lines, _DEFAULTS.max_body_bytes))
+
+    def begin_batch(self, queue: QueueName, lines: Sequence[Line]) -> Callable[[], list[MessageId]]:
+        """Begin a batch. All of it is done at the end: there is no other process to do it
+        meanwhile."""
+        return partial(self._publish_lines, queue, lines)
+
+    def _publish_lines(self, queue: QueueName, lines: Sequence[Line]) -> list[MessageId]:
+        numbered = enumerate(lines, 1)
+        return self._publish_entries(queue, [Entry(at, draft_of(line)) for at, line in numbered])
+
+    def _publish_entries(self, queue: QueueName, entries: Sequence[Entry]) -> list[MessageId]:
+        published = self._runner.run(publish_batch(self._runner.work, queue, entries))
+        return [each.message_id for each in published]
+
+    def _publish(self, queue: QueueName, draft: Draft) -> MessageId:
+        operation = publish if draft.message_id is None else publish_own
+        return self._runner.run(operation(self._runner.work, queue, draft)).message_id
+
+    def receive(
+        self, queue: QueueName, visibility_seconds: float | None, wait_seconds: float = 0.0
+    ) -> ShownMessage | None:
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            message = self._receive_now(queue, visibility_seconds)
+            left = deadline - time.monotonic()
+            if message is not None or left <= 0:
+                return message
+            self._runner.wait(left)
+
+    def _receive_now(
+        self, queue: QueueName, visibility_seconds: float | None
+    ) -> ShownMessage | None:
+        taken = self._runner.run(receive(self._runner.work, queue, _ns(visibility_seconds)))
+        return None if taken is None else received_message(taken)
+
+    def touch(
+        self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
+    ) -> str:
+        guard = Guard(frozenset(), is_any=True) if lease is None else Guard(frozenset({lease}))
+        work, visibility_ns = self._runner.work, int(seconds * SECOND_NS)
+        taken = self._runner.run(by_id.take(work, queue, message_id, visibility_ns, guard))
+        taken.close(self._files)
+        return rfc3339(taken.visible_ns)
+
+    def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+        guard = None if lease is None else Guard(frozenset({lease}))
+        self._runner.run(by_id.release(self._runner.work, queue, message_id, guard))
+
+    def move(
+        self, source: QueueName, target: QueueName, limit: int, reason: str | None
+    ) -> tuple[int, list[str]]:
+        moving, most = Moving(source, target, reason), min(limit, MAX_MOVES)
+        moved = self._runner.run(move_ready(self._runner.work, moving, most))
+        return moved.number, [*moved.taken]
+
+    def move_by_id(
+        self,
+        source: QueueName,
+        target: QueueName,
+        message_id: MessageId,
+        *,
+        reason: str | None,
+        lease: int | None,
+    ) -> None:
+        guard = None if lease is None else Guard(frozenset({lease}))
+        moving, work = Moving(source, target, reason), self._runner.work
+        for error in self._runner.run(move_by_id(work, moving, [message_id], guard)):
+            if error is not None:
+                raise error
+
+    def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
+        work = self._runner.work
+        if lease is None:
+            self._runner.run(remove(work, queue, message_id))
+        else:
+            self._runner.run(remove_leased(work, queue, message_id, frozenset({lease})))
+
+    def peek(
+        self, queue: QueueName, limit: int, state: State = State.READY
+    ) -> Iterator[ShownMessage]:
+        with _disk_errors():
+            yield from oldest_messages(self._spool, queue, limit, state)
+
+    def peek_behind(self, queue: QueueName, after: MessageId, limit: int) -> Sequence[ShownMessage]:
+        found = self._runner.run(peek(self._runner.work, queue, limit, after))
+        return list(map(peeked_message, found))
+
+    def wait(self, seconds: float) -> None:
+        self._runner.wait(seconds)
+
+    def peek_at(self, queue: QueueName, message_id: MessageId) -> ShownMessage:
+        with _disk_errors():
+            return find_message(self._spool, queue, message_id)
+
+    def _upload(
+        self, fd: int, first: bytes, rest: Readable, content_type: str | None, trailer: bytes
+    ) -> Draft:
+        """Write and sync a large body and its trailer. Raises BodyTooLarge."""
+        length = crc32 = 0
+        chunk = first
+        while chunk:
+            length += len(chunk)
+            if length > _DEFAULTS.max_body_bytes:
+                raise BodyTooLarge(f"the body has more than {_DEFAULTS.max_body_bytes} bytes")
+            crc32 = zlib.crc32(chunk, crc32)
+            self._files.write(fd, chunk)
+            chunk = rest.read(CHUNK_BYTES)
+        self._files.write(fd, trailer)
+        self._files.sync(fd)
+        return Draft(length, crc32, content_type, None, fd, trailer=trailer)
+
+
+def _ns(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * SECOND_NS)
+
+
+def _is_unused(root: Path) -> bool:
+    """Return whether the root is missing or empty. The code that opens it says what else may be
+    wrong."""
+    try:
+        return not any(root.iterdir())
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _disk_errors() -> Iterator[None]:
+    """Turn errors of the disk into those that the store's operations raise."""
+    try:
+        yield
+    except OSError as error:
+        raise unavailable(error) from error

@@ -1,0 +1,97 @@
+"""Look into the folders and change nothing: no lock, no lease, no stamp, no move."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+from mq.config import SECOND_NS
+from mq.ctl.ways.access import QueueCounts, ShownMessage
+from mq.ctl.ways.messages import peeked_message
+from mq.lifecycle import Folder, State
+from mq.names import (
+    MessageId,
+    QueueName,
+    id_of_key,
+    is_queue_name,
+    parse_file_name,
+    time_of_key,
+)
+from mq.spool.folders import Spool
+from mq.spool.queue.hidden import keys_in_state, list_hidden
+from mq.spool.queue.listing import list_queue
+from mq.store.context import no_message, no_queue
+from mq.store.index.hidden_index import MAX_PLACES
+from mq.store.peek import PeekedMessage, peek_anywhere, peek_ready
+from mq.store.peek_hidden import peek_in_delay
+from mq.store.queues import count_hidden, is_leased
+
+
+def count_queues(spool: Spool) -> list[QueueCounts]:
+    """Return the counts of every queue, by name. Lists every folder once."""
+    hidden = Counter(
+        (parsed[0], is_leased(spool, name))
+        for name in spool.names(Folder.DELAY)
+        if (parsed := parse_file_name(name)) is not None
+    )
+    names = sorted(QueueName(name) for name in spool.names(Folder.QUEUES) if is_queue_name(name))
+    counted = (_count(spool, name, (hidden[name, True], hidden[name, False])) for name in names)
+    return [counts for counts in counted if counts is not None]
+
+
+def count_queue(spool: Spool, queue: QueueName) -> QueueCounts:
+    """Return the counts of a queue. Raises QueueNotFound."""
+    counts = _count(spool, queue, count_hidden(spool, queue))
+    if counts is None:
+        raise no_queue(queue)
+    return counts
+
+
+def _count(spool: Spool, queue: QueueName, hidden: tuple[int, int]) -> QueueCounts | None:
+    """Return the counts of a queue, or None if there is no such queue. `hidden` are the numbers of
+    leased and delayed messages."""
+    listing = list_queue(spool, queue, lambda _: False)
+    if listing is None:
+        return None
+    age = None
+    if listing.keys:
+        age = max(time.time_ns() - time_of_key(listing.keys[0]), 0) / SECOND_NS
+    return QueueCounts(queue, len(listing.keys), *hidden, age)
+
+
+def oldest_messages(
+    spool: Spool, queue: QueueName, limit: int, state: State
+) -> Iterator[ShownMessage]:
+    """Yield the first `limit` messages in that state. Raises QueueNotFound."""
+    look = _look_at_ready(spool, queue) if state is State.READY else _hidden(spool, queue, state)
+    yield from (peeked_message(peeked) for peeked in islice(look, limit))
+
+
+def _look_at_ready(spool: Spool, queue: QueueName) -> Iterator[PeekedMessage]:
+    listing = list_queue(spool, queue, lambda _: False)
+    if listing is None:
+        raise no_queue(queue)
+    yield from peek_ready(spool, queue, (MessageId(id_of_key(key)) for key in listing.keys))
+
+
+def _hidden(spool: Spool, queue: QueueName, state: State) -> Iterator[PeekedMessage]:
+    """Yield all of them, in as many listings as it takes."""
+    if spool.status(Folder.QUEUES, queue) is None:
+        raise no_queue(queue)
+    end: str | None = ""
+    while end is not None:
+        listing = list_hidden(spool, queue, end, MAX_PLACES)
+        yield from peek_in_delay(spool, queue, state, keys_in_state(spool, queue, listing, state))
+        end = listing.end
+
+
+def find_message(spool: Spool, queue: QueueName, message_id: MessageId) -> ShownMessage:
+    """Return a message that is ready, leased or delayed. Raises QueueNotFound, MessageNotFound."""
+    if spool.status(Folder.QUEUES, queue) is None:
+        raise no_queue(queue)
+    peeked = peek_anywhere(spool, queue, message_id)
+    if peeked is None:
+        raise no_message(queue, message_id)
+    return peeked_message(peeked)
