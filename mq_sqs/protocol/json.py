@@ -26,6 +26,10 @@ _FORM = "application/x-www-form-urlencoded"
 
 _SPACE = b" \t\r\n"
 
+_FLAT = "."
+"""What names of the query protocol have, such as `AttributeName.1`. kombu 5.3 and 5.4 put them into
+JSON too; Amazon passes over them, and so does this."""
+
 
 class JsonDialect:
     name = "json"
@@ -154,10 +158,11 @@ def _structure_reader(shape: Structure) -> _Reader:
             for name, each in found.items():
                 if type(each) is str and name in texts:
                     continue
-                if name not in readers:
+                if name in readers:
+                    if each is not None:
+                        found[name] = readers[name](each)
+                elif _FLAT not in name:
                     raise _Wrong(_unknown)
-                if each is not None:
-                    found[name] = readers[name](each)
         except _Wrong as wrong:
             raise wrong.inside(_step(name)) from None
         found = _without_nulls(found)

@@ -66,6 +66,13 @@ def test_the_place_of_what_is_wrong_is_named(values: dict[str, Any], why: str) -
         read(SEND | values)
 
 
+def test_names_of_the_query_protocol_are_passed_over() -> None:
+    """kombu 5.3 and 5.4 ask for the receive count in this way."""
+    values = read(SEND | {"AttributeName.1": "ApproximateReceiveCount"})
+
+    assert {name: values[name] for name in SEND} == SEND
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
