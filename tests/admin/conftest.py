@@ -17,7 +17,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Browser]:
     """A window of 1280 pixels; no test leaves an error in its console."""
-    chromium.driver.set_window_size(1280, 900)
+    chromium.widen(1280)
     chromium.errors()
     yield chromium
     errors = [each for each in chromium.errors() if "401" not in each and "ERR_" not in each]

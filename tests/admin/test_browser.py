@@ -82,6 +82,7 @@ def test_without_admin_write_there_is_nothing_to_press(browser: Browser, server:
 
 def test_a_queue_is_made_and_deleted_only_with_its_name(browser: Browser, writable: Server) -> None:
     browser.open(page_of(writable))
+    browser.wait_for(lambda: browser.find("#empty").text.endswith("Create the first one above."))
     browser.find("#new-queue").send_keys("orders")
     browser.click("#make-queue button")
     browser.wait_for(lambda: names(browser) == ["orders"])
@@ -138,12 +139,13 @@ def test_a_thousand_queues_are_shown(browser: Browser, server: Server) -> None:
     assert browser.run("return document.querySelectorAll('#queues tbody tr').length") == 1000
 
 
+@pytest.mark.parametrize("pixels", [320, 500])
 @pytest.mark.parametrize("queue", ["", "orders"])
 def test_a_narrow_screen_needs_no_scrolling_to_the_side(
-    browser: Browser, writable: Server, queue: str
+    browser: Browser, writable: Server, queue: str, pixels: int
 ) -> None:
     fill(writable, orders=[b"x" * 500], **{"n" * 80: []})
-    browser.driver.set_window_size(500, 800)
+    browser.widen(pixels)
 
     browser.open(page_of(writable, queue))
 

@@ -88,13 +88,16 @@ def test_a_queue_that_is_not_paused_does_not_look_it_after_one_that_is(
     browser.errors()  # the console tells of the 404, too
 
 
-def test_a_queue_that_is_made_after_all_is_looked_at(browser: Browser, server: Server) -> None:
-    browser.open(page_of(server, "orders"))
+def test_a_queue_that_is_made_after_all_is_looked_at(browser: Browser, writable: Server) -> None:
+    """Nothing is offered to do with a queue that is not there."""
+    browser.open(page_of(writable, "orders"))
     browser.wait_for(lambda: browser.find("#note").text == "There is no such queue.")
+    assert not browser.is_shown("#queue .write, #queue .danger")
 
-    fill(server, orders=[b"first"])
+    fill(writable, orders=[b"first"])
 
     browser.wait_for(lambda: bodies(browser) == ["first"])
+    browser.wait_for(lambda: browser.is_shown("#publish, #actions button"))
     assert browser.find("#note").text == "1 ready message shown, oldest first"
     browser.errors()  # the console tells of the 404, too
 

@@ -66,6 +66,11 @@ class Browser:
     def press(self, keys: str) -> None:
         self.driver.switch_to.active_element.send_keys(keys)
 
+    def widen(self, pixels: int) -> None:
+        """A window has 500 pixels at least, so this is the width that the page is told."""
+        metrics = {"width": pixels, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
     def run(self, script: str) -> object:
         found: object = self.driver.execute_script(script)
         return found

@@ -1,7 +1,7 @@
 // The messages of one queue in one state, and the one that is looked at.
 
 import { ask, askLines } from "/server.js";
-import { age, bytes, button, byId, confirmed, destination, element, hex, number, text, tried, when } from "/view.js";
+import { age, bytes, button, byId, confirmed, counted, destination, element, hex, number, text, tried, when } from "/view.js";
 
 const PAGE = 50;
 const SHOWN_TEXT = 200_000;
@@ -57,7 +57,7 @@ export async function more() {
     byId("messages").append(...found.map((each, at) => lineOf(each, messages.length + at)));
     messages.push(...found);
     byId("more").hidden = found.length === 0;
-    byId("note").textContent = messages.length ? `${number(messages.length)} ${state} message${messages.length === 1 ? "" : "s"} shown, oldest first` : NONE[state];
+    byId("note").textContent = messages.length ? `${counted(messages.length, `${state} message`)} shown, oldest first` : NONE[state];
   });
   if (!done && asked === looks) byId("note").textContent = "";
 }

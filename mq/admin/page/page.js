@@ -1,7 +1,7 @@
 // The overview, the way between the two views, and the keys.
 
 import { ask, listen } from "/server.js";
-import { age, byId, draw, element, endQuestion, newPlot, number, rate, tell, toast } from "/view.js";
+import { age, byId, counted, draw, element, endQuestion, newPlot, number, rate, tell, toast } from "/view.js";
 import * as queueView from "/queue.js";
 
 const PLACES = 180; // looks that the plots remember
@@ -124,9 +124,9 @@ function render() {
     at.remove();
     at = next;
   }
-  byId("shown").textContent = found.length === queues.size ? `${number(queues.size)} queues` : `${number(found.length)} of ${number(queues.size)} queues`;
+  byId("shown").textContent = `${found.length === queues.size ? "" : `${number(found.length)} of `}${counted(queues.size, "queue")}`;
   byId("empty").hidden = found.length > 0;
-  byId("empty").textContent = queues.size ? "No queue has that in its name." : "There is no queue yet. Make one with: curl -X PUT http://127.0.0.1:8080/orders";
+  byId("empty").textContent = queues.size ? "No queue has that in its name." : mayWrite ? "There is no queue yet. Create the first one above." : "There is no queue yet. Make one with \u201cmqctl create orders\u201d, or with PUT /orders on the main port.";
   byId("queues").hidden = found.length === 0;
 }
 

@@ -1,7 +1,7 @@
 // One queue: its counts, its settings, and what may be done with all of it.
 
 import { ask } from "/server.js";
-import { age, button, byId, confirmed, destination, draw, element, newPlot, number, rate, tell, toast, tried } from "/view.js";
+import { age, button, byId, confirmed, counted, destination, draw, element, newPlot, number, rate, tell, toast, tried } from "/view.js";
 import * as list from "/messages.js";
 
 const STATES = ["ready", "leased", "delayed"];
@@ -53,6 +53,7 @@ function markState() {
 export function update(row, history, now) {
   const wasThere = isThere;
   isThere = Boolean(row);
+  for (const each of document.querySelectorAll("#queue .write")) each.hidden = !(mayWrite && isThere);
   if (!isThere) {
     tell(byId("note"), "There is no such queue.");
     return;
@@ -122,7 +123,7 @@ async function purge(queue) {
   if (!await confirmed("Purge", what, queue)) return;
   await tried(async () => {
     const { purged } = await (await ask("DELETE", list.pathOf(queue, "?purge"))).json();
-    toast(`Removed ${number(purged)} message${purged === 1 ? "" : "s"} from ${queue}.`);
+    toast(`Removed ${counted(purged, "message")} from ${queue}.`);
   });
   look();
 }
@@ -136,7 +137,7 @@ async function moveReady(queue, target, reason = "") {
       all += went;
       left -= went;
     }
-    toast(`Moved ${number(all)} messages to ${target}.${stay ? ` ${number(stay)} stay: ${target} has others of their ids.` : ""}`);
+    toast(`Moved ${counted(all, "message")} to ${target}.${stay ? ` ${number(stay)} stay: ${target} has others of their ids.` : ""}`);
   });
   look();
 }

@@ -15,6 +15,8 @@ export function element(name, properties = {}, ...children) {
 const GROUPED = new Intl.NumberFormat("en-US");
 export const number = (value) => GROUPED.format(value);
 
+export const counted = (value, word) => `${number(value)} ${word}${value === 1 ? "" : "s"}`;
+
 export function rate(value) {
   return value >= 100 || Number.isInteger(value) ? number(Math.round(value)) : value.toFixed(1);
 }

@@ -99,8 +99,8 @@ def _show(
         while True:
             title, *rows = flow_table(flows)
             at = max(0, min(at, len(rows) - 1))
-            messages = sum(sum(flow[1:4]) for flow in flows)
-            head = f"{time.strftime('%H:%M:%S')}  {len(flows)} queues, {messages:,} messages"
+            messages = _counted(sum(sum(flow[1:4]) for flow in flows), "message")
+            head = f"{time.strftime('%H:%M:%S')}  {_counted(len(flows), 'queue')}, {messages}"
             screen.draw(f"{head}  {trouble}", [title, *rows[at:]], _FOOT)
             keys = screen.wait(max(0.0, next_look - time.monotonic()))
             if b"q" in keys.lower():
@@ -113,6 +113,10 @@ def _show(
                 flows, trouble = _measure(meter, access, queues), ""
             except MQError as error:
                 trouble = printable(str(error))
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def flow_table(flows: Sequence[QueueFlow]) -> list[str]:
