@@ -154,7 +154,8 @@ def _move_by_id(access: Access, way: _Way, ids: tuple[MessageId, ...], bar: Prog
 def _move_ready(access: Access, way: _Way, limit: int | None, bar: ProgressBar) -> list[str]:
     """Move ready messages. Returns the ids of those that stay."""
     source, target, reason, _ = way
-    left = access.describe_queue(source).ready if limit is None else limit
+    # Of an empty queue one is asked for too: a target that is not there should be told of.
+    left = max(1, access.describe_queue(source).ready) if limit is None else limit
     bar.total = left
     some, taken = 1, dict[str, None]()
     while some and bar.done < left:

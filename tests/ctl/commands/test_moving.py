@@ -159,9 +159,11 @@ def test_move_refuses_what_does_not_go_together(no_way: Ctl, words: list[str]) -
 
 
 def test_move_within_one_queue_or_to_a_missing_one(ctl: Ctl, wire: Wire, queue: str) -> None:
+    wire.request("PUT", f"/{queue}.empty")
     wire.publish(queue, b"body")
 
     assert_refused(ctl("move", queue, queue), ExitCode.USAGE, "in it already")
+    assert_refused(ctl("move", f"{queue}.empty", "absent"), ExitCode.NOT_FOUND, "absent")
     assert_refused(ctl("move", queue, "absent"), ExitCode.NOT_FOUND, "absent")
     assert_refused(ctl("move", "absent", queue), ExitCode.NOT_FOUND, "absent")
     assert wire.count(queue) == (1, 0)
