@@ -212,7 +212,11 @@ class Sweeper:
         corrupt = sum(self._set_aside_if_damaged(f"{name}/{member}") for member in present)
         rolled = roll_forward(self._spool, Folder.NEW, name, by_stamp(time.time_ns()))
         for member, why in rolled.left.items():
-            self._leave(f"{name}/{member}", why)
+            error = rolled.errors.get(member)
+            if error is None:
+                self._leave(f"{name}/{member}", why)
+            else:
+                self._fail(os.path.join(Folder.NEW, name, member), error)
         delivered = len(present) - corrupt - len(rolled.left)
         is_gone = not self._spool.exists(Folder.NEW, name)
         if not is_gone and not rolled.left:

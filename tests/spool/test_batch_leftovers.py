@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +88,22 @@ def test_damage_costs_one_member_of_a_batch(spool: Spool, orders: Path) -> None:
 
     assert names_in(orders) == ["1", "3"]
     assert (spool.root / "corrupt" / "orders:2").read_bytes() == b"torn"
+
+
+def test_an_error_of_the_disk_in_a_batch_brings_the_next_sweep_soon(
+    spool: Spool, files: WatchedFiles, orders: Path
+) -> None:
+    write_set(spool.root / "new" / SEALED, "1", "2")
+    reported: list[tuple[str, str]] = []
+    sweeper = Sweeper(spool, lambda *left: reported.append(left))
+    files.fail("rename")
+
+    assert sweeper.sweep() == Swept(delivered=1)
+
+    assert sweeper.was_hindered
+    assert reported == [(f"new/{SEALED}/orders:1", os.strerror(errno.EIO))]
+    assert sweeper.sweep() == Swept(delivered=1, sets=1)
+    assert not sweeper.was_hindered
 
 
 def test_a_batch_without_its_queue_waits_for_it_and_is_reported_once(spool: Spool) -> None:
