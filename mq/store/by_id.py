@@ -14,6 +14,7 @@ from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Held, Lost, hold_in
 from mq.spool.message.opening import OpenedMessage
 from mq.spool.message.seal import NO_LEASE
+from mq.spool.queue.finder import sealed_batches
 from mq.store import settings
 from mq.store.context import Workspace, no_message, refuse_fifo
 from mq.store.expiry import expire_held
@@ -173,6 +174,8 @@ def hold_by_id(
                 "out and another receiver has the message, or it was released; drop your work on it"
             )
         return place, held
-    if work.spool.exists(Folder.NEW, file_name(queue, message_id)):
+    name = file_name(queue, message_id)
+    coming = (name, *(f"{batch}/{name}" for batch in sealed_batches(work.spool, queue)))
+    if any(work.spool.exists(Folder.NEW, each) for each in coming):
         return None
     raise no_message(queue, message_id)

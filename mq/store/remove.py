@@ -98,9 +98,12 @@ def move_on(work: Workspace, queue: QueueName, message_id: MessageId, code: int)
             work.ready.discard(queue, message_id)
             _remove_other_names(work, queue, message_id)
             return source
-    if not work.spool.exists(Folder.REMOVE, target):
-        raise no_message(queue, message_id)
-    return Folder.REMOVE
+    if work.spool.exists(Folder.REMOVE, target):
+        return Folder.REMOVE
+    for batch in sealed_batches(work.spool, queue):
+        if work.spool.move_aside(Folder.NEW, f"{batch}/{target}", Folder.REMOVE, target):
+            return Folder.NEW
+    raise no_message(queue, message_id)
 
 
 def move_leased(
