@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
+from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, PurgeScope
 from mq.names import QueueName
 from mq.spool.queue.leftovers import Leftovers
@@ -40,8 +41,14 @@ def purge(work: Workspace, queue: QueueName, scope: PurgeScope) -> Operation[int
 
 def _deliver_leftovers(work: Workspace, queue: QueueName) -> Operation[None]:
     """Deliver what is published and not in the queue. Raises StoreUnavailable if another process
-    holds one of those messages for PURGE_LOCK_SECONDS."""
+    holds one of those messages for PURGE_LOCK_SECONDS, or an error of the disk keeps one from the
+    queue: it would come there behind the purge."""
     leftovers = Leftovers(work.spool, queue, work.report)
     patience = with_delivery(queue)
     while not (yield InWorker(leftovers.deliver)):
         yield patience.pause()
+    if leftovers.was_hindered:
+        raise StoreUnavailable(
+            f"queue {queue} cannot be purged now: a message of it in {Folder.NEW} does not come to "
+            "the queue; the log says why; try again"
+        )

@@ -38,6 +38,11 @@ class Leftovers:
         return not self._names
 
     @property
+    def was_hindered(self) -> bool:
+        """Whether an error of the disk kept one of them from its queue."""
+        return self._sweeper.was_hindered
+
+    @property
     def uncopied(self) -> set[str]:
         """The messages in `new` that may be in memory alone, for an error of the disk."""
         return self._sweeper.uncopied

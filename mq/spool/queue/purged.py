@@ -11,6 +11,7 @@ lock is free, and a sweep closes it.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -51,6 +52,10 @@ def open_part(spool: Spool, queue: QueueName) -> OpenPart:
             fd = make_set(spool, Folder.REMOVE, name)
         except (FileExistsError, FileNotFoundError):
             continue
+        except NotADirectoryError:
+            # That would say that there is no such queue.
+            why = f"{Folder.REMOVE}/{folder} is not a folder: move it away"
+            raise FileExistsError(errno.EEXIST, why) from None
         if not isinstance(fd, Lost):
             return OpenPart(name, fd)
     raise BlockingIOError(f"the folder {Folder.REMOVE}/{folder} changes all the time")

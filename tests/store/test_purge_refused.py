@@ -1,0 +1,44 @@
+"""What a purge cannot remove, or might not, it does not call removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mq.errors import StoreUnavailable
+from mq.store.store import Store
+from tests.support.faults import WatchedFiles
+from tests.support.messages import seal_of, write_message
+from tests.support.stores import ORDERS, drain, publish, store_on
+
+BODY = b"body"
+
+
+@pytest.mark.parametrize("path", ["new/orders:5", f"new/.orders:{'0' * 36}/orders:5"])
+async def test_a_message_that_does_not_come_to_its_queue_is_not_purged(
+    root: Path, path: str
+) -> None:
+    """It was published, and would come to the queue behind the purge."""
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        await store.create_queue(ORDERS)
+        (root / path).parent.mkdir(exist_ok=True)
+        write_message(root / path, BODY, seal=seal_of(BODY))
+        files.fail("sync" if path.count("/") == 1 else "rename")
+
+        with pytest.raises(StoreUnavailable, match="new"):
+            await store.purge(ORDERS)
+
+        assert await store.purge(ORDERS) == 1
+        assert await drain(store) == []
+
+
+async def test_a_file_in_the_place_of_purged_messages_is_named(store: Store, root: Path) -> None:
+    message = await publish(store, BODY)
+    (root / "remove/orders:.purged").write_bytes(b"")
+
+    with pytest.raises(StoreUnavailable, match=r"remove/orders:\.purged"):
+        await store.purge(ORDERS)
+
+    assert await drain(store) == [message]
