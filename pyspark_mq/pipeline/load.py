@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +63,10 @@ _NOT_READABLE = ("PATH_NOT_FOUND", "CANNOT_READ_FILE_FOOTER", "MALFORMED_", "FAI
 
 
 def _messages(spark: Any, job: LoadJob) -> Any:
-    paths = list(job.paths)
+    paths = [_as_spark_reads_it(spark, path) for path in job.paths]
     if job.format == "json":
         lines = spark.read.text(paths).where(F.length(F.trim("value")) > 0)
-        _require_json(lines, paths)
+        _require_json(lines, job.paths)
         if job.body is None:
             # Each line is a message as it is. The names of folders may have made more columns.
             return lines.select("value", F.lit(_JSON).alias("content_type"))
@@ -75,6 +76,25 @@ def _messages(spark: Any, job: LoadJob) -> Any:
     else:
         rows = spark.read.option("mergeSchema", "true").parquet(*paths)
     return _bodies(rows, job)
+
+
+_OF_PATTERNS = re.compile(r"[\\*?\[\]{}]")
+
+
+def _as_spark_reads_it(spark: Any, path: str) -> str:
+    """Return the path by which Spark reads what is there. It would take the name of a file for a
+    pattern, and find other files or none. Raises JobRefused for a file that it would leave out
+    without a word."""
+    found = spark._jvm.org.apache.hadoop.fs.Path(path)
+    files = found.getFileSystem(spark._jsc.hadoopConfiguration())
+    if not files.exists(found):
+        return path
+    if found.getName().startswith(("_", ".")) and not files.isDirectory(found):
+        raise JobRefused(
+            f"{path}: Spark reads no file whose name begins with _ or .; rename it. Nothing was "
+            "published"
+        )
+    return _OF_PATTERNS.sub(r"\\\g<0>", path)
 
 
 _CSV = {
@@ -90,7 +110,7 @@ _CSV = {
 }
 
 
-def _require_json(lines: Any, paths: list[str]) -> None:
+def _require_json(lines: Any, paths: tuple[str, ...]) -> None:
     bad = lines.where(~is_one_json(F.col("value"))).select("value").limit(1).collect()
     if bad:
         raise JobRefused(

@@ -78,6 +78,56 @@ def test_the_names_of_folders_choose_no_queue(
     assert (bodies(lone_root), bodies(lone_root, "returns")) == ([b'{"item":"tea"}'], [])
 
 
+@pytest.mark.parametrize("name", ["a[1].x", "a*.x", "a?.x", "a{1}.x", r"a\1.x"])
+def test_the_file_that_is_named_is_loaded_whatever_its_name(
+    load_from: Load, lone_root: Root, tmp_path: Path, name: str
+) -> None:
+    for other in ("a1.x", "a11.x"):
+        (tmp_path / other).write_text('{"item":"another"}\n')
+    (tmp_path / name).write_text('{"item":"tea"}\n')
+
+    assert load_from("json", tmp_path / name) == 1
+    assert load_from("json", tmp_path / name, body="item") == 1
+
+    assert bodies(lone_root) == [b"tea", b'{"item":"tea"}']
+
+
+def test_a_pattern_that_is_no_file_stays_one(
+    load_from: Load, lone_root: Root, tmp_path: Path
+) -> None:
+    for number in (1, 2):
+        (tmp_path / f"a{number}.x").write_text(f"{number}\n")
+
+    assert load_from("json", tmp_path / "a[12].x") == 2
+
+    assert bodies(lone_root) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("name", ["_hidden.x", ".hidden.x"])
+def test_a_file_that_spark_would_leave_out_is_refused(
+    load_from: Load, lone_root: Root, tmp_path: Path, name: str
+) -> None:
+    for each in ("rows.x", name):
+        (tmp_path / each).write_text('{"item":"tea"}\n')
+
+    with pytest.raises(JobRefused, match=f"{name}: Spark reads no file whose name begins"):
+        load_from("json", tmp_path / "rows.x", tmp_path / name)
+
+    assert bodies(lone_root) == []
+
+
+def test_a_folder_whose_name_begins_with_an_underscore_is_loaded(
+    load_from: Load, lone_root: Root, tmp_path: Path
+) -> None:
+    (tmp_path / "_rows").mkdir()
+    for each in ("rows.x", "_SUCCESS", ".rows.x.crc"):
+        (tmp_path / "_rows" / each).write_text('{"item":"tea"}\n')
+
+    assert load_from("json", tmp_path / "_rows") == 1
+
+    assert bodies(lone_root) == [b'{"item":"tea"}']
+
+
 @pytest.mark.parametrize("text", ["1],[2", "{},[", '{"a":1}]', '{"a":1}},{"a":1', "1 2", "1,2"])
 def test_a_text_with_something_behind_its_first_value_is_not_json(
     load_from: Load, lone_root: Root, tmp_path: Path, text: str
