@@ -78,13 +78,18 @@ def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) ->
         rows = rows.where(F.col("published_at") < F.lit(until))
     if job.where is not None:
         rows = _filtered(rows, job.where)
+    # A producer may have used an id again. One message can be there twice if the archive lost its
+    # checkpoint.
+    rows = rows.dropDuplicates(["queue", "id", "published_at"])
     message_id = F.col("id") if job.keeps_ids else _new_id(job.write_name)
     # Files of an older archive have no properties.
     more = [name for name in ("properties",) if name in rows.columns]
     # One task writes them: between tasks there is no order.
     ordered = rows.repartition(1).sortWithinPartitions("published_at", "id")
     messages = ordered.select(message_id.alias("id"), "value", "content_type", *more)
-    return publish_once(messages, place, job.to, job.write_name, line, counted=rows)
+    # None of them has a null, and to count them does not take their bodies along.
+    counted = rows.select(F.lit("").alias("value"))
+    return publish_once(messages, place, job.to, job.write_name, line, counted=counted)
 
 
 def _filtered(rows: Any, where: str) -> Any:
@@ -101,6 +106,7 @@ def _filtered(rows: Any, where: str) -> Any:
 
 def _new_id(name: str) -> Any:
     """Return a column of ids other than the messages had, which their first queue may still know.
-    They are the same in each run."""
-    parts = F.concat_ws("/", F.lit(name), "queue", "id")
+    They are the same in each run, and each message has its own."""
+    time = F.unix_micros("published_at").cast("string")
+    parts = F.concat_ws("/", F.lit(name), "queue", "id", time)
     return F.substring(F.sha2(parts, 256), 1, _ID_DIGITS)

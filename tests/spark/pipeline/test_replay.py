@@ -1,0 +1,75 @@
+"""A replay of a lake that has an id, or a message, twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from pyspark_mq.pipeline.archive import ArchiveJob, archive
+from pyspark_mq.pipeline.causes import failure_of
+from pyspark_mq.pipeline.places import QueuePlace
+from pyspark_mq.pipeline.progress import ProgressLine
+from pyspark_mq.pipeline.replay import ReplayJob, replay
+from tests.support.lone_root import Root
+from tests.support.messages import seal_of, write_message
+
+DAY_NS = 1_792_555_200 * 10**9
+
+Replay = Callable[..., int]
+
+
+@pytest.fixture
+def replay_of(spark: Any, lone_root: Root, tmp_path: Path) -> Replay:
+    """`replay_of((body, published_ns), ...)` archives messages one after the other under one id,
+    then publishes the lake to `again`."""
+    place, line = QueuePlace(root=str(lone_root.path)), ProgressLine("job", StringIO())
+    lake = str(tmp_path / "lake")
+    lone_root.make("orders", "again")
+
+    def replay_them(*messages: tuple[bytes, int], **asked: Any) -> int:
+        for body, published_ns in messages:
+            path = lone_root.path / "queues/orders/daily"
+            write_message(path, body, seal=seal_of(body, published_ns=published_ns))
+            job = ArchiveJob("orders", lake, "archive", True, 1.0, 1000)
+            assert archive(spark, place, job, line, Event()) == 1
+        return replay(spark, place, ReplayJob(lake, "again", **asked), line)
+
+    return replay_them
+
+
+def bodies(root: Root) -> list[bytes]:
+    return sorted(path.read_bytes() for path in (root.path / "queues/again").iterdir())
+
+
+def test_messages_that_had_one_id_one_after_the_other_are_all_published(
+    replay_of: Replay, lone_root: Root
+) -> None:
+    first, second = (b"Monday", DAY_NS), (b"Tuesday", DAY_NS + 1000)
+
+    assert replay_of(first, second) == 2
+
+    assert bodies(lone_root) == [b"Monday", b"Tuesday"]
+
+
+@pytest.mark.parametrize("keeps_ids", [False, True])
+def test_a_message_that_the_lake_has_twice_is_published_once(
+    replay_of: Replay, lone_root: Root, keeps_ids: bool
+) -> None:
+    message = (b"Monday", DAY_NS)
+
+    assert replay_of(message, message, keeps_ids=keeps_ids) == 1
+
+    assert bodies(lone_root) == [b"Monday"]
+
+
+def test_two_messages_cannot_keep_one_id(replay_of: Replay, lone_root: Root) -> None:
+    with pytest.raises(Exception, match="have the id daily; each needs its own") as found:
+        replay_of((b"Monday", DAY_NS), (b"Tuesday", DAY_NS + 1000), keeps_ids=True)
+
+    assert failure_of(found.value).exit_code == 2
+    assert bodies(lone_root) == []
