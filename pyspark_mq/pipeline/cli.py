@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,27 @@ class PathOrAddress(click.ParamType[str]):
 
 
 PATH = PathOrAddress()
+
+
+class WriteName(click.ParamType[str]):
+    """The name of a write, which becomes that of a folder behind the name of its command."""
+
+    name = "text"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        text = str(value)
+        if not _WRITE_NAME.fullmatch(text):
+            self.fail(
+                f"{text!r} is not a name: it has 1 to 70 letters, digits, '_', '.' and '-'",
+                param,
+                ctx,
+            )
+        return text
+
+
+_WRITE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,70}")
 
 PIPELINE_EXIT_CODES = EXIT_CODES | {
     ExitCode.OK: "done",
@@ -132,7 +154,9 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
     is_flag=True,
     help="Publish under the old ids, to a queue that has none of them yet.",
 )
-@click.option("--name", help="Of this replay; another name replays the same again.")
+@click.option(
+    "--name", type=WriteName(), help="Of this replay; another name replays the same again."
+)
 def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
     """Publish messages of a lake to a queue, each once."""
     spark, line = _begin("replay")
@@ -157,7 +181,7 @@ def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
     "--body",
     help="The column that is the message. Default: the column value; without one the row as JSON.",
 )
-@click.option("--name", help="Of this load; another name loads the same again.")
+@click.option("--name", type=WriteName(), help="Of this load; another name loads the same again.")
 def load(place: Any, paths: tuple[str, ...], **asked: Any) -> None:
     """Publish the rows of files to a queue, each once."""
     spark, line = _begin("load")

@@ -62,8 +62,8 @@ class QueuePlace:
     def require_target(self, queue: str) -> None:
         """Raise unless this is one queue that exists and that Spark may write to: BadOption,
         QueueNotFound, and what `count_ready` raises."""
-        if "," in queue or is_pattern(queue):
-            raise BadOption(f"--to {queue}: name one queue")
+        if not queue.strip() or "," in queue or is_pattern(queue):
+            raise BadOption(f"--to {queue!r}: name one queue")
         self.count_ready(queue, BATCH_WRITE)
 
     def has_written(self, job: str) -> bool:

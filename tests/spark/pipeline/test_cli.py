@@ -84,6 +84,10 @@ def test_without_spark_a_command_says_what_to_install() -> None:
         (["report", "--root=/a", "--url=http://b"], "give one of --root and --url"),
         (["report", "--url=http://b"], "with --url name the queues"),
         (["archive", "--root=/a"], "Missing option '--queue'"),
+        (["replay", "--name=a b"], "Invalid value for '--name': 'a b' is not a name"),
+        (["load", "--name=../b"], "Invalid value for '--name': '../b' is not a name"),
+        (["load", "--name="], "Invalid value for '--name': '' is not a name"),
+        (["load", f"--name={'n' * 71}"], "is not a name: it has 1 to 70 letters"),
     ],
 )
 def test_what_is_wrong_with_the_arguments_is_said_before_spark_starts(

@@ -119,9 +119,9 @@ def test_queues_that_cannot_be_read_or_written_are_named_before_the_work(bench: 
             bench.load("csv", csv, to=name)
         with pytest.raises(error, match=text):
             bench.replay(to=name)
-    for several in ("orders,again", "or*"):
-        with pytest.raises(BadOption, match="name one queue"):
-            bench.load("csv", csv, to=several)
+    for not_one in ("orders,again", "or*", "", " "):
+        with pytest.raises(BadOption, match=r"--to .*: name one queue"):
+            bench.load("csv", csv, to=not_one)
     assert not (bench.folder / "lake").exists()
 
 
