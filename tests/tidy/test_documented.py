@@ -244,3 +244,13 @@ def test_a_recipe_that_writes_a_token_lets_nobody_else_read_it(document: str) ->
 
     assert [block for block in writing if not block.startswith("umask 077\n")] == []
     assert bool(writing) is (document == "docs/operations.md")
+
+
+@pytest.mark.parametrize("name", ["lifecycle", "operations", "protocol", "reliability", "spark"])
+def test_a_long_document_begins_with_its_sections(name: str) -> None:
+    head, _, rest = (REPOSITORY / "docs" / f"{name}.md").read_text().partition("\n## ")
+    sections = re.findall(r"^## (.*)$", f"## {rest}", re.MULTILINE)
+
+    named = re.findall(r"\[([^\]]*)\]\(#[^)]*\)", head.rpartition("\n\n")[2])
+
+    assert named == sections
