@@ -117,6 +117,9 @@ def main(*, root: Path, depth: int, rounds: int, messages: int, connections: int
             measured = partial(run_round, messages=messages, connections=connections)
             pairs = measure_pairs((shallow, deep), measured, rounds)
             print(f"after {rounds} rounds: peak memory {peak_mib(deep):.0f} MiB")
+        # The file calls make as many files again.
+        for waiting in (_SHALLOW, depth):
+            shutil.rmtree(folder / str(waiting))
         alone = file_calls_compared(folder, depth, rounds * messages)
     finally:
         shutil.rmtree(folder)
