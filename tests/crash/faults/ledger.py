@@ -90,4 +90,5 @@ def _find(root: Path) -> tuple[dict[str, list[str]], dict[str, bytes | None]]:
 
 
 def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
+    """Those that may be messages: settings are not."""
+    return [path for path in folder.rglob("[!.]*") if path.is_file()]

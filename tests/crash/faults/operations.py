@@ -118,6 +118,21 @@ async def queue_of_others(service: Service) -> dict[str, str]:
     return {"queue": name}
 
 
+async def leased_elsewhere(service: Service) -> dict[str, str]:
+    """A leased message in a queue of its own."""
+    name = f"source-{os.urandom(8).hex()}"
+    assert (await service.send(ServiceRequest("PUT", f"/{name}"))).status == 201
+    await service.publish(os.urandom(20), name)
+    received = await service.receive(name)
+    return {"queue": name, "id": received.message_id, "lease": received.headers["etag"]}
+
+
+async def two(service: Service) -> dict[str, str]:
+    """A leased message and a ready one."""
+    known = await leased(service)
+    return {"ids": f"{known['id']},{(await ready(service))['id']}"}
+
+
 async def _empty(service: Service) -> None:
     while (await service.send(ServiceRequest("GET", "/orders/messages"))).status == 200:
         pass
@@ -189,5 +204,15 @@ OPERATIONS = {
     ),
     "create queue": _operation(nothing, "PUT", "/made-{fresh}", b"", 201),
     "delete queue": _operation(full_queue, "DELETE", "/{queue}", b"", 200),
+    "purge": _operation(full_queue, "DELETE", "/{queue}?purge", b"", 200),
+    "move": _operation(full_queue, "POST", _MESSAGES + "?from={queue}", b"", 200),
+    "move by id": _operation(leased_elsewhere, "POST", _MESSAGES + "?from={queue}&id={id}", b"",
+                             200),
+    "bury": _operation(leased_elsewhere, "POST", _MESSAGES + "?from={queue}&id={id}&reason=bad",
+                       b"", 200, If_Match="{lease}"),
+    "change settings": _operation(full_queue, "PUT", "/{queue}?visibility=60", b"", 200),
+    "create queue with settings": _operation(nothing, "PUT", "/made-{fresh}?visibility=60", b"",
+                                             201),
+    "remove several": _operation(two, "DELETE", "/orders/messages/{ids}", b"", 202, 207),
     "describe queue": _operation(full_queue, "GET", "/{queue}", b"", 200),
 }  # fmt: skip

@@ -69,7 +69,10 @@ class Service:
         return answer
 
     def _note_request(self, request: ServiceRequest) -> None:
-        if request.method == "POST":
+        if "?from=" in request.target:
+            if "&id=" in request.target:
+                self.ledger.leased.discard(_id_in(request))
+        elif request.method == "POST":
             self.ledger.sent.update(_bodies(request))
             self.ledger.batches.append(frozenset(_bodies(request)))
         elif request.method == "DELETE":
@@ -79,6 +82,8 @@ class Service:
 
     def _note_answer(self, request: ServiceRequest, answer: LoadAnswer, note: str) -> None:
         ledger = self.ledger
+        if "?from=" in request.target:
+            return
         if request.method == "POST" and answer.status in (200, 201):
             ids = [line["id"] for line in _lines(answer)] or [answer.message_id]
             ledger.published.update(zip(ids, _bodies(request), strict=True))
@@ -102,7 +107,7 @@ class Service:
 
     def _removed_by(self, request: ServiceRequest) -> set[str]:
         """The messages that a DELETE removes: those it names, or all of a queue."""
-        _, queue, *rest = request.target.split("/")
+        _, queue, *rest = request.target.partition("?")[0].split("/")
         return set(rest[-1].split(",")) if rest else self.ledger.messages_of(queue)
 
     async def publish(self, body: bytes = b"before", queue: str = "orders") -> str:
@@ -129,7 +134,7 @@ class Service:
     async def hand_out_all(self, ledger: FaultLedger) -> None:
         """Take over another one's ledger, and receive every message that it says is ready."""
         self.ledger = ledger
-        for queue in set(ledger.queues.values()):
+        for queue in {"orders", *ledger.queues.values()}:
             request = ServiceRequest("GET", f"/{queue}/messages")
             while (answer := await self.send(request, "by a fresh store")).status == 200:
                 pass
