@@ -11,15 +11,18 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from mq.commit.group import GroupCommitter
 from mq.errors import StoreUnavailable
 from mq.names import MessageId
+from mq.spool.folders import Spool
+from mq.store.publishing import own_id
 from mq.store.store import Store
 from tests.support.faults import Gate, WatchedFiles
+from tests.support.messages import write_message
 from tests.support.stores import (
     LONG_SECONDS,
     ORDERS,
@@ -277,3 +280,20 @@ async def test_who_is_cancelled_before_a_worker_is_free_leaves_no_descriptor(
             return open_files(store) < held
 
         await eventually(is_let_go)
+
+
+def test_own_id_whose_message_has_no_status_leaves_nothing_open(
+    spool: Spool, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_message(orders / "1")
+    spool.queues.open(ORDERS)
+    before = os.listdir("/proc/self/fd")
+
+    def fail(_: int) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as failing, suppress(OSError):
+        failing.setattr(os, "fstat", fail)
+        own_id._open(spool, "queues/orders/1")
+
+    assert os.listdir("/proc/self/fd") == before

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterable, Iterator
 
 from mq.commit.barrier import Unsynced
@@ -21,7 +20,15 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, dead_letter_queue, file_name
 from mq.spool.folders import Spool
 from mq.spool.locks import lock_names
-from mq.spool.message.held import Held, Lost, Sum, fails_its_seal, seal_at, seal_of
+from mq.spool.message.held import (
+    Held,
+    Lost,
+    Sum,
+    fails_its_seal,
+    may_be_message,
+    seal_at,
+    seal_of,
+)
 from mq.spool.queue.finder import Finder
 from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.sets import hold_set
@@ -215,12 +222,14 @@ def _open(spool: Spool, path: str) -> int | None:
         if error.errno in _NO_MESSAGE:
             return None
         raise
-    status = os.fstat(fd)
-    is_ours = status.st_uid in spool.files.owners
-    if stat.S_ISREG(status.st_mode) and status.st_nlink and is_ours:
-        return fd
-    spool.files.close(fd)
-    return None
+    is_message = False
+    try:
+        status = os.fstat(fd)
+        is_message = may_be_message(spool.files, status) and status.st_nlink > 0
+    finally:
+        if not is_message:
+            spool.files.close(fd)
+    return fd if is_message else None
 
 
 def _make_room(work: Workspace, path: str, flat: str) -> None:
