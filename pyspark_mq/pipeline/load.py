@@ -50,7 +50,7 @@ def load(spark: Any, place: QueuePlace, job: LoadJob, line: ProgressLine) -> int
     except (PySparkException, Py4JJavaError) as error:
         if any(each in str(error) for each in _NOT_READABLE):
             has_other_header = "CSV header does not conform" in str(error)
-            why = "their headers differ" if has_other_header else reason_of(error)
+            why = _OTHER_HEADER if has_other_header else reason_of(error)
             raise JobRefused(
                 f"{', '.join(job.paths)} cannot be read as {job.format}: {why}; nothing was "
                 "published"
@@ -61,9 +61,13 @@ def load(spark: Any, place: QueuePlace, job: LoadJob, line: ProgressLine) -> int
 _NOT_READABLE = ("PATH_NOT_FOUND", "CANNOT_READ_FILE_FOOTER", "MALFORMED_", "FAILED_READ_FILE",
                  "UNABLE_TO_INFER_SCHEMA", "CANNOT_MERGE")  # fmt: skip
 
+_OTHER_HEADER = "their headers differ, or one names a column twice or leaves a name out"
+
 
 def _messages(spark: Any, job: LoadJob) -> Any:
     paths = [_as_spark_reads_it(spark, path) for path in job.paths]
+    if job.format != "parquet":
+        _require_utf8(spark.read.text(paths), job.paths)
     if job.format == "json":
         lines = spark.read.text(paths).where(F.length(F.trim("value")) > 0)
         _require_json(lines, job.paths)
@@ -108,6 +112,17 @@ _CSV = {
     # So is a file with another header than the first one.
     "enforceSchema": "false",
 }
+
+
+def _require_utf8(lines: Any, paths: tuple[str, ...]) -> None:
+    """Raise JobRefused for bytes in whose place Spark would put other letters."""
+    bad = lines.where(~F.is_valid_utf8("value")).select("value").limit(1)
+    found = bad.select(F.col("value").cast("binary").alias("line")).collect()
+    if found:
+        raise JobRefused(
+            f"{', '.join(paths)} has a line that is not UTF-8: {bytes(found[0].line[:100])!r}; "
+            "nothing was published. Convert it, as with iconv -t UTF-8"
+        )
 
 
 def _require_json(lines: Any, paths: tuple[str, ...]) -> None:

@@ -128,6 +128,20 @@ def test_a_folder_whose_name_begins_with_an_underscore_is_loaded(
     assert bodies(lone_root) == [b'{"item":"tea"}']
 
 
+@pytest.mark.parametrize(("kind", "text"), [("csv", "value\ncafé\n"), ("json", '"café"\n')])
+def test_a_text_that_is_not_in_utf_8_is_refused(
+    load_from: Load, lone_root: Root, tmp_path: Path, kind: str, text: str
+) -> None:
+    for encoding in ("latin-1", "utf-16"):
+        (tmp_path / "rows").write_text(text, encoding=encoding)
+        with pytest.raises(JobRefused, match="rows has a line that is not UTF-8: b'"):
+            load_from(kind, tmp_path / "rows")
+    (tmp_path / "rows").write_text(text, encoding="utf-8-sig")
+    assert load_from(kind, tmp_path / "rows", body=None) == 1
+
+    assert bodies(lone_root)[0].strip(b'"') == "café".encode()
+
+
 @pytest.mark.parametrize("text", ["1],[2", "{},[", '{"a":1}]', '{"a":1}},{"a":1', "1 2", "1,2"])
 def test_a_text_with_something_behind_its_first_value_is_not_json(
     load_from: Load, lone_root: Root, tmp_path: Path, text: str

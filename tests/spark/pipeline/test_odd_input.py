@@ -208,6 +208,7 @@ def test_csv_has_fields_of_several_lines_and_names_with_dots(bench: OddInput) ->
         ("json", '{"a":1}\n{"a":\n', None, "has a line that is not JSON: '{\"a\":'"),
         ("json", '{"a":1}\n{"b":1}\n', "a", "1 of 2 rows have null"),
         ("json", '{"a":1}\n', "b", "there is no column b in .*; there are a"),
+        ("csv", "a,a\n1,2\n", None, "cannot be read as csv: .* or one names a column twice"),
         ("parquet", "a,b\n", None, "cannot be read as parquet"),
     ],
 )
