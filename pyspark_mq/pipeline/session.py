@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import pyspark_mq
 
-_SETTINGS = {
+SETTINGS = {
     # A command says in one line why it failed. Spark would say it in a hundred.
     "spark.log.level": "FATAL",
     # A day of the lake is a day in UTC, wherever the job runs.
@@ -20,6 +20,8 @@ _SETTINGS = {
     # A queue named 2026 stays a text.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    # An object of JSON may have a name twice; the last one counts, as in the column `body`.
+    "spark.sql.variant.allowDuplicateKeys": "true",
 }
 _LOCAL = {
     "spark.master": "local[*]",
@@ -43,7 +45,7 @@ def open_session(command: str) -> Any:
         # Of an option that is given twice the later one counts.
         os.environ["SPARK_SUBMIT_OPTS"] = f"{_QUIET} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
     given = SparkConf()
-    settings = dict(_SETTINGS)
+    settings = dict(SETTINGS)
     if not given.contains("spark.master"):
         settings |= _LOCAL
         # Without this Spark looks up its host's name, and warns about what it finds.

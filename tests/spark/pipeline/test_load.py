@@ -16,6 +16,7 @@ from pyspark_mq.pipeline.causes import JobRefused
 from pyspark_mq.pipeline.load import LoadJob, load
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
+from pyspark_mq.pipeline.session import SETTINGS
 from tests.support.lone_root import Root
 
 Load = Callable[..., int]
@@ -24,6 +25,10 @@ Load = Callable[..., int]
 @pytest.fixture
 def load_from(spark: Any, lone_root: Root) -> Load:
     """`load_from(kind, *paths)` publishes to `orders`."""
+    spark = spark.newSession()
+    for name, value in SETTINGS.items():
+        if spark.conf.isModifiable(name):
+            spark.conf.set(name, value)
     place, line = QueuePlace(root=str(lone_root.path)), ProgressLine("job", StringIO())
 
     def load_them(kind: str, *paths: Path, body: str | None = None) -> int:
@@ -140,6 +145,14 @@ def test_a_text_that_is_not_in_utf_8_is_refused(
     assert load_from(kind, tmp_path / "rows", body=None) == 1
 
     assert bodies(lone_root)[0].strip(b'"') == "café".encode()
+
+
+def test_an_object_may_have_a_name_twice(load_from: Load, lone_root: Root, tmp_path: Path) -> None:
+    (tmp_path / "rows").write_text('{"a":1,"a":2}\n')
+
+    assert load_from("json", tmp_path / "rows") == 1
+
+    assert bodies(lone_root) == [b'{"a":1,"a":2}']
 
 
 @pytest.mark.parametrize("text", ["1],[2", "{},[", '{"a":1}]', '{"a":1}},{"a":1', "1 2", "1,2"])
