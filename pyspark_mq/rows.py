@@ -65,9 +65,16 @@ def drafts_of(
     default = QueueName(queues[0]) if queues else None
     for batch in batches:
         names = batch.schema.names
-        columns = [column.to_pylist() for column in batch.columns]
+        columns = [_values(name, column) for name, column in zip(names, batch.columns, strict=True)]
         for values in zip(*columns, strict=True):
             yield _draft(dict(zip(names, values, strict=True)), default)
+
+
+def _values(name: str, column: pa.Array) -> list[Any]:
+    """Return what is in a column. A string that is a body is its bytes: Spark makes strings of
+    bytes that are not UTF-8, too."""
+    values: list[Any] = (column.cast(pa.binary()) if name == "value" else column).to_pylist()
+    return values
 
 
 def _draft(row: dict[str, Any], default: QueueName | None) -> StagedMessage:
@@ -81,7 +88,7 @@ def _draft(row: dict[str, Any], default: QueueName | None) -> StagedMessage:
         raise InvalidRequest(f"column queue: {FIFO_REFUSED.format(target)}")
     return StagedMessage(
         target,
-        value.encode() if isinstance(value, str) else value,
+        value,
         parse_message_id(message_id) if message_id is not None else None,
         _content_type(row.get("content_type")),
         _delay(row.get("delay")),

@@ -21,6 +21,13 @@ def test_a_row_goes_to_the_queue_that_it_names_or_to_that_of_the_option() -> Non
     assert [(each.queue, each.body) for each in drafts] == [("returns", b"one"), ("orders", b"two")]
 
 
+def test_a_string_that_is_not_utf_8_keeps_its_bytes() -> None:
+    bodies = [b"caf\xe9", "café".encode(), b""]
+    rows = pa.record_batch({"value": pa.array(bodies).view(pa.string())})
+
+    assert [each.body for each in drafts_of(iter([rows]), ("orders",))] == bodies
+
+
 def test_a_row_for_a_fifo_queue_is_refused() -> None:
     rows = rows_of(value=["one"], queue=["orders.fifo"])
 
