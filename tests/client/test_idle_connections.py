@@ -23,8 +23,11 @@ def connections_to(port: int) -> int:
     """How many sockets of this process are connected to a port."""
     found = 0
     for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError), socket.socket(fileno=os.dup(int(name))) as one:
-            found += one.getpeername()[1:2] == (port,)
+        # One that is closed meanwhile, or not connected, is not among them.
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(name))) as one:
+                    found += one.getpeername()[1:2] == (port,)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import select
+import selectors
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -31,12 +31,18 @@ def impatient(impatient_server: Server, connect: Callable[[Server], Wire]) -> Wi
 
 def has_answer(wire: Wire) -> bool:
     """Whether there is something to read, or the end."""
-    return bool(select.select([wire.socket], [], [], 0)[0])
+    return _is_readable(wire, 0)
 
 
 def wait_without_answer(wire: Wire, seconds: float) -> None:
     """Let so much time pass; fails if the server says something meanwhile."""
-    assert not select.select([wire.socket], [], [], seconds)[0]
+    assert not _is_readable(wire, seconds)
+
+
+def _is_readable(wire: Wire, seconds: float) -> bool:
+    with selectors.PollSelector() as poll:
+        poll.register(wire.socket, selectors.EVENT_READ)
+        return bool(poll.select(seconds))
 
 
 # Heads

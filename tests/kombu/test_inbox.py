@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import select
+import selectors
 from queue import Empty
 
 import pytest
@@ -15,7 +15,9 @@ def fetched(consumer: str) -> Fetched:
 
 
 def is_readable(inbox: Inbox) -> bool:
-    return bool(select.select([inbox.fileno()], [], [], 0)[0])
+    with selectors.PollSelector() as poll:
+        poll.register(inbox, selectors.EVENT_READ)
+        return bool(poll.select(0))
 
 
 def test_it_is_readable_until_all_is_taken() -> None:

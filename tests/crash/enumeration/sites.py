@@ -184,8 +184,9 @@ _asked: dict[int, tuple[Chain, str | None]] = {}
 
 
 def _note(kind: type[FileCalls], files: Files, chain: Chain) -> FileCalls:
+    _asked.pop(id(chain), None)
     if len(_asked) >= _MOST_ASKED:
-        _asked.clear()
+        del _asked[next(iter(_asked))]
     _asked[id(chain)] = chain, _site_of(sys._getframe(1))
     return _make(kind, files, chain)
 

@@ -80,8 +80,13 @@ def test_settings_stay_in_force_at_every_moment(root: Path) -> None:
         fill(root)
         change_settings(spool, ORDERS, {"ttl": "77"})
         seen = []
+
+        def look(*_: object) -> None:
+            with closing(visit(root)) as other:
+                seen.append(settings_in(other, ORDERS))
+
         for call in ("exchange", "close", "rename", "link", "set_attribute", "lock"):
-            files.before[call] = lambda *_: seen.append(settings_in(visit(root), ORDERS))
+            files.before[call] = look
 
         assert purge(spool) == MESSAGES
         after = settings_in(spool, ORDERS)
