@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mq.errors import QueueNotFound
-from mq.names import QueueName, dead_letter_queue, is_fifo, is_queue_name
+from mq.names import QueueName, dead_letter_queue, is_fifo
 from mq.web.tokens import Scope
 from mq_sqs.addresses import queue_of_arn
 from mq_sqs.calls import Operations, Result, SqsCall
@@ -28,26 +28,33 @@ MAX_RATE = 500
 
 
 class TaskHandle(NamedTuple):
-    """What a handle of a task says."""
+    """What the handle of a task says: in Base64, a JSON object like that of Amazon."""
 
-    source: QueueName
+    source_arn: str
     task_id: str
 
+    @property
+    def source(self) -> QueueName:
+        """The source queue. Raises SQSError if the ARN is not that of a queue."""
+        queue = queue_of_arn(self.source_arn)
+        if queue is None:
+            raise _invalid_handle()
+        return queue
+
     def pack(self) -> str:
-        text = json.dumps({"taskId": self.task_id, "source": self.source})
-        return base64.urlsafe_b64encode(text.encode()).decode()
+        text = json.dumps({"taskId": self.task_id, "sourceArn": self.source_arn})
+        return base64.b64encode(text.encode()).decode()
 
 
 def read_task_handle(handle: str) -> TaskHandle:
-    """Read the handle of a task. Raises SQSError for what is not one of a gateway."""
+    """Read the handle of a task. Raises SQSError for what has another form."""
     try:
-        said = json.loads(base64.b64decode(handle.encode("ascii"), b"-_", validate=True))
-        found = TaskHandle(QueueName(said["source"]), said["taskId"])
-        is_ours = is_queue_name(found.source) and found.pack() == handle
+        said = json.loads(base64.b64decode(handle.encode("ascii"), validate=True))
+        found = TaskHandle(said["sourceArn"], said["taskId"])
     except (Base64Error, ValueError, TypeError, KeyError, RecursionError):
-        is_ours = False
-    if not is_ours:
-        raise SQSError(INVALID_PARAMETER_VALUE, "Value for parameter TaskHandle is invalid.")
+        raise _invalid_handle() from None
+    if not (isinstance(found.source_arn, str) and isinstance(found.task_id, str)):
+        raise _invalid_handle()
     return found
 
 
@@ -89,7 +96,7 @@ async def start_message_move_task(
             "There is already a task running. Only one active task is allowed for a source queue "
             "arn at a given time.",
         )
-    return {"TaskHandle": TaskHandle(source, task.task_id).pack()}
+    return {"TaskHandle": TaskHandle(operations.addressing.arn_of(source), task.task_id).pack()}
 
 
 async def list_message_move_tasks(
@@ -148,7 +155,7 @@ def _result(operations: Operations, source: QueueName, task: MoveTask) -> dict[s
         "StartedTimestamp": task.started,
     }
     if task.status is TaskStatus.RUNNING:
-        found["TaskHandle"] = TaskHandle(source, task.task_id).pack()
+        found["TaskHandle"] = TaskHandle(found["SourceArn"], task.task_id).pack()
     if task.target is not None:
         found["DestinationArn"] = arn_of(task.target)
     if task.rate is not None:
@@ -162,3 +169,7 @@ def _invalid(member: str, why: str) -> SQSError:
     return SQSError(
         INVALID_PARAMETER_VALUE, f"Value for parameter {member} is invalid. Reason: {why}."
     )
+
+
+def _invalid_handle() -> SQSError:
+    return SQSError(INVALID_PARAMETER_VALUE, "Value for parameter TaskHandle is invalid.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -38,6 +39,11 @@ def ready_in(sqs: Any, url: str) -> int:
 def tasks_of(sqs: Any, url: str, most: int = 10) -> list[dict[str, Any]]:
     told = sqs.list_message_move_tasks(SourceArn=ARN + name_of(url), MaxResults=most)
     return list(told.get("Results", []))
+
+
+def pack(said: object) -> str:
+    """A handle of a task that says this, as another program may make it."""
+    return base64.b64encode(json.dumps(said, separators=(",", ":")).encode()).decode()
 
 
 def refused(call: Any, **values: object) -> str:
@@ -83,10 +89,13 @@ def test_a_task_with_a_rate_is_listed_and_can_be_cancelled(gateway: Server, sqs:
     handle = sqs.start_message_move_task(**arns, MaxNumberOfMessagesPerSecond=1)["TaskHandle"]
     [task] = tasks_of(sqs, dead)
     again = refused(sqs.start_message_move_task, SourceArn=arns["SourceArn"])
-    sqs.cancel_message_move_task(TaskHandle=handle)
+    said = json.loads(base64.b64decode(handle, validate=True))
+    of_elsewhere = {**said, "sourceArn": f"arn:aws:sqs:eu-west-3:123456789012:{name_of(dead)}"}
+    sqs.cancel_message_move_task(TaskHandle=pack(of_elsewhere))
     wait_until(lambda: tasks_of(sqs, dead)[0]["Status"] == "CANCELLED")
 
     assert (task["Status"], task["TaskHandle"]) == ("RUNNING", handle)
+    assert (sorted(said), said["sourceArn"]) == (["sourceArn", "taskId"], arns["SourceArn"])
     assert (task["DestinationArn"], task["MaxNumberOfMessagesPerSecond"]) == (
         arns["DestinationArn"], 1,
     )  # fmt: skip
@@ -126,11 +135,13 @@ def test_what_cannot_be_moved_is_refused(gateway: Server, sqs: Any) -> None:
         ("ListMessageMoveTasks", {"SourceArn": ARN + name_of(dead), "MaxResults": 11},
          "InvalidParameterValue"),
         ("CancelMessageMoveTask", {"TaskHandle": "x"}, "InvalidParameterValue"),
-        # {"taskId": "a", "source": 5}
-        ("CancelMessageMoveTask", {"TaskHandle": "eyJ0YXNrSWQiOiAiYSIsICJzb3VyY2UiOiA1fQ=="},
-         "InvalidParameterValue"),
+        *(("CancelMessageMoveTask", {"TaskHandle": pack(said)}, "InvalidParameterValue")
+          for said in ({"taskId": "a", "sourceArn": 5}, {"taskId": 5, "sourceArn": ARN + "gone"},
+                       {"taskId": "a", "sourceArn": "gone"}, {"taskId": "a"}, ["taskId"], 5)),
+        ("CancelMessageMoveTask", {"TaskHandle": pack({"taskId": "a", "sourceArn": ARN + "gone"})},
+         "ResourceNotFoundException"),
         ("CancelMessageMoveTask",
-         {"TaskHandle": "eyJ0YXNrSWQiOiAiYSIsICJzb3VyY2UiOiAiZ29uZSJ9"},
+         {"TaskHandle": pack({"taskId": "a", "sourceArn": ARN + name_of(dead)})},
          "ResourceNotFoundException"),
     ]  # fmt: skip
     for operation, values, code in cases:
