@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +75,7 @@ def _messages(spark: Any, job: LoadJob) -> Any:
         if job.body is None:
             # Each line is a message as it is. The names of folders may have made more columns.
             return lines.select("value", F.lit(_JSON).alias("content_type"))
-        rows = spark.read.json(paths)
+        return _values(lines, lambda texts: spark.read.schema(texts).json(paths), job, job.body)
     elif job.format == "csv":
         rows = spark.read.options(**_CSV).csv(paths)
     else:
@@ -134,6 +135,37 @@ def _require_json(lines: Any, paths: tuple[str, ...]) -> None:
         )
 
 
+def _values(lines: Any, texts: Callable[[StructType], Any], job: LoadJob, body: str) -> Any:
+    """Return the columns that are written, of objects of JSON; `texts` reads them as text. So a
+    number has all its digits, and an object is as it is in the file: the types that Spark would
+    choose change both."""
+    named = lines.select("value", F.json_object_keys("value").alias("names"))
+    bad = named.where(F.col("names").isNull()).limit(1).collect()
+    if bad:
+        raise JobRefused(
+            f"{', '.join(job.paths)} has a line that is not an object: {bad[0].value[:100]!r}; "
+            "nothing was published. Leave it out, or publish whole lines, without --body"
+        )
+    if named.where(F.array_contains("names", body)).isEmpty():
+        names = named.select(F.explode("names")).distinct().limit(_NAMES_TOLD).collect()
+        raise _no_column(job, body, sorted(row[0] for row in names))
+    schema = StructType().add(body, StringType())
+    for name in _BESIDE_A_BODY:
+        # To Spark two columns that differ in case alone are the same.
+        if name != body.lower():
+            schema.add(name, StringType())
+    return _written(texts(schema), body)
+
+
+_NAMES_TOLD = 20
+
+
+def _no_column(job: LoadJob, body: str, names: list[str]) -> JobRefused:
+    return JobRefused(
+        f"there is no column {body} in {', '.join(job.paths)}; there are {', '.join(names)}"
+    )
+
+
 def _bodies(rows: Any, job: LoadJob) -> Any:
     """Return the columns that are written. Names are quoted: a column may have a dot in its
     name."""
@@ -142,19 +174,23 @@ def _bodies(rows: Any, job: LoadJob) -> Any:
         whole = F.to_json(F.struct(*map(_column, rows.columns))) if rows.columns else F.lit("")
         return rows.select(whole.alias("value"), F.lit(_JSON).alias("content_type"))
     if body not in rows.columns:
-        raise JobRefused(
-            f"there is no column {body} in {', '.join(job.paths)}; there are "
-            f"{', '.join(rows.columns)}"
-        )
+        raise _no_column(job, body, rows.columns)
     kind = rows.schema[body].dataType
     value = _column(body)
     if isinstance(kind, _NESTED):
         value = F.to_json(value)
     elif not isinstance(kind, BinaryType | StringType):
         value = value.cast("string")
-    others = [_column(name).cast("string").alias(name) for name in ("id", "content_type")
+    return _written(rows.withColumn(body, value), body)
+
+
+_BESIDE_A_BODY = ("id", "content_type")
+
+
+def _written(rows: Any, body: str) -> Any:
+    others = [_column(name).cast("string").alias(name) for name in _BESIDE_A_BODY
               if name in rows.columns and name != body]  # fmt: skip
-    return rows.select(value.alias("value"), *others)
+    return rows.select(_column(body).alias("value"), *others)
 
 
 def _column(name: str) -> Any:

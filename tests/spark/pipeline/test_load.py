@@ -165,3 +165,55 @@ def test_a_text_with_something_behind_its_first_value_is_not_json(
         load_from("json", tmp_path / "rows.jsonl")
 
     assert bodies(lone_root) == []
+
+
+def test_a_value_of_json_is_published_as_it_is_in_the_file(
+    load_from: Load, lone_root: Root, tmp_path: Path
+) -> None:
+    values = {
+        "12345678901234567890.123": b"12345678901234567890.123",
+        "1e2": b"1e2",
+        "1.10": b"1.10",
+        '{"n":null,"x":[0.10,1E400]}': b'{"n":null,"x":[0.10,1E400]}',
+        "true": b"true",
+        r'"a\u00e9\n"': "aé\n".encode(),
+    }
+    lines = [f'{{"id":{number},"a.b":{value}}}' for number, value in enumerate(values, start=1)]
+    (tmp_path / "rows").write_text("\n".join([*lines, '{"a.b":"x","id":"seven"}']))
+
+    assert load_from("json", tmp_path / "rows", body="a.b") == 7
+
+    found = {path.name: path.read_bytes() for path in (lone_root.path / "queues/orders").iterdir()}
+    ids = [*map(str, range(1, 7)), "seven"]
+    assert found == dict(zip(ids, [*values.values(), b"x"], strict=True))
+
+
+@pytest.mark.parametrize("text", ['{"a":1,"a":2}', '{"A":1,"a":2}'])
+def test_the_last_of_a_name_that_an_object_has_twice_is_the_message(
+    load_from: Load, lone_root: Root, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "rows").write_text(text)
+
+    assert load_from("json", tmp_path / "rows", body="a") == 1
+
+    assert bodies(lone_root) == [b"2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('[{"a":1},{"a":2}]', "has a line that is not an object: '\\[{"),
+        ("5", "has a line that is not an object: '5'"),
+        ('{"b":1}', "1 of 2 rows have null where their message should be"),
+        ('{"a":null}', "1 of 2 rows have null where their message should be"),
+    ],
+)
+def test_a_line_without_the_column_that_is_the_message_is_refused(
+    load_from: Load, lone_root: Root, tmp_path: Path, text: str, why: str
+) -> None:
+    (tmp_path / "rows").write_text(f'{{"a":1}}\n{text}\n')
+
+    with pytest.raises(JobRefused, match=why):
+        load_from("json", tmp_path / "rows", body="a")
+
+    assert bodies(lone_root) == []
