@@ -20,6 +20,7 @@ BASE = (
 )
 _COLUMNS = "_columns"
 """Has a file for each time that columns were added, by their order."""
+_DAY_SECONDS = 24 * 60 * 60
 _BAD = "_body_that_does_not_fit"
 
 
@@ -66,7 +67,7 @@ def lake_rows(frame: Any, schema: StructType | None) -> Any:
     not fit it is in `bad_body` as text, and `body` has what could be read of it."""
     rows = frame.select(
         "queue",
-        F.date_format("published_at", "yyyy-MM-dd").alias("day"),
+        _day_in_utc("published_at").alias("day"),
         "id",
         "value",
         "content_type",
@@ -85,6 +86,13 @@ def lake_rows(frame: Any, schema: StructType | None) -> Any:
     is_bad = F.col(f"body.{_BAD}").isNotNull() | F.col("body").isNull() | ~is_one_json(text)
     rows = rows.withColumn("bad_body", F.when(is_bad, text))
     return rows.withColumn("body", F.col("body").dropFields(_BAD))
+
+
+def _day_in_utc(time: str) -> Any:
+    """Return the day of a time as text. Spark's own functions ask for it in the time zone of the
+    session, which `spark-submit` may set to any."""
+    days = F.floor(F.unix_seconds(time) / _DAY_SECONDS).cast("int")
+    return F.date_from_unix_date(days).cast("string")
 
 
 def read_rows(spark: Any, lake: Lake, with_bodies: bool) -> Any | None:

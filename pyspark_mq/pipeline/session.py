@@ -15,7 +15,7 @@ import pyspark_mq
 SETTINGS = {
     # A command says in one line why it failed. Spark would say it in a hundred.
     "spark.log.level": "FATAL",
-    # A day of the lake is a day in UTC, wherever the job runs.
+    # Times in --where and in bodies are in UTC, wherever the job runs.
     "spark.sql.session.timeZone": "UTC",
     # A queue named 2026 stays a text.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",

@@ -170,6 +170,27 @@ def test_times_are_in_utc_unless_they_say_otherwise(bench: OddInput) -> None:
     assert bench.replay(since="2026-10-21T06:00:00+02:00", until="2026-10-22") == 1
 
 
+@pytest.mark.parametrize("zone", ["Pacific/Auckland", "America/Havana"])
+def test_a_day_of_the_lake_is_one_in_utc_whatever_the_zone_of_the_session(
+    bench: OddInput, zone: str
+) -> None:
+    late = 1_793_577_599  # 2026-11-01 23:59:59 UTC; in Havana a clock goes back on this day
+    bench.root.put("orders", b"late", published_ns=late * 10**9)
+    bench.root.put("orders", b"early", published_ns=(late + 1) * 10**9)
+
+    bench.spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        bench.archive()
+    finally:
+        bench.spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    days = {path.parent.name for path in bench.folder.glob("lake/queue=orders/*/*.parquet")}
+    assert days == {"day=2026-11-01", "day=2026-11-02"}
+    assert sorted((str(row.day), bytes(row.value)) for row in bench.rows()) == [
+        ("2026-11-01", b"late"), ("2026-11-02", b"early"),
+    ]  # fmt: skip
+
+
 def test_parquet_that_no_archive_has_made_is_refused(bench: OddInput) -> None:
     folder = bench.folder / "lake/queue=a"
     folder.mkdir(parents=True)
