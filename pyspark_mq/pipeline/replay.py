@@ -48,11 +48,12 @@ def parse_time(flag: str, text: str) -> datetime:
     """Parse a time, which is in UTC unless it says otherwise. Raises JobRefused."""
     try:
         found = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        # In UTC it may lie before the year 1, or behind 9999.
         raise JobRefused(
             f"{flag} {text!r} is not a time; write it as 2026-11-22 or '2026-11-22 08:00'"
         ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) -> int:

@@ -135,6 +135,8 @@ def test_what_a_replay_cannot_use_is_named(bench: OddInput) -> None:
     for asked, text in (
         ({"since": "yesterday"}, "--since 'yesterday' is not a time"),
         ({"until": "2026-13-45"}, "--until '2026-13-45' is not a time"),
+        ({"since": "0001-01-01T00:00+02:00"}, "--since '0001-01-01.*' is not a time"),
+        ({"until": "9999-12-31T23:00-02:00"}, "--until '9999-12-31.*' is not a time"),
         ({"where": "price > 10"}, r"--where 'price > 10': .*`price`.*; the columns are id, value"),
         ({"where": "length >"}, "--where 'length >': Syntax error"),
         ({"where": "queue"}, "--where 'queue': .*is not a boolean"),
