@@ -124,6 +124,14 @@ def reading(spool: Spool, folder_fd: int, name: str, limit: int) -> Chain:
     return holding(folder_fd, name) + _content_calls(limit, spool.has_seals)
 
 
+def lost_in(outcome: Outcome) -> Lost | None:
+    """Return why the calls of `open_held` or `open_and_read` lost a race, or None if they did not.
+    What they opened is closed then."""
+    results, code = outcome
+    lost = _lost_at(len(results), code) if code else None
+    return None if lost is Lost.FOREIGN else lost
+
+
 def opened_by(spool: Spool, folder: Folder, name: str, outcome: Outcome) -> OpenedMessage | Lost:
     """Return what `open_and_read` returns, from the outcome of its calls. Raises OSError."""
     results, code = outcome
@@ -180,8 +188,8 @@ def _instead(spool: Spool, folder: Folder, name: str, results: list[Any], code: 
     """Do what `hold_in` does after a call of the chain has failed; `code` is the errno of the call
     after the last result."""
     at = len(results)
-    lost = _LOST_AT_OPEN.get(code) if at == 0 else _LOST_LATER.get(code)
-    if at <= _STATUS_OF and lost is not None:
+    lost = _lost_at(at, code)
+    if lost is not None:
         return lost
     if at > _STATUS_OF:
         why = _why_lost(spool, Status._make(results[_STATUS]), results[_STATUS_OF])
@@ -190,6 +198,13 @@ def _instead(spool: Spool, folder: Folder, name: str, results: list[Any], code: 
     if at != _READ or code != errno.EIO:
         raise OSError(code, os.strerror(code), name)
     return hold_in(spool, folder, name)
+
+
+def _lost_at(at: int, code: int) -> Lost | None:
+    """Return what it means that call `at` failed with that errno, if that alone says it."""
+    if at > _STATUS_OF:
+        return None
+    return _LOST_LATER.get(code) if at else _LOST_AT_OPEN.get(code)
 
 
 def _read_again(spool: Spool, held: Held) -> Read | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 from mq.config import SMALL_BODY_BYTES
@@ -14,7 +15,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message.burial import burial_in
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, NO_FD, Held, Lost, content_type_of
-from mq.spool.message.opening import opened_by, reading
+from mq.spool.message.opening import lost_in, opened_by, reading
 from mq.spool.message.seal import MAX_RECEIVE_COUNT, SEAL_ATTRIBUTE, Seal, pack_short, round_up
 from mq.spool.message.trailer import split
 from mq.store.answer_memory import AnswerRoom
@@ -86,6 +87,18 @@ class Taker:
             return do_together([self.take(each) for each in ids])
         fd, spool = self._fd, work.spool
         read = run(work.files, [reading(spool, fd, each, SMALL_BODY_BYTES) for each in ids])
+        lost = [*map(lost_in, read)]
+        if not any(lost):
+            return self._take_opened(ids, read, room)
+        # Beside other servers that is usual.
+        opened = [each is None for each in lost]
+        taken = iter(self._take_opened([*compress(ids, opened)], [*compress(read, opened)], room))
+        return [each or next(taken) for each in lost]
+
+    def _take_opened(
+        self, ids: Sequence[MessageId], read: Sequence[Outcome], room: AnswerRoom
+    ) -> list[Taken | Exception]:
+        """Take messages that were read, unless something is unusual in that."""
         usual = self._begin_all_usual(ids, read)
         if usual is None:
             return do_together([self._go_on(*each, room) for each in zip(ids, read, strict=True)])

@@ -1,7 +1,8 @@
-"""Where no lease can be noted, a message stays as it was, and its file is closed."""
+"""Messages that are taken together, of which one cannot be taken."""
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from mq.disk.file_work import do_together
 from mq.errors import PropertiesUnsupported
 from mq.names import MessageId, QueueName
+from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom
 from mq.store.receiving.taking import Taker
 from tests.support.messages import seal_of, sealed_with, write_message
@@ -46,3 +48,22 @@ def test_nothing_stays_open_where_no_lease_can_be_noted(
 
         assert isinstance(outcome, PropertiesUnsupported)
         assert (count_open(tmp_path), contents_of(tmp_path)) == (descriptors, before)
+
+
+def test_a_race_that_is_lost_makes_the_other_messages_no_less_usual(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Taker, "_take_unusual", None)
+    with workspace_on(tmp_path, ORDERS, lambda: 2_000_000_000 * 10**9, None) as work:
+        folder = tmp_path / "queues" / ORDERS
+        held, here, gone = PLAIN, ANOTHER, WITH_PROPERTIES
+        for each in (held, here):
+            write_message(folder / each, b"body", seal=seal_of(b"body"))
+        descriptors = count_open(tmp_path)
+
+        with open(folder / held) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            taken = Taker(work, ORDERS, 10**9).take_together([held, here, gone], AnswerRoom())
+
+        assert [getattr(each, "message_id", each) for each in taken] == [Lost.BUSY, here, Lost.GONE]
+        assert count_open(tmp_path) == descriptors
