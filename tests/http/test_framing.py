@@ -19,6 +19,7 @@ from tests.support.wire import (
     make_queue,
     request_bytes,
     wait_until_closed,
+    wait_until_read,
 )
 
 LONG = b"x" * 70_000
@@ -145,6 +146,44 @@ def test_a_short_extension_and_a_trailer_are_passed_over(wire: Wire, queue: str)
     for _ in range(MAX_HEAD_BYTES // 2000 + 2):
         wire.send(head.encode(), b"4;e=%b\r\nbody\r\n0\r\nX: y\r\n\r\n" % LONG[:2000])
         assert wire.answer().status == 201
+
+
+PUBLISH, BODY_BYTES = "POST /{}/messages HTTP/1.1\r\nHost: mq\r\n{}\r\n\r\n", 100_000
+WHOLE = {
+    "small": ("Content-Length: 4", b"body"),
+    "large": (f"Content-Length: {BODY_BYTES}", b"b" * BODY_BYTES),
+    "chunked": ("Transfer-Encoding: chunked", chunked(b"body", 4)),
+}
+BROKEN = {
+    "no HTTP": b"hello\r\n\r\n",
+    "a long header": b"GET / HTTP/1.1\r\nHost: mq\r\nX: %b\r\n\r\n" % LONG[:5000],
+    "a broken chunk": b"PUT / HTTP/1.1\r\nHost: mq\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize("before", [0, 3, -3], ids=["in one piece", "3 pieces", "from its end on"])
+def test_a_request_that_came_with_a_broken_one_is_answered_and_done_or_neither(
+    server: Server, connect: Callable[[Server], Wire], kind: str, before: int, broken: bytes
+) -> None:
+    """`before` is how much of a request came by itself, as read before the rest was sent."""
+    wire, witness = connect(server), connect(server)
+    queue = make_queue(witness)
+    framing, body = WHOLE[kind]
+    publish = PUBLISH.format(queue, framing).encode() + body
+    if before:
+        wire.send(publish[:before])
+        wait_until_read(server, wire)
+
+    wire.send(publish[before:] + publish + broken)
+
+    statuses: list[int] = []
+    while not statuses or statuses[-1] != 400:
+        statuses.append(wire.answer().status)
+    assert wire.is_closed()
+    wait_until_closed(server, wire.local_port)
+    assert statuses == [201] * len(files_of(server, queue)) + [400]
 
 
 # The client closes its direction

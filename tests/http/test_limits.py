@@ -53,6 +53,20 @@ def test_a_head_over_a_limit_is_refused_and_its_connection_closed(
     assert wire.is_closed()
 
 
+@pytest.mark.parametrize("refused", [with_header_of(4100), with_bytes(16_385)])
+def test_a_limit_holds_for_what_waits_behind_many_pipelined_requests(
+    wire: Wire, refused: bytes
+) -> None:
+    """The parser reads no more than some of them at a time."""
+    wire.request("PUT", "/limits")
+    wire.send(request_bytes("POST", "/limits/messages", b"body") * 40 + refused)
+
+    while (answer := wire.answer()).status < 300:
+        pass
+    assert_problem(answer, 400, "bad-http")
+    assert wire.is_closed()
+
+
 def test_a_head_without_an_end_is_refused_before_its_time_is_over(wire: Wire) -> None:
     """Headers that are all within their limit, sent piece by piece."""
     wire.send(b"PUT /limits HTTP/1.1\r\n")
