@@ -76,13 +76,16 @@ class Listener:
 
     def close(self) -> None:
         """Accept no more connections; existing ones stay."""
+        # The name goes first: a server that starts meanwhile takes it only when nobody listens, and
+        # would lose it here.
+        if self._path is not None and _inode(self._path) == self._inode:
+            with suppress(OSError):  # The next server takes it for that of a crash.
+                _unlink(self._path)
+        self._path = None
         if self._server is not None:
             self._server.close()
         else:
             self._socket.close()
-        if self._path is not None and _inode(self._path) == self._inode:
-            _unlink(self._path)
-        self._path = None
 
 
 def bind_address(

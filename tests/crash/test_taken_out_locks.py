@@ -86,7 +86,7 @@ REDUNDANT = {
     "with it what was answered after the purge stays",
     name_of(own_id._is_left_over): "the lock of the id keeps other publishers of it away; a "
     "sweep that comes in between moves the file on, and the descriptor stays the file's",
-    name_of(sockets.bind_unix): "of the folder of a socket: tests/daemon/test_listeners.py",
+    name_of(sockets.bind_unix): "of the folder of a socket: tests/daemon/test_sockets.py",
     name_of(sweep.Sweeper._set_aside_if_damaged): "only a sealed batch is looked at, whose lock "
     "is held, and a damaged body stays damaged",
 }

@@ -47,7 +47,6 @@ ELSEWHERE = {
     "ctl/test_producing.py": "mq/ctl/commands/sending",
     "ctl/test_ways.py": "mq/ctl/arguments mq/ctl/common_flags",
     "ctl/commands/test_benching.py": "mq/ctl/bench",
-    "daemon/test_listeners.py": "mq/daemon/sockets",
     "daemon/test_process.py": "mq/daemon/cli mq/daemon/shared_flags",
     "daemon/test_start.py": "mq/daemon/server",
     "daemon/test_tls.py": "mq/web/handshakes",
