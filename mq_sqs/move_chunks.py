@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from mq.names import MessageId, QueueName, is_fifo
@@ -16,6 +18,8 @@ MAX_PASSED = 1000
 """A task ends once it met more messages that it could not move."""
 
 LOOK_AGAIN_SECONDS = 1.0
+"""A message that others hold is looked at again after that, while others move, and once more before
+the task ends."""
 
 
 class Chunk(NamedTuple):
@@ -27,10 +31,16 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """Those of one task. `target` is None for the queues that the messages died in."""
+    """Those of one task. `target` is None for the queues that the messages died in. `clock` does
+    not go back, in seconds."""
 
     def __init__(
-        self, store: Store, fifo: FifoService, source: QueueName, target: QueueName | None
+        self,
+        store: Store,
+        fifo: FifoService,
+        source: QueueName,
+        target: QueueName | None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._fifo = fifo
@@ -39,6 +49,8 @@ class Chunks:
         self._passed: set[MessageId] = set()
         self._taken: set[MessageId] = set()
         self._may_look_again = True
+        self._clock = clock
+        self._looked = clock()
 
     async def move(self, limit: int) -> Chunk:
         """Move up to `limit` messages. Raises QueueNotFound or InvalidRequest if a queue is gone or
@@ -46,10 +58,15 @@ class Chunks:
         target, source = self._target, self._source
         if target is None or is_fifo(source):
             return await self._redrive(limit)
-        moved, taken = await self._store.move(Moving(source, target), limit)
-        if not moved:
-            self._taken |= set(taken)
-        return Chunk(moved, not moved, None if moved else self._why_some_stay())
+        moved, taken, held = await self._store.move(Moving(source, target), limit)
+        self._may_look_again |= bool(moved)
+        if moved:
+            return Chunk(moved)
+        self._taken |= set(taken)
+        if held and self._may_look_again:
+            await self._wait_for_holders()
+            return Chunk()
+        return Chunk(is_last=True, reason=self._why_some_stay())
 
     async def _redrive(self, limit: int) -> Chunk:
         """Move up to `limit` messages, each to the queue that it died in; from a FIFO queue, or to
@@ -62,6 +79,8 @@ class Chunks:
         self._passed.update(found.stayed)
         self._taken.update(found.taken)
         self._may_look_again |= bool(found.moved)
+        if found.moved and self._clock() > self._looked + LOOK_AGAIN_SECONDS:
+            self._look_again()
         if found.lost:
             return Chunk(len(found.moved), reason="CouldNotDetermineMessageSource")
         is_dry = not (found.moved or found.stayed)
@@ -72,10 +91,15 @@ class Chunks:
         return Chunk(len(found.moved), is_last, self._why_some_stay() if is_last else None)
 
     async def _wait_for_holders(self) -> None:
-        """Have what others held looked at again: a FIFO group waits behind such a message."""
+        """Have what others held looked at once more, and not again before something is moved."""
         self._may_look_again = False
-        self._passed &= self._taken
         await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Have what others held looked at again: a FIFO group waits behind such a message."""
+        self._passed &= self._taken
+        self._looked = self._clock()
 
     def _why_some_stay(self) -> str | None:
         if not self._taken:

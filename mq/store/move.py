@@ -51,11 +51,12 @@ class Moving(NamedTuple):
 
 
 class MovedMessages(NamedTuple):
-    """How many messages were moved. `taken` are ids of those that stay where they are, because the
-    target has other messages with these ids."""
+    """How many messages were moved. Of those that stay the target has other messages with the ids
+    in `taken`, and another process those in `held`, or the disk does not open them."""
 
     number: int
     taken: list[MessageId]
+    held: list[MessageId]
 
 
 def check_move(work: Workspace, moving: Moving) -> None:
@@ -73,12 +74,11 @@ def check_move(work: Workspace, moving: Moving) -> None:
 
 
 def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMessages]:
-    """Move ready messages, oldest first, up to `limit`. Those that another process holds stay.
+    """Move ready messages, oldest first, up to `limit`, and no more after MAX_MOVES that stay.
 
     On return all of it survives a power cut; after a crash each message is in one of the two
     queues. If the target gets full meanwhile, a queue is deleted, or the disk fails, the messages
-    moved before that count. After MAX_MOVES messages that cannot be moved it looks at no more.
-    Raises InvalidRequest, QueueNotFound, StoreUnavailable.
+    moved before that count. Raises InvalidRequest, QueueNotFound, StoreUnavailable.
     """
     check_move(work, moving)
     yield from relist(work, moving.source)
@@ -101,7 +101,7 @@ def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMe
     finally:
         for message_id in passed.all:
             work.ready.restore(moving.source, message_id)
-    return MovedMessages(moved, passed.taken)
+    return MovedMessages(moved, passed.taken, sorted(set(passed.all) - set(passed.taken)))
 
 
 def move_by_id(

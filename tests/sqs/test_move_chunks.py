@@ -3,41 +3,93 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from mq.names import QueueName
+from mq.names import MessageId, QueueName
 from mq.store.move import Moving
+from mq.store.store import Store
 from mq_sqs.fifo.service import FifoService
-from mq_sqs.move_chunks import Chunk, Chunks
+from mq_sqs.move_chunks import LOOK_AGAIN_SECONDS, Chunk, Chunks
 from tests.support.stores import ORDERS, drain, publish, store_on
 
 DEAD = QueueName("failed")
+OTHER = QueueName("other")
 
 
+async def bury(store: Store, number: int) -> list[MessageId]:
+    """Publish messages, which die at once, and make the other queue."""
+    for queue in (DEAD, OTHER):
+        await store.create_queue(queue)
+    ids = [await publish(store, b"a") for _ in range(number)]
+    await store.move_by_id(Moving(ORDERS, DEAD, "max-receives"), ids)
+    return ids
+
+
+@contextmanager
+def held(store: Store, root: Path, message_id: MessageId) -> Iterator[None]:
+    """Hold a dead letter as another process does."""
+    fd = os.open(root / "queues" / DEAD / message_id, os.O_RDONLY)
+    assert store._work.files.lock(fd)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("target", [None, OTHER])
 @pytest.mark.parametrize("is_let_go", [True, False])
 async def test_a_message_that_others_held_is_looked_at_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_let_go: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_let_go: bool, target: QueueName | None
 ) -> None:
     monkeypatch.setattr("mq_sqs.move_chunks.LOOK_AGAIN_SECONDS", 0.0)
     async with store_on(tmp_path) as store:
-        await store.create_queue(DEAD)
-        ids = [await publish(store, b"a") for _ in range(3)]
-        await store.move_by_id(Moving(ORDERS, DEAD, "max-receives"), ids)
-        held = os.open(tmp_path / "queues" / DEAD / ids[0], os.O_RDONLY)
-        assert store._work.files.lock(held)
-        chunks = Chunks(store, FifoService(store), DEAD, None)
+        ids = await bury(store, 3)
+        chunks = Chunks(store, FifoService(store), DEAD, target, clock=lambda: 0.0)
 
-        assert await chunks.move(10) == Chunk(2)
+        with held(store, tmp_path, ids[0]):
+            assert await chunks.move(10) == Chunk(2)
+            found = [] if is_let_go else [await chunks.move(1) for _ in range(3)]
         if is_let_go:
-            os.close(held)
-        found = [await chunks.move(10) for _ in range(3)]
+            found = [await chunks.move(1) for _ in range(3)]
 
-        if is_let_go:
-            assert found == [Chunk(0), Chunk(1), Chunk(0, True)]
-            assert await drain(store) == ids
-        else:
-            assert found == [Chunk(0), Chunk(0), Chunk(0, True)]
-            os.close(held)
-            assert await drain(store) == ids[1:]
+        assert sum(each.moved for each in found) == is_let_go
+        assert found[-1] == Chunk(0, True)
+        assert await drain(store, target or ORDERS) == (ids if is_let_go else ids[1:])
+
+
+@pytest.mark.parametrize("target", [None, OTHER])
+async def test_a_lone_message_that_others_held_is_moved_once_they_let_it_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: QueueName | None
+) -> None:
+    monkeypatch.setattr("mq_sqs.move_chunks.LOOK_AGAIN_SECONDS", 0.0)
+    async with store_on(tmp_path) as store:
+        ids = await bury(store, 1)
+        chunks = Chunks(store, FifoService(store), DEAD, target, clock=lambda: 0.0)
+
+        with held(store, tmp_path, ids[0]):
+            assert await chunks.move(1) == Chunk(0)
+        found = [await chunks.move(1) for _ in range(2)]
+
+        assert Chunk(1) in found
+        assert await drain(store, target or ORDERS) == ids
+
+
+async def test_a_message_that_others_held_is_moved_while_there_are_more(tmp_path: Path) -> None:
+    now = 0.0
+    async with store_on(tmp_path) as store:
+        ids = await bury(store, 4)
+        chunks = Chunks(store, FifoService(store), DEAD, None, clock=lambda: now)
+
+        with held(store, tmp_path, ids[0]):
+            assert await chunks.move(1) == Chunk(0)
+        assert await chunks.move(1) == Chunk(1)
+        now += 2 * LOOK_AGAIN_SECONDS
+        assert await chunks.move(1) == Chunk(1)
+        assert await drain(store) == ids[1:3]
+
+        assert await chunks.move(1) == Chunk(1)
+        assert await drain(store) == ids[:1]

@@ -192,12 +192,12 @@ async def test_a_message_that_the_disk_does_not_open_keeps_no_other_from_being_m
 
     files.before["open_message"] = refuse
     moved = await store.move(Moving(ORDERS, target), 10)
-    assert moved == MovedMessages(len(whole), [])
+    assert moved == MovedMessages(len(whole), [], [unreadable])
     with pytest.raises(StoreUnavailable):
         await store.move(Moving(ORDERS, target), 10)
     del files.before["open_message"]
 
-    assert await store.move(Moving(ORDERS, target), 10) == MovedMessages(1, [])
+    assert await store.move(Moving(ORDERS, target), 10) == MovedMessages(1, [], [])
 
 
 @pytest.mark.parametrize("limit", [1, 5])

@@ -41,7 +41,7 @@ async def test_many_share_a_sync(disk: Path) -> None:
             await publish(store, b"body")
         before = files.syncs()
 
-        assert await store.move(TO_DEAD, MANY) == MovedMessages(30, [])
+        assert await store.move(TO_DEAD, MANY) == MovedMessages(30, [], [])
 
         assert files.syncs() - before <= 2
 
@@ -120,7 +120,7 @@ async def test_what_is_wrong_with_one_keeps_no_other_from_its_queue(root: Path, 
         left = [raising(code)]
         files.before["rename"] = lambda *_: left.pop()() if left else None
 
-        assert await store.move(TO_DEAD, MANY) == MovedMessages(1, [])
+        assert await store.move(TO_DEAD, MANY) == MovedMessages(1, [], [first])
 
         assert await drain(store) == [first]
         assert await drain(store, DEAD) == [second]
@@ -200,7 +200,7 @@ async def test_without_attributes_messages_move_but_keep_no_reason(root: Path) -
         [stale] = await store.move_by_id(TO_DEAD, [leased], Guard(frozenset({1})))
         assert isinstance(stale, LeaseMismatch)
         assert await store.move_by_id(TO_DEAD, [leased], guard) == [None]
-        assert await store.move(TO_DEAD, MANY) == MovedMessages(1, [])
+        assert await store.move(TO_DEAD, MANY) == MovedMessages(1, [], [])
 
         assert sorted(await drain(store, DEAD)) == sorted([ready, leased])
 
@@ -213,4 +213,4 @@ async def test_a_full_disk_keeps_no_message_from_being_moved(root: Path) -> None
         for call in ("open_unnamed", "write", "make_folder"):
             files.before[call] = raising(errno.ENOSPC)
 
-        assert await store.move(TO_DEAD, MANY) == MovedMessages(1, [])
+        assert await store.move(TO_DEAD, MANY) == MovedMessages(1, [], [])

@@ -98,7 +98,7 @@ async def test_one_that_somebody_holds_is_passed_over_or_waited_for(root: Path) 
         fd = os.open(root / "queues/orders" / held, os.O_RDONLY)
         assert WatchedFiles().lock(fd)
 
-        assert await store.move(TO_DEAD, MANY) == MovedMessages(1, [])
+        assert await store.move(TO_DEAD, MANY) == MovedMessages(1, [], [held])
         [busy] = await store.move_by_id(TO_DEAD, [held])
         assert isinstance(busy, StoreUnavailable)
         os.close(fd)
@@ -115,10 +115,10 @@ async def test_one_whose_id_is_being_published_in_the_target_is_passed_over(root
         lock = lock_ids(store._work.spool, DEAD, [one])
         assert lock is not None
 
-        assert await store.move(TO_DEAD, MANY) == MovedMessages(0, [])
+        assert await store.move(TO_DEAD, MANY) == MovedMessages(0, [], [one])
         os.close(lock)
 
-        assert await store.move(TO_DEAD, MANY) == MovedMessages(1, [])
+        assert await store.move(TO_DEAD, MANY) == MovedMessages(1, [], [])
 
 
 async def test_a_publisher_of_the_same_id_makes_no_second_message(root: Path) -> None:
