@@ -4,7 +4,8 @@
                             `health`, `free_space`, `probe`, `background`
     publish                 `publishing`; `bodies`: large ones, up and down
     receive                 `receiving`
-    by id                   `by_id`, `visibility`, `release`, `remove`, `remove_many`
+    by id                   `by_id`, `visibility`, `release`; `remove`, `remove_under_lease`,
+                            `remove_many`
     look                    `peek`; `peek_hidden`: at leased and delayed messages; `survey`,
                             `counts`
     queues                  `queues`, `settings`, `purge`, `move`, `redrive`, `expiry`

@@ -8,17 +8,26 @@ from typing import Any
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation, Together, unavailable
-from mq.disk.file_work import do_together
 from mq.errors import MQError, QueueLocked
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
 from mq.store.context import Workspace
-from mq.store.remove import has_one_name, move_leased, move_on, removal, unsynced_removal
+from mq.store.remove import has_one_name, move_on, remove, unsynced_removal
+from mq.store.remove_under_lease import LeasedRemover, remove_leased
 
 _AT_ONCE = 64
 """This many are removed in one go: under leases all of them are open together."""
 
 _DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
+
+
+def removal(
+    work: Workspace, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None
+) -> Operation[None]:
+    """Return the operation that removes a message; with `leases`, only under one of them."""
+    if leases is None:
+        return remove(work, queue, message_id)
+    return remove_leased(work, queue, message_id, leases)
 
 
 def remove_many(
@@ -36,7 +45,7 @@ def remove_many(
         if leases is None:
             outcomes += _move_some(work, queue, some)
         else:
-            outcomes += do_together([move_leased(work, queue, each, leases) for each in some])
+            outcomes += LeasedRemover(work, queue, leases).remove_together(some)
     told = yield from _sync_moved(work, queue, outcomes)
     if None not in outcomes and not any(told):
         return [None] * len(ids)

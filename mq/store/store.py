@@ -34,8 +34,7 @@ from mq.store.purge import purge
 from mq.store.receiving.fetches import Fetches, Receive
 from mq.store.receiving.receive import Ask, receive_some
 from mq.store.receiving.received_message import Received
-from mq.store.remove import removal
-from mq.store.remove_many import remove_many
+from mq.store.remove_many import removal, remove_many
 from mq.store.settings import NO_CHANGES
 
 T = TypeVar("T")

@@ -17,6 +17,7 @@ from mq.spool.spark import claiming, claims, marker_files, settle, staging, tran
 from mq.store import expiry, probe, remove, remove_many
 from mq.store.publishing import batch, filling, own_id
 from mq.store.receiving import lease
+from mq.store.remove_under_lease import LeasedRemover
 from mq_mover import mover
 from mq_sqs import fifo, move_chunks, move_tasks
 from tests.crash.enumeration.interference import Occupied
@@ -42,7 +43,7 @@ CANNOT_REPLACE = {
     name_of(settings_file._replace): "the name is that of a new UUID",
     name_of(root._send_probe): "the name has 48 random bits",
     name_of(remove.move_on): "goes on after a rename, and may find its message in `remove`",
-    name_of(remove._remove_other_names): "finishes a move: both names are those of one file",
+    name_of(remove.remove_other_names): "finishes a move: both names are those of one file",
 }
 """Moves that need no protection, and why."""
 
@@ -71,6 +72,8 @@ NOT_RUN_HERE = {
     name_of(own_id._is_twin): "hands on to `move_aside`, as `remove` does",
     name_of(own_id._make_room): "hands on to `move_aside`, as `remove` does",
     name_of(own_id._publish): "hands on to `move_aside`, as `remove` does",
+    name_of(LeasedRemover.remove_together): "as `remove_leased` does, for several: "
+    "tests/store/test_remove_under_lease.py",
     name_of(remove_many._move_some): "as `remove` does, for several: tests/store/test_remove.py",
     name_of(abilities): "works in a folder of its own: tests/spool/test_abilities.py",
     name_of(network_files): "tests/spool/test_network_files.py, tests/store/test_network.py",

@@ -14,7 +14,17 @@ from mq.spool import abilities, locks, network_files, redelivery, root, sets, sw
 from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, leftovers, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, jobs, staging, transactions
-from mq.store import answer_memory, by_id, expiry, move, probe, release, remove, visibility
+from mq.store import (
+    answer_memory,
+    by_id,
+    expiry,
+    move,
+    probe,
+    release,
+    remove,
+    remove_under_lease,
+    visibility,
+)
 from mq.store.publishing import batch, filling, own_id, publish, publish_each
 from mq.store.receiving import lease, receive, taking
 from mq.web import downloads
@@ -66,7 +76,8 @@ NEEDED = {
     at(receive.lease_some, "lock_shared"): "receive while deleting",
     at(release.put_back, "lock"): "put back late",
     at(remove.move_on, "lock_shared"): "remove while deleting",
-    at(remove.move_leased, "lock"): "remove late",
+    at(remove_under_lease.LeasedRemover.remove, "lock"): "remove late",
+    at(remove_under_lease.LeasedRemover.remove_together, "lock"): "remove several late",
     at(mover.Mover._try_move, "lock"): "two movers",
     f"{UPLOAD}: lock": "sweep while uploading",
 }

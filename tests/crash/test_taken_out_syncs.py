@@ -27,6 +27,7 @@ from mq.store import (
 )
 from mq.store.publishing import filling, own_id, publish, publish_each
 from mq.store.receiving import lease, receive
+from mq.store.remove_under_lease import remove_leased
 from mq_reaper import reaper
 from mq_sqs import fifo
 from pyspark_mq import by_url, pipeline
@@ -58,8 +59,8 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(queues.begin_deletion, "queues"): (SOURCE, (at(queues.begin_deletion, "remove"),)),
     at(remove.remove, "a queue's folder"): (SOURCE, (at(remove.remove, "remove"),)),
     at(remove.remove, "delay"): (SOURCE, (at(remove.remove, "remove"),)),
-    at(remove.remove_leased, "a queue's folder"): (SOURCE, (at(remove.remove_leased, "remove"),)),
-    at(remove.remove_leased, "delay"): (SOURCE, (at(remove.remove_leased, "remove"),)),
+    at(remove_leased, "a queue's folder"): (SOURCE, (at(remove_leased, "remove"),)),
+    at(remove_leased, "delay"): (SOURCE, (at(remove_leased, "remove"),)),
     at(root_format.write_format, "the root"): (
         "a format file that is gone is written again; synced so that a server that is refused for "
         "it is refused for good",

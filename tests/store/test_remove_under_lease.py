@@ -1,5 +1,4 @@
-"""A leased message is removed the same whether or not it is usual: `_move_leased` does with it what
-`_move_unusual` does."""
+"""A leased message is removed the same, whether or not `LeasedRemover` finds it usual."""
 
 from __future__ import annotations
 
@@ -17,10 +16,9 @@ from mq.commit.operation import Operation
 from mq.disk.file_work import FileCalls, make_calls
 from mq.disk.files import Files
 from mq.errors import LeaseMismatch
-from mq.store import remove
 from mq.store.context import Workspace
-from mq.store.remove import remove_leased
 from mq.store.remove_many import remove_many
+from mq.store.remove_under_lease import LeasedRemover, remove_leased
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.leased_files import (
     LEASED_FILES,
@@ -94,7 +92,7 @@ def both_ways(
     found: list[object] = []
     for way in ("usual", "unusual"):
         if way == "unusual":
-            monkeypatch.setattr(remove, "_is_usual", lambda *arguments: False)
+            monkeypatch.setattr(LeasedRemover, "_is_usual", lambda *arguments: False)
         root = tmp_path / way
         files = kind()
         with workspace_on(root, ORDERS, lambda: 10**18, files) as work:
@@ -201,7 +199,7 @@ def test_failure_of_any_call_has_the_same_end(
 def test_what_is_usual_does_not_come_to_the_unusual_way(
     make: Act, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remove, "_move_unusual", None)
+    monkeypatch.setattr(LeasedRemover, "_move_unusual", None)
     with workspace_on(root, ORDERS, lambda: 10**18) as work:
         make(root)
 

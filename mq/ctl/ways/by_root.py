@@ -44,7 +44,8 @@ from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, check_publish, publish
 from mq.store.purge import purge
 from mq.store.receiving.receive import receive
-from mq.store.remove import remove, remove_leased
+from mq.store.remove import remove
+from mq.store.remove_under_lease import remove_leased
 from mq.store.settings import change_settings, settings_of
 from mq.times import rfc3339
 from mq.web.batch_lines import draft_of, parse_batch

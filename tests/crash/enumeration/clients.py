@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -271,19 +271,29 @@ class PlayedClients:
 
     async def remove(self, queue: str, message_id: str, lease: int | None = None) -> None:
         """With a lease, only under it."""
-        say = self.scene.say
         leases = None if lease is None else frozenset({lease})
-        say(partial(Ledger.asks_remove, message_id=message_id))
-        why, is_certain = "503", False
+        self.scene.say(partial(Ledger.asks_remove, message_id=message_id))
+        outcome: MQError | None = None
         try:
             await self.store.remove(QueueName(queue), MessageId(message_id), leases)
-        except StoreUnavailable:
-            pass
-        except (MessageNotFound, QueueNotFound):
-            why, is_certain = "404", True
-        except LeaseMismatch:
-            why, is_certain = "412", True
-        else:
+        except MQError as error:
+            outcome = error
+        self._say_removed(message_id, lease, outcome)
+
+    async def remove_together(self, queue: str, received: Sequence[Received]) -> None:
+        """Each under its lease."""
+        ids, leases = [each.message_id for each in received], [each.lease for each in received]
+        for each in ids:
+            self.scene.say(partial(Ledger.asks_remove, message_id=each))
+        outcomes = await self.store.remove_many(QueueName(queue), ids, frozenset(leases))
+        for outcome in zip(ids, leases, outcomes, strict=True):
+            self._say_removed(*outcome)
+
+    def _say_removed(self, message_id: str, lease: int | None, outcome: MQError | None) -> None:
+        say = self.scene.say
+        if outcome is None:
             say(partial(Ledger.is_removed, message_id=message_id, lease=lease))
             return
+        is_certain = not isinstance(outcome, StoreUnavailable)
+        why = "412" if isinstance(outcome, LeaseMismatch) else "404" if is_certain else "503"
         say(partial(Ledger.is_not_removed, message_id=message_id, is_certain=is_certain, why=why))

@@ -84,6 +84,19 @@ def remove_late(scene: Scene, step: Chance) -> None:
     )
 
 
+def remove_several_late(scene: Scene, step: Chance) -> None:
+    clients, others = two_servers(scene, ready=2)
+    [received] = clients.run(clients.receive_many("a", 2, SHORT_SECONDS))
+    scene.clock.pass_seconds(2)
+    interleave(
+        scene,
+        step,
+        clients.files,
+        lambda: clients.run(clients.remove_together("a", received)),
+        lambda: _redeliver_and_receive(scene, others),
+    )
+
+
 def prolong_late(scene: Scene, step: Chance) -> None:
     clients, others = two_servers(scene, ready=1)
     [received] = clients.run(clients.receive("a", SHORT_SECONDS))
@@ -195,6 +208,7 @@ DUELS = {
         Row("two receivers of many", partial(two_receivers, most=2)),
         Row("put back late", put_back_late),
         Row("remove late", remove_late),
+        Row("remove several late", remove_several_late),
         Row("prolong late", prolong_late),
         Row("two movers", two_movers),
         Row("sweep while publishing", sweep_while_publishing),

@@ -1,0 +1,181 @@
+"""Remove under a lease: only if it is still the message's current one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from functools import partial
+from operator import itemgetter
+
+from mq.commit.operation import Operation
+from mq.disk.calls import CLOSE, Chain, Outcome, run
+from mq.disk.file_work import FileCalls, FileWork, do_together
+from mq.disk.status import INODE, MODE, OWNER
+from mq.errors import LeaseMismatch
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, file_name
+from mq.spool.message.held import Held, Lost
+from mq.spool.message.opening import held_by, holding, move_held, open_held
+from mq.spool.message.seal import lease_in
+from mq.store.context import Workspace, no_message
+from mq.store.holding import work_once_unlocked
+from mq.store.patience import Patience, with_message
+from mq.store.remove import ORDER, has_one_name, places, remove_other_names, unsynced_removal
+
+_ORDER = (*ORDER, Folder.REMOVE)
+
+_DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
+
+_CODE = itemgetter(1)
+"""Takes the errno out of an outcome."""
+
+
+def remove_leased(
+    work: Workspace, queue: QueueName, message_id: MessageId, leases: frozenset[int]
+) -> Operation[None]:
+    """Remove a message if its current lease is one of `leases`. It is compared and moved under its
+    lock, for which this waits BUSY_WAIT_SECONDS. Raises LeaseMismatch and what `remove` raises."""
+    patience: Patience | None = None
+    move = partial(LeasedRemover(work, queue, leases).remove, message_id)
+    while (source := (yield from work_once_unlocked(queue, move))) is None:
+        patience = patience or with_message(message_id)
+        yield patience.pause()
+    yield unsynced_removal(source, queue)
+    work.counts.of(queue).removed += source is not Folder.REMOVE
+
+
+class LeasedRemover:
+    """Moves messages of one queue to `remove`, each if its current lease is one of `leases`."""
+
+    __slots__ = ("_leases", "_queue", "_work")
+
+    def __init__(self, work: Workspace, queue: QueueName, leases: frozenset[int]) -> None:
+        self._work = work
+        self._queue = queue
+        self._leases = leases
+
+    def remove(self, message_id: MessageId) -> FileWork[Folder | None]:
+        """Move a message. Returns the folder that it was moved out of, or `remove` if it was there
+        already, or None if another process holds its lock. Raises QueueNotFound, MessageNotFound,
+        LeaseMismatch, OSError."""
+        work = self._work
+        work.require_queue(self._queue)
+        chain = holding(work.spool.fd(_DELAY), file_name(self._queue, message_id))
+        opened = yield FileCalls(work.files, chain)
+        return (yield from self._move_opened(message_id, opened))
+
+    def remove_together(self, ids: Sequence[MessageId]) -> list[Folder | Exception | None]:
+        """Move several messages, with the file calls of all in one go. Returns for each what
+        `remove` returns or raises."""
+        work = self._work
+        files, delay_fd = work.files, work.spool.fd(_DELAY)
+        opened = run(files, [holding(delay_fd, file_name(self._queue, each)) for each in ids])
+        if not all(map(self._is_usual, opened)):
+            return do_together([*map(self._move_opened, ids, opened)])
+        fds = [results[0] for results, _ in opened]
+        try:
+            moved = run(files, [*map(self._calls, ids, fds)])
+        except BaseException:
+            for fd in fds:
+                files.close(fd)
+            raise
+        if has_one_name(work) and not any(map(_CODE, moved)):
+            return [_DELAY] * len(ids)
+        return do_together([*map(self._end_move, ids, fds, moved)])
+
+    def _is_usual(self, opened: Outcome) -> bool:
+        """Return whether what is in `delay` is a message with a seal and one of the leases. The way
+        of all else, `_move_unusual`, comes to the same for it in more time. A test compares
+        them."""
+        results, code = opened
+        if code:
+            return False
+        _, _, status, named, seal = results
+        return (
+            lease_in(seal) in self._leases
+            and named[INODE] == status[INODE]
+            and stat.S_ISREG(status[MODE])
+            and status[OWNER] in self._work.files.owners
+        )
+
+    def _move_opened(self, message_id: MessageId, opened: Outcome) -> FileWork[Folder | None]:
+        work = self._work
+        if not self._is_usual(opened):
+            found = held_by(work.spool, _DELAY, file_name(self._queue, message_id), opened)
+            return (yield from self._move_unusual(message_id, found))
+        fd = opened[0][0]
+        try:
+            moved = yield FileCalls(work.files, self._calls(message_id, fd))
+        except BaseException:
+            work.files.close(fd)
+            raise
+        return (yield from self._end_move(message_id, fd, moved))
+
+    def _calls(self, message_id: MessageId, fd: int) -> Chain:
+        """Return the calls that move a usual message, and close it."""
+        name, spool = file_name(self._queue, message_id), self._work.spool
+        return spool.rename_call(_DELAY, spool.fd(_DELAY), name, _REMOVE, name), (CLOSE, fd)
+
+    def _end_move(self, message_id: MessageId, fd: int, moved: Outcome) -> FileWork[Folder | None]:
+        """Go on after these calls. Only the first of them decides."""
+        work, (results, code) = self._work, moved
+        try:
+            name = file_name(self._queue, message_id)
+            is_moved = bool(results) or _move_beside(work, _DELAY, name, name, code)
+        finally:
+            if not results:
+                work.files.close(fd)
+        if not is_moved:
+            return (yield from self._move_unusual(message_id, Lost.GONE))
+        remove_other_names(work, self._queue, message_id)
+        return _DELAY
+
+    def _move_unusual(
+        self, message_id: MessageId, found: Held | Lost | None
+    ) -> FileWork[Folder | None]:
+        """Do what `remove` does, wherever the message is. `found` is what is in `delay`, where it
+        is looked for first."""
+        work, queue = self._work, self._queue
+        target = file_name(queue, message_id)
+        for source, name in places(queue, message_id, _ORDER):
+            if source is Folder.QUEUES:
+                work.hold_queue(queue)
+            held = found or (yield from open_held(work.spool, source, name))
+            found = None
+            if held is Lost.BUSY:
+                return None
+            if isinstance(held, Lost):
+                continue
+            with held:
+                if held.lease not in self._leases:
+                    raise LeaseMismatch(
+                        f"message {message_id} of queue {queue} does not have that lease: the "
+                        "lease ran out and another receiver has the message; do not remove it"
+                    )
+                if source is _REMOVE:
+                    return source
+                if (yield from _move_held(work, source, held, target)):
+                    work.ready.discard(queue, message_id)
+                    remove_other_names(work, queue, message_id)
+                    return source
+        raise no_message(queue, message_id)
+
+
+def _move_held(work: Workspace, source: Folder, held: Held, target: str) -> FileWork[bool]:
+    """Move a held message. Returns False if it is gone from there."""
+    try:
+        return (yield from move_held(work.spool, source, held, _REMOVE, target))
+    except OSError as error:
+        return _move_beside(work, source, held.name, target, error.errno or errno.EIO)
+
+
+def _move_beside(work: Workspace, source: Folder, name: str, target: str, code: int) -> bool:
+    """Go on after a move that failed with `code`: if `remove` has another file of that name, move
+    the message there under a name of its own. Returns False if it is gone."""
+    if code == errno.EEXIST:
+        return work.spool.move_aside(source, name, _REMOVE, target) is not None
+    if code != errno.ENOENT:
+        raise OSError(code, os.strerror(code), target)
+    return False
