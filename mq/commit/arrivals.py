@@ -12,8 +12,8 @@ from mq.commit.operation import Submitted
 class Arrivals:
     """Operations that no round has taken yet: new ones, and those whose wait is over. They come in
     turns, lists of what came at the same time. Any thread may put a turn in; only the one that
-    makes rounds takes operations out. After `end` no new ones come: `is_ending`; and `is_ended`
-    once all turns before that have come."""
+    makes rounds takes operations out. After `end` no new ones come: `is_ending` is set, and
+    `is_ended` once all turns before that are in."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -41,7 +41,7 @@ class Arrivals:
         return not self._turns.empty()
 
     def wait(self) -> list[Submitted] | None:
-        """Wait for the next turn, which `admit` takes in. Any thread may wait."""
+        """Wait for the next turn, which is to be passed to `admit`. Any thread may wait."""
         return self._turns.get()
 
     def admit(self, turn: list[Submitted] | None) -> None:
@@ -51,7 +51,7 @@ class Arrivals:
             self._here.extend(turn)
 
     def take(self, most: int) -> list[Submitted]:
-        """Return up to that many operations of the turns that have come."""
+        """Return up to `most` operations from the turns that have come."""
         taken: list[Submitted] = []
         while len(taken) < most:
             if self._here:
@@ -63,7 +63,7 @@ class Arrivals:
         return taken
 
     def take_at_once(self, turn: list[Submitted]) -> list[Submitted]:
-        """Admit this turn before those that were put in, and return as many operations as it
+        """Admit this turn ahead of those that were put in, and return as many operations as it
         has."""
         self._here.extend(turn)
         return [self._take_one() for _ in turn]

@@ -29,9 +29,10 @@ class Unsynced(NamedTuple):
     """What an operation's file calls leave for the barrier to sync: descriptors of files, and
     folders relative to the root (`new`, `queues/orders`). `has_closed_files` says that data was
     written to files which are closed by now, so that only a sync of everything finds it. `implied`
-    are folders whose changes a sync of `files` and `folders` may bring with it (`Barrier`): that
-    from which a name was moved to one of `folders`, and that in which one of `files` got its name
-    or was changed. `messages` is how many were written or moved, by which a sync takes longer."""
+    are folders whose changes a sync of `files` and `folders` may make durable too (see `Barrier`):
+    the one from which a name was moved to one of `folders`, and the one in which one of `files` got
+    its name or was changed. `messages` is how many were written or moved: a sync takes longer for
+    more."""
 
     files: tuple[int, ...]
     folders: tuple[str, ...]
@@ -44,12 +45,12 @@ class Barrier:
     """Makes durable what operations did: one thing by fsync, few by an fsync for each, and more by
     syncfs.
 
-    Where all changes are entries of one log, a sync of one thing that an operation has changed last
-    makes all of the operation durable: of a new message its file, of a move the folder that the
-    name came to. Each further sync makes the disk flush its cache once more, and the log too while
-    others write. Where that is quicker than a syncfs (`Spool.has_data_log`), the data of the new
-    files is written out, and then one sync brings the log: that of the folder `new`, whose time is
-    set for it, so that its entry comes behind all others.
+    Where all changes are entries of one log, a sync of the thing that an operation changed last
+    makes the whole operation durable: the file of a new message, the folder that a moved name came
+    to. Each further sync flushes the disk's cache once more, and the log too while others write.
+    Where that is quicker than a syncfs (`Spool.has_data_log`), the data of the new files is written
+    out, and then one sync of the folder `new` flushes the log. Its time is set just before, so that
+    its entry in the log comes after all others.
 
     The descriptor for syncfs is held from the start, because a writeback error is reported once to
     each descriptor that was open when it happened."""
@@ -62,12 +63,12 @@ class Barrier:
         return self._spool.files.open_folder(None, str(self._spool.root))
 
     def make_durable(self, unsynced: Sequence[Unsynced]) -> None:
-        """Make everything that is named survive a power cut. Raises OSError."""
+        """Make all that `unsynced` names survive a power cut. Raises OSError."""
         self.prepare(unsynced)()
 
     def prepare(self, unsynced: Sequence[Unsynced]) -> Callable[[], None]:
-        """Return what does the same when it is called, on any thread and beside other operations.
-        Those that wait for it keep their files open."""
+        """Return a call that does what `make_durable` does, on any thread and while other
+        operations run. The operations that wait for it keep their files open."""
         files = [fd for each in unsynced for fd in each.files]
         # The folder that a name came to is synced before the one that it left: what is lost between
         # the two syncs is not the message.
@@ -89,14 +90,15 @@ class Barrier:
         return partial(self._sync_each, files, opened)
 
     def _is_one_log(self) -> bool:
-        """Whether what is implied is durable too. Without a call for it, a move is a link and then
-        an unlink in the folder that the name came from; a new file is moved to its name."""
+        """Whether a sync makes what is implied durable too. Where the system lacks the calls, a
+        move is a link and then an unlink in the folder that the name came from, and a new file is
+        moved to its name."""
         files = self._spool.files
         is_each_one_change = files.renames_without_replacing and files.has_unnamed_files
         return self._spool.has_one_log and is_each_one_change
 
     def _open_at(self, folder: str) -> int | OpenQueue:
-        """Return what keeps a folder open, or a descriptor that stays open."""
+        """Return an open queue, or the descriptor of a folder that stays open."""
         parent, _, queue_name = folder.partition("/")
         if queue_name:
             return self._spool.queues.opened(queue_name)
@@ -121,7 +123,7 @@ class Barrier:
             files.sync(new)
 
     def reopen(self) -> None:
-        """Forget descriptors that have reported an error."""
+        """Replace the descriptor, which has reported its error."""
         self._spool.files.replace_fd(self._open(), self._fd)
 
     def close(self) -> None:

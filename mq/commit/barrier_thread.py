@@ -1,4 +1,4 @@
-"""A thread that passes barriers beside the event loop."""
+"""A thread that passes barriers while the event loop does other work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Landed = Callable[[BaseException | None], None]
 
 
 class BarrierThread:
-    """Calls what makes a round durable, and tells the event loop when that is over."""
+    """Passes barriers one by one, and tells the event loop when each is over."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -26,7 +26,7 @@ class BarrierThread:
         self._wanted.put((barrier, landed))
 
     def close(self) -> None:
-        """Wait for the thread to end, behind all that has begun."""
+        """Finish all barriers that were begun, and wait for the thread to end."""
         self._wanted.put(None)
         self._thread.join()
 

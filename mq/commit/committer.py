@@ -32,7 +32,7 @@ class Committer(Protocol):
         """
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function that needs nothing where operations run. Raises what it raises, or
+        """Call a plain function where operations run. Raises what it raises, or
         StoreUnavailable."""
 
     def submit(self, submitted: Submitted) -> None:
@@ -41,9 +41,9 @@ class Committer(Protocol):
         """
 
     def submit_later(self, submit: Callable[[], None]) -> None:
-        """Note that one more request waits for an operation that `submit` submits. That is called
-        once for all these requests, on the event loop, when the round that they are for is about to
-        begin: until then more can come and share the operation."""
+        """Note that one more request waits for the operation that `submit` will submit. `submit` is
+        called once for all such requests, on the event loop, just before their round begins: until
+        then more can come and share the operation."""
 
     async def close(self) -> None:
-        """Finish what is under way and stop. Run nothing afterwards."""
+        """Finish what is under way and stop. Nothing runs after that."""

@@ -1,5 +1,5 @@
-"""How operations come from need to need. What they wait for is done elsewhere, all but the barrier,
-which is up to the committer."""
+"""Runs operations from one need to the next. What they wait for is done elsewhere, except the
+barrier, which is up to the committer."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Engine:
         self._shared: dict[str, list[Submitted]] = {}
 
     def advance(self, ready: list[Submitted]) -> list[Submitted]:
-        """Run each operation as far as it comes alone, and return those that need a barrier. Of the
-        others, `take_ended` is for those that are over, and `send_away` for the rest. `ready` grows
-        by operations that can go on because of these. The file calls that they ask for are made
-        together."""
+        """Run each operation until it must wait, and return those that need a barrier. Of the
+        others, `take_ended` returns those that are over, and `send_away` sees to the rest.
+        Operations that can go on because of these are appended to `ready`. File calls that several
+        ask for are made together."""
         unsynced: list[Submitted] = []
         unsettled: deque[Submitted] = deque()
         if len(ready) == 1:
@@ -74,8 +74,8 @@ class Engine:
         return unsynced
 
     def _advance_alone(self, each: Submitted, unsynced: list[Submitted]) -> list[Submitted]:
-        """Run an operation with nobody beside it as far as it comes. Returns those that can go on
-        because of it, and enters it in `unsynced` if it needs a barrier."""
+        """Run a single operation until it must wait. Returns those that can go on because of it,
+        and appends it to `unsynced` if it needs a barrier."""
         ready: list[Submitted] = []
         self._ready = ready
         each.advance_alone()
@@ -171,7 +171,7 @@ class Engine:
             self._go_on(each)
 
     def send_away(self) -> None:
-        """Have done what operations wait for. They must hold no queue by then."""
+        """Start the pauses and the work that operations wait for. They hold no queue by now."""
         leaving, self._leaving = self._leaving, []
         for each in leaving:
             need = each.need

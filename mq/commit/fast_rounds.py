@@ -1,6 +1,6 @@
 """Whether the event loop makes the rounds itself.
 
-To hand operations over to the committer's thread, and their outcomes back, wakes two threads a
+Handing operations over to the committer's thread, and their outcomes back, wakes two threads a
 round, and each then waits for Python's lock. While rounds are fast, the event loop makes them
 itself and saves that. Slow rounds would hold up the requests that need no disk: then the thread
 makes them, until they are fast again.
@@ -12,7 +12,7 @@ FAST_ROUND_SECONDS = 0.01
 """The event loop makes a round if the last ones took no longer than this on average."""
 
 _WEIGHT = 1 / 16
-"""Of the last round in the average."""
+"""How much the last round counts in the average."""
 
 
 class FastRounds:

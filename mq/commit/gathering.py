@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 
 GATHERING_PAUSE_SECONDS = 0.0003
 MAX_GATHERING_PAUSES = 5
-"""Beside other servers a round waits for more operations, in pauses of this length, as long as they
-come, but for this many pauses at the most."""
+"""Beside other servers a round waits as long as more operations come, in pauses of this length, at
+most this many."""
 
 
 class Gathering:
@@ -27,14 +27,15 @@ class Gathering:
 
     def expect(self, operations: int) -> None:
         """Note at the end of a round how many operations it had, with those that wait already. The
-        larger of the last two rounds tells how many clients are at work: each sends its next
-        request once it is answered. One round that some of them missed makes no small ones."""
+        larger of the last two rounds tells how many clients are at work, as each sends its next
+        request once it is answered: one round that some of them missed does not lead to small
+        ones."""
         self._expected, self._last = max(operations, self._last), operations
 
     def pauses(self, count: Callable[[], int]) -> Iterator[None]:
         """Pause before a round, and yield after each pause, until `count` says that the expected
-        operations have come, or that none came during one pause, but for MAX_GATHERING_PAUSES at
-        the most. A lone client never waits."""
+        operations have come, or that none came during one pause, and at most MAX_GATHERING_PAUSES
+        times. A lone client never waits."""
         here = count()
         for _ in range(MAX_GATHERING_PAUSES):
             if here >= self._expected:

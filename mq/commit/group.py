@@ -1,13 +1,13 @@
 """Group commit: one barrier serves all operations that wait.
 
-What is asked for in one turn of the event loop reaches the committer together, which takes all
-pending operations as a round (`mq.commit.rounds`) and wakes the event loop once. It does not
-linger, except beside other servers (`mq.commit.gathering`): while a barrier runs, the next round
-gathers. While rounds are fast and the thread is idle, the event loop makes the round itself
+What is asked for in one turn of the event loop reaches the committer together. It takes all pending
+operations as a round (`mq.commit.rounds`) and wakes the event loop once. While a barrier runs, the
+next round gathers; only beside other servers does it wait for more (`mq.commit.gathering`). While
+rounds are fast and the thread is idle, the event loop makes the round itself
 (`mq.commit.loop_rounds`), pauses included.
 
-After a failed barrier the committer refuses everything while it reopens the store and sweeps, with
-backoff, and goes on by itself.
+After a failed barrier the committer refuses everything until it has reopened and swept the store,
+which it tries again and again, with backoff.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GroupCommitter:
     `begin_round` is called before each round, and `end_calls` whenever its operations have done
     file calls. `recover` reopens the store and sweeps it after a failed barrier, and raises OSError
     while that does not work. `gathering` says how long a round waits for more operations; without
-    it none does. With `fast_rounds` the event loop makes rounds while they are fast.
+    it, no round waits. With `fast_rounds` the event loop makes rounds while they are fast.
 
     Rounds belong to the thread that holds `_at_work`: the event loop while it makes them, else the
     committer's.
@@ -167,11 +167,12 @@ class GroupCommitter:
         return True
 
     def _is_thread_wanted(self) -> bool:
-        """Whether something waits for the thread, or that waits for the event loop to leave."""
+        """Whether something waits for the thread, or the thread waits for the event loop to
+        leave."""
         return self._is_thread_ready or self._arrivals.has_turn()
 
     def _leave(self) -> None:
-        """The event loop has nothing under way any more. It lets the thread work."""
+        """Let the thread work: the event loop has nothing under way any more."""
         self._at_work.release()
         if self._has_failed():
             self._arrivals.put([])  # The thread sees to it.

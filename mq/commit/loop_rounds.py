@@ -1,10 +1,10 @@
 """Rounds that the event loop makes itself, while they are fast.
 
-The barrier of a few messages it passes itself: to wake a thread for it takes longer than that
-saves. The barrier of more is passed by a thread of its own, and until that has landed the event
-loop answers other requests and makes the file calls of the next round. One barrier at a time is in
-flight: a round is durable only behind the one before it. If a barrier fails, the round that gathers
-has failed as well: the kernel may have told of its data by that same error.
+It passes the barrier of a few messages itself: waking a thread would take longer than that saves.
+The barrier of more is passed by a thread of its own. While it is in flight, the event loop answers
+other requests and makes the file calls of the next round. One barrier at a time is in flight: a
+round is durable only after the one before it. If a barrier fails, the round that gathers fails as
+well: that one error may be all that the kernel reports of its data.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class LoopRounds:
 
     def commit(self, taken: list[Submitted]) -> None:
         """Commit a round on the committer's thread, and note how long it would have held up the
-        event loop, which passes the barrier of many messages beside, and takes them in parts."""
+        event loop, which takes many messages in parts and leaves their barrier to another
+        thread."""
         began = time.perf_counter()
         messages, barrier_seconds = self._rounds.commit(taken)
         seconds = time.perf_counter() - began
@@ -100,8 +101,8 @@ class LoopRounds:
             self._pass_gathered(FEW_MESSAGES)
 
     def _pass_gathered(self, most_here: int) -> None:
-        """Pass the barrier of what has gathered: here, if it is no more than that. What asks for
-        another one behind it has that too."""
+        """Pass the barrier of what has gathered: here, if it is for at most `most_here` messages.
+        Operations that then need another one get that too."""
         rounds = self._rounds
         while not self._has_failed():
             if rounds.count_messages() > most_here:
@@ -116,7 +117,7 @@ class LoopRounds:
                 break
 
     def _take_off(self) -> None:
-        """Have the barrier of what has gathered passed by the thread for that."""
+        """Send off the barrier of what has gathered, to the thread of barriers."""
         unsynced = self._rounds.unsynced
         barrier = self._barrier.prepare(needs_of(unsynced))
         self.in_flight, self._rounds.unsynced = unsynced, []
@@ -125,7 +126,7 @@ class LoopRounds:
         self._barriers.begin(barrier, self._land)
 
     def _land(self, failure: BaseException | None) -> None:
-        """Go on behind a barrier of that thread."""
+        """Go on after a barrier that was sent off."""
         self.is_flying = False
         if self.defect is None:
             self._work(self._go_on_behind, failure)
@@ -133,7 +134,8 @@ class LoopRounds:
             self._leave()
 
     def _go_on_behind(self, failure: BaseException | None) -> None:
-        """What has gathered takes off before what is behind its barrier goes on."""
+        """Run on the operations whose barrier has landed. What gathered meanwhile takes off
+        first."""
         if failure is not None and not isinstance(failure, OSError):
             raise failure
         rounds = self._rounds

@@ -14,10 +14,10 @@ the answer:
     Together      several operations in the same rounds: the outcome of each
 
 An operation leaves nothing unsynced behind when it yields anything but Unsynced, FileCalls or
-Settled: a barrier that fails meanwhile would not be its own. There, too, locks of queues
-(`Workspace.hold_queue`) end. At FileCalls and Settled they last, but other operations of the round
-go on: they may see and do what another process could there. So an operation that lets go of a queue
-which others hold (`Workspace.forget_queue`) is Settled first.
+Settled: a barrier that fails meanwhile would not be its own. Its locks on queues
+(`Workspace.hold_queue`) last only through FileCalls and Settled, where other operations of the
+round run on: they may see and do whatever another process could. So an operation that lets go of a
+queue that others hold (`Workspace.forget_queue`) yields Settled first.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ Done = Callable[[Any, BaseException | None], None]
 
 
 def tell_nobody(result: object, error: BaseException | None) -> None:
-    """Tell nothing: the whole learns of the end of its part by itself."""
+    """Do nothing: the end of a part of an operation goes to `Submitted.then`."""
 
 
 def tell(done: Done, result: object, error: BaseException | None) -> None:
-    """Tell one caller of the end of an operation. What goes wrong in that is logged, because others
-    are still to be told."""
+    """Tell one caller that its operation is over. An error in that is logged, because others are
+    still to be told."""
     try:
         done(result, error)
     except Exception:
@@ -120,7 +120,7 @@ class Submitted:
     """How many barriers had failed when it began to wait."""
     requests = 1
     then: Callable[[Submitted], None] | None = None
-    """If set, it takes the end in place of `done`, on the thread that runs the operation."""
+    """If set, it is called at the end in place of `done`, on the thread that runs the operation."""
 
     def __init__(
         self, operation: Operation[Any], done: Done = tell_nobody, requests: int = 1
@@ -149,8 +149,8 @@ class Submitted:
             failure = None
 
     def advance_alone(self, met: type[Unsynced] | None = None) -> None:
-        """Run to the end, or to what must be waited for, with nobody beside it: file calls are made
-        at once. A need of the kind `met` is met already."""
+        """Run to the end, or until it must wait, with no operation beside it: file calls are made
+        at once. A need of the type `met` counts as met."""
         send, answer, failure = self.operation.send, self.answer, self.failure
         self.answer = self.failure = None
         try:
@@ -215,7 +215,7 @@ def told(error: BaseException) -> BaseException:
 
 
 def unavailable(error: OSError) -> StoreUnavailable:
-    """Return the error for a client, for a file call that failed."""
+    """Return the error that a client gets for a file call that failed."""
     return StoreUnavailable(f"the store cannot do this now: {error.strerror or error}; try again")
 
 

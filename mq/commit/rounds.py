@@ -29,12 +29,12 @@ from mq.metrics.histogram import CommitStats
 log = structlog.get_logger(__name__)
 
 _MESSAGES = attrgetter("need.messages")
-"""Of an operation at its barrier."""
+"""How many messages an operation brings to its barrier."""
 
 
 class Rounds:
     """Commits rounds, on one thread at a time. `begin_round` is called before each, `end_calls`
-    whenever its operations have done file calls: one that waits holds no queue. `noted` takes how
+    whenever its operations have done file calls: one that waits holds no queue. `noted` is told how
     many requests each round had.
 
     `taken` are the operations that began in the round under way or went on in it, `unsynced` those
@@ -60,8 +60,8 @@ class Rounds:
         self.unsynced: list[Submitted] = []
 
     def commit(self, taken: list[Submitted]) -> tuple[int, float]:
-        """Commit a round. `tell` is to follow. Returns for how many messages its barrier was, and
-        how many seconds went by from there."""
+        """Commit a round; the caller then calls `tell`. Returns how many messages its barrier was
+        for, and how many seconds the round took from there."""
         started, carried = time.perf_counter(), requests_of(self.unsynced)
         self.begin(taken)
         messages, reached = self.count_messages(), time.perf_counter()
@@ -82,13 +82,14 @@ class Rounds:
         self.go_on(taken)
 
     def go_on(self, ready: list[Submitted]) -> None:
-        """Run operations on: those behind a barrier, whether it was passed or has failed."""
+        """Run operations to their next barrier: new ones, or those whose last one was passed or has
+        failed."""
         self.unsynced += self._engine.advance(ready)
         self._end_calls()
         self._engine.send_away()
 
     def pass_barrier(self) -> None:
-        """Issue one barrier for all, and run them on behind it."""
+        """Issue one barrier for all that have reached theirs, and run them on."""
         unsynced = self.unsynced
         try:
             self._barrier.make_durable(needs_of(unsynced))
@@ -113,8 +114,8 @@ class Rounds:
         self._noted(requests)
 
     def refuse(self, refused: Iterable[Submitted], why: str) -> None:
-        """Raise StoreUnavailable in operations at their `yield`. If one needs a barrier after that,
-        it has none."""
+        """Raise StoreUnavailable in operations at their `yield`, and again if one then asks for a
+        barrier."""
         left = [each for each in dict.fromkeys(refused) if not each.is_over]
         while left:
             for each in left:

@@ -10,12 +10,13 @@ from mq.commit.operation import Submitted, requests_of
 
 
 class Turns:
-    """Gathers operations and hands them over once in a turn of the event loop, on which it is used.
+    """Gathers operations and hands them over once in each turn of the event loop, on which it is
+    used.
 
     Before a round that the event loop makes itself, it looks at its sockets once more: what came
     during the last round joins. With `gathering`, that of a server beside others, it looks after
-    each pause too. `is_at_once` says that nothing is won by that: the committer's thread makes the
-    round, or a barrier is in flight, while which all that comes gathers.
+    each pause too. `is_at_once` says when nothing is gained by that: the committer's thread makes
+    the round, or a barrier is in flight, and all that comes gathers anyway.
     """
 
     def __init__(
