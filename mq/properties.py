@@ -20,9 +20,11 @@ Properties = Mapping[str, str]
 MAX_PROPERTIES = 64
 MAX_PROPERTIES_BYTES = 8 * KIB
 """How many properties HTTP takes with a message, and how many bytes their names and values have
-together. The next limit is for messages that were not published over HTTP."""
+together."""
 
-MAX_STORED_PROPERTIES_BYTES = MIB
+MAX_STORED_PROPERTIES_BYTES = 8 * MIB
+"""The limit for messages that were not published over HTTP: 1 MiB of attributes of SQS, where a
+character takes up to 6 bytes of JSON in ASCII."""
 
 NO_PROPERTIES: Properties = MappingProxyType({})
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mq.errors import PropertiesTooLarge
+from mq.properties import MAX_STORED_PROPERTIES_BYTES
 from mq.spool.message.trailer import pack_trailer
 from mq_sqs.faults import SQSError
 from mq_sqs.message_attributes import is_text, md5_of, size_of
@@ -77,12 +78,12 @@ def test_a_message_without_attributes_has_no_trailer() -> None:
 def test_no_more_is_kept_than_a_message_may_have() -> None:
     """The limit is for the property, not for the escapes in the trailer."""
     overhead = len(ATTRIBUTES) + len('{"a":["String",""]}')
-    longest = "x" * ((1 << 20) - overhead)
+    longest = "x" * (MAX_STORED_PROPERTIES_BYTES - overhead)
     quotes = '"' * (len(longest) // 2)
 
     for text in (longest, quotes):
         packed = pack_attributes({"a": {"DataType": "String", "StringValue": text}})
-        assert len(trailer_of(packed.kept, {})) > 1 << 20
+        assert len(trailer_of(packed.kept, {})) > MAX_STORED_PROPERTIES_BYTES
     for text in (longest + "x", quotes + "xx"):
         packed = pack_attributes({"a": {"DataType": "String", "StringValue": text}})
         with pytest.raises(PropertiesTooLarge):

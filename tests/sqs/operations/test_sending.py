@@ -235,15 +235,39 @@ def test_attributes_count_into_the_size(sqs: Any) -> None:
         sqs.send_message(QueueUrl=url, MessageBody="b" * 18, MessageAttributes=attributes)
 
 
-def test_attributes_that_mq_cannot_keep_are_refused(sqs: Any, url: str) -> None:
-    huge = {"a": {"DataType": "Binary", "BinaryValue": b"x" * 900_000}}
+@pytest.mark.parametrize("text", ["x", "ä", '"', "\x7f", "\U0001f600", b"\xff"], ids=repr)
+def test_attributes_may_be_all_of_a_message(sqs: Any, url: str, text: Any) -> None:
+    """Whatever JSON makes of them in the file."""
+    line = make_url(sqs, FifoQueue="true", ContentBasedDeduplication="true")
+    kind, member = ("String", "StringValue") if isinstance(text, str) else ("Binary", "BinaryValue")
+    each = len(text.encode() if isinstance(text, str) else text)
+    value = text * ((MIB - len(f"aa{kind}")) // each)
+    attributes = {"a": {"DataType": kind, member: value}}
+    message = {"MessageBody": "a", "MessageAttributes": attributes}
 
-    with pytest.raises(ClientError, match="properties"):
-        sqs.send_message(QueueUrl=url, MessageBody="a", MessageAttributes=huge)
-    failed = sqs.send_message_batch(
-        QueueUrl=url, Entries=[{"Id": "a", "MessageBody": "a", "MessageAttributes": huge}]
-    )["Failed"]
-    assert failed[0]["Code"] == "InvalidParameterValue"
+    sqs.send_message(QueueUrl=url, **message)
+    sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "a", **message}])
+    sqs.send_message(QueueUrl=line, MessageGroupId="a", **message)
+    for queue, number in ((url, 2), (line, 1)):
+        found = sqs.receive_message(
+            QueueUrl=queue, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+        )["Messages"]
+        assert len(found) == number
+        assert all(each["MessageAttributes"] == attributes for each in found)
+    longer = {"a": {"DataType": kind, member: value + text}}
+    with pytest.raises(ClientError, match=f"shorter than {MIB}"):
+        sqs.send_message(QueueUrl=url, MessageBody="a", MessageAttributes=longer)
+
+
+def test_attributes_that_mq_cannot_keep_are_refused(gateway: Server, sqs: Any, url: str) -> None:
+    """Only a system attribute can be so long, which does not count into the size."""
+    trace = {"AWSTraceHeader": {"DataType": "String", "StringValue": "\x7f" * 1_500_000}}
+    message = {"MessageBody": "a", "MessageSystemAttributes": trace}
+
+    for each in (message, {"Entries": [{"Id": "a", **message}]}):
+        body = json.dumps({"QueueUrl": url, **each}).replace("\\u007f", "\x7f").encode()
+        operation = "SendMessageBatch" if "Entries" in each else "SendMessage"
+        assert b"bytes; at most 8388608" in ask_json(gateway, operation, body).body
     assert bodies_in(sqs, url) == []
 
 
