@@ -233,7 +233,8 @@ class _Run:
 
     async def _end(self, status: TaskStatus, reason: str | None = None) -> None:
         self._task = replace(self._task, status=status, reason=reason and reason[:1000])
-        for changes in ends_of(await self._settings(), self._task):
+        await self._settings()
+        for changes in ends_of(self._task):
             with suppress(InvalidRequest):  # the settings are full
                 await self._store.change_settings(self._source, changes)
                 break

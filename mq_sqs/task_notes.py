@@ -1,6 +1,8 @@
 """What a move task is, and how far it has come: a note in the settings of its source queue.
 
-sqs.task.ID={"status":"RUNNING","started":1795343707123,"moved":20,"total":50,"rate":10}
+sqs.task.ID={"status":"RUNNING","started":1795343707123,"moved":20,"total":50,"rate":10   }
+
+The spaces are the room that its end needs, so that settings which get full meanwhile have it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ TASK_CANCELLED = "sqs.task-cancelled"
 """The note with the id of a task that is to be cancelled."""
 
 _TASK = "sqs.task."
+
+_REASON_ROOM = "x" * 50
+"""As long as a reason that is a name of Amazon's. The sentences are longer."""
 
 
 class TaskStatus(StrEnum):
@@ -48,9 +53,16 @@ class MoveTask:
         return _TASK + self.task_id
 
     def note(self) -> dict[str, str]:
+        text = self._text()
+        if is_active(self):
+            end = replace(self, status=TaskStatus.COMPLETED, moved=self.total, reason=_REASON_ROOM)
+            text = text[:-1].ljust(len(end._text()) - 1) + "}"
+        return {self.name: text}
+
+    def _text(self) -> str:
         said = {name: value for name, value in asdict(self).items() if value is not None}
         del said["task_id"]
-        return {self.name: json.dumps(said, separators=(",", ":"))}
+        return json.dumps(said, separators=(",", ":"))
 
 
 def tasks_of(settings: QueueSettings) -> list[MoveTask]:
@@ -78,12 +90,11 @@ def is_active(task: MoveTask) -> bool:
     return task.status in (TaskStatus.RUNNING, TaskStatus.CANCELLING)
 
 
-def ends_of(settings: QueueSettings, task: MoveTask) -> list[dict[str, str]]:
-    """Return changes of settings that note the end of a task. Each needs less room than the one
-    before; the last one takes the note away, so that settings which are full have room for it."""
-    over = {TASK_CANCELLED: ""}
-    older = over | {each.name: "" for each in tasks_of(settings) if each.task_id != task.task_id}
-    return [over | task.note(), older | task.note(), older | {task.name: ""}]
+def ends_of(task: MoveTask) -> list[dict[str, str]]:
+    """Return changes of settings that note the end of a task. If the settings have no room for the
+    first, they have it for the second: its reason is cut."""
+    short = replace(task, reason=task.reason and task.reason[: len(_REASON_ROOM)])
+    return [{TASK_CANCELLED: "", **each.note()} for each in (task, short)]
 
 
 def _read(task_id: str, text: str) -> MoveTask | None:

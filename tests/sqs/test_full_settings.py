@@ -1,4 +1,4 @@
-"""A move task whose queue has no room left in its settings: it ends all the same."""
+"""A move task whose queue has no room left in its settings: its end is noted all the same."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mq.errors import InvalidRequest
 from mq.names import QueueName
 from mq.store.store import Store
 from mq_sqs.fifo.service import FifoService
+from mq_sqs.move_chunks import Chunk, Chunks
 from mq_sqs.move_tasks import MoveTasks
 from mq_sqs.task_notes import MoveTask, TaskStatus, tasks_of
 from tests.support.stores import ORDERS, eventually, publish, store_on
@@ -37,29 +38,51 @@ async def leave_room_for_a_task(store: Store, total: int) -> None:
     await store.change_settings(ORDERS, {place: ""})
 
 
-@pytest.mark.parametrize("older", [{}, OLD.note()], ids=["alone", "beside an older one"])
-async def test_the_end_of_a_task_takes_the_place_of_older_ones_or_its_note_goes(
-    tmp_path: Path, older: dict[str, str]
-) -> None:
+async def is_over(store: Store, tasks: MoveTasks) -> list[MoveTask]:
+    """Wait for the end of the task, and return what is noted."""
+
+    async def has_ended() -> bool:
+        return not tasks.is_working_on(ORDERS)
+
+    await eventually(has_ended)
+    return tasks_of(await store.read_settings(ORDERS))
+
+
+async def test_the_end_of_a_task_is_noted_beside_older_ones(tmp_path: Path) -> None:
     async with store_on(tmp_path) as store:
         tasks = MoveTasks(store, FifoService(store))
         await store.create_queue(TARGET)
-        await store.change_settings(ORDERS, older)
+        await store.change_settings(ORDERS, OLD.note())
         for _ in range(10):
             await publish(store, b"a")
         await leave_room_for_a_task(store, 10)
 
         assert await tasks.start(ORDERS, TARGET, None) is not None
 
-        async def is_over() -> bool:
-            return not tasks.is_working_on(ORDERS)
-
-        await eventually(is_over)
-        found = tasks_of(await store.read_settings(ORDERS))
+        [task, old] = await is_over(store, tasks)
         assert (await store.describe_queue(TARGET)).ready == 10
-        assert [(each.status, each.moved) for each in found] == (
-            [(TaskStatus.COMPLETED, 10)] if older else []
-        )
+        assert (task.status, task.moved, old) == (TaskStatus.COMPLETED, 10, OLD)
         await store.change_settings(ORDERS, {"own.0000": ""})
         assert await tasks.start(ORDERS, TARGET, None) is not None
         await tasks.stop()
+
+
+@pytest.mark.parametrize("length", [50, 1000])
+async def test_why_a_task_failed_is_noted_and_cut_if_it_is_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    async with store_on(tmp_path) as store:
+        tasks = MoveTasks(store, FifoService(store))
+        await store.create_queue(TARGET)
+        await publish(store, b"a")
+
+        async def fail(chunks: Chunks, limit: int) -> Chunk:
+            return Chunk(reason="x" * length)
+
+        monkeypatch.setattr(Chunks, "move", fail)
+        await leave_room_for_a_task(store, 1)
+
+        assert await tasks.start(ORDERS, TARGET, None) is not None
+
+        [task] = await is_over(store, tasks)
+        assert (task.status, task.reason) == (TaskStatus.FAILED, "x" * 50)
