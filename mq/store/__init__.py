@@ -15,7 +15,7 @@
 
 Most are operations (`mq.commit.operation`): file calls, and a `yield` for what they need. A server
 runs them one at a time, so among themselves they need no lock; other processes are kept out by the
-message's lock and by renames that never replace. What an operation raises before its first barrier
+message's lock and by renames that never replace. An operation that raises before its first barrier
 has changed nothing. How a file is read, written or locked belongs in `mq.spool`, what a client is
 told in `mq.web`.
 """

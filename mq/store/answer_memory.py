@@ -99,7 +99,7 @@ class AnswerRoom:
         self.is_full = False
 
     def takes(self, length: int) -> bool:
-        """Return whether a body fits. Once one did not fit, none that follows it does."""
+        """Return whether a body fits. Once one has not fitted, no later one does."""
         if self._is_first:
             self._is_first, self.used = False, length
             return True

@@ -131,7 +131,7 @@ class Download(_Stream):
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the pieces. Raises OSError, but never after the last byte: a client that has that
-        has the message."""
+        byte has the message."""
         left = self._length
         while left:
             chunk = await self._run(self._file.read(min(left, CHUNK_BYTES)))

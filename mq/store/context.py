@@ -108,8 +108,8 @@ class Workspace:
         A deletion takes that lock exclusively before it looks for messages that are not in the
         folder (`mq.spool.queue.queues`). So it finds every message that is linked meanwhile, even
         if this process is killed right after the link, and a queue made again never sees that
-        message. And the deletion has not passed yet when a message is taken out of the folder.
-        Raises QueueNotFound, and QueueLocked (`mq.store.holding` waits).
+        message. And a message that is taken out of the folder has its new name before the deletion
+        looks there. Raises QueueNotFound, and QueueLocked (`mq.store.holding` waits).
         """
         queues = self.spool.queues
         if queues.is_held(queue):
@@ -180,8 +180,8 @@ class Workspace:
         )
 
     def end_delivery(self, queue: QueueName, messages: int) -> None:
-        """Take messages out of `undelivered`: they are in the queue, or never will be. A server
-        remembers nothing of the many queues that came and went."""
+        """Take messages out of `undelivered`: they are in the queue, or never will be. Nothing is
+        kept for queues that have come and gone."""
         self.undelivered[queue] -= messages
         if not self.undelivered[queue]:
             del self.undelivered[queue]

@@ -34,7 +34,7 @@ class QueueActivity:
 
 @dataclass(slots=True)
 class _OfProcess:
-    """What does not belong to one queue."""
+    """Figures that belong to no single queue."""
 
     corrupt: int = 0
     failed_sweeps: int = 0
@@ -52,7 +52,7 @@ class OperationCounts:
 
     The first MAX_METRIC_QUEUES queues to which anything is done have figures of their own from then
     on, even after they are deleted. All others are counted together. With `shared` the server that
-    started this process tells the figures.
+    started this process reports the figures.
     """
 
     def __init__(self, shared: GatewayCounts | None = None) -> None:
@@ -82,7 +82,7 @@ class OperationCounts:
         return found | {OTHER_QUEUES: self._others} if self._has_others else found
 
     def label(self, queue: str) -> str:
-        """Return the name under which others tell what they count of the queue: its own, or
+        """Return the name under which others report what they count of the queue: its own, or
         OTHER_QUEUES."""
         return queue if self.of(queue) is not self._others else OTHER_QUEUES
 

@@ -1,8 +1,8 @@
 """Messages that are older than the `ttl` of their queue go to `remove` without being received.
 
 Two clocks must agree that a message is too old: this machine's, compared with the publication time
-in the seal, and the file system's, compared with the birth of the file. The first is another one on
-each host. The second is one clock for all of them, if the file system keeps its own times; where it
+in the seal, and the file system's, compared with the birth of the file. The first differs from host
+to host. The second is one clock for all of them, if the file system keeps its own times; where it
 keeps no births, the last move of the file counts. So a host whose clock is wrong removes nothing
 early, neither when it publishes nor when it looks, unless the file system takes its times from that
 host.
@@ -31,15 +31,16 @@ _AT_ONCE = 100
 """After this many, other operations have their turn."""
 
 _PASSED_OVER = FAULTS_OF_ONE_MESSAGE | {errno.EIO}
-"""Errors that keep a message where it is. A receive finds out whether EIO is of that file alone."""
+"""Errors that keep a message where it is. A receive finds out whether EIO concerns that file
+alone."""
 
 
 class _Expiry(Enum):
     """What became of a message that seems too old."""
 
     GONE = "it is out of the queue"
-    LEFT = "it cannot be moved now, which keeps no other from it"
-    TOO_YOUNG = "it is not certainly too old, and with it all behind it"
+    LEFT = "it cannot be moved now, but others can"
+    TOO_YOUNG = "it is not certainly too old, nor is any behind it"
 
 
 def queues_to_expire(work: Workspace) -> list[QueueName]:

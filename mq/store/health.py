@@ -34,8 +34,8 @@ class FreeSpace(NamedTuple):
 
 
 class StoreHealth:
-    """Whether a store works, and how much it holds and does. Nothing here changes a message, or
-    waits on the way of one."""
+    """Whether a store works, and how much it holds and does. Nothing here changes a message or
+    holds one up."""
 
     def __init__(self, work: Workspace, committer: Committer, workers: Executor) -> None:
         self._work = work
@@ -43,7 +43,7 @@ class StoreHealth:
         self._workers = workers
         self._trouble: str | None = None
         self.moved: str | None = None
-        """The folder of the root that is another one than was opened, as of the last look."""
+        """The folder of the root that was no longer the one that was opened, at the last look."""
         self._survey: asyncio.Task[Survey] | None = None
         self._surveyor = Surveyor(work.spool, work.clock_ns)
 

@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 def hold(work: Workspace, queue: QueueName) -> Operation[None] | tuple[()]:
-    """Call `Workspace.hold_queue`, whose hold ends at the next `yield`. Returns what is still to be
-    done for it, which is nothing unless the queue is locked. Raises QueueNotFound,
-    StoreUnavailable, now or then."""
+    """Hold a queue with `Workspace.hold_queue`, until the next `yield`. Returns what to `yield
+    from`, which is nothing unless the queue is locked. Raises QueueNotFound, StoreUnavailable, now
+    or then."""
     try:
         if not work.spool.queues.is_held(queue):
             work.hold_queue(queue)

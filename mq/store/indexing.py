@@ -17,7 +17,7 @@ MAX_LISTINGS = 4
 
 
 def listing(work: Workspace, queue: QueueName) -> Shared:
-    """Return the need of an operation to have the queue's index read from its folder. One listing
+    """Return what an operation yields to have the queue's index read from its folder. One listing
     serves all operations that ask for it meanwhile. Raises QueueNotFound, StoreUnavailable at the
     `yield`."""
     return Shared(f"list {queue}", partial(_list, work, queue))

@@ -1,7 +1,7 @@
 """What requests of one round ask of a queue, done by one operation for all.
 
-Each operation has a price of its own, beside the file calls of its messages: with 64 clients at
-work it was more than the file calls.
+Each operation costs something besides the file calls of its messages: with 64 clients at work, more
+than the file calls.
 """
 
 from __future__ import annotations

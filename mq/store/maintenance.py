@@ -31,8 +31,8 @@ log = structlog.get_logger(__name__)
 
 
 def sweep(sweeper: Sweeper, counts: OperationCounts) -> None:
-    """Sweep once. Raises OSError if a folder of the root cannot be listed. An unforeseen error
-    costs this sweep, but not the next one, and no server its start."""
+    """Sweep once. Raises OSError if a folder of the root cannot be listed. An unforeseen error ends
+    this sweep alone: it stops neither the next one nor the start of a server."""
     try:
         swept = sweeper.sweep()
     except OSError:
@@ -72,7 +72,7 @@ async def sweep_forever(
 def looks(
     store: Store, committer: Committer, work: Workspace, workers: Executor
 ) -> Iterator[Coroutine[Any, Any, None]]:
-    """Return what is looked at again and again, as long as the store is open."""
+    """Return the looks that a store takes again and again while it is open."""
     yield _repeat(
         "listing again", partial(_relist_seconds, work), partial(_relist_all, committer, work)
     )
@@ -87,7 +87,7 @@ def looks(
 async def _repeat(
     what: str, pause_seconds: Callable[[], float], look: Callable[[], Awaitable[None]]
 ) -> None:
-    """Look again and again. An unforeseen error costs this look, but not the next one."""
+    """Look again and again. An unforeseen error ends this look, but not the next one."""
     while True:
         await asyncio.sleep(pause_seconds())
         try:

@@ -51,8 +51,8 @@ class Moving(NamedTuple):
 
 
 class MovedMessages(NamedTuple):
-    """How many messages were moved. Of those that stay the target has other messages with the ids
-    in `taken`, and another process those in `held`, or the disk does not open them."""
+    """How many messages were moved, and which stay: the target has other messages with the ids in
+    `taken`; another process has those in `held`, or the disk does not open them."""
 
     number: int
     taken: list[MessageId]
@@ -126,7 +126,7 @@ def move_by_id(
 
 
 class _Passed(NamedTuple):
-    """Messages that stay: the target has the ids of those `taken`, and the disk kept others."""
+    """Messages that stay: all, those whose ids the target has, and the errors of the disk."""
 
     all: list[MessageId]
     taken: list[MessageId]
@@ -148,8 +148,8 @@ def prepare_move(work: Workspace, moving: Moving) -> Operation[None]:
 
 
 def _hold_both(work: Workspace, moving: Moving) -> Operation[None]:
-    """Hold both queues. A deletion of either waits until the message has its new name: one of the
-    source misses none of its messages, and one of the target none that was moved."""
+    """Hold both queues. A deletion of either waits until the message has its new name: so one of
+    the source misses none of its messages, and one of the target none that was moved there."""
 
     def hold_both() -> None:
         work.hold_queue(moving.source)
@@ -194,8 +194,8 @@ def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> t
 def try_move(
     work: Workspace, moving: Moving, message_id: MessageId, failures: list[OSError]
 ) -> MQError | Lost | None:
-    """Move a message. Returns None if it was moved, or else what is wrong with it, which keeps no
-    other message from its queue. A few `failures` of the disk are those of single messages."""
+    """Move a message. Returns None if it was moved, or else what is wrong with it alone. An EIO is
+    appended to `failures`, and raised once they are too many to concern single messages."""
     name = queue_path(moving.source, message_id)
     try:
         work.has_space(moving.target)
@@ -223,7 +223,7 @@ def try_move(
 def _move_one(
     work: Workspace, moving: Moving, message_id: MessageId, guard: Guard | None
 ) -> Operation[None]:
-    """Move one message by its id. Waits BUSY_WAIT_SECONDS for others who hold it or its id."""
+    """Move one message by its id. Waits BUSY_WAIT_SECONDS for others that hold it or its id."""
     patience = with_message(message_id)
     while True:
         yield from _hold_both(work, moving)

@@ -95,7 +95,7 @@ def _start_committer(
         sweep(sweeper, work.counts)
 
     gathering = Gathering() if work.config.peers else None
-    # Another host can keep its file system waiting for long without a warning.
+    # A network file system may block for long without a warning.
     fast_rounds = None if work.spool.files.is_of_network else FastRounds()
     return GroupCommitter(
         Barrier(work.spool),

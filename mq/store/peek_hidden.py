@@ -1,4 +1,4 @@
-"""Peek at what is leased or delayed, page by page; changes nothing, as `mq.store.peek`."""
+"""Peek at what is leased or delayed, page by page. Like `mq.store.peek` it changes nothing."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class HiddenPeeks:
 
 
 class HiddenAsk(NamedTuple):
-    """What a peek at leased or delayed messages asks for: `limit` and `share` are as those of
+    """What a peek at leased or delayed messages asks for: `limit` and `share` are those of
     `mq.store.peek.peek`."""
 
     queue: QueueName

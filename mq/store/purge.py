@@ -42,7 +42,7 @@ def purge(work: Workspace, queue: QueueName, scope: PurgeScope) -> Operation[int
 def _deliver_leftovers(work: Workspace, queue: QueueName) -> Operation[None]:
     """Deliver what is published and not in the queue. Raises StoreUnavailable if another process
     holds one of those messages for PURGE_LOCK_SECONDS, or an error of the disk keeps one from the
-    queue: it would come there behind the purge."""
+    queue: it would arrive there after the purge."""
     leftovers = Leftovers(work.spool, queue, work.report)
     patience = with_delivery(queue)
     while not (yield InWorker(leftovers.deliver)):

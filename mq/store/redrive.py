@@ -24,9 +24,10 @@ from mq.store.peek import peek
 
 
 class Redriven(NamedTuple):
-    """`moved` are where they died. Those in `stayed` are not: others hold them, or `taken` has
-    them too, because their queues have other messages of these ids. Those in `lost` do not say
-    where they died. What has no room in its queue is in none of them."""
+    """The ids of dead letters by what became of them. Those in `moved` are back where they died.
+    Those in `stayed` are held by others, or are in `taken` too, because their queues have other
+    messages with these ids. Those in `lost` do not say where they died. One whose queue has no room
+    is in none of the lists."""
 
     moved: list[MessageId]
     stayed: list[MessageId]

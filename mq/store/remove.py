@@ -19,7 +19,7 @@ from mq.store.context import Workspace, no_message
 from mq.store.holding import work_once_unlocked
 
 ORDER = (Folder.DELAY, Folder.NEW, *(Folder.QUEUES, Folder.DELAY) * 3, Folder.QUEUES)
-"""Leased messages are the common case. Then comes the way a message goes, several times:
+"""Leased messages are the common case. Then come the places along a message's way, several times:
 redeliveries and receives of other servers may pass between two looks."""
 
 _DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
@@ -87,8 +87,8 @@ def has_one_name(work: Workspace) -> bool:
 
 def remove_other_names(work: Workspace, queue: QueueName, message_id: MessageId) -> None:
     """Remove the other names of a message. Where a move is a link and an unlink, an interruption
-    leaves both names: in this queue, in its dead letters, or in a batch. Over a network no move is
-    that, and one look at the number of names is enough."""
+    leaves both names: in this queue, in its dead letters, or in a batch. On a network file system
+    no move is made that way, and one look at the number of names is enough."""
     if has_one_name(work):
         return
     spool, target = work.spool, file_name(queue, message_id)

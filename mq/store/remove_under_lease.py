@@ -86,8 +86,8 @@ class LeasedRemover:
         return do_together([*map(self._end_move, ids, fds, moved)])
 
     def _is_usual(self, opened: Outcome) -> bool:
-        """Return whether what is in `delay` is a message with a seal and one of the leases. The way
-        of all else, `_move_unusual`, comes to the same for it in more time. A test compares
+        """Return whether what is in `delay` is a message with a seal and one of the leases.
+        `_move_unusual`, which is for all others, does the same to it in more time. A test compares
         them."""
         results, code = opened
         if code:
@@ -119,7 +119,7 @@ class LeasedRemover:
         return spool.rename_call(_DELAY, spool.fd(_DELAY), name, _REMOVE, name), (CLOSE, fd)
 
     def _end_move(self, message_id: MessageId, fd: int, moved: Outcome) -> FileWork[Folder | None]:
-        """Go on after these calls. Only the first of them decides."""
+        """End a move after `_calls` were made, of which only the rename decides."""
         work, (results, code) = self._work, moved
         try:
             name = file_name(self._queue, message_id)

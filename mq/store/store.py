@@ -74,7 +74,7 @@ class Store:
         self._committer.submit(Submitted(make(self._work), done))
 
     def joint(self, make: ForAll[T]) -> JointOperation[T]:
-        """Return what runs operations that a gateway makes, one for all requests of a round."""
+        """Return an object that runs operations of a gateway, one for all requests of a round."""
         return JointOperation(self._committer, partial(make, self._work))
 
     # Queues
@@ -90,7 +90,8 @@ class Store:
         await self._committer.run(queues.delete_queue(self._work, queue))
 
     async def purge(self, queue: QueueName, scope: PurgeScope = PurgeScope.ALL) -> int:
-        """Remove the messages of now, and tell how many. Raises QueueNotFound, StoreUnavailable."""
+        """Remove all messages that are there now. Returns how many. Raises QueueNotFound,
+        StoreUnavailable."""
         return await self._committer.run(purge(self._work, queue, scope))
 
     async def describe_queue(self, queue: QueueName) -> queues.QueueInfo:
@@ -194,7 +195,7 @@ class Store:
         self, queue: QueueName, message_id: MessageId, lease: int, seconds: float
     ) -> bool:
         """Hide a received message for `seconds`, or show it at once for 0; the lease goes on.
-        False if it is over. Raises QueueNotFound, StoreUnavailable."""
+        Returns False if it is over. Raises QueueNotFound, StoreUnavailable."""
         ns = int(seconds * SECOND_NS)
         changing = visibility.change_visibility(self._work, queue, message_id, lease, ns)
         return await self._committer.run(changing)

@@ -1,5 +1,4 @@
-"""Count messages by queue and state. They are counted when it is asked for, never on the way of a
-message."""
+"""Count messages by queue and state. They are counted when someone asks, never as they pass."""
 
 from __future__ import annotations
 
@@ -61,8 +60,8 @@ class QueueSurvey(NamedTuple):
 
 class Survey(NamedTuple):
     """One look at a root, taken at `time_ns`. `files` is the number of files in the folders with
-    names of the form QUEUE:ID, and `mover_lag_ns` how long the message that is due longest has
-    waited."""
+    names of the form QUEUE:ID, and `mover_lag_ns` how long the message that has been due longest
+    has waited."""
 
     time_ns: int
     queues: Mapping[str, QueueSurvey]
@@ -71,7 +70,7 @@ class Survey(NamedTuple):
 
 
 def known_ready(work: Workspace) -> dict[QueueName, Ready]:
-    """Return what the indices know. No folder is listed for this."""
+    """Return what the indexes know. No folder is listed for this."""
     work.ready.drain()
     known: dict[QueueName, Ready] = {}
     for queue in work.ready.names():
@@ -140,8 +139,8 @@ class Surveyor:
         return status is not None and (status.st_ino, status.st_mtime_ns) == before[:2]
 
     def _add_hidden(self, names: Iterable[str], found: dict[str, QueueSurvey], now_ns: int) -> int:
-        """Count what is in `delay`. Returns how long the message that is due longest has waited, in
-        ns."""
+        """Count what is in `delay`. Returns how long the message that has been due longest has
+        waited, in ns."""
         first_due_ns = now_ns
         for name in names:
             parsed = parse_file_name(name)

@@ -3,8 +3,8 @@ publication.
 
 The first look at a queue lists `delay`, and file system events keep what it found up to date, so
 that the next page costs no listing. Where events do not tell everything, `delay` is listed again
-after a while. When nobody has looked for a while all of it is dropped; nothing is done on the way
-of a message.
+after a while. When nobody has looked for a while, all of it is dropped. No message is held up for
+it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Reading:
 
 
 class HiddenIndex:
-    """For workers, several at a time; blocking."""
+    """Used by workers, several at a time; blocking."""
 
     def __init__(self, spool: Spool, *, sees_all_events: bool) -> None:
         """Open nothing yet. If not `sees_all_events`, other machines work on the root."""
@@ -154,7 +154,7 @@ class HiddenIndex:
         self._watch, self._inode = watch, os.fstat(folder_fd).st_ino
 
     def _take_in_safely(self) -> None:
-        """Take in all events so far, also while another error is on its way."""
+        """Take in all events so far. An OSError is only logged: another error may be on its way."""
         try:
             self._take_in()
         except OSError as error:
@@ -217,7 +217,8 @@ class HiddenIndex:
         return [each for each in self._windows if each.queue == queue]
 
     def _drop_oldest(self) -> None:
-        """Drop those that were not looked at for the longest time, while all are too large."""
+        """Drop the listings that were looked at longest ago, until the others are few and small
+        enough."""
         while len(self._windows) > MAX_WINDOWS or sum(map(len, self._windows)) > _MAX_IN_ALL:
             del self._windows[0]
 

@@ -14,9 +14,9 @@ _READ_AT_ONCE = 500
 
 
 class HiddenPage(NamedTuple):
-    """Places of messages in a state, in their order. If there are none the state has none behind
-    the place asked for, up to `end`; None for the end of the queue. If some are `unread`, the seals
-    of those say what comes first: `HiddenIndex.read` them, and ask again."""
+    """Places of messages in one state, in their order. If there are none, no message in that state
+    is behind the place asked for, up to `end`, or to the end of the queue if that is None. If some
+    are `unread`, their seals decide what comes first: `HiddenIndex.read` them, and ask again."""
 
     keys: list[str]
     end: str | None
@@ -24,7 +24,7 @@ class HiddenPage(NamedTuple):
 
 
 class _Places:
-    """Sorted places; those that went away are skipped, and dropped now and then."""
+    """Sorted places. Those that went away are skipped, and dropped now and then."""
 
     def __init__(self, keys: list[str]) -> None:
         self._keys = keys

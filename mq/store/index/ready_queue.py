@@ -22,15 +22,15 @@ class Follower(Protocol):
     """Keeps something about each message of a queue's index."""
 
     def came(self, key: str) -> None:
-        """A message is in, at that place in the order."""
+        """Note that a message is in, at that place in the order."""
 
     def went(self, message_id: str) -> None:
-        """It is not in any more."""
+        """Note that a message is not in any more."""
 
 
 class ReadyQueue:
     """The ids of one queue, oldest first. Adding twice, or dropping what is not there, is fine.
-    `came` is told how many are new, a `follower` which."""
+    `came` is told how many are new, a `follower` which ones."""
 
     def __init__(self, came: Callable[[int], None] = lambda count: None) -> None:
         self._came = came
@@ -131,7 +131,7 @@ class ReadyQueue:
 
     def begin_taking(self, message_id: str) -> None:
         """Note that an operation has taken a message out and is about to move it, while others go
-        on. Until `end_taking` events of its arrival are old ones."""
+        on. Until `end_taking`, an event of its arrival does not put it back."""
         self._being_taken[message_id] = False
 
     def end_taking(self, message_id: str) -> bool:
@@ -139,7 +139,7 @@ class ReadyQueue:
         return self._being_taken.pop(message_id)
 
     def is_being_taken(self, message_id: str) -> bool:
-        """Return whether a message, of whose arrival an event tells, is being taken."""
+        """Return whether a message is being taken, of whose arrival an event has just told."""
         if message_id not in self._being_taken:
             return False
         self._being_taken[message_id] = True

@@ -25,7 +25,8 @@ from mq.store.index.ready_queue import ReadyQueue
 log = structlog.get_logger(__name__)
 
 _ALL_QUEUES = "/"
-"""What the folder `queues` is called where the others go by the names of their queues."""
+"""The name of the folder `queues` among those that are watched, which go by the names of their
+queues."""
 
 
 class ReadyQueues:
@@ -45,7 +46,7 @@ class ReadyQueues:
     def _start_watch(self) -> Watch | None:
         try:
             watch = Watch()
-            # The kernel does not tell of the end of a folder that is open, only of its name's.
+            # Of a folder that is open the kernel reports only that its name is gone.
             watch.add(_ALL_QUEUES, f"/proc/self/fd/{self._spool.queues.fd}/.")
         except OSError as error:
             log.warning("no file system events; listings only", error=str(error))
@@ -156,12 +157,12 @@ class ReadyQueues:
                 self._came(queue, ready, name)
 
     def _forget_if_replaced(self, queue: QueueName) -> None:
-        """Forget a queue, to whose name something was done, unless the name still leads to the
-        folder that is watched: events also tell that this one was made. When the disk does not say
-        where it leads, a listing will.
+        """Forget a queue whose name was made, moved or removed, unless the name still leads to the
+        folder that is watched: that this one was made is an event too. If the disk does not say
+        where the name leads, a listing will.
 
-        While a folder is open here its number is not given to another one, and of the end of a
-        folder that is not open the kernel tells.
+        While a folder is open here its number is not given to another one, and the kernel reports
+        the end of a folder that is not open.
         """
         ready = self._queues.get(queue)
         if ready is None:

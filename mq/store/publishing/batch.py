@@ -29,7 +29,7 @@ _SHORT_BYTES = MIB
 
 def is_short(entries: Sequence[Entry]) -> bool:
     """Return whether one native call writes the batch in a few milliseconds, for which others can
-    wait. The ids of its producer need more looks than that."""
+    wait. Own ids need more looks than that."""
     return (
         len(entries) <= CHAINS_AT_ONCE
         and length_of(entries) <= _SHORT_BYTES
@@ -88,7 +88,7 @@ def _fill(
 
 def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
     """Roll the sealed batch forward, and let the index know what is ready."""
-    # Without the queue's lock it waits for a purge, which the committer must not.
+    # Without the queue's lock it waits for a purge, which the committer must not do.
     if batch.is_short and try_to_hold(work, batch.queue):
         rolled: Rolled = batch.deliver_held()
     else:

@@ -146,7 +146,7 @@ class Batch:
         if twin is None or isinstance(twin, Lost):
             return twin
         try:
-            if self._spool.files.is_of_network:  # What others have written syncfs does not reach.
+            if self._spool.files.is_of_network:  # A syncfs does not reach what others have written.
                 self._spool.files.sync(twin)
         finally:
             self._spool.files.close(twin)
@@ -181,8 +181,8 @@ class Batch:
         return self._deliver_into(self._spool.queues.open(self.queue))
 
     def _deliver_into(self, opened: OpenQueue) -> Rolled:
-        """Deliver into the folder of the queue, whose lock is shared. No member needs a look as
-        long as all are as they were written; the roll forward goes on with what that leaves."""
+        """Deliver into the folder of the queue, whose lock is shared. Members need no look as long
+        as all are as they were written; the roll forward sees to the rest."""
         queue, now_ns = self.queue, self._work.clock_ns()
         ready: list[MessageId] = []
         hidden: list[MessageId] = []
@@ -217,15 +217,15 @@ class Batch:
         return codes
 
     def _roll_forward(self) -> Rolled:
-        """Deliver with a look at each member, as the set of any process. Raises QueueNotFound."""
+        """Deliver with a look at each member, as in a set of any process. Raises QueueNotFound."""
         spool, name = self._spool, self.name.sealed
         try:
             rolled = roll_forward(spool, Folder.NEW, name, by_stamp(self._work.clock_ns()))
         except FileNotFoundError:
             if not spool.exists(Folder.QUEUES, self.queue):
                 raise no_queue(self.queue) from None
-            # A sealed set is only ever rolled forward. Another process, to which its lock does not
-            # reach, did that; or its queue was deleted after the seal, and made again.
+            # A sealed set is only ever rolled forward. Another process that its lock does not reach
+            # did that; or its queue was deleted after the seal, and made again.
             return Rolled()
         except OSError as error:
             rolled = Rolled(left={name: str(error)})
@@ -256,7 +256,7 @@ def length_of(entries: Sequence[Entry]) -> int:
 
 def vanished(spool: Spool, queue: QueueName) -> MQError:
     """Return the error for an open set that is gone, of which nothing was published. It went with
-    its queue, which may exist again; or a sweep gave it up, to which its lock does not reach."""
+    its queue, which may exist again; or a sweep that its lock does not reach gave it up."""
     if not spool.exists(Folder.QUEUES, queue):
         return no_queue(queue)
     return StoreUnavailable(

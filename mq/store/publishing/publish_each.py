@@ -39,9 +39,8 @@ class _Linked(NamedTuple):
 def publish_each(
     work: Workspace, queue: QueueName, drafts: Sequence[Draft]
 ) -> Operation[list[Published | BaseException]]:
-    """Do what `publish` does, for several messages of one queue, whose bodies are in memory and
-    which have no ids of their producers. Returns for each what that returns or raises. Raises what
-    concerns all of them."""
+    """Do what `publish` does, for several messages of one queue, with bodies in memory and without
+    own ids. Returns for each what that returns or raises. Raises what concerns all of them."""
     refuse_fifo(work, queue)
     yield from hold(work, queue)
     if not _is_usual(work, queue, drafts):
@@ -65,7 +64,7 @@ def publish_each(
 
 
 def _is_usual(work: Workspace, queue: QueueName, drafts: Sequence[Draft]) -> bool:
-    """Return whether nothing can be wrong with some of them alone before their files are made."""
+    """Return whether nothing can be wrong with only some of them before their files are made."""
     trailers = sum(len(each.trailer) for each in drafts)
     if trailers and not work.spool.has_long_seals:
         return False

@@ -93,5 +93,5 @@ class Publisher:
             task.exception()  # The caller that asked for it may be gone.
 
     async def close(self) -> None:
-        """Wait for what is published though its callers are gone."""
+        """Wait for the publishes whose callers are gone."""
         await asyncio.gather(*self._tasks, return_exceptions=True)

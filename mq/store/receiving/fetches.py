@@ -47,8 +47,8 @@ class Fetches:
         self._joint = JointReceives(work, committer, self._watching, self.give_back)
 
     async def close(self) -> None:
-        """Let go all that wait, and wait for what runs in the background. What is given back after
-        that is left to `put_back_left`."""
+        """Let all waiting requests go, and wait for what runs in the background. What is given back
+        after that is left to `put_back_left`."""
         await self._watching.close()
         self._is_closing = True
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -89,7 +89,7 @@ class Fetches:
                     until = min(deadline, self._loop.time() + pause)
                     pause = min(2 * pause, longest)
                 if self.waiting.is_stopped:
-                    break  # That came during the try. Nothing would wake this request any more.
+                    break  # Stopped during the try: nothing would wake this request.
                 if not await waiter.woken(until) and self._loop.time() >= deadline:
                     break
         return []

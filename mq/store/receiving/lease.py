@@ -131,9 +131,9 @@ def _lease_by_move(spool: Spool, held: Held, seal: Seal | None, visible_ns: int)
 
 
 def break_off(held: Held, before: Seal | None, code: int) -> Lost:
-    """Take back a lease of which a file call has failed: it writes the seal that was there
-    `before`, if that was replaced. Returns Lost.GONE if the message was moved away meanwhile, and
-    raises any other OSError."""
+    """Take back a lease, one of whose file calls has failed with `code`: the seal that was there
+    `before` is written again, if it was replaced. Returns Lost.GONE if the message was moved away
+    meanwhile, and raises any other OSError."""
     if code == errno.ENOENT:
         return Lost.GONE
     if before is not None:
@@ -166,7 +166,7 @@ def _prepare(
         return None
     is_too_long = held.status.st_size > work.config.max_body_bytes
     if has_seals and held.seal is None and is_too_long:
-        return None  # To read all of it for a seal would keep its queue waiting.
+        return None  # Reading all of it for a seal would keep its queue waiting.
     body, properties = read.content or (None, NO_PROPERTIES)
     sealed = held.seal
     seal = sealed or _adopt(work, held, body, place.message_id)
@@ -201,7 +201,7 @@ def _calls(
     work: Workspace, place: Place, held: Held, leasing: _Leasing
 ) -> tuple[Chain, int, tuple[object, ...]]:
     """Return the calls that make a lease, how many of them must succeed, and what keeps descriptors
-    open. Raises FileNotFoundError without the queue."""
+    open. Raises FileNotFoundError if there is no queue."""
     received, fd = leasing.received, held.fd
     calls: Chain = ((STAMP, fd, received.visible_ns),)
     if leasing.is_sealed:
@@ -247,7 +247,7 @@ def _check(files: Files, received: Received) -> Received | None:
 
 
 def set_aside_leased(work: Workspace, received: Received) -> None:
-    """Move a large body to `corrupt` that turned out damaged after its lease began."""
+    """Move a large message to `corrupt` that turned out to be damaged after its lease began."""
     name = file_name(received.queue, received.message_id)
     held = hold(work.files, work.spool.fd(Folder.DELAY), name)
     if not isinstance(held, Lost):

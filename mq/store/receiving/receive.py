@@ -132,21 +132,21 @@ def lease_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Re
 
 @lru_cache(maxsize=1024)
 def taken_from(queue: QueueName, messages: int = 1) -> Unsynced:
-    """Return what moves from the queue to `delay` leave for the barrier."""
+    """Return what moving messages from the queue to `delay` leaves to sync."""
     implied = (f"{Folder.QUEUES}/{queue}",)
     return Unsynced((), (Folder.DELAY,), implied=implied, messages=messages)
 
 
 def _drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
     """Return the messages whose lease still runs, and give the others back: the next to be received
-    is the oldest one again. After a barrier that outlasted the lease another receiver may have the
-    message by now, and then it stays with that one."""
+    is the oldest one again. If the barrier outlasted the lease, another receiver may have the
+    message by now, and then keeps it."""
     now_ns = work.clock_ns()
     late = [each for each in taken if each.visible_ns <= now_ns]
     if not late:
         return taken
     _give_back(work, late)
-    # What the mover has brought back meanwhile is in no index before this.
+    # Only this tells the index what the mover has brought back meanwhile.
     work.ready.drain()
     return [each for each in taken if each.visible_ns > now_ns]
 
@@ -180,8 +180,8 @@ def _give_back(work: Workspace, taken: list[Received]) -> None:
 def _take_one(
     work: Workspace, queue: QueueName, ready: ReadyQueue, ask: Ask, hidden_ns: int
 ) -> FileWork[tuple[list[Received], bool]]:
-    """Do what `_take_some` does, for one message: its file calls go along with those of the
-    round. One that the disk does not give is passed over too, if it gives another one."""
+    """Do what `_take_some` does, for one message: its file calls are made with those of the round.
+    One that the disk cannot read is passed over too, if it can read a later one."""
     passed: list[MessageId] = []
     failures: list[OSError] = []
     was_busy = False
@@ -260,7 +260,7 @@ def _take_some(
 
 
 def _restore(work: Workspace, queue: QueueName, passed: Sequence[MessageId]) -> None:
-    """Put messages back that are still there, for all that the index can know."""
+    """Put messages back that are still there, as far as the index can know."""
     for message_id in passed:
         work.ready.restore(queue, message_id)
 
@@ -278,8 +278,8 @@ def _next(work: Workspace, ready: ReadyQueue, leave: int) -> MessageId | None:
 
 def _next_some(work: Workspace, ready: ReadyQueue, leave: int, limit: int) -> list[MessageId]:
     """Return the next messages to try, up to `limit`, or none when the index, with all events taken
-    in, has run dry. Beside other servers the index learns first what they took: an event costs a
-    tenth of a race that is lost."""
+    in, has run dry. Beside other servers the index first learns what they took: an event costs a
+    tenth of a lost race."""
     peers = work.config.peers
     if peers:
         work.ready.drain_once()

@@ -38,7 +38,7 @@ is wrong with it alone, which was reported."""
 
 
 class _Usual(NamedTuple):
-    """A message of which nothing is unusual, under its lock: as it will be received, its packed
+    """A message with nothing unusual about it, under its lock: as it will be received, its packed
     seal then, and what was found at its descriptor."""
 
     received: Received
@@ -98,7 +98,7 @@ class Taker:
     def _take_opened(
         self, ids: Sequence[MessageId], read: Sequence[Outcome], room: AnswerRoom
     ) -> list[Taken | Exception]:
-        """Take messages that were read, unless something is unusual in that."""
+        """Take messages that were read: together if nothing is unusual, or else one by one."""
         usual = self._begin_all_usual(ids, read)
         if usual is None:
             return do_together([self._go_on(*each, room) for each in zip(ids, read, strict=True)])
@@ -132,7 +132,7 @@ class Taker:
         return round_up(work.clock_ns() + self._visibility_ns, work.granularity_ns)
 
     def _go_on(self, message_id: MessageId, outcome: Outcome, room: AnswerRoom) -> FileWork[Taken]:
-        """Go on with a message that was read, among others of which one is unusual."""
+        """Take a message that was read together with others, one of which is unusual."""
         usual = self._begin_usual(message_id, outcome, self._visible_ns())
         if usual is None:
             return (yield from self._take_unusual(message_id, outcome, room))
@@ -145,8 +145,9 @@ class Taker:
         self, message_id: MessageId, outcome: Outcome, visible_ns: int
     ) -> _Usual | None:
         """Begin a lease; or return None if anything is unusual: `take_held` finds out what. For a
-        small message that is whole and has a seal this comes to the same in a third of the time. A
-        test compares them. If it fails, the file is closed, and the message back in the index."""
+        small message that is whole and has a seal both do the same, and this takes a third of the
+        time. A test compares them. If it fails, the file is closed, and the message back in the
+        index."""
         results, code = outcome
         work = self._work
         if code or len(results) != _USUAL_RESULTS or work.files.is_of_network:

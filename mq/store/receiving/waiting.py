@@ -18,7 +18,8 @@ from mq.names import QueueName
 
 class QueueWaiters:
     """The requests that wait for one queue. One that is woken leaves the line to fetch, and returns
-    to the same place if another was faster. `called` are those that have not noticed yet."""
+    to the same place if another was faster. `called` is how many were woken and have not run
+    since."""
 
     __slots__ = ("called", "members", "parked", "spare")
 

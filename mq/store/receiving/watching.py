@@ -19,7 +19,7 @@ _UNAVAILABLE_PAUSE_SECONDS = 0.1
 
 
 class Watching:
-    """Owns `waiting`, which learns from it of every message that comes to a queue."""
+    """Owns `waiting`, and tells it of every message that comes to a queue."""
 
     def __init__(self, work: Workspace, committer: Committer) -> None:
         self._work = work
@@ -40,8 +40,8 @@ class Watching:
             await self._draining
 
     def wake_for_what_is_left(self, queue: QueueName, count: int) -> None:
-        """Make sure that requests that wait take what others left to them, after `count` fetches
-        found nothing more."""
+        """Wake up to `count` waiting requests if messages were left to them by `count` fetches,
+        which found nothing more."""
         ready = self._work.ready.get(queue)
         if ready is not None and len(ready):
             self.waiting.wake(queue, count)
