@@ -85,7 +85,7 @@ class MessageNotFound(MQError):
 
 
 class QueueIsFifo(MQError):
-    """The queue is a FIFO queue, whose messages only the gateway for SQS sends and gives out.
+    """The queue is a FIFO queue: its messages are sent and received through the SQS gateway alone.
     Nothing was done."""
 
 

@@ -149,5 +149,5 @@ def _seconds(given: Mapping[str, Any], name: str, default: float | None) -> floa
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise ValueError(f"transport option {name}={value!r}: give seconds, as 30 or 0.5")
+        raise ValueError(f"transport option {name}={value!r}: give seconds, such as 30 or 0.5")
     return float(value)

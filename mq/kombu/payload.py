@@ -59,7 +59,9 @@ def delay_of(message: Mapping[str, Any], now: datetime | None = None) -> float |
     given = message["properties"].get("delay_seconds")
     if given is not None:
         if isinstance(given, bool) or not isinstance(given, int | float):
-            raise ValueError(f"delay_seconds={given!r} of a message: give seconds, as 30 or 0.5")
+            raise ValueError(
+                f"delay_seconds={given!r} of a message: give seconds, such as 30 or 0.5"
+            )
         if not 0 <= given <= MAX_DELAY_SECONDS:
             raise ValueError(f"delay_seconds={given!r} of a message: give 0 to {MAX_DELAY_SECONDS}")
         return float(given)

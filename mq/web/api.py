@@ -33,8 +33,8 @@ def make_api(
     durations: Durations | None = None,
     origins: OriginPolicy | None = None,
 ) -> HttpHandler:
-    """Return the handler for `mq.web.http_server.HttpServer`. Without `tokens` everybody may do
-    everything. `durations` records how long each request took; `origins` knows its names."""
+    """Return the handler for `mq.web.http_server.HttpServer`. Without `tokens` anyone may do
+    anything. `durations` records how long each request took; `origins` knows the server's names."""
     durations = durations or Durations()
     origins = origins or OriginPolicy(DEFAULT_ALLOWED_HOSTS)
 

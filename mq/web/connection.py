@@ -250,9 +250,9 @@ class Connection(web.RequestHandler):
         self._has_begun_head = False
 
     def _cut_off_head(self) -> None:
-        """Close, and say why, unless the client has sent nothing either."""
+        """Close, and say why unless the client has sent nothing."""
         if self._has_begun_head and self.transport is not None:
-            detail = "the request's head was not there in time (--header-timeout)"
+            detail = "the request's head did not arrive in time (--header-timeout)"
             self.transport.write(raw_answer(REQUEST_TIMEOUT, detail))
         self._stop_head_timer()
         self.force_close()

@@ -13,7 +13,7 @@ whatever clients send."""
 
 class Durations:
     """A histogram for each route, method and status that came up. With `shared` the server that
-    started this process tells them."""
+    started this process reports them."""
 
     def __init__(self, shared: GatewayCounts | None = None) -> None:
         self._shared = shared

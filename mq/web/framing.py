@@ -1,4 +1,4 @@
-"""The bytes of a connection that are not a body: heads, and what chunks contain beside their
+"""The bytes of a connection that are not a body: heads, and what chunks contain besides their
 data."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mq.errors import InvalidRequest, PropertiesTooLarge
 from mq.properties import MAX_PROPERTIES_BYTES, is_property
 
 _CHUNK_BYTES = 16
-"""What a chunk needs beside its data, and a few zeros in front of its size."""
+"""What a chunk needs besides its data, and a few zeros in front of its size."""
 
 _OTHER_HEAD_BYTES = 4
 """`: ` and the end of the line of each header."""
@@ -139,6 +139,6 @@ def refuse_coding(request: web.BaseRequest) -> None:
     told from the next request then, so the connection is to be closed. Raises InvalidRequest."""
     coding = ",".join(request.headers.getall("Transfer-Encoding", ()))
     if coding.strip().lower() != "chunked":
-        raise InvalidRequest(f"header Transfer-Encoding {coding!r}: only chunked is read")
+        raise InvalidRequest(f"header Transfer-Encoding {coding!r}: only chunked is supported")
     if request.version < HttpVersion11:
         raise InvalidRequest("header Transfer-Encoding: HTTP/1.0 has none; send Content-Length")

@@ -180,10 +180,10 @@ class HttpServer(web.Server):
 
 
 def _refuse_version(request: web.BaseRequest) -> web.Response:
-    """Answer a request of another version, which the parser takes, in one that is spoken here."""
+    """Answer a request of another version of HTTP, which the parser accepts, in HTTP/1.1."""
     major, minor = request._message.version
     request._version = HttpVersion11
-    return problem_response(BAD_HTTP, f"HTTP/{major}.{minor} is not spoken here; send HTTP/1.1")
+    return problem_response(BAD_HTTP, f"HTTP/{major}.{minor} is not supported; send HTTP/1.1")
 
 
 def _is_expected(connection: web.RequestHandler) -> bool:

@@ -71,7 +71,7 @@ class QuickHead(NamedTuple):
 
 
 class KnownHeads:
-    """Those of one server. `is_ours` is asked about each that is kept."""
+    """The known heads of one server. `is_ours` is asked about each that is kept."""
 
     def __init__(self, is_ours: Callable[[CIMultiDictProxy[str]], bool]) -> None:
         self._is_ours = is_ours

@@ -103,7 +103,7 @@ def read_seconds(
             return seconds
     least = "0" if is_zero_allowed else "above 0"
     raise InvalidRequest(
-        f"parameter {name}={text!r}: give seconds, {least} to {most:.0f}, as 30 or 0.5"
+        f"parameter {name}={text!r}: give seconds, {least} to {most:.0f}, such as 30 or 0.5"
     )
 
 

@@ -31,7 +31,7 @@ BAD_HTTP = ProblemType(400, "bad-http", "The server cannot read the request as H
 UNKNOWN_PATH = ProblemType(404, "unknown-path", "There is nothing at this path")
 REQUEST_TIMEOUT = ProblemType(408, "request-timeout", "The request came too slowly")
 METHOD_NOT_ALLOWED = ProblemType(405, "method-not-allowed", "This path does not take this method")
-READ_ONLY = ProblemType(403, "read-only", "This listener only shows")
+READ_ONLY = ProblemType(403, "read-only", "This listener is read-only")
 DEFECT = ProblemType(500, "defect", "The server has a defect")
 
 PROBLEMS: Mapping[type[errors.MQError], ProblemType] = {
@@ -47,7 +47,7 @@ PROBLEMS: Mapping[type[errors.MQError], ProblemType] = {
     errors.MessageNotFound: ProblemType(404, "message-not-found", "There is no such message"),
     errors.IdTaken: ProblemType(409, "id-taken", "That id was used for another message"),
     errors.QueueIsFifo: ProblemType(
-        409, "fifo-queue", "The gateway for SQS alone sends and gives out its messages"
+        409, "fifo-queue", "Its messages are sent and received through the gateway for SQS alone"
     ),
     errors.LeaseMismatch: ProblemType(412, "lease-mismatch", "That lease is not the current one"),
     errors.BodyTooLarge: ProblemType(413, "body-too-large", "The body is over the limit"),

@@ -55,8 +55,9 @@ def make_http(
     durations: Durations | None = None,
     origins: OriginPolicy | None = None,
 ) -> HttpServer:
-    """Return the API of a store, with both ways to its answers. Without `tokens` everybody may do
-    everything; `durations` takes how long each request took; `origins` knows its names."""
+    """Return the API of a store, with the quick and the usual way to its answers. Without `tokens`
+    anyone may do anything; `durations` records how long each request took; `origins` knows the
+    server's names."""
     durations = durations or Durations()
     origins = origins or OriginPolicy(DEFAULT_ALLOWED_HOSTS)
     usual = make_api(store, tokens, durations, origins)
@@ -64,7 +65,7 @@ def make_http(
 
 
 class QuickWay:
-    """For the connections of one server. Without `tokens` everybody may do everything."""
+    """Serves the connections of one server. Without `tokens` anyone may do anything."""
 
     def __init__(
         self, store: Store, tokens: Tokens | None, durations: Durations, origins: OriginPolicy
@@ -95,8 +96,8 @@ class QuickWay:
         return True
 
     def take_known(self, connection: QuickConnection, data: bytes) -> bool:
-        """Begin to answer what the parser has not seen, if it is one whole request with a head that
-        is known."""
+        """Begin to answer bytes that the parser has not seen, if they are one whole request with a
+        known head."""
         transport = connection.own_transport
         known = self._heads.find(data)
         if known is None or transport is None or transport.get_write_buffer_size():
@@ -112,7 +113,7 @@ class QuickWay:
         return True
 
     def drop(self, received: Received) -> None:
-        """Discard what was handed over and not taken."""
+        """Give back a message that was handed over and not taken."""
         self._store.give_back(received)
 
     def _read_head(

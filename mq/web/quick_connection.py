@@ -215,7 +215,7 @@ class QuickConnection(Connection):
         return self._end is not None and bool(self._end.poll(0))
 
     def hand_over(self, source: Parsed | bytes, outcome: object) -> None:
-        """Let aiohttp answer the request after all, with what the quick way came to. `source` is
+        """Let aiohttp answer the request after all, from the outcome of the quick way. `source` is
         what was parsed, or the bytes of a request that this connection's parser has not seen."""
         parsed = self._parse(source) if isinstance(source, bytes) else source
         self._is_quick = False
@@ -228,7 +228,7 @@ class QuickConnection(Connection):
         self._go_on()
 
     def take_over(self, kind: type[T]) -> T | None:
-        """Return what the quick way came to if it is of that kind, or else None."""
+        """Return the outcome of the quick way if it is of that kind, or else None."""
         outcome = self._handed_over
         if not isinstance(outcome, kind):
             return None
@@ -253,7 +253,7 @@ class QuickConnection(Connection):
 
 
 def raise_handed_over(request: web.BaseRequest) -> None:
-    """Raise the error that the quick way came to, so that the usual way words it."""
+    """Raise the error in which the quick way ended, so that the usual way words it."""
     connection = request.protocol
     assert isinstance(connection, QuickConnection)
     error = connection.take_over(BaseException)

@@ -107,7 +107,7 @@ async def _answer_many(
 
 
 def head_of(received: Received) -> str:
-    """Return what a receiver is told of its message beside the body, as lines of a head. A content
+    """Return what a receiver is told of its message besides the body, as lines of a head. A content
     type is printable, and an id has letters and digits."""
     lines = (
         f"X-Message-Id: {received.message_id}\r\n"

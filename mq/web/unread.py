@@ -80,8 +80,8 @@ def has_closed(transport: asyncio.BaseTransport) -> bool:
 
 
 def poll_for_end(transport: asyncio.BaseTransport) -> select.poll | None:
-    """Return what to ask that with, again and again as long as the socket is open: its `poll(0)`
-    returns nothing while the client is there. None if there is no socket any more."""
+    """Return what answers `has_closed` again and again while the socket is open: its `poll(0)`
+    returns nothing as long as the client is there. Returns None if there is no socket any more."""
     socket = transport.get_extra_info("socket")
     if socket is None or socket.fileno() < 0:
         return None

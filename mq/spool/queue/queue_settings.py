@@ -1,6 +1,6 @@
 """The settings of a queue: their names, the values that each takes, and the text that holds them.
 
-For a setting that a queue lacks the flags of the server or the mover count. This module loads
+For a setting that a queue lacks, the flags of the server or the mover apply. This module loads
 nothing of the server: clients and `mqctl` read and write the same names.
 """
 
@@ -60,7 +60,7 @@ class QueueSettings:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def dead_letter_rule(self, queue: QueueName, max_receives: int) -> DeadLetterRule:
-        """Return the rule that counts; `max_receives` is what the flags say. Nothing is moved out
+        """Return the rule that applies; `max_receives` is what the flags say. Nothing is moved out
         of a `.dead` queue, nor out of a FIFO queue whose own settings do not say where to."""
         if is_fifo(queue) and self.dead_letters is None:
             return NO_DEAD_LETTERS
@@ -98,7 +98,7 @@ def _read_seconds(least: float, most: float, text: str) -> float | None:
 
 def _seconds(field: str, most: int, least: float = 0.0) -> Setting:
     begins = "above 0" if least else "0"
-    takes = f"seconds, {begins} to {most}, as 30 or 0.5"
+    takes = f"seconds, {begins} to {most}, such as 30 or 0.5"
     return Setting(field, takes, partial(_read_seconds, least, most))
 
 
@@ -124,7 +124,7 @@ SETTINGS: Mapping[str, Setting] = {
     "ttl": _seconds("ttl_seconds", MAX_TTL_SECONDS, _SHORTEST_SECONDS),
     "paused": Setting("paused", "true or false", _TRUTH.get),
 }
-"""The settings by the name that parameters, the file and `mqctl set` have for them. Any other name
+"""The settings by the name that parameters, the file and `mqctl set` use for them. Any other name
 with a dot, like `sqs.wait`, is a note, which a gateway of that name understands."""
 
 

@@ -1,6 +1,6 @@
 """Receive messages.
 
-`receive` and `taking` give out those of a queue, under a `lease`, each a `received_message`.
+`receive` and `taking` take those of a queue, under a `lease`, each a `received_message`.
 `fetches` calls them from the event loop; its long polls wait in `waiting`, and `watching` hears
 what others deliver meanwhile. Requests that do not wait are served together by `joint_receives`.
 
