@@ -13,7 +13,7 @@ _LOCK = struct.Struct("hhqqi4x")
 """struct flock: type, whence, start, length, process."""
 
 _OFFSET_BYTES = 7
-"""This many bytes of a hash number the byte that is locked: no number is beyond the range of
+"""This many bytes of a hash are the number of the byte to lock, so that every number fits into
 off_t."""
 
 
@@ -24,7 +24,7 @@ def offset_of(name: str) -> int:
 
 
 def lock_byte(fd: int, offset: int) -> bool:
-    """Take the lock if it is free."""
+    """Take the lock if it is free. Returns whether it was."""
     return is_free(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _lock(fcntl.F_WRLCK, offset))
 
 
@@ -34,7 +34,7 @@ def share_byte(fd: int, offset: int) -> bool:
 
 
 def unlock_bytes(fd: int) -> None:
-    """End the locks of all bytes."""
+    """Release the locks of all bytes."""
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _lock(fcntl.F_UNLCK, 0, 0))
 
 

@@ -1,4 +1,4 @@
-"""File calls as values, and what makes those of many operations at once.
+"""File calls as values, and how those of many operations are made at once.
 
 A call is a tuple: its kind, then its arguments, which are mostly those of the method of `Files`
 with the kind's name. In place of a descriptor it may have `~number`: what call `number` of the same
@@ -14,8 +14,8 @@ chain has opened.
 
 A chain ends at the first call that fails. The native part (`native.c`) makes the calls of all
 chains with the GIL released once. Without it, and whenever another class is in the place of
-`Files`, they are made in Python, by one method of `Files` after the other: the same calls in the
-same order, with the same outcome.
+`Files`, they are made in Python, one method of `Files` after the other: the same calls in the same
+order, with the same outcome.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Chain = tuple[Call, ...]
 
 Outcome = tuple[list[Any], int]
 """The results of the calls that succeeded, and the errno of the next one, or 0 if all did. If a
-chain fails, what it opened is closed; the result of the call that opened it is -1 then, and also
+chain fails, what it opened is closed, and the result of the call that opened it is -1, as it is
 where the chain itself has closed it."""
 
 _KINDS: Final = {
@@ -109,7 +109,7 @@ WRITE_OUT = 14
 """(fd, flags) of sync_file_range(2), as `Files.write_out` has them."""
 
 SYNC = 15
-"""(fd), of a file: what a folder needs, `Files.sync` knows."""
+"""(fd), for a file only: a folder may need more, as in `Files.sync`."""
 
 CLOSE = 16
 """(fd)"""
@@ -128,11 +128,11 @@ _WAYS_ROUND = {
     OPEN_TO_LOOK: {errno.EPERM},
     RENAME: LACKS_RENAME_FLAGS,
 }
-"""Failures that `Files` knows another way for."""
+"""Failures after which `Files` has another way to do the same."""
 
 CHAINS_AT_ONCE = 128
-"""How many chains one run gets where there are many. The longer the GIL is released, the less
-threads wait for one another; the sooner it is taken again, the sooner a failure is seen."""
+"""At most this many chains are made in one run. With more, threads wait less for one another, as
+the GIL is released for longer; with fewer, a failure is seen sooner."""
 
 VARIABLE = "MQ_NATIVE"
 """The environment variable that switches the native part off, if it is 0 or `off`."""
@@ -192,7 +192,7 @@ def run_one(files: Files, chain: Chain) -> Outcome:
 
 
 def check(outcome: Outcome) -> list[Any]:
-    """Return the results of a chain of which no call failed. Raises OSError if one did."""
+    """Return the results of a chain. Raises OSError if one of its calls failed."""
     results, code = outcome
     if code:
         raise OSError(code, os.strerror(code))

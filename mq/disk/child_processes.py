@@ -1,4 +1,4 @@
-"""Forked processes that do a share of some work beside this one.
+"""Forked processes that do a share of some work while this one does another.
 
 They make only system calls on what was open before the fork, and end with their work or by a
 signal. If one fails, the process that started it does its work again, so doing the same work twice
@@ -29,7 +29,7 @@ def processors() -> int:
 @contextmanager
 def done_beside(works: Sequence[Callable[[], object]]) -> Iterator[None]:
     """Run the block while each of `works` is done by a process of its own, if one can be started.
-    All of these processes have ended when the block is left, whether they finished or not."""
+    When the block ends, so have all these processes, whether they have finished or not."""
     started = [fork_to(work) for work in works]
     try:
         yield
@@ -51,7 +51,7 @@ class Helper:
         self.has_ended = False
 
         def answer() -> None:
-            # Otherwise the child's own copy would let it write into the full pipe for ever.
+            # With a copy of the reading end the child would wait on a full pipe for ever.
             os.close(self._answers)
             with open(pipe, "wb", buffering=0) as writing:
                 work(writing)
@@ -81,8 +81,8 @@ def fork_to(work: Callable[[], object]) -> int | None:
     """Start a process that does `work` and ends. Returns its id, or None if no process can be
     started now."""
     with warnings.catch_warnings():
-        # From Python 3.12 on a fork beside other threads warns. The child asks for none of their
-        # locks.
+        # From Python 3.12 on a fork with other threads around warns. The child asks for none of
+        # their locks.
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             process = os.fork()

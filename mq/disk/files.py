@@ -24,7 +24,7 @@ LACKS_RENAME_FLAGS = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 LACKS_UNNAMED_FILES = {errno.EISDIR, errno.EOPNOTSUPP, errno.ENOENT}
 
 HIDDEN = "."
-"""Begins the name of a probe, or of an upload without unnamed files; never that of a message."""
+"""Begins the name of a probe, or of an upload where files need names; never that of a message."""
 
 
 class Files:
@@ -64,7 +64,7 @@ class Files:
         self._without_flags(source_fd, source, target_fd, target)
 
     def exchange(self, folder_fd: int, name: str, other_fd: int, other: str) -> None:
-        """Let each name lead to what the other one led to, atomically."""
+        """Exchange what two names lead to, atomically."""
         if code := self._rename_errno(folder_fd, name, other_fd, other, _RENAME_EXCHANGE):
             raise OSError(code, os.strerror(code), name, None, other)
 
@@ -184,8 +184,8 @@ class Files:
         return libc.exists(self._libc, folder_fd, name)
 
     def look_up(self, folder_fd: int | None, name: str) -> None:
-        """Make the kernel ask the file system for a name: this seems to make a file, which a slash
-        behind the name rules out. Raises FileExistsError if it is there, else FileNotFoundError."""
+        """Make the kernel ask the file system for a name: it would make a file, but for the slash
+        after the name. Raises FileExistsError if the name is there, or else FileNotFoundError."""
         os.mknod(f"{name}/", dir_fd=folder_fd)
 
     def open_folder(self, folder_fd: int | None, name: str) -> int:
@@ -193,8 +193,8 @@ class Files:
 
     def close(self, fd: int) -> None:
         """Close a descriptor, which ends its lock and drops a file that never got a name. An error
-        is dropped: Linux has let go of the descriptor whatever close(2) says, what must last was
-        synced before, and a sweep finds an upload that keeps its hidden name."""
+        is ignored: Linux frees the descriptor whatever close(2) returns, what must last was synced
+        before, and a sweep finds an upload that keeps its hidden name."""
         if (temporary := self._temporary_names.pop(fd, None)) is not None:
             with suppress(OSError):
                 os.unlink(temporary[1], dir_fd=temporary[0])
@@ -205,7 +205,7 @@ class Files:
                 raise
 
     def replace_fd(self, new_fd: int, fd: int) -> None:
-        """Let `fd` mean what `new_fd` means, in one step: no thread finds the number closed."""
+        """Let `fd` take over what `new_fd` has open, in one step: no thread finds `fd` closed."""
         try:
             os.dup2(new_fd, fd, inheritable=False)
         finally:
@@ -266,8 +266,8 @@ class Files:
 
     @contextmanager
     def locked_folder(self, folder_fd: int, name: str, wait_seconds: float = 0.0) -> Iterator[int]:
-        """Hold a folder's lock, and yield the folder's descriptor. Its holder may be a stopped
-        process, so this raises BlockingIOError after `wait_seconds`."""
+        """Hold a folder's lock, and yield the folder's descriptor. Raises BlockingIOError after
+        `wait_seconds`, because a stopped process may hold the lock."""
         fd = self.open_folder(folder_fd, name)
         try:
             deadline = time.monotonic() + wait_seconds

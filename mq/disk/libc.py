@@ -20,8 +20,8 @@ _STATFS_BYTES = 256
 _NO_ATTRIBUTE = "user.mq.none"
 
 _LOG_IS_THERE = frozenset({errno.ENODATA, errno.EOPNOTSUPP, errno.EPERM, errno.EACCES})
-"""What taking away an attribute that is not there ends in where the log goes on: there is none, or
-this file system or this user may have none."""
+"""How the removal of a missing attribute fails where the log still works: there is none, or this
+file system or this user may have none."""
 
 BEGIN, WHOLE = 2, 7
 """Flags of sync_file_range(2): SYNC_FILE_RANGE_WRITE, and that with _WAIT_BEFORE and _WAIT_AFTER.
@@ -30,7 +30,7 @@ BEGIN, WHOLE = 2, 7
 _NOTHING_THERE = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM}
 )
-"""Errors of a look that say of the name that it leads nowhere, or where this user may not look."""
+"""Errors of a look which say that the name leads nowhere, or where this user may not look."""
 
 _AT_FDCWD = -100
 _AT_SYMLINK_NOFOLLOW = 0x100
@@ -73,8 +73,8 @@ def c_name(text: str) -> bytes:
 
 
 def exists(libc: ctypes.CDLL, folder_fd: int | None, name: str) -> bool:
-    """Call faccessat(2). os.access takes every error for a missing name, an error of the disk
-    too."""
+    """Call faccessat(2). os.access takes every error for a missing name, even an error of the
+    disk."""
     if not libc.faccessat(_AT_FDCWD if folder_fd is None else folder_fd, c_name(name), os.F_OK, 0):
         return True
     code = ctypes.get_errno()
@@ -112,8 +112,8 @@ def require_log(fd: int) -> None:
     """Raise OSError if the file system has given up its log, after a call that has synced `fd`.
 
     After an error ext4 and xfs drop what is not in the log yet, and a sync that comes a moment
-    later finds nothing to wait for and succeeds. To take away an attribute that is not there begins
-    a change, which the file system refuses from that moment on, and changes nothing.
+    later finds nothing to wait for and succeeds. The removal of an attribute that is not there
+    changes nothing, but begins a change, which the file system refuses from that error on.
     """
     try:
         os.removexattr(fd, _NO_ATTRIBUTE)
@@ -137,13 +137,13 @@ def birth_ns(path: str) -> int | None:
 
 
 def list_at_once(fd: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the entries of an open folder as of one moment: each name, and its type as DT_ in
+    """Yield the entries of an open folder as of one moment: each name, and its type, a DT_ of
     readdir(3).
 
     readdir(3) lists piece by piece, and can miss a file that is renamed between two pieces. The
     kernel holds the folder's lock over each getdents64(2), so no rename comes in between; if the
     buffer was too small for all entries, all are listed again. A file system that returns them in
-    pieces nevertheless (NFS, FUSE) is listed piece by piece.
+    pieces all the same (NFS, FUSE) is listed piece by piece.
     """
     libc, size = ctypes.CDLL(None, use_errno=True), _FIRST_LISTING_BYTES
     while True:

@@ -1,5 +1,5 @@
-"""The status of a file, as far as anything here needs it: a tuple with the field names of
-`os.stat_result` that costs a fifth of one."""
+"""The status of a file, as far as MQ needs it: a tuple with the field names of `os.stat_result`
+that costs a fifth as much."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ _MISSING = LACKS_RENAME_FLAGS | LACKS_UNNAMED_FILES | {errno.ENOLCK, errno.EPERM
 
 
 class Ability(NamedTuple):
-    """`found` says what was found out. Without one that `is_needed` no server starts."""
+    """An ability of the file system: `found` says what was found out. Without one that `is_needed`
+    no server starts."""
 
     name: str
     is_there: bool

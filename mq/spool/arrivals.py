@@ -38,7 +38,7 @@ _CHANGES = {
 """What the kernel says of a watched folder. Each event says one of these."""
 
 _WATCH_ENDED = int(inotify_simple.flags.IGNORED)
-"""This event follows the one that says why the watch ended, with the same watch and without a name.
+"""This event follows the one that says why the watch ended. It has the same watch, and no name.
 """
 
 _ATTRIBUTES = int(inotify_simple.flags.ATTRIB)
@@ -127,8 +127,8 @@ class Watch:
         return arrivals
 
     def read_last(self) -> list[tuple[str, Change, list[str]]]:
-        """Return the last event of each name since the previous call, the names together that have
-        the same, as (folder, change, names). It does not wait.
+        """Return the last event of each name since the previous call, as (folder, change, names)
+        with all names that have the same one. It does not wait.
 
         A server reads its own moves here, two for each message. Plain tuples, without a call for
         each event, take half the time that `read` takes.

@@ -19,7 +19,7 @@ from mq.spool.root_format import FORMAT_FILE
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _ORDERED = {"ext4", "ext3", "xfs", "btrfs"}
 _LOGS_OF_THEIR_OWN = {"btrfs"}
-"""There fsync(2) logs what it is called for by itself."""
+"""On these fsync(2) logs each file or folder separately."""
 _NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "lustre", "nfs", "nfs4",
             "ocfs2", "smb3", "virtiofs"}  # fmt: skip
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -96,8 +96,8 @@ def _can_seal(files: Files, fd: int) -> bool:
 
 
 def stamp_granularity_ns(files: Files, fd: int) -> int:
-    """Return the resolution of the file system's times in ns. It cuts times off, and what is lost
-    tells the resolution."""
+    """Return the resolution of the file system's times in ns. The file system truncates times, and
+    what is lost tells the resolution."""
     second = 1_700_000_001
     odd = second * 1_000_000_000 + 987_654_321
     files.stamp(fd, odd)

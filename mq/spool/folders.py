@@ -1,7 +1,7 @@
 """Spool: the open folders of one root, and the moves between them.
 
-Each is opened for an actor. A move is checked against the table of `mq.lifecycle`, so what the map
-does not draw for that actor cannot happen.
+Each is opened for an actor. A move is checked against the table of `mq.lifecycle`, so a move that
+the map does not have for that actor cannot happen.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mq.spool.open_queues import OpenQueue, OpenQueues
 from mq.spool.root_format import LONG_SEALS, raise_format, read_format
 
 _QUEUES = Folder.QUEUES
-"""Each look at a member of an enumeration takes as long as a call."""
+"""A lookup of a member of an enumeration takes as long as a call."""
 
 DELETING_SUFFIX = ":.deleting"
 """`remove/QUEUE:.deleting` is the folder of a queue whose deletion is under way."""
@@ -138,7 +138,7 @@ class Spool:
         return OpenFolder(folder, self.fd(folder))
 
     def _replace(self, folder: Folder, fd: int) -> None:
-        """Let a folder's number mean another descriptor: other threads may be using the number."""
+        """Open another folder under the same descriptor: other threads may be using its number."""
         if folder in self._fds:
             self.files.replace_fd(fd, self._fds[folder])
         else:

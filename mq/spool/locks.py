@@ -24,14 +24,14 @@ from mq.spool.root_format import FORMAT_FILE
 
 def lock_names(spool: Spool, names: Iterable[str]) -> int | None:
     """Lock names against all other processes. Returns the descriptor that holds the locks until it
-    is closed, or None if another one holds one of them; then none is held. Raises OSError.
+    is closed, or None, with none of them held, if another process holds one. Raises OSError.
 
     Two names may share a byte (`offset_of`): then one of them waits for the other.
     """
     try:
         fd = spool.files.open_to_lock(_format_of(spool))
     except FileNotFoundError:
-        # That would say that a queue or a message is gone.
+        # FileNotFoundError would mean that a queue or a message is gone.
         raise OSError(
             errno.ENOLCK,
             f"{_format_of(spool)} is missing; `mqctl --root {spool.root} fsck --repair` writes it",
@@ -53,8 +53,8 @@ def _format_of(spool: Spool) -> str:
 
 
 class _Kind(NamedTuple):
-    """A kind of lock: how to open a descriptor for it, how to share it, or else take it, and how to
-    take it exclusively."""
+    """A kind of lock: how to open a descriptor for it, how to share it (or take it, if it cannot be
+    shared), and how to take it exclusively."""
 
     name: str
     open: Callable[[], int]
@@ -99,8 +99,8 @@ def _kinds(spool: Spool) -> Iterator[_Kind]:
 
 def _fault_of(kind: _Kind, files: Files) -> str | None:
     """Return what is wrong with a kind of lock, or None. It must not be granted exclusively while
-    another descriptor holds or shares it. Servers that start together share it, and do not take
-    each other's for a fault."""
+    another descriptor holds or shares it. Servers that start together share it, so none takes the
+    lock of another one for a fault."""
     with ExitStack() as opened:
         fds = []
         for _ in range(2):

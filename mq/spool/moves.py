@@ -1,8 +1,8 @@
 """The one gate for every rename, link and unlink of a message: the table decides, by actor.
 
 A process that works on a whole root asks its `Spool`, which asks a gate. One that knows a folder or
-two of a root, as the mover and the reaper do, has a gate of its own. A test looks at every call of
-the packages: none goes past a gate.
+two of a root, as the mover and the reaper do, has a gate of its own. A test checks that no call in
+the packages bypasses a gate.
 """
 
 from __future__ import annotations

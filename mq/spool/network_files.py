@@ -28,7 +28,7 @@ from mq.spool.file_system import file_system_kind, is_of_network, nearest_folder
 from mq.spool.root_format import FORMAT_FILE
 
 STALE_NS = 2_000_000_000
-"""For how long this host may see a status that another host has changed, in ns."""
+"""How long this host may see an old status after another host has changed it, in ns."""
 
 _MOST_CHANGED_FOLDERS = 64
 
@@ -103,13 +103,14 @@ class NetworkFiles(Files):
         try:
             self.look_up(folder_fd, name)
         except OSError as error:
-            if error.errno == errno.ENOENT:  # Its status would be another request.
+            if error.errno == errno.ENOENT:  # Asking for its status would take another request.
                 raise
         return super().status_of(folder_fd, name)
 
     def _known_inode_of(self, folder_fd: int, name: str) -> int:
         """Return the inode of a name as this host knows it, which mostly costs no request. A name
-        leads to one file as long as it exists, so that is right also if the file is gone by now."""
+        leads to one file as long as it exists, so the inode is right even if the file is gone by
+        now."""
         try:
             return super().status_of(folder_fd, name).st_ino
         except FileNotFoundError:
@@ -238,7 +239,7 @@ class NetworkFiles(Files):
 
     def sync_file_system(self, fd: int) -> None:
         """Sync each folder in which this process has changed a name, each file that it has written
-        to, and `fd`. Raises also what the sync of a file that was closed meanwhile has raised."""
+        to, and `fd`. Also raises what the sync of a file that was closed meanwhile raised."""
         failed, self._failed = self._failed, None
         with self._mutex:
             changed, self._changed = self._changed, {}

@@ -132,7 +132,8 @@ class OpenQueues:
     def _lock(
         self, queue: str, take_lock: Callable[[int], bool], wait_seconds: float
     ) -> tuple[OpenQueue, int]:
-        """The folder may be another one by the time that its lock is free."""
+        """Lock the folder that has the queue's name: it may be another one by the time its lock is
+        free."""
         deadline = time.monotonic() + wait_seconds
         for number in count(1):
             opened = self.open(queue)
@@ -160,7 +161,7 @@ class OpenQueues:
             self._unlock(queue, held)
 
     def _unlock(self, queue: str, opened: OpenQueue) -> None:
-        """End the lock. If that fails, the lock ends with the descriptor, which is not used any
+        """Release the lock. If that fails, the lock ends with the descriptor, which is not used any
         more."""
         try:
             self._files.unlock(opened.fd)

@@ -107,15 +107,15 @@ def _open_checked(root: Path, files: Files, actor: Actor) -> Spool:
 
 
 def _resolve(root: Path) -> Path:
-    """Return the real path of the root. It is not reached through a link that other users may have
-    planted."""
+    """Return the real path of the root. Refuses a root that is reached through a link which another
+    user may have planted."""
     _refuse_planted_links(root)
     return Path(os.path.realpath(root))
 
 
 def _refuse_planted_links(root: Path) -> None:
-    """Refuse a link in a folder that everybody may write to: it can be anybody's. Links of the user
-    root are trusted."""
+    """Refuse a link in a folder that everyone may write to: anyone may have made it. Links of the
+    user root are trusted."""
     seen = 0
     parts = list(root.parts[1:])
     here = "/"
@@ -166,7 +166,7 @@ def _keep_names_from_others(files: Files, folder: Path) -> None:
 
 
 def _refuse_foreign_owner(root: Path, folder: Path) -> None:
-    """Refuse a root of another user, before anything inside is asked for, which would only say that
+    """Refuse a root of another user before anything in it is opened, which would only say that
     permission is denied. The user root is refused too: the owner of the folder could lead it
     anywhere."""
     owner = os.stat(folder).st_uid

@@ -12,13 +12,13 @@ keep the seal and tear a member, and the others could not be taken back. What is
 new data; there the second barrier is enough, because it covers every earlier change of names.
 
 A crash leaves an open set, of which no client was told and which is given up, or a sealed one,
-which the process that finds it rolls forward, from wherever that stopped. A set whose lock is held
-has a living owner and is left alone. A member of a sealed set that fails its seal was damaged after
-that: it costs itself alone.
+which the process that finds it rolls forward from where that stopped. A set whose lock is held has
+a living owner and is left alone. A member of a sealed set that fails its seal was damaged after
+that: only this one is lost.
 
 Sets live in any folder of the root, at any depth; members may lie in folders of a set, as
-`PART/QUEUE:ID`. Every name is given from FOLDER on, never from the set's own descriptor: so a set
-that another process renamed, to fence its owner off, takes no more members.
+`PART/QUEUE:ID`. Every path begins at FOLDER, never at the set's own descriptor: so a set that
+another process has renamed, to fence its owner off, takes no more members.
 """
 
 from __future__ import annotations
@@ -69,9 +69,8 @@ class Rolled:
 
 
 def make_set(spool: Spool, folder: Folder, name: str) -> int | Lost:
-    """Make an open set below an existing folder; returns the descriptor that holds its lock.
-
-    Lost.BUSY if a sweep saw it before it was locked, and may give it up: make another one. Raises
+    """Make an open set below an existing folder. Returns the descriptor that holds its lock, or
+    Lost.BUSY if a sweep saw it before it was locked and may give it up: make another one. Raises
     FileExistsError.
     """
     spool.files.make_folder(spool.fd(folder), name, spool.mode)

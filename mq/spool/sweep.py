@@ -65,7 +65,8 @@ class Sweeper:
         """Whether an error of the disk hindered the last sweep, so that another one soon is
         worthwhile."""
         self.uncopied: set[str] = set()
-        """The messages in `new` that could not be written again, for an error of the disk."""
+        """The messages in `new` that could not be written again, because of an error of the
+        disk."""
         self._whole: dict[str, tuple[int, int]] = {}
         self._was_whole: dict[str, tuple[int, int]] = {}
 
@@ -74,7 +75,7 @@ class Sweeper:
         and set damaged ones aside.
 
         Safe beside running servers, movers and other sweeps. It removes only unfinished uploads and
-        batches of dead processes. A file that it cannot handle does not keep it from handling the
+        batches of dead processes. A file that it cannot handle does not stop it from handling the
         others. Raises OSError if a folder cannot be listed.
         """
         self.was_hindered = False
@@ -220,7 +221,7 @@ class Sweeper:
         delivered = len(present) - corrupt - len(rolled.left)
         is_gone = not self._spool.exists(Folder.NEW, name)
         if not is_gone and not rolled.left:
-            self._leave(name, "it is empty but for what is not a message")
+            self._leave(name, "it holds files that are not messages, and nothing else")
         return Swept(delivered, corrupt, sets=int(is_gone))
 
     def _set_aside_if_damaged(self, path: str) -> bool:

@@ -12,7 +12,7 @@ from mq.spool.root_format import FORMAT_FILE, find_unknown_format
 
 
 def require_at(fd: int, path: Path) -> None:
-    """Raise CommandFailed if others find another folder at this path than the open one, or none."""
+    """Raise CommandFailed if the path now leads to a folder other than the open one, or nowhere."""
     if not is_at(fd, path):
         raise CommandFailed(
             ExitCode.ROOT,

@@ -22,7 +22,7 @@ MAX_RECEIVES_REASON = "max-receives"
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 _NOTHING = b""
-"""The attribute's value after it was taken back."""
+"""The attribute's value after the burial was taken back."""
 
 
 class Burial(NamedTuple):

@@ -20,7 +20,7 @@ _POLYNOMIAL = 0xEDB88320
 _ALL_ONES = (1 << 32) - 1
 
 _Matrix = tuple[int, ...]
-"""What becomes of each of the 32 bits of the register."""
+"""What each of the 32 bits of the register becomes."""
 
 
 def measure(files: Files, fd: int, most: int | None = None) -> tuple[int, int]:
@@ -52,8 +52,8 @@ def _measure_sparse(files: Files, fd: int, end: int) -> tuple[int, int]:
 
 
 def _next_data(fd: int, offset: int, end: int) -> int:
-    """Return where a file goes on with data at or behind `offset`, or `end` if only a hole follows.
-    A file system that cannot tell calls everything data."""
+    """Return where the next data of a file begins, at `offset` or after it, or `end` if only a hole
+    follows. A file system that cannot tell calls everything data."""
     try:
         return os.lseek(fd, offset, os.SEEK_DATA)
     except OSError as error:

@@ -1,15 +1,15 @@
 """A message of `new` that a dead process has left, written again.
 
 Its data may be in memory alone: a process was killed before it synced it, or between a sync that
-failed and the unlink that follows. After a failed sync the kernel calls such pages clean, so every
-further sync of that file succeeds and makes nothing durable. That of a new file does.
+failed and the unlink that follows. After a failed sync the kernel takes such pages for clean, so
+every further sync of that file succeeds and makes nothing durable. A sync of a new file does.
 
     write       new/.HEX            the same data, attributes and stamp; locked, and durable
     exchange    .HEX <-> QUEUE:ID   at one instant, so the message is never without a file
     sync        new                 the message is on stable media
     unlink      new/.HEX            that is the old file now
 
-A crash leaves `.HEX`, the one or the other, which a sweep discards as an upload.
+A crash leaves one of the two files as `.HEX`, which a sweep discards as an upload.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mq.spool.message.held import Held
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 _OF_MESSAGES = "user."
-"""Begins the names of the attributes that are copied: others belong to the system."""
+"""The prefix of attributes that are copied: others belong to the system."""
 
 
 class FreshCopy:
@@ -41,7 +41,7 @@ class FreshCopy:
         self._has_name = False
 
     def close(self) -> None:
-        """Unlink what has the hidden name. If that fails, a sweep does."""
+        """Unlink what has the hidden name. If that fails, a sweep does it."""
         if self._has_name:
             with suppress(OSError):
                 self._spool.unlink(Folder.NEW, self._name)
@@ -69,8 +69,8 @@ class FreshCopy:
         self._spool.files.sync(self._fd)
 
     def take_place(self) -> None:
-        """Get the message's name, unless that leads elsewhere by now. The caller shares the lock of
-        the message's queue: so no deletion moves the message away in between. Raises OSError."""
+        """Take the message's name, unless that leads elsewhere by now. The caller shares the lock
+        of the message's queue, so no deletion moves the message away in between. Raises OSError."""
         spool, name = self._spool, self._message.name
         if spool.inode(Folder.NEW, name) != self._message.status.st_ino:
             return
@@ -85,10 +85,10 @@ class FreshCopy:
 
 
 def copy_message(spool: Spool, message: Held) -> FreshCopy | None:
-    """Return a durable copy of a whole message in `new`, for its place.
+    """Return a durable copy of a whole message in `new`, to take its place.
 
-    Returns None if the message must do as it is: where there is no room for another file; on file
-    systems that cannot exchange two names, and those of a network; and without a seal, because a
+    Returns None if the message must do as it is: where there is no room for another file, on
+    network file systems and those that cannot exchange two names, and without a seal, because a
     person may have put it there. Raises OSError.
     """
     files = spool.files

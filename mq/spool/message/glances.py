@@ -39,9 +39,8 @@ def glance_at_ready(
     spool: Spool, queue: QueueName, message_ids: Sequence[MessageId]
 ) -> Iterator[Glance | None]:
     """Yield a look at each of these ready messages, in their order. Locks and access times stay.
-
-    None is for `look_at`, which says what it is: a message that is gone, large, without properties
-    or damaged, anything but a message, and a failure. Raises what `Spool.at` raises.
+    Where it yields None, `look_at` says why: the message is gone, large, without properties or
+    damaged, it is not a message, or a call has failed. Raises what `Spool.at` raises.
     """
     for start in range(0, len(message_ids), CHAINS_AT_ONCE):
         some = message_ids[start : start + CHAINS_AT_ONCE]

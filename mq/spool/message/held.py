@@ -42,7 +42,7 @@ FAULTS_OF_ONE_MESSAGE = {
 NO_FD = -1
 
 NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
-"""Errors of opening what is gone or no regular file."""
+"""Errors of opening what is gone or not a regular file."""
 
 
 class Lost(Enum):
@@ -108,8 +108,8 @@ class Opened:
         return published_ns(self.seal, self.status, message_id)
 
     def content_type(self) -> str | None:
-        """Return the content type, or None. One that a person wrote and that no header can carry
-        counts as none."""
+        """Return the content type, or None. One that a person wrote and no header can carry counts
+        as none."""
         return content_type_of(self._files.attribute(self.fd, TYPE_ATTRIBUTE))
 
     def may_have_type(self) -> bool:
@@ -257,8 +257,8 @@ def _lock_and_check(files: Files, folder_fd: int, name: str, fd: int) -> Held | 
         return Lost.GONE
     if named.st_ino != status.st_ino:
         return Lost.GONE
-    # That of the name was asked for after the lock was taken; the descriptor's may be one that this
-    # host has cached, from before another host stamped the file.
+    # The status of the name was asked for after the lock was taken; the descriptor's may be one
+    # that this host has cached, from before another host stamped the file.
     return Held(files, name, fd, named, seal_of(files, fd))
 
 

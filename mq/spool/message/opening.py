@@ -88,8 +88,8 @@ def held_by(spool: Spool, folder: Folder, name: str, outcome: Outcome) -> Held |
 def move_held(
     spool: Spool, source: Folder, held: Held, target: Folder, target_name: str
 ) -> FileWork[bool]:
-    """Move a held message, and close it. Returns False if it is gone, or the queue that it was to
-    go to; it is open then. Raises FileExistsError, MoveRefused, and OSError."""
+    """Move a held message, and close it. Returns False, with the message still open, if it is gone
+    or the queue that it was to go to is gone. Raises FileExistsError, MoveRefused, and OSError."""
     try:
         move, _keepers = spool.move_call(source, held.name, target, target_name)
     except (FileNotFoundError, NotADirectoryError):
@@ -125,8 +125,8 @@ def reading(spool: Spool, folder_fd: int, name: str, limit: int) -> Chain:
 
 
 def lost_in(outcome: Outcome) -> Lost | None:
-    """Return why the calls of `open_held` or `open_and_read` lost a race, or None if they did not.
-    What they opened is closed then."""
+    """Return why the calls of `open_held` or `open_and_read` lost a race, after which nothing that
+    they opened is open. Returns None if they lost none."""
     results, code = outcome
     lost = _lost_at(len(results), code) if code else None
     return None if lost is Lost.FOREIGN else lost
@@ -169,7 +169,7 @@ def _held(spool: Spool, folder: Folder, name: str, results: list[Any], code: int
     if code:
         return _instead(spool, folder, name, results, code)
     status, named = Status._make(results[_STATUS]), Status._make(results[_STATUS_OF])
-    # As `hold` does: that of the descriptor may be from before another host stamped the file.
+    # As in `hold`: the status of the descriptor may be from before another host stamped the file.
     held = Held(spool.files, name, results[0], named, Seal.unpack(results[_SEAL]))
     why = _why_lost(spool, status, named)
     if why is None:
@@ -201,7 +201,7 @@ def _instead(spool: Spool, folder: Folder, name: str, results: list[Any], code: 
 
 
 def _lost_at(at: int, code: int) -> Lost | None:
-    """Return what it means that call `at` failed with that errno, if that alone says it."""
+    """Return what a failure of call `at` with that errno means, if the two alone say it."""
     if at > _STATUS_OF:
         return None
     return _LOST_LATER.get(code) if at else _LOST_AT_OPEN.get(code)

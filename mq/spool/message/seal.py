@@ -1,4 +1,4 @@
-"""What a message's file says beside its body: the seal, the type, the due stamp.
+"""What a message's file says besides its body: the seal, the type, the due stamp.
 
 This module says how a new file gets them and what they mean; `held` has the lock, and says who
 may read and change them.
@@ -127,8 +127,8 @@ def published_ns(seal: Seal | None, status: AnyStatus, message_id: str) -> int:
 
 
 class Leases:
-    """Makes new leases. The system gives random bytes for many of them at once: a call for each
-    takes as long as all the rest of a lease."""
+    """Makes new leases. One call gets random bytes for many of them: a call for each would take as
+    long as all the rest of a lease."""
 
     def __init__(self) -> None:
         self._left: list[int] = []

@@ -1,8 +1,8 @@
 """Messages with two names.
 
 Where a file system lacks rename flags a move is a link and an unlink, and an interruption between
-the two leaves both names. No name is unlinked to undo that: after an answer that was lost, or
-beside another process that does the same, the file would have no name left.
+the two leaves both names. No name is unlinked to undo that: after a lost answer, or while another
+process does the same, the file would have no name left.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ NO_TRAILER = b""
 _DECODER = json.JSONDecoder()
 
 _MAX_TRAILER_BYTES = 8 * MAX_STORED_PROPERTIES_BYTES
-"""More than JSON makes of them: up to 6 bytes of each, and quotes."""
+"""More than JSON makes of the largest properties: up to 6 bytes for each byte, and quotes."""
 
 
 class Content(NamedTuple):

@@ -14,7 +14,7 @@ from mq.spool.sets import OPEN_SUFFIX, parse_batch_name
 from mq.spool.spark.finished import CLAIMS, DoneBatches, folders_in
 
 _Stage = list[str] | Callable[[MessageId], Iterable[str]]
-"""Some of the places: what each path begins with, or a function from an id to the paths."""
+"""Some of the places: the beginning of each path, or a function from an id to the paths."""
 
 ON_ITS_WAY = 3
 """How often `queues` and `delay` are looked at in turn. A receive and a redelivery may pass between

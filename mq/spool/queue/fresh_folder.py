@@ -1,8 +1,8 @@
-"""A fresh folder in the place of a queue's: one rename takes all of its messages away.
+"""A fresh folder in place of a queue's: one rename takes all of its messages away.
 
-The fresh one must be like the queue's in all that anybody could tell: owner, group, mode, access
-lists and other attributes, the settings, and when the queue was made. Where that cannot be had, or
-there is more in the queue's folder than messages and settings, there is no exchange.
+The fresh one must be like the queue's in everything that can be seen: owner, group, mode, access
+lists and other attributes, the settings, and when the queue was made. Where that is not possible,
+or there is more in the queue's folder than messages and settings, there is no exchange.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CANNOT = LACKS_RENAME_FLAGS | {
 
 
 def strays_among(names: Iterable[str]) -> list[str]:
-    """What is in a queue's folder beside its messages and settings."""
+    """What is in a queue's folder besides its messages and settings."""
     return [name for name in names if not is_message_id(name) and name != SETTINGS_FILE]
 
 
@@ -48,12 +48,11 @@ def bring_back(spool: Spool, queue: QueueName, taken_fd: int, name: str) -> None
 
 
 def put_in_place(spool: Spool, queue: QueueName, queue_fd: int, fresh: str, fresh_fd: int) -> bool:
-    """Exchange the folder of a queue with an empty one, `fresh` below `remove`. False if that
-    cannot be: nothing has changed then but the fresh folder.
+    """Exchange the folder of a queue with an empty one, `fresh` below `remove`. Returns False if
+    that is not possible: then only the fresh folder has changed.
 
     The caller holds the locks of both folders and of the settings. A crash leaves the queue with
-    the one folder or the other. Raises FileNotFoundError if the queue is not there any more,
-    OSError.
+    one folder or the other. Raises FileNotFoundError if the queue is not there any more, OSError.
     """
     if not spool.files.renames_without_replacing or is_of_network(file_system_kind(spool.root)):
         return False
@@ -96,8 +95,8 @@ def _access(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _take_settings(spool: Spool, queue_fd: int, fresh_fd: int) -> bool:
-    """Give the settings of the queue a second name in the fresh folder. The first one goes with
-    the messages. False if they are no settings that anybody reads."""
+    """Give the settings of the queue a second name in the fresh folder. The first one goes with the
+    messages. Returns False if MQ would not read them as settings."""
     files = spool.files
     try:
         fd = files.open_to_look(queue_fd, SETTINGS_FILE)

@@ -19,7 +19,7 @@ _AT_ONCE = 500
 """The seals of this number of files are read with the GIL released once."""
 
 _OF_ONE_FILE = FAULTS_OF_ONE_MESSAGE | NO_MESSAGE | {errno.EIO, errno.EISDIR}
-"""It is gone, is not a message, or cannot be read: a look passes it over."""
+"""The file is gone, is not a message, or cannot be read: a look passes it over."""
 
 
 class HiddenPlace(NamedTuple):
@@ -30,9 +30,9 @@ class HiddenPlace(NamedTuple):
 
 
 class HiddenListing(NamedTuple):
-    """The sorted places of a queue's messages in `delay`, by state; those in `unread` are of either
-    state, and their seals say of which. Without `end` those are all there are behind the place
-    where the listing began; otherwise all up to that place."""
+    """The sorted places of a queue's messages in `delay`, by state; those in `unread` are in either
+    state, and their seals say in which. They are all from the place where the listing began up to
+    `end`, or to the end of the queue if `end` is None."""
 
     unread: list[str]
     keys: dict[State, list[str]]
@@ -69,8 +69,8 @@ def list_hidden(spool: Spool, queue: QueueName, after: str, most: int) -> Hidden
 def keys_in_state(
     spool: Spool, queue: QueueName, listing: HiddenListing, state: State
 ) -> Iterator[str]:
-    """Yield the places of those in that state, in order. Seals are read as far as it is iterated.
-    Raises OSError."""
+    """Yield the places of those in that state, in order. A seal is read only when its place is
+    asked for. Raises OSError."""
     read = (each.key for each in hidden_places(spool, queue, listing.unread) if each.state is state)
     return merge(read, listing.keys[state])
 

@@ -18,8 +18,8 @@ from mq.spool.sweep import Sweeper
 
 
 class Leftovers:
-    """Those that are in `new` at the first `deliver`. `report` takes the name of a file that cannot
-    be placed, and why."""
+    """The leftovers that are in `new` at the first `deliver`. `report` takes the name of a file
+    that cannot be placed, and why."""
 
     def __init__(self, spool: Spool, queue: QueueName, report: Callable[[str, str], None]) -> None:
         self._spool = spool
@@ -28,10 +28,12 @@ class Leftovers:
         self._names: list[str] | None = None
 
     def deliver(self) -> bool:
-        """Deliver them as a sweep does. False while another process, or another thread, has one of
+        """Deliver them as a sweep does. Returns False while another process or thread has one of
         them: try again. Raises OSError."""
         if self._names is None:
-            self._names = [name for name in self._spool.names(Folder.NEW) if self._is_ours(name)]
+            self._names = [
+                name for name in self._spool.names(Folder.NEW) if self._is_of_queue(name)
+            ]
         for name in self._names:
             self._sweeper.sweep_name(name)
         self._names = [name for name in self._names if self._is_held(name)]
@@ -44,11 +46,11 @@ class Leftovers:
 
     @property
     def uncopied(self) -> set[str]:
-        """The messages in `new` that may be in memory alone, for an error of the disk."""
+        """The messages in `new` that may be in memory alone, because of an error of the disk."""
         return self._sweeper.uncopied
 
-    def _is_ours(self, name: str) -> bool:
-        """Whether what is called so in `new` is a message or a sealed batch of the queue."""
+    def _is_of_queue(self, name: str) -> bool:
+        """Whether this is the name of a message or a sealed batch of the queue in `new`."""
         is_of_queue = name.removeprefix(HIDDEN).startswith(f"{self._queue}:")
         return is_of_queue and not name.endswith(OPEN_SUFFIX)
 

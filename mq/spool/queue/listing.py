@@ -52,8 +52,8 @@ def key_of(spool: Spool, queue: QueueName, message_id: str) -> str | None:
 
 
 def place_of(spool: Spool, queue: QueueName, message_id: MessageId) -> str | None:
-    """Return the place of a message like `key_of`, also if it has left the queue: then by the time
-    inside its id. Returns None if nothing tells the time."""
+    """Return the place of a message as `key_of` does, or by the time inside its id if it has left
+    the queue. Returns None if nothing tells the time."""
     if is_server_id(message_id):
         return message_id
     flat = file_name(queue, message_id)
@@ -71,8 +71,7 @@ def _published_ns(spool: Spool, folder: Folder, name: str, message_id: str) -> i
     except FileNotFoundError:
         return None
     except OSError:
-        # The message stays within reach, before all others: the next receive finds out what is
-        # wrong.
+        # The message comes before all others, so the next receive finds out what is wrong with it.
         return 0
     return None if status is None else published_ns(None, status, message_id)
 

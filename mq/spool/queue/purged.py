@@ -24,10 +24,11 @@ from mq.spool.sets import OPEN_SUFFIX, hold_set, make_set
 PURGED_SUFFIX = ":.purged"
 
 _LARGEST_NUMBER = 10**18
-"""Of a part, in ASCII digits. Anything else in the folder is not a part, and is left alone."""
+"""The largest number of a part, in ASCII digits. Anything else in the folder is not a part, and is
+left alone."""
 
 _TRIES = 100
-"""How many times it is tried while other purges take the number, or the queue's deletion takes the
+"""How many times to try while other purges take the number, or the queue's deletion takes the
 folder."""
 
 
@@ -53,7 +54,7 @@ def open_part(spool: Spool, queue: QueueName) -> OpenPart:
         except (FileExistsError, FileNotFoundError):
             continue
         except NotADirectoryError:
-            # That would say that there is no such queue.
+            # NotADirectoryError would mean that there is no such queue.
             why = f"{Folder.REMOVE}/{folder} is not a folder: move it away"
             raise FileExistsError(errno.EEXIST, why) from None
         if not isinstance(fd, Lost):

@@ -1,4 +1,4 @@
-"""Purging: every message of a queue that is there goes to `remove`, and the queue stays.
+"""Purging: every message that a queue has goes to `remove`, and the queue stays.
 
     1. nobody else has the queue    list what `delay` has of it, and its folder; a long one goes to
                                     remove/Q:.purged/N.open whole, and an empty one takes its place
@@ -31,24 +31,24 @@ from mq.spool.queue.purged import OpenPart, close_part, open_part
 from mq.spool.queue.settings_file import SETTINGS_FILE, settings_lock
 
 AT_ONCE = 500
-"""This many renames are made in one go, and nobody waits for the queue longer than they take."""
+"""This many renames are made in one go. No other process waits longer than they take."""
 
 BREATH_SECONDS = 0.003
-"""Then they have it for so long, which is longer than they sleep between two tries."""
+"""Then others have the queue for this time, which is longer than they sleep between two tries."""
 
 ROUND_SECONDS = 0.1
-"""After so long others have the worker."""
+"""After this time others have the worker."""
 
 LONG_QUEUE = 1_000
-"""A queue with this many messages is purged by its folder. A shorter one is emptied nearly as fast,
-and nobody who has its folder open notices."""
+"""A queue with at least this many messages is purged with its folder. A shorter one is emptied
+nearly as fast, and its folder stays the one that others may have open."""
 
 
 class Purge:
     """One purge of one queue. `begin` it, then `go_on` until that is False, and `close` it in any
     case. For workers: every call blocks, `go_on` for ROUND_SECONDS, `begin` for about a microsecond
     for each message of the queue or in `delay`, and both while others have the queue. `report`
-    takes the name of a file that has to stay, and why."""
+    takes the name of a file that has to stay, and the reason."""
 
     def __init__(
         self, spool: Spool, queue: QueueName, scope: PurgeScope, report: Callable[[str, str], None]
@@ -84,7 +84,7 @@ class Purge:
 
     @contextmanager
     def _settings_kept(self) -> Iterator[bool]:
-        """Whether nobody else changes the queue's settings meanwhile, for certain."""
+        """Keep others from changing the queue's settings. Yields False if that is not possible."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(settings_lock(self._spool, self._queue))
@@ -94,8 +94,8 @@ class Purge:
                 yield True
 
     def _take_folder(self, fd: int) -> int:
-        """Let the part be the folder that the queue has had, which `fd` keeps locked. Returns the
-        descriptor of the folder that the queue has now: `fd` if it could not be taken."""
+        """Make the queue's folder, which `fd` keeps locked, the part. Returns the descriptor of the
+        folder that the queue has now, which is `fd` if its folder could not be taken."""
         part = self._part
         assert part is not None
         if not put_in_place(self._spool, self._queue, fd, part.name, part.fd):
@@ -104,7 +104,7 @@ class Purge:
         return part.fd
 
     def _look_at_taken(self) -> None:
-        """Nobody changes that folder any more. Count what is in it."""
+        """Count what is in the folder that was taken, which nobody changes any more."""
         assert self._part is not None
         names = self._spool.names_below(Folder.REMOVE, self._part.name)
         strays = strays_among(names)
@@ -116,7 +116,7 @@ class Purge:
                 self._report(f"{Folder.REMOVE}/{self._part.name}/{name}", f"{error.strerror}")
 
     def go_on(self) -> bool:
-        """Do one round, and return False once nothing is left. Raises what `begin` raises."""
+        """Do one round. Returns False once nothing is left. Raises what `begin` raises."""
         deadline = time.monotonic() + ROUND_SECONDS
         while self._remove_listed() or self._remove_moved_on():
             if time.monotonic() >= deadline:
@@ -158,7 +158,7 @@ class Purge:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep everybody else from the queue, by the lock of its folder."""
+        """Keep all other processes from the queue, by the lock of its folder."""
         fd = self._spool.queues.lock_alone(self._queue, PURGE_LOCK_SECONDS)
         try:
             yield
@@ -169,7 +169,7 @@ class Purge:
         return name.rpartition(":")[2]
 
     def _remove(self, folder: Folder, names: Sequence[str]) -> list[str]:
-        """Move messages of a folder into the part; returns those that were not there."""
+        """Move messages of a folder into the part. Returns those that were not there."""
         assert self._part is not None
         spool, gone = self._spool, []
         if folder is Folder.QUEUES:

@@ -1,7 +1,6 @@
-"""When a queue was made: at the birth of its folder, unless a purge has put another folder there.
-
-Then that folder says when, in an attribute. What was published or claimed before that time belongs
-to an older queue of the name, which was deleted.
+"""When a queue was made: at the birth of its folder, unless a purge has put another folder there,
+which says when in an attribute. What was published or claimed before that time belongs to an older
+queue of the name, which was deleted.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from mq.names import QueueName
 from mq.spool.folders import Spool
 
 MADE_ATTRIBUTE = "user.mq.made"
-"""Of a queue's folder: when the queue was made, in ns since 1970, as decimal digits."""
+"""The attribute of a queue's folder that says when the queue was made, in ns since 1970, as decimal
+digits."""
 
 _MAX_DIGITS = 20
 """More than any time has. Python reads no number of thousands of digits."""
@@ -32,8 +32,8 @@ def queue_made_ns(spool: Spool, queue: QueueName) -> int | None:
 
 
 def made_attribute(spool: Spool, folder_fd: int) -> bytes | None:
-    """Return what the attribute of a folder that takes the place of this one has to say; None if
-    nobody knows."""
+    """Return the value of the attribute for a folder that takes the place of this one, or None if
+    the time is unknown."""
     value = spool.files.attribute(folder_fd, MADE_ATTRIBUTE)
     if value is not None:
         return value

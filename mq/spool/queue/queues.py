@@ -77,8 +77,8 @@ def begin_deletion(spool: Spool, queue: QueueName) -> bool:
 def finish_deletion(spool: Spool, queue: QueueName) -> None:
     """Do steps 2 and 3, from where they stopped; return at once if there is nothing to finish.
 
-    If there is a queue of that name, the folder is not what its deletion has left: a person or an
-    old copy has put it there. The reaper may have it, and the queue keeps its messages.
+    If there is a queue of that name, the folder was not left by a deletion: a person put it there,
+    or an old copy of the root. The reaper may have it, and the queue keeps its messages.
 
     This is for a worker: it waits up to FOLDER_LOCK_SECONDS for another process that finishes the
     deletion, and then raises BlockingIOError.
@@ -115,8 +115,8 @@ def _put_away_messages(spool: Spool, queue: QueueName, deleting_fd: int) -> None
 
 
 def _move_into(spool: Spool, deleting_fd: int, name: str) -> None:
-    """Move a message that was removed into the folder of its queue. The reaper may be faster, and a
-    person may have put something of that name into the queue."""
+    """Move a removed message into the folder of its queue. The reaper may be faster, and a person
+    may have put something of that name into the queue."""
     remove, deleting = spool.opened(Folder.REMOVE), OpenFolder(Folder.REMOVE, deleting_fd)
     with suppress(FileNotFoundError):
         try:

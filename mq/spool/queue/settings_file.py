@@ -5,11 +5,11 @@
     3. the queue's folder is synced, and the change answered
 
 A crash before 2 leaves the settings as they were, and perhaps an upload in `new`, which a sweep
-discards. After it the new ones are there; a power cut before 3 leaves either. A name that begins
-with a dot is a message to nobody.
+discards. After it the new ones are there; a power cut before 3 leaves either. No process takes a
+name that begins with a dot for a message.
 
 A process that changes the file locks its byte of the file `format`, so that of two changes at the
-same time none is lost. A person who edits it asks nobody.
+same time none is lost. A person who edits it takes no lock.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class FileVersion(NamedTuple):
 
 class SettingsRead(NamedTuple):
     """The result of a look at the file. With a `fault` there are no settings. `version` is None if
-    there is no file, or if it may change without a process being able to tell."""
+    there is no file, or if it may change without this being noticed."""
 
     settings: QueueSettings = NO_SETTINGS
     version: FileVersion | None = None
@@ -108,7 +108,7 @@ def changed(queue: QueueName, before: QueueSettings, changes: Mapping[str, str])
 
 def change_settings(spool: Spool, queue: QueueName, changes: Mapping[str, str]) -> None:
     """Change some settings. It syncs the new file, so it is for a worker; the caller syncs the
-    queue's folder. Whatever a damaged file said is lost.
+    queue's folder. What a damaged file said is lost.
 
     Raises InvalidRequest; FileNotFoundError if there is no such queue, or another one at the end;
     BlockingIOError if other processes change its settings for FOLDER_LOCK_SECONDS; OSError.

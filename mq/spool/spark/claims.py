@@ -8,13 +8,13 @@
       N/PART/QUEUE:ID           sealed: this folder is what batch N is, until it is done
 
 All state is in names, and each change is one rename. A new driver renames `driver.ID` and the open
-folders of those before it: their next rename finds nothing and fails, so they are fenced off,
-dead or alive. An ID begins with a number, one more than that of the driver before, so that one that
-wakes knows what is not before it. The seal does not replace, so of two drivers one seals batch N,
-and both read the same N. Spark's checkpoint holds nothing but N.
+folders of those before it: their next rename finds nothing and fails, so they are fenced off, dead
+or alive. An ID begins with a number, one more than that of the driver before, so that one that
+wakes up knows which claims are later ones. The seal does not replace, so of two drivers one seals
+batch N, and both read the same N. Spark's checkpoint holds nothing but N.
 
-A sealed batch never changes. It goes in one rename, after the floor is durable; so a batch that is
-above the floor and not there was taken away from outside, and is an error, never an empty batch.
+A sealed batch never changes. It leaves by one rename, after the floor is durable; so a batch that
+is above the floor and not there was taken away from outside, and is an error, never an empty batch.
 """
 
 from __future__ import annotations
@@ -239,11 +239,11 @@ class Group:
     def give_back_open(self) -> int:
         """Give back what this driver and earlier ones claimed and did not seal. Returns how many
         messages that were."""
-        return sum(self._give_back(name) for name in self.open_claims() if self._is_ours(name))
+        return sum(self._give_back(name) for name in self.open_claims() if self._is_no_later(name))
 
-    def _is_ours(self, claim: str) -> bool:
+    def _is_no_later(self, claim: str) -> bool:
         """Return whether a claim is of this driver or an earlier one. This driver may have slept,
-        and what a later one claims is not its own."""
+        and has no right to what a later one claims."""
         found = _OPEN.fullmatch(claim)
         return found is not None and _turn(found[1]) <= _turn(self.driver)
 
@@ -287,7 +287,7 @@ class Group:
     def _number(self, kind: str, text: str) -> int:
         number = parse_number(text)
         if number is None:
-            raise self._damaged(f"a {kind}.* that ends in no number")
+            raise self._damaged(f"a {kind}.* that does not end with a number")
         return number
 
     def _damaged(self, what: str) -> ClaimError:

@@ -4,9 +4,9 @@
     remove/GROUP:.N/PART/QUEUE:ID        or
     spark/archive/GROUP/N/PART/QUEUE:ID
 
-To ask the disk for a name in every part of every batch takes milliseconds. So a batch is listed
-once, when the floor has passed it, and of each name its hash is kept; only where that is known the
-disk is asked. A batch that is done does not change, but for the reaper.
+Asking the disk for a name in every part of every batch takes milliseconds. So a batch is listed
+once, when the floor has passed it, and the hash of each name is kept; the disk is asked only about
+names with a known hash. A batch that is done does not change, except when it is reaped.
 """
 
 from __future__ import annotations

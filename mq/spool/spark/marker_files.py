@@ -14,7 +14,7 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,18}")
 
 def parse_number(name: str) -> int | None:
     """Return the number that a name is, or None for any other name. A number in other digits (`²`)
-    or with a zero before it is not taken, because it would not lead back to its name."""
+    or with leading zeros is refused, because it would not lead back to its name."""
     return int(name) if _NUMBER.fullmatch(name) else None
 
 

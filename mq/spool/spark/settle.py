@@ -69,7 +69,7 @@ def bring(spool: Spool, path: str, place: Place, witness: Callable[[str], str]) 
     for error in rolled.errors.values():
         raise error
     if _Settled.PLACE_IS_FREE in outcomes.values():
-        raise BlockingIOError(errno.EAGAIN, "a place is taken and free by turns", path)
+        raise BlockingIOError(errno.EAGAIN, "a place is taken and free in turns", path)
     return Brought(placed, [each for each in outcomes if outcomes[each] is _Settled.KEPT_OUT])
 
 

@@ -49,7 +49,8 @@ from mq.spool.spark.settle import bring, set_aside
 from mq.spool.spark.staging import GIVEN_UP, STAGE
 
 ROLLED_BESIDE_FROM = 1000
-"""How many messages a set must have; for fewer it is not worth starting another process."""
+"""How many messages a set must have for other processes to help. For fewer it is not worth starting
+one."""
 
 _POLL_SECONDS = 0.01
 
@@ -134,7 +135,7 @@ def give_up_attempts(spool: Spool, job: str, batch: int, attempts: list[str]) ->
 
 
 def finish(spool: Spool, job: str, batch: int, patience_seconds: float) -> int | None:
-    """Roll a committed batch forward, from where that stopped, and give its losers up.
+    """Roll a committed batch forward from where that stopped, and give its losers up.
 
     Returns how many messages it brought to their places, or None if another process still holds the
     job after that time. Raises ClaimError if it cannot be told which attempts won, and OSError if a
@@ -293,7 +294,7 @@ def _reported(report: Report | None, path: str) -> Iterator[None]:
 
 
 def _is_old(spool: Spool, path: str, now_ns: int) -> bool:
-    """Return whether no attempt of a batch has begun or ended for long: each one changes the
+    """Return whether no attempt of a batch has begun or ended for a long time: each one changes the
     batch's folder."""
     status = spool.status(Folder.SPARK, path)
     return status is not None and status.st_mtime_ns < now_ns - STAGE_KEEP_SECONDS * SECOND_NS

@@ -243,7 +243,7 @@ def test_a_damaged_marker_is_an_error_that_names_it(spool: Spool, marker: str) -
     [path] = (spool.root / "spark/claims/lake").glob(f"{kind}.*")
     path.rename(path.with_name(marker))
 
-    with pytest.raises(ClaimError, match=f"a {kind}\\.\\* that ends in no number"):
+    with pytest.raises(ClaimError, match=f"a {kind}\\.\\* that does not end with a number"):
         group.floor() if kind == "floor" else group.owner()
 
 
