@@ -1,13 +1,19 @@
-"""Signals that a program handles itself, beside a worker."""
+"""Signals that a program handles itself, beside a worker, and signals that come twice."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
+from mq.client.signals import SAME_SIGNAL_SECONDS, stopping_on
 from tests.support.processes import Server
+
+BOTH = (signal.SIGUSR1, signal.SIGUSR2)
 
 PROGRAMS = {
     "a handler of the process": """
@@ -77,3 +83,56 @@ def test_what_a_program_does_with_a_signal_outlives_a_worker(server: Server, nam
     )  # fmt: skip
 
     assert (done.stdout, done.stderr) == ("heeded\n", "")
+
+
+@pytest.fixture
+def heeded() -> Iterator[list[int]]:
+    """The signals of BOTH that had the effect that is usual here."""
+    numbers: list[int] = []
+    before = {each: signal.signal(each, lambda number, _: numbers.append(number)) for each in BOTH}
+    yield numbers
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+def test_signals_that_come_at_once_stop_once(
+    heeded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops: list[None] = []
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+
+    with stopping_on(BOTH, lambda: stops.append(None), lambda: 7.0):
+        signal.pthread_sigmask(signal.SIG_BLOCK, BOTH)
+        for each in BOTH:
+            os.kill(os.getpid(), each)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, BOTH)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    assert (len(stops), heeded, unraisable) == (1, [], [])
+
+
+def test_a_signal_after_the_one_that_stops_has_its_usual_effect(heeded: list[int]) -> None:
+    stops: list[None] = []
+    times = iter([7.0, 7.0 + SAME_SIGNAL_SECONDS])
+
+    with stopping_on(BOTH, lambda: stops.append(None), lambda: next(times)):
+        for each in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1):
+            os.kill(os.getpid(), each)
+
+    assert (len(stops), heeded) == (1, [signal.SIGUSR2, signal.SIGUSR1])
+
+
+def test_a_later_sigterm_ends_a_process_that_handles_none() -> None:
+    program = """
+import os, signal, itertools
+from mq.client.signals import stopping_on
+with stopping_on([signal.SIGTERM], lambda: None, itertools.count().__next__):
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGTERM)
+print("still here")
+"""
+
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, b"", b"")

@@ -61,9 +61,10 @@ class AsyncWorker:
     async def run(
         self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
     ) -> None:
-        """Work until `stop` is called or, in the main thread, one of `signals` comes. A second
-        signal has its usual effect. On return every message that was begun has been handled. If
-        this task is cancelled, the handlers are cancelled too, and their messages released.
+        """Work until `stop` is called or, in the main thread, one of `signals` comes. One that
+        comes half a second later has its usual effect. On return every message that was begun has
+        been handled. If this task is cancelled, the handlers are cancelled too, and their
+        messages released.
 
         Raises errors that no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest;
         and ClientClosed if the client is closed before.

@@ -8,7 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from mq.client import operations
 from mq.client.blocking.message import Message
@@ -16,7 +17,7 @@ from mq.client.blocking.session import Session
 from mq.client.errors import ClientError
 from mq.client.handlers import is_undone, require_plain, wrong_result
 from mq.client.retries import handling_backoff_seconds
-from mq.client.signals import stopping_on
+from mq.client.signals import HEED_SECONDS, stopping_on
 from mq.client.wire import Stopped
 from mq.config import WORKER_SHORT_WAIT_SECONDS, WORKER_STOP_SECONDS, WORKER_WAIT_SECONDS
 from mq.names import QueueName
@@ -63,8 +64,9 @@ class Worker:
         self._failure: BaseException | None = None
 
     def run(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
-        """Work until `stop` is called or, in the main thread, one of `signals` comes. A second
-        signal has its usual effect. On return every message that was begun has been handled.
+        """Work until `stop` is called or, in the main thread, one of `signals` comes. One that
+        comes half a second later has its usual effect. On return every message that was begun has
+        been handled.
 
         Raises errors that no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest;
         and ClientClosed if the client is closed before.
@@ -78,7 +80,7 @@ class Worker:
             try:
                 for thread in threads:
                     thread.start()
-                self._stops.get()
+                self._await_stop()
                 self._let_finish(threads)
             finally:
                 self._is_stopped = True
@@ -97,6 +99,13 @@ class Worker:
         the messages that were begun have been handled."""
         self._is_stopped = True
         self._stops.put(None)
+
+    def _await_stop(self) -> None:
+        """Wait until `stop` is called. A signal that comes while the process is stopped (SIGSTOP)
+        may go to any of its threads, and wakes no other; so this looks by itself too."""
+        while True:
+            with suppress(Empty):
+                return self._stops.get(timeout=HEED_SECONDS)
 
     def _let_finish(self, threads: list[threading.Thread]) -> None:
         """Wait for the threads. Messages that the server has already delivered are among those that

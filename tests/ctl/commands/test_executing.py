@@ -202,6 +202,28 @@ def test_what_runs_at_the_end_is_finished(
     assert wire.count(queue)[1] == 0
 
 
+def test_signals_that_come_together_let_what_runs_finish(
+    wire: Wire, queue: str, start: Start, tmp_path: Path
+) -> None:
+    """They come while the process is stopped, so that it heeds both at one moment."""
+    publish(wire, queue, b"body")
+    process = start(
+        queue, f"touch {tmp_path}/began; until test -e {tmp_path}/go; do sleep .02; done"
+    )
+    wait_until((tmp_path / "began").exists)
+
+    process.send_signal(signal.SIGSTOP)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        process.send_signal(each)
+    process.send_signal(signal.SIGCONT)
+    (tmp_path / "go").touch()
+    out, errors = process.communicate(timeout=60)
+
+    assert (process.returncode, errors) == (0, b"")
+    assert json.loads(out)["done"] == 1
+    assert wire.count(queue)[:2] == (0, 0)
+
+
 def test_exec_that_is_killed_takes_its_commands_with_it(
     wire: Wire, queue: str, start: Start, tmp_path: Path
 ) -> None:
