@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
+from urllib.parse import quote_plus, unquote_plus
 from xml.etree import ElementTree
 
 import pytest
@@ -68,6 +70,27 @@ def test_a_form_that_says_something_else_is_refused(
         read(operation, b"QueueUrl=q&" + body)
 
     assert refused.value.fault.code == code
+
+
+def test_what_clients_escape_is_decoded_without_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 MiB of escapes would keep everyone else waiting."""
+    text = "".join(map(chr, range(1, 300))) + "=3D%41\r\n%\U0001f600"
+
+    def fail(_: bytes) -> bytes:
+        raise AssertionError
+
+    monkeypatch.setattr("mq_sqs.protocol.query.unquote_to_bytes", fail)
+    for escaped in (quote_plus(text), "".join(f"%{byte:02x}" for byte in text.encode())):
+        assert read("GetQueueUrl", f"QueueName={escaped}") == {"QueueName": text}
+
+
+def test_whatever_has_the_sign_of_an_escape_is_decoded_as_the_library_does() -> None:
+    pieces = ["%", "=", "+", "\n", "\r", "4", "1", "%41", "%3D", "z", "%0A", "%0d", "ä", "%C3%A4"]
+    chance = random.Random(1)
+    for _ in range(5000):
+        text = "".join(chance.choices(pieces, k=chance.randint(1, 8)))
+
+        assert read("GetQueueUrl", f"QueueName={text}") == {"QueueName": unquote_plus(text)}, text
 
 
 def test_whatever_a_text_has_the_answer_is_xml() -> None:
