@@ -16,6 +16,7 @@ from mq.config import MoverConfig, ReaperConfig, ServerConfig
 from mq.daemon.cli import mq
 from mq.errors import EXIT_CODES
 from mq.lifecycle import MOVES
+from mq.properties import MAX_STORED_PROPERTIES_BYTES
 from mq.spool.message.seal import Seal
 from mq.web import problems
 from mq.web.problems import PROBLEMS, TYPE_PREFIX, ProblemType
@@ -185,6 +186,8 @@ def test_protocol_has_the_limits_as_they_are() -> None:
         ("operations", f"every {config.RELIST_SECONDS:g} seconds"),
         ("operations", f"below {config.MIN_FREE_INODES} of them"),
         ("operations", f"every {MoverConfig(Path(), Path()).rescan_seconds:g} seconds, so"),
+        ("lifecycle", f"up to {MAX_STORED_PROPERTIES_BYTES // config.MIB} MiB of them"),
+        ("protocol", f"longer ones, up to {MAX_STORED_PROPERTIES_BYTES // config.MIB} MiB"),
         ("protocol", f"{config.STANDALONE_KEEP_SECONDS:g} seconds with `mq --standalone`"),
         ("protocol", f"`--visibility`, {ServerConfig().visibility_seconds:g} seconds"),
     ],
