@@ -27,7 +27,7 @@ _VISIBILITY_SECONDS = 30.0
 @click.option("--remove", is_flag=True, help="Take the messages out of the queue: each is "
               "received, written, flushed, and only then deleted.")  # fmt: skip
 @click.option("-n", "--max", "limit", type=click.IntRange(1),
-              help="How many messages at the most.  [default: all]")  # fmt: skip
+              help="How many messages at most.  [default: all]")  # fmt: skip
 @queue_flags
 def export_queue(
     queue: Path, remove: bool, limit: int | None, unit: str | None, sync: bool

@@ -65,7 +65,7 @@ def everywhere(command: F) -> F:
     for option in (
         click.option("--cacert", type=FILE, envvar="MQCTL_CACERT", show_envvar=True,
                      expose_value=False, callback=_note,
-                     help="Who must have signed the certificate of https, in PEM."),
+                     help="Authorities to trust for https, as a file in PEM."),
         click.option("--token-file", type=FILE, envvar="MQCTL_TOKEN_FILE", show_envvar=True,
                      expose_value=False, callback=_note,
                      help="A file with the token for the server; the variable MQCTL_TOKEN may hold "

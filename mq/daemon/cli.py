@@ -42,7 +42,7 @@ _DEFAULTS = ServerConfig()
       "With --standalone: speak Amazon's SQS on this port too, as mq-sqs does.")  # fmt: skip
 @click.option("--standalone", is_flag=True, help="Run a mover and a reaper too.")
 @click.option("--check", is_flag=True,
-              help="Try out what the file system of --root can do, say it, and end.")  # fmt: skip
+              help="Say what the file system of --root can do, and exit.")  # fmt: skip
 @click.version_option(__version__, message=f"%(prog)s %(version)s (native part: {STATE})")
 def mq(
     keep_seconds: float, sqs_port: int | None, standalone: bool, check: bool, **fields: Any

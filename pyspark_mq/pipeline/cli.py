@@ -152,10 +152,10 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
     "--keep-ids",
     "keeps_ids",
     is_flag=True,
-    help="Publish under the old ids, to a queue that has none of them yet.",
+    help="Publish under the old ids. A message that the queue still has is not published again.",
 )
 @click.option(
-    "--name", type=WriteName(), help="Of this replay; another name replays the same again."
+    "--name", type=WriteName(), help="A name for this replay; another name replays the same again."
 )
 def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
     """Publish messages of a lake to a queue, each once."""
@@ -175,13 +175,15 @@ def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
     "--format",
     type=click.Choice(["parquet", "csv", "json"]),
     required=True,
-    help="Of the files; json is an object a line.",
+    help="The format of the files; json has one object a line.",
 )
 @click.option(
     "--body",
     help="The column that is the message. Default: the column value; without one the row as JSON.",
 )
-@click.option("--name", type=WriteName(), help="Of this load; another name loads the same again.")
+@click.option(
+    "--name", type=WriteName(), help="A name for this load; another name loads the same again."
+)
 def load(place: Any, paths: tuple[str, ...], **asked: Any) -> None:
     """Publish the rows of files to a queue, each once."""
     spark, line = _begin("load")

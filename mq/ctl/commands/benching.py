@@ -30,7 +30,7 @@ _VISIBILITY = "3600"
 
 @click.command()
 @click.option("-c", "--connections", type=click.IntRange(1, 1000), default=64, show_default=True,
-              help="How many of them send at a time.")  # fmt: skip
+              help="How many connections send at a time.")  # fmt: skip
 @click.option("-n", "--messages", type=click.IntRange(1, 1_000_000), default=3000,
               show_default=True, help="How many messages a phase has.")  # fmt: skip
 @click.option("-s", "--size", type=click.IntRange(1, 65536), default=256, show_default=True,
@@ -44,7 +44,7 @@ def bench(
 ) -> None:
     """Measure how fast a server publishes, receives and removes.
 
-    The messages are in a queue of its own, which is deleted in the end. In the phase `cycle` each
+    The messages are in a queue of their own, which is deleted at the end. In the phase `cycle` each
     connection publishes, receives and removes in turn. Other clients of the server are slower
     meanwhile, and so are the figures.
     """

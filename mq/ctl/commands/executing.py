@@ -50,8 +50,8 @@ _KILL = int(signal.SIGKILL)
               help="Seconds until a message returns if exec is killed; it is renewed while its "
               "command runs.  [default: the server's]")  # fmt: skip
 @click.option("--dead-after", type=click.IntRange(1), metavar="N",
-              help="Move a message that failed to the dead letters once it was received N times. "
-              " [default: as the queue's max-receives]")  # fmt: skip
+              help="Move a message that failed to the dead letters once it has been received N "
+              "times.  [default: as the queue's max-receives]")  # fmt: skip
 @everywhere
 @click.pass_context
 def execute(

@@ -17,7 +17,7 @@ from mq.errors import CommandFailed, ExitCode, MQError, QueueNotFound
 from mq.names import MessageId, QueueName, dead_letter_queue
 
 _max = click.option("-n", "--max", "limit", type=click.IntRange(1),
-                    help="How many messages at the most, oldest first.  [default: all that are "
+                    help="How many messages at most, oldest first.  [default: all that are "
                     "ready]")  # fmt: skip
 _ids = click.option("--id", "ids", type=IdParam(), multiple=True, metavar="ID",
                     help="Only this message, whatever its state; may be given again.")  # fmt: skip

@@ -54,7 +54,7 @@ def cat(context: click.Context, queue: QueueName, ids: tuple[MessageId, ...], ra
 
 @click.command()
 @click.argument("queue", type=QueueParam())
-@click.option("-f", "--follow", is_flag=True, help="Then write what is published, as it comes, "
+@click.option("-f", "--follow", is_flag=True, help="Then write what is published, as it arrives, "
               "until Ctrl-C.")  # fmt: skip
 @click.option("-n", "--max", "limit", type=click.IntRange(0, MAX_FETCH_MESSAGES), default=10,
               show_default=True, help="How many messages to begin with.")  # fmt: skip

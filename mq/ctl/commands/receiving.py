@@ -27,7 +27,7 @@ from mq.names import QueueName
 @click.option("--wait", "wait_seconds", type=Seconds(0, MAX_WAIT_SECONDS), default=0.0,
               help="Seconds to wait for a message if there is none.")  # fmt: skip
 @click.option("-n", "--max", "limit", type=click.IntRange(1), default=1, show_default=True,
-              help="How many messages to receive at the most.")  # fmt: skip
+              help="How many messages to receive at most.")  # fmt: skip
 @click.option("--ack", is_flag=True, help="Remove each message for good once its body is "
               "written.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False, readable=False),

@@ -40,15 +40,15 @@ _queue = click.argument("queue", type=QueueParam())
 @click.option("--content-type", type=ContentTypeParam(),
               help="What the body is, for example text/plain.")  # fmt: skip
 @click.option("--id", "message_id", type=IdParam(),
-              help="Publish under this id, once however often you send it.")  # fmt: skip
+              help="Publish under this id, once, however often you send it.")  # fmt: skip
 @click.option("--delay", "delay_seconds", type=Seconds(0, MAX_DELAY_SECONDS),
               help="Seconds for which it is hidden.  [default: the queue's setting]")  # fmt: skip
 @click.option("--property", "properties", type=PropertyParam(), multiple=True,
-              help="Let it stay with the message, as X-Meta-Shop=north; repeat it.")  # fmt: skip
+              help="Keep this with the message, as X-Meta-Shop=north; repeatable.")  # fmt: skip
 @click.option("--batch", "is_batch", is_flag=True,
-              help="Publish a message a line, as {\"body\": \"text\"}, all or none.")  # fmt: skip
+              help="Publish one message a line, as {\"body\": \"text\"}, all or none.")  # fmt: skip
 @click.option("--lines", "is_lines", is_flag=True,
-              help="Publish a message a line, each line its body.")  # fmt: skip
+              help="Publish each line as a message.")  # fmt: skip
 @everywhere
 @click.pass_context
 def send(

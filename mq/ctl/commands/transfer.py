@@ -31,7 +31,7 @@ _queue = click.argument("queue", type=QueueParam())
 @click.option("--remove", is_flag=True, help="Take the messages out of the queue: each is "
               "received, written, flushed, and only then removed.")  # fmt: skip
 @click.option("-n", "--max", "limit", type=click.IntRange(1),
-              help="How many messages at the most.  [default: all]")  # fmt: skip
+              help="How many messages at most.  [default: all]")  # fmt: skip
 @everywhere
 @click.pass_context
 def export_queue(context: click.Context, queue: QueueName, remove: bool, limit: int | None) -> None:
