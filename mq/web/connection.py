@@ -130,8 +130,7 @@ class Connection(web.RequestHandler):
             # What follows is parsed elsewhere; the limits of single lines hold there too.
             self._was_upgraded = True
         elif number != 1 or not (
-            # What the parser had held back comes without data.
-            was_plain and 0 < len(data) <= MAX_HEADER_BYTES and messages[-1][1].is_eof()
+            was_plain and len(data) <= MAX_HEADER_BYTES and messages[-1][1].is_eof()
         ):
             self._count_framing(data, position, number)
         self._deliver(number)

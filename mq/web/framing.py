@@ -51,16 +51,17 @@ class Framing:
     """Counts the bytes of one connection that the parser keeps or passes over without limit: a head
     that is not whole yet, chunk extensions, trailers."""
 
-    __slots__ = ("_body", "_extra_bytes")
+    __slots__ = ("_body", "_extra_bytes", "_may_be_in_head")
 
     def __init__(self) -> None:
         self._body: StreamReader | None = None
         self._extra_bytes = 0
+        self._may_be_in_head = False
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing is under way, so that a short piece cannot go over the limit."""
-        return self._body is None and not self._extra_bytes
+        return self._body is None and not (self._extra_bytes or self._may_be_in_head)
 
     @property
     def is_in_head(self) -> bool:
@@ -100,7 +101,8 @@ class Framing:
                 f"chunk extensions and trailers have more than {MAX_HEAD_BYTES} bytes"
             )
         if body is not None and body.is_eof():
-            body, extra = None, 0
+            # What is left may be a head that has begun behind it: that is counted once it is whole.
+            self._may_be_in_head, body, extra = extra != 0, None, 0
         self._body, self._extra_bytes = body, max(extra, 0)
         return None
 

@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.support.wire import Wire, assert_problem, request_bytes
+from tests.support.processes import Server
+from tests.support.wire import Wire, assert_problem, request_bytes, wait_until_read
 
 
 def with_header_of(length: int) -> bytes:
@@ -64,6 +65,20 @@ def test_a_limit_holds_for_what_waits_behind_many_pipelined_requests(
     while (answer := wire.answer()).status < 300:
         pass
     assert_problem(answer, 400, "bad-http")
+    assert wire.is_closed()
+
+
+@pytest.mark.parametrize("refused", [with_header_of(4100), with_bytes(16_385)])
+def test_a_limit_holds_for_a_head_that_begins_behind_a_request(
+    server: Server, wire: Wire, refused: bytes
+) -> None:
+    whole, end = request_bytes("PUT", "/limits"), -1000
+    wire.send(whole * 2 + refused[:end])
+    wait_until_read(server, wire)
+    wire.send(refused[end:])
+
+    assert [wire.answer().status < 300 for _ in range(2)] == [True] * 2
+    assert_problem(wire.answer(), 400, "bad-http")
     assert wire.is_closed()
 
 
