@@ -91,8 +91,7 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         accepted = cast(asyncio.Transport, transport)
         if not self.is_admitted and not self._acceptor.admit():
-            # It is closed at once and unheard: waiting for its request would keep a descriptor for
-            # it.
+            # It is closed at once and unheard: to wait for its request would take a descriptor.
             self._manager = None
             self._force_close = True
             accepted.write(self._acceptor.refusal())
@@ -115,8 +114,7 @@ class Connection(web.RequestHandler):
         if self._is_broken:
             return
         framing, number = self._framing, self._request_count
-        was_plain = framing.is_plain
-        position = 0 if was_plain else framing.position()
+        was_plain, position = framing.is_plain, framing.position()
         # aiohttp's task is not woken before `_deliver`.
         waiter, self._waiter = self._waiter, None
         super().data_received(data)
@@ -179,7 +177,7 @@ class Connection(web.RequestHandler):
         for _ in came:
             self._messages.pop()
         # The body is broken even if it is whole by now: its handler cannot have come to its end.
-        self._framing.break_body(web.RequestPayloadError(wrong.message))
+        self._framing.break_body(wrong.message)
         self._refuse(wrong, data)
 
     def _refuse(self, error: BaseException, data: bytes) -> None:
@@ -191,20 +189,12 @@ class Connection(web.RequestHandler):
 
     def _break(self, reason: str) -> None:
         """Give up a connection on which something came that is not HTTP. Nothing after it is looked
-        at, and the body under way ends. aiohttp alone would only queue a 400 after the request,
-        whose handler would wait for the rest for ever."""
+        at. The body under way ends here: its handler would wait for the rest for ever."""
         self._is_broken = True
-        self._break_bodies(reason)
+        body = self._framing.body
+        if body is not None and not body.is_eof():
+            self._framing.break_body(reason)
         self._lingering_time = 0.0
-
-    def _break_bodies(self, reason: str) -> None:
-        bodies = [body for _, body in self._unanswered]
-        if self._current_request is not None:
-            bodies.append(self._current_request.content)
-        for body in bodies:
-            # Never call feed_eof: a broken body would pass for a whole one.
-            if not body.is_eof():
-                body.set_exception(web.RequestPayloadError(reason))
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Return True to keep the connection after the client has ended its direction. What it has
@@ -235,8 +225,7 @@ class Connection(web.RequestHandler):
         return self._is_half_closed and not any(True for _ in self._unanswered)
 
     def _await_head(self) -> None:
-        """Give the client its time for the whole head, which begins with the head's first byte, or
-        with the connection for the first head."""
+        """Give the client its time for a head, from its first byte or the connection's begin on."""
         if self._head_timer is None:
             self._head_timer = self._loop.call_later(
                 self._header_timeout_seconds, self._cut_off_head
@@ -265,11 +254,14 @@ class Connection(web.RequestHandler):
         """Whether a request is about to be handled: the first one, one whose head has begun to
         come, one that was parsed and whose handler has not run yet, or one that lies in the socket.
         """
-        if self._request_count == 0 or self._has_begun_head:
-            return True
-        if not self._is_idle:
+        if self._request_count == 0 or self._has_begun_head or not self._is_idle:
             return True
         return self.own_transport is not None and unread_bytes(self.own_transport) > 0
+
+    def log_exception(self, *arguments: Any, **more: Any) -> None:
+        """Log a defect. A body that broke off while aiohttp passed over the rest of it is none."""
+        if not isinstance(more.get("exc_info"), web.RequestPayloadError):
+            super().log_exception(*arguments, **more)
 
     def handle_error(
         self,

@@ -51,27 +51,28 @@ class Framing:
     """Counts the bytes of one connection that the parser keeps or passes over without limit: a head
     that is not whole yet, chunk extensions, trailers."""
 
-    __slots__ = ("_body", "_extra_bytes", "_may_be_in_head")
+    __slots__ = ("_extra_bytes", "_may_be_in_head", "body")
 
     def __init__(self) -> None:
-        self._body: StreamReader | None = None
+        self.body: StreamReader | None = None
+        """The body under way: that of the last request, until it is whole."""
         self._extra_bytes = 0
         self._may_be_in_head = False
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing is under way, so that a short piece cannot go over the limit."""
-        return self._body is None and not (self._extra_bytes or self._may_be_in_head)
+        return self.body is None and not (self._extra_bytes or self._may_be_in_head)
 
     @property
     def is_in_head(self) -> bool:
         """Whether a head has begun that is not whole yet."""
-        return self._body is None and self._extra_bytes > 0
+        return self.body is None and self._extra_bytes > 0
 
     def position(self) -> int:
         """Return how many bytes of the body under way are accounted for. It is asked before a piece
         is parsed."""
-        return 0 if self._body is None else _accounted(self._body)
+        return 0 if self.body is None else _accounted(self.body)
 
     def count(
         self,
@@ -83,7 +84,7 @@ class Framing:
         """Count a piece of `length` bytes that was parsed, and with which these requests came.
         Returns what is wrong, or None. `is_held_back` means that the parser has not seen all of it
         yet."""
-        body = self._body
+        body = self.body
         extra = self._extra_bytes + length - (self.position() - position)
         for message, payload in came:
             head = _head_length(message)
@@ -103,13 +104,14 @@ class Framing:
         if body is not None and body.is_eof():
             # What is left may be a head that has begun behind it: that is counted once it is whole.
             self._may_be_in_head, body, extra = extra != 0, None, 0
-        self._body, self._extra_bytes = body, max(extra, 0)
+        self.body, self._extra_bytes = body, max(extra, 0)
         return None
 
-    def break_body(self, error: Exception) -> None:
-        """Raise `error` in the reader of the body under way."""
-        if self._body is not None:
-            self._body.set_exception(error)
+    def break_body(self, reason: str) -> None:
+        """Raise RequestPayloadError in the reader of the body under way. To end the body there
+        would let it pass for a whole one."""
+        if self.body is not None:
+            self.body.set_exception(web.RequestPayloadError(reason))
 
 
 def _accounted(body: StreamReader) -> int:

@@ -9,7 +9,9 @@ from structlog.testing import capture_logs
 
 from mq.web.api import make_api
 from mq.web.http_server import HttpServer
+from tests.support.sites import close, parse_answer, site_on
 from tests.support.stores import ORDERS, store_on
+from tests.support.wire import request_bytes
 
 
 class RawClient(asyncio.Transport):
@@ -40,3 +42,18 @@ async def test_a_client_that_left_before_its_body_was_asked_for_is_no_defect(roo
 
         assert logged == []
         assert (await store.describe_queue(ORDERS)).ready == 0
+
+
+async def test_a_client_that_is_gone_ends_its_body_before_the_handler_has_begun(root: Path) -> None:
+    """Between two turns of the event loop aiohttp has taken the request, and not begun with it."""
+    async with site_on(root) as site:
+        reader, writer = await site.connect()
+        head = request_bytes("POST", "/orders/messages", content_length="1000")
+
+        writer.write(head + b"half")
+        writer.write_eof()
+
+        answer = await parse_answer(reader, "POST")
+        assert answer.status == 400
+        assert "the client closed the connection before its end" in answer.json()["detail"]
+        await close(writer)
