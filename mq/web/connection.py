@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
-from aiohttp.streams import EMPTY_PAYLOAD
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
 from mq.config import MAX_HEADER_BYTES
@@ -113,11 +113,13 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         if self._is_broken:
             return
-        framing, number = self._framing, self._request_count
+        framing, number, body = self._framing, self._request_count, self._framing.body
         was_plain, position = framing.is_plain, framing.position()
         # aiohttp's task is not woken before `_deliver`.
         waiter, self._waiter = self._waiter, None
         super().data_received(data)
+        if body is not None and body.is_eof():
+            self._count_out(body)
         self._waiter = waiter
         messages = self._messages
         number = min(self._request_count - number, len(messages))
@@ -138,6 +140,18 @@ class Connection(web.RequestHandler):
         elif self._was_upgraded or self._framing.is_in_head:
             self._has_begun_head = True
             self._await_head()
+
+    def _count_out(self, body: StreamReader) -> None:
+        """Let the parser no longer count a request that aiohttp's task took before its body was
+        whole. It counts a request when it is whole, after it was told that this one is taken: so it
+        stopped one request too early, without a sign that would make it go on."""
+        if any(waiting is body for _, waiting in self._unanswered):
+            return
+        assert self._parser is not None
+        self._parser.message_consumed()
+        is_broken = self._messages and isinstance(self._messages[-1][0], _ErrInfo)
+        if not is_broken and not self._is_held_back:
+            super().data_received(b"")
 
     @property
     def _is_held_back(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.processes import Server
-from tests.support.wire import Wire, assert_problem, request_bytes
+from tests.support.wire import Wire, assert_problem, request_bytes, wait_until_read
 
 QUEUE_METHODS = {"GET", "HEAD", "PUT", "DELETE"}
 MESSAGES_METHODS = {"GET", "POST"}
@@ -201,6 +201,27 @@ def test_pipelined_large_bodies_are_answered_in_order(wire: Wire, queue: str) ->
 
     assert [wire.answer().status for _ in bodies] == [201] * 4
     assert [wire.answer().body for _ in bodies] == bodies
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        request_bytes("GET", "/absent"),
+        request_bytes("POST", "/absent/messages", b"b" * 1000),
+    ],
+    ids=["short", "over the limit of a head together"],
+)
+def test_all_that_is_pipelined_behind_the_end_of_a_body_is_answered(
+    server: Server, wire: Wire, queue: str, behind: bytes
+) -> None:
+    """aiohttp takes a request when its head is there, and its parser reads a few at a time."""
+    publish, half = request_bytes("POST", f"/{queue}/messages", b"b" * 2000), -1000
+    wire.send(publish[:half])
+    wait_until_read(server, wire)
+    wire.send(publish[half:] + behind * 70)
+
+    assert wire.answer().status == 201
+    assert [wire.answer().status for _ in range(70)] == [404] * 70
 
 
 def test_a_request_may_come_byte_by_byte(wire: Wire, queue: str) -> None:
