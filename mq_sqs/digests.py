@@ -1,7 +1,7 @@
 """Digests of short texts.
 
-OpenSSL looks for a provider at each call, which takes longer than to hash the few hundred bytes of
-most requests. Python has the same digests without that, which not every distribution builds. Those
+OpenSSL looks for a provider at each call, which takes longer than hashing the few hundred bytes of
+most requests. Python's own digests do without that, but not every distribution builds them. Those
 of OpenSSL are faster for long texts, and let other threads work meanwhile.
 """
 
@@ -20,7 +20,7 @@ def _openssl_md5(data: bytes) -> hashlib._Hash:
     return hashlib.md5(data, usedforsecurity=False)
 
 
-def _own(module: str, name: str, otherwise: _MakeHash) -> _MakeHash:
+def _python_digest(module: str, name: str, otherwise: _MakeHash) -> _MakeHash:
     """Return a digest of Python's own, or the other one if there is none."""
     try:
         found: _MakeHash = getattr(import_module(module), name)
@@ -29,8 +29,8 @@ def _own(module: str, name: str, otherwise: _MakeHash) -> _MakeHash:
     return found
 
 
-_own_md5 = _own("_md5", "md5", _openssl_md5)
-_own_sha256 = _own("_sha256", "sha256", _own("_sha2", "sha256", hashlib.sha256))
+_own_md5 = _python_digest("_md5", "md5", _openssl_md5)
+_own_sha256 = _python_digest("_sha256", "sha256", _python_digest("_sha2", "sha256", hashlib.sha256))
 
 
 def md5_in_hex(data: bytes) -> str:

@@ -47,7 +47,7 @@ def claim_side_by_side(claim: Claim, messages: Sequence[Message], parts: int) ->
             stack.enter_context(closing(Helper(partial(_help, numbers, chunks, take_beside))))
             for take_beside in (_taker(claim, parts, process) for process in range(1, processes))
         ]
-        for number in _each(numbers):
+        for number in _numbers_from(numbers):
             taken[number] = take(chunks[number])
         for helper in helpers:
             taken.update(_answers_of(helper))
@@ -79,7 +79,7 @@ def _numbers_in_a_pipe(count: int) -> int:
     return numbers
 
 
-def _each(numbers: int) -> Iterator[int]:
+def _numbers_from(numbers: int) -> Iterator[int]:
     while data := os.read(numbers, _NUMBER.size):
         yield _NUMBER.unpack(data)[0]
 
@@ -101,5 +101,5 @@ def _help(
     pipe: BinaryIO,
 ) -> None:
     """Do all the work of the forked process."""
-    for chunk in _each(numbers):
+    for chunk in _numbers_from(numbers):
         pipe.write(_ANSWER.pack(chunk, take(chunks[chunk])))

@@ -179,7 +179,7 @@ def run(files: Files, chains: Sequence[Chain]) -> list[Outcome]:
     if any(map(_CODE, outcomes)):
         for at, (results, code) in enumerate(outcomes):
             if code:
-                outcomes[at] = _go_on(files, chains[at], results, code)
+                outcomes[at] = _end_in_python(files, chains[at], results, code)
     return outcomes
 
 
@@ -188,7 +188,7 @@ def run_one(files: Files, chain: Chain) -> Outcome:
     if _native is None or not _are_plain(files):
         return _run_in_python(files, (chain,))[0]
     outcome: Outcome = _native.run((chain,))[0]
-    return _go_on(files, chain, *outcome) if outcome[1] else outcome
+    return _end_in_python(files, chain, *outcome) if outcome[1] else outcome
 
 
 def check(outcome: Outcome) -> list[Any]:
@@ -205,7 +205,7 @@ def _are_plain(files: Files) -> bool:
     return type(files) is Files and files.renames_without_replacing and files.has_unnamed_files
 
 
-def _go_on(files: Files, chain: Chain, results: list[Any], code: int) -> Outcome:
+def _end_in_python(files: Files, chain: Chain, results: list[Any], code: int) -> Outcome:
     """Go on in Python with a chain whose native run stopped at a call that failed."""
     if code in _WAYS_ROUND.get(chain[len(results)][0], ()):
         code = _make_calls(files, chain, results)

@@ -74,10 +74,10 @@ def _sync_moved(
         work.counts.of(queue).removed += sum(moved.values()) - moved.get(_REMOVE, 0)
     if moved.get(_DELAY) == len(outcomes):
         return [None] * len(outcomes)
-    return [*map(_told, outcomes)]
+    return [*map(_error_in, outcomes)]
 
 
-def _told(outcome: Folder | Exception | None) -> Exception | None:
+def _error_in(outcome: Folder | Exception | None) -> Exception | None:
     if outcome is _DELAY:
         return None
     if isinstance(outcome, OSError):

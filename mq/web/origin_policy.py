@@ -44,7 +44,7 @@ class OriginPolicy:
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset({"localhost", *(name.lower() for name in names if name)})
         # This costs two lookups for each request. Only a host that was never used before is parsed.
-        self._is_ours = lru_cache(MAX_KNOWN_HOSTS)(self._find_out)
+        self._is_ours = lru_cache(MAX_KNOWN_HOSTS)(self._is_own_host)
 
     def check(self, request: Head) -> None:
         """Raise UnknownHost or ForeignPage for a request that must not be answered."""
@@ -87,7 +87,7 @@ class OriginPolicy:
             if not is_opened or _ORIGIN in headers:
                 raise
 
-    def _find_out(self, host: str) -> bool:
+    def _is_own_host(self, host: str) -> bool:
         name, _ = _split(host.lower())
         return ANY_HOST in self._names or name in self._names or _is_address(name)
 

@@ -76,11 +76,11 @@ def property_headers(properties: Properties) -> dict[str, str]:
     try:
         require_http_size(properties)
     except PropertiesTooLarge:
-        return _some(properties)
+        return _that_fit(properties)
     return dict(properties)
 
 
-def _some(properties: Properties) -> dict[str, str]:
+def _that_fit(properties: Properties) -> dict[str, str]:
     given: dict[str, str] = {}
     room = MAX_PROPERTIES_BYTES
     for name, value in sorted(properties.items(), key=lambda pair: size_of(dict([pair]))):

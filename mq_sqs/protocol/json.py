@@ -117,7 +117,7 @@ class _Wrong(Exception):
         return self
 
 
-def _not(kind: str) -> _Wrong:
+def _must_be(kind: str) -> _Wrong:
     """Return the error of a value that should be of this kind."""
 
     def tell(place: str) -> SQSError:
@@ -215,7 +215,7 @@ def _list_reader(shape: ListOf) -> _Reader:
 
     def read(value: Any) -> list[Any]:
         if type(value) is not list:
-            raise _not("an array")
+            raise _must_be("an array")
         found: list[Any] = value
         at = 0
         try:
@@ -230,7 +230,7 @@ def _list_reader(shape: ListOf) -> _Reader:
 
 def _read_object(value: Any) -> Values:
     if type(value) is not dict:
-        raise _not("an object")
+        raise _must_be("an object")
     return value
 
 
@@ -248,7 +248,7 @@ def _step(name: str) -> str:
 def _scalar_reader(kind: type, said: str) -> _Reader:
     def read(value: Any) -> Any:
         if type(value) is not kind:
-            raise _not(said)
+            raise _must_be(said)
         return value
 
     return read
@@ -261,7 +261,7 @@ def _read_blob(value: Any) -> bytes:
     try:
         return binascii.a2b_base64(_read_text(value), strict_mode=True)
     except ValueError:
-        raise _not("a string of Base64") from None
+        raise _must_be("a string of Base64") from None
 
 
 _SCALAR_READERS: Mapping[Scalar, _Reader] = {

@@ -79,12 +79,12 @@ class Forwarder:
         """Publish batch after batch. While the servers have one, the one before is unlinked and the
         next one is read."""
         messages = self._read(queue, waiting)
-        batch = _some(messages)
+        batch = _next_request(messages)
         with ThreadPoolExecutor(1, "mq-forward") as publisher:
             while batch:
                 publishing = publisher.submit(self._publish, queue, [each for _, each in batch])
                 reap_staged(self._spool)
-                following = _some(messages)
+                following = _next_request(messages)
                 try:
                     publishing.result()
                 except QueueNotFound as error:
@@ -163,7 +163,7 @@ class Forwarder:
                 yield place, message
 
 
-def _some(
+def _next_request(
     messages: Iterator[tuple[Committed, NewMessage]],
 ) -> list[tuple[Committed, NewMessage]]:
     """Return the messages for one request, as `publish_many` divides them. A body in base64 takes a

@@ -167,7 +167,7 @@ _READ_SEAL = (ATTRIBUTE, ~0, SEAL_ATTRIBUTE)
 
 def _held(spool: Spool, folder: Folder, name: str, results: list[Any], code: int) -> Held | Lost:
     if code:
-        return _instead(spool, folder, name, results, code)
+        return _after_failure(spool, folder, name, results, code)
     status, named = Status._make(results[_STATUS]), Status._make(results[_STATUS_OF])
     # As in `hold`: the status of the descriptor may be from before another host stamped the file.
     held = Held(spool.files, name, results[0], named, Seal.unpack(results[_SEAL]))
@@ -184,7 +184,9 @@ def _why_lost(spool: Spool, status: Status, named: tuple[int, ...]) -> Lost | No
     return None if named[INODE] == status.st_ino else Lost.GONE
 
 
-def _instead(spool: Spool, folder: Folder, name: str, results: list[Any], code: int) -> Held | Lost:
+def _after_failure(
+    spool: Spool, folder: Folder, name: str, results: list[Any], code: int
+) -> Held | Lost:
     """Do what `hold_in` does after a call of the chain has failed; `code` is the errno of the call
     after the last result."""
     at = len(results)

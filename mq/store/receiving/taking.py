@@ -101,7 +101,9 @@ class Taker:
         """Take messages that were read: together if nothing is unusual, or else one by one."""
         usual = self._begin_all_usual(ids, read)
         if usual is None:
-            return do_together([self._go_on(*each, room) for each in zip(ids, read, strict=True)])
+            return do_together(
+                [self._take_read(*each, room) for each in zip(ids, read, strict=True)]
+            )
         return self._take_all_usual(usual, room)
 
     def _begin_all_usual(
@@ -131,7 +133,9 @@ class Taker:
         work = self._work
         return round_up(work.clock_ns() + self._visibility_ns, work.granularity_ns)
 
-    def _go_on(self, message_id: MessageId, outcome: Outcome, room: AnswerRoom) -> FileWork[Taken]:
+    def _take_read(
+        self, message_id: MessageId, outcome: Outcome, room: AnswerRoom
+    ) -> FileWork[Taken]:
         """Take a message that was read together with others, one of which is unusual."""
         usual = self._begin_usual(message_id, outcome, self._visible_ns())
         if usual is None:

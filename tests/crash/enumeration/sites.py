@@ -98,7 +98,7 @@ PASSED_OVER = frozenset({
     name_of(open_queues.OpenQueues.hold),
     name_of(open_queues.OpenQueues.lock_alone),
     name_of(open_queues.OpenQueues.shared),
-    name_of(opening._instead),
+    name_of(opening._after_failure),
     name_of(opening.move_held),
     name_of(opening.open_and_read),
     name_of(opening.open_held),
