@@ -39,7 +39,7 @@ class Backlog:
         self._is_frozen = True
 
     def look(self) -> int:
-        """Return how many messages `pop` has at the most. Lists the queues if it has none."""
+        """Return how many messages `pop` has at most. Lists the queues if it has none."""
         if not self._count and not self._is_frozen:
             self._list()
         return self._count

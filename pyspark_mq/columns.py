@@ -106,7 +106,7 @@ def refuse_damaged(row: MessageRow, path: str) -> None:
 
 
 def to_batches(rows: Iterable[MessageRow]) -> Iterator[pa.RecordBatch]:
-    """Rows as record batches of a bounded size."""
+    """Yield the rows as record batches of a bounded size."""
     gathered: list[MessageRow] = []
     gathered_bytes = 0
     for row in rows:

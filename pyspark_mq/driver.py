@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark_mq.by_url.intake import Intake
 
 SIDE_BY_SIDE_FROM = 1000
-"""How many messages a claim must have; for fewer it is not worth starting another process."""
+"""How many messages a claim must have for helpers to be started. For fewer it is not worth it."""
 
 
 class BatchLimits:

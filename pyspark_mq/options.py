@@ -130,15 +130,15 @@ def _unknown_option(name: str, allowed: frozenset[str]) -> BadOption:
         return BadOption(
             f"option {everywhere[name.lower()]}: not for this kind of read or write; {there}"
         )
-    hint = f"do you mean {everywhere[meant[0]]}? " if meant else ""
+    hint = f"did you mean {everywhere[meant[0]]}? " if meant else ""
     return BadOption(f"option {name}: unknown; {hint}{there}")
 
 
 def _parse_root(values: Mapping[str, str]) -> Path:
     if not values.get("root"):
         raise BadOption(
-            "option root: missing; name the folder that mq runs on, as /srv/mq, or give the option "
-            "url with the address of a server, as http://127.0.0.1:8080"
+            "option root: missing; name the folder that mq runs on, like /srv/mq, or give the "
+            "option url with the address of a server, like http://127.0.0.1:8080"
         )
     return _parse_path("root", values["root"])
 
@@ -157,8 +157,8 @@ def _parse_staging(values: Mapping[str, str], allowed: frozenset[str]) -> Path:
     if "staging" in allowed and not allowed >= BATCH_READ:
         raise BadOption(
             "option staging: missing; with url name a folder where messages are kept between the "
-            "servers and Spark, as /var/lib/lake; driver and executors need it under one path, and "
-            "a query needs it again when it is started again"
+            "servers and Spark, like /var/lib/lake; driver and executors need it under one path, "
+            "and a query needs it again when it is started again"
         )
     return Path(os.devnull)
 
@@ -173,7 +173,7 @@ def _parse_addresses(values: Mapping[str, str], allowed: frozenset[str]) -> Addr
         raise BadOption("options root and url: give one of them")
     urls = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not urls:
-        raise BadOption("option url: empty; it is a server's address, as http://127.0.0.1:8080")
+        raise BadOption("option url: empty; it is a server's address, like http://127.0.0.1:8080")
     _require_addresses(urls)
     _require_url_forms(values, allowed)
     return Addresses(
@@ -255,7 +255,7 @@ def _parse_list(option: str, text: str, allowed: tuple[str, ...]) -> tuple[str, 
 
 def _parse_choice(option: str, text: str, allowed: tuple[str, ...]) -> str:
     if text.lower() not in allowed:
-        raise BadOption(f"option {option}: {text!r} is none of {', '.join(allowed)}")
+        raise BadOption(f"option {option}: {text!r} is not one of {', '.join(allowed)}")
     return text.lower()
 
 
@@ -275,7 +275,7 @@ def _parse_size(option: str, values: Mapping[str, str]) -> int | None:
         return None
     match = _SIZE.fullmatch(text)
     if match is None or int(match[1]) == 0:
-        raise BadOption(f"option {option}: {text!r} is not a number of bytes, as 65536 or 64m")
+        raise BadOption(f"option {option}: {text!r} is not a number of bytes, like 65536 or 64m")
     return int(match[1]) * _UNITS[match[2].lower()]
 
 

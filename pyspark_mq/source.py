@@ -95,8 +95,8 @@ class RefusedReader(DataSourceStreamReader):
 
 
 def _prepare(options: Options) -> None:
-    """Make the staging, or look whether the root is there. Raises StartRefused before there is a
-    task that would meet the same error, and hide it in Spark's own."""
+    """Make the staging, or check that the root exists. Raises StartRefused before there is a task
+    that would meet the same error, and hide it in Spark's own."""
     if options.addresses is not None:
         prepare_staging(options.root, options.addresses.urls)
     else:

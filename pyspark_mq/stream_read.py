@@ -69,7 +69,7 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         rows, size = self._limits(limit)
         if self._driver is None:
-            # A checkpoint that is refused fences nobody off.
+            # A checkpoint that is refused fences no driver off.
             driver = self._open()
             driver.require_current(start["seq"])
             self._driver = self._begin(driver)

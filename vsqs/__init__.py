@@ -3,7 +3,7 @@
     for programs            `queue`; `shared`: the open folder, for threads and forked children
     the protocol            `protocol`, `names`, `visibility`; `turn`: the order of publishers
     the folder              `folder`, `opening`, `listing`, `index`; `foreign`: what is there and
-                            is not a message; `bell` wakes who waits
+                            is not a message; `bell` wakes threads that wait
     the commands            `cli`, `arguments`, `pump`, `sink`, `rate`, `transfer`
 
 docs/vsqs.md has the protocol, file name by file name. What roots of MQ need does not belong in

@@ -30,7 +30,7 @@ class Bell:
             os.eventfd_write(self._wake_fd, 1)
 
     def wait(self, events_fd: int | None, seconds: float) -> None:
-        """Wait until it rings or `events_fd` can be read, this many seconds at the most. The lock
+        """Wait until it rings or `events_fd` can be read, this many seconds at most. The lock
         is free meanwhile."""
         if events_fd is None or self._is_polled:
             self._rung.wait(seconds)

@@ -1,6 +1,6 @@
 """Folder: a queue's folder held open, with an index that is brought up to date before each use.
 
-File system events tell of every change in the order in which it was made. Where there are none (a
+File system events report all changes in the order in which they were made. Where there are none (a
 limit of the system is reached, the folder is on a network) it is listed instead.
 """
 
@@ -107,7 +107,7 @@ class QueueFolder:
             self.files.close(self.fd)
 
     def drop(self) -> None:
-        """Use it no more once all threads have left it."""
+        """Let the last thread that leaves the folder close it."""
         self.is_dropped = True
         self.bell.ring()
 
@@ -163,11 +163,11 @@ class QueueFolder:
     def look_for(self, created: int) -> list[Name]:
         """Return the names of the message of that time, ready or consumed, as the folder itself has
         them. The index may not know them: an event may be on its way, or only half of a rename was
-        told.
+        reported.
 
         A listing is as of one moment, and so misses no message that is renamed. Where it is not (a
         network, FUSE, btrfs) a listing that found nothing counts if the folder has not changed
-        meanwhile; otherwise it is tried again, VSQS_MAX_LOOKS times at the most.
+        meanwhile; otherwise it is tried again, VSQS_MAX_LOOKS times at most.
         """
         beginning = str(created).encode()
         for _ in range(VSQS_MAX_LOOKS):
@@ -238,7 +238,7 @@ class QueueFolder:
         return are_lost
 
     def _came(self, name: Name, change: Change) -> None:
-        # What is gone by now was there all the same: another event tells that it went.
+        # What is gone by now was there all the same: another event reports that it went.
         with suppress(FileNotFoundError):
             status = os.stat(str(name), dir_fd=self.fd, follow_symlinks=False)
             if not (name.is_new or stat.S_ISREG(status.st_mode)):

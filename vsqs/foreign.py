@@ -1,5 +1,5 @@
-"""Tell messages from all else that may lie in a queue's folder, so that it costs no other message
-anything."""
+"""Tell messages from all else that may lie in a queue's folder, so that no message suffers from
+it."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ class Index:
             heapq.heappush(self._expiries, (int(state), time))
 
     def saw(self, time: int) -> None:
-        """Note the time of a message, which later ones have to be above. A file with a name at the
-        end of all names tells nothing: nothing is above it."""
+        """Note the time of a message: later ones must have greater times. A name at the end of the
+        range tells nothing, because no time is greater."""
         if time <= LAST_TIME:
             self.newest = max(self.newest, time)
 

@@ -25,7 +25,7 @@ def make_folders(files: Files, path: str, sync: bool) -> None:
     except FileExistsError:
         if not os.path.isdir(path):
             raise NotADirectoryError(
-                errno.ENOTDIR, "a queue is a folder, and this is none", path
+                errno.ENOTDIR, "a queue is a folder, and this is not one", path
             ) from None
     if sync:
         fd = files.open_folder(None, os.path.realpath(parent))
@@ -58,7 +58,7 @@ def _warn_of_owner(owner: int, path: str) -> None:
 
 
 def refuse_planted_links(path: str) -> None:
-    """Decide as the kernel does with fs.protected_symlinks: in a folder like /tmp, where everybody
+    """Decide as the kernel does with fs.protected_symlinks: in a folder like /tmp, where everyone
     may make files, a link is followed only if this user or the owner of that folder made it."""
     parent, name = os.path.split(path)
     if not name:

@@ -83,7 +83,7 @@ class Queue:
         body = memoryview(data).cast("B")
         if body.nbytes > MAX_BODY_BYTES:
             raise QueueException(
-                f"a message of {body.nbytes} bytes: at most {MAX_BODY_BYTES} are taken"
+                f"a message of {body.nbytes} bytes: at most {MAX_BODY_BYTES} are accepted"
             )
         while True:
             with suppress(FolderDropped), self._in_folder() as folder:
@@ -261,8 +261,8 @@ class Queue:
 
 
 class QueueManager:
-    """Gives the queues below one folder, as in the released vsqs 0.3: they count in microseconds.
-    Each is closed by itself."""
+    """Makes the queues below one folder, as the released vsqs 0.3 does: they count in microseconds.
+    Close each of them by itself."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path

@@ -1,7 +1,8 @@
-"""Turn: publishers give their messages the final name one after the other, each above the last.
+"""Turn: publishers give their messages the final name one after the other, each with a greater time
+than the last.
 
-The last time is kept with the folder, in an attribute. From there a publisher knows it that begins,
-or that was asleep while messages were published, received and deleted.
+The last time is kept with the folder, in an attribute. There a publisher finds it that begins, or
+that was asleep while messages were published, received and deleted.
 """
 
 from __future__ import annotations

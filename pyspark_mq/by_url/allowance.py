@@ -8,13 +8,13 @@ from mq.config import MAX_FETCH_MESSAGES
 
 
 class Allowance:
-    """What a fetch may still bring of one queue after the other. The threads of the fetch share
-    it: each takes a number of messages to ask for, and says what came."""
+    """What a fetch may still bring, one queue after the other. The threads of the fetch share it:
+    each takes a number of messages to ask for, and says what came."""
 
     def __init__(self, max_messages: int | None, max_bytes: int | None) -> None:
         """Allow this many messages, and about this many bytes. None sets no limit."""
         self.messages = 0
-        """How many are Spark's."""
+        """How many of the messages that came are Spark's."""
         self._messages_left = max_messages
         self._bytes_left = max_bytes
         self._queue_left: int | None = None

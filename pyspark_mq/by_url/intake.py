@@ -141,8 +141,8 @@ class Intake:
         return len(messages)
 
     def stage(self, queue: QueueName, messages: Iterable[Message]) -> dict[str, str]:
-        """Write messages into `delay`, not durably by itself. Returns the lease of each. One whose
-        id another message has, which waits for its place, is left out: it returns at the server,
+        """Write messages into `delay`, not durably by itself. Returns the lease of each. One is
+        left out if another message with its id still waits for its place: it returns at the server,
         and finds the place free."""
         leases = {}
         coming = iter(messages)

@@ -5,7 +5,7 @@
     report        `report`, `page`, `page_file`
     all of them   the command line (`cli`), where the queues are (`place_flags`, `places`), the
                   session (`session`), how a job is stopped (`stopping`), why it failed (`causes`),
-                  what is told meanwhile (`progress`)
+                  what is shown meanwhile (`progress`)
 
 docs/pipeline.md says what they do. How a job reads and writes queues belongs in `pyspark_mq`.
 """

@@ -40,7 +40,7 @@ PATH = PathOrAddress()
 
 
 class WriteName(click.ParamType[str]):
-    """The name of a write, which becomes that of a folder behind the name of its command."""
+    """The name of a write, which becomes that of a folder after the name of its command."""
 
     name = "text"
 
@@ -86,7 +86,7 @@ def mq_pipeline() -> None:
     "--queue",
     "queues",
     required=True,
-    help="Names, with --root also patterns, with commas between.",
+    help="Names, separated by commas; with --root also patterns.",
 )
 @click.option(
     "--lake", type=PATH, required=True, help="The folder of the lake, a path or an address."
@@ -122,7 +122,7 @@ def mq_pipeline() -> None:
 @click.option(
     "--takeover",
     is_flag=True,
-    help="Take the group over, when the lake it belonged to is given up.",
+    help="Take the group over from a lake that is given up.",
 )
 def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) -> None:
     """Move messages from queues to Parquet files by queue and day."""
@@ -145,7 +145,7 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
 @click.option("--lake", type=PATH, required=True, help="The folder of the lake.")
 @click.option("--to", required=True, help="The queue that gets the messages.")
 @click.option("--queue", "queues", multiple=True, help="Only messages of this queue; repeatable.")
-@click.option("--since", help="Only those published from then on, as '2026-11-22 08:00', in UTC.")
+@click.option("--since", help="Only those published from then on, like '2026-11-22 08:00', in UTC.")
 @click.option("--until", help="Only those published before, in UTC.")
 @click.option("--where", help="Only rows for which this SQL expression is true.")
 @click.option(

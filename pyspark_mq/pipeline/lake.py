@@ -43,7 +43,7 @@ _COMPACTION_SECONDS = 600.0
 
 SMALL_FILE_BYTES = 32 * 2**20
 MOST_SMALL_FILES = 8
-"""With more small files of one queue and day than this, they are made one."""
+"""If one queue and day has more small files than this, they are merged into one."""
 _FILE_BYTES = 128 * 2**20
 
 
@@ -64,7 +64,7 @@ class Placing(NamedTuple):
 
 
 class LakeBusy(MQError):
-    """Another process moves the lake's files, and does not come to an end."""
+    """Another process keeps moving the lake's files."""
 
 
 class Lake:
@@ -83,8 +83,8 @@ class Lake:
             raise JobRefused(f"lake {path}: {reason_of(error)}") from None
         if others:
             raise JobRefused(
-                f"lake {path} has {others[0]} in it, which is not of a lake; name a lake or an "
-                "empty folder"
+                f"lake {path} has {others[0]} in it, which is not part of a lake; name a lake or "
+                "an empty folder"
             )
 
     @contextmanager
@@ -197,7 +197,7 @@ class Lake:
             if not is_compacted and self._sizes().keys() == before.keys():
                 return [self.folder.full(name) for name in sorted(before)]
             if time.monotonic() > give_up_at:
-                raise LakeBusy(f"lake {self._name} does not come to rest: is it compacted?")
+                raise LakeBusy(f"lake {self._name} does not come to rest: is it being compacted?")
             time.sleep(_POLL_SECONDS)
 
     def _sizes(self) -> dict[str, int]:
@@ -213,8 +213,8 @@ class Lake:
     # Compaction
 
     def compact(self) -> int:
-        """Make the small files of each queue and day one. Returns how many files were replaced. Run
-        it while nothing is added."""
+        """Merge the small files of each queue and day into one. Returns how many files were
+        replaced. Run it while nothing is added."""
         small: dict[str, list[str]] = {}
         sizes = self._sizes()
         for name, size in sizes.items():

@@ -19,7 +19,7 @@ BASE = (
     "length bigint, properties map<string, string>, queue string, day string"
 )
 _COLUMNS = "_columns"
-"""Has a file for each time that columns were added, by their order."""
+"""The folder with a file for each time that columns were added, in their order."""
 _DAY_SECONDS = 24 * 60 * 60
 _BAD = "_body_that_does_not_fit"
 
@@ -82,7 +82,7 @@ def lake_rows(frame: Any, schema: StructType | None) -> Any:
     whole = StructType([*schema.fields]).add(_BAD, "string")
     read = F.from_json(text, whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD})
     rows = rows.withColumn("body", read)
-    # An empty body does not fit either, nor does an object with something behind it.
+    # An empty body does not fit either, nor does an object with something after it.
     is_bad = F.col(f"body.{_BAD}").isNotNull() | F.col("body").isNull() | ~is_one_json(text)
     rows = rows.withColumn("bad_body", F.when(is_bad, text))
     return rows.withColumn("body", F.col("body").dropFields(_BAD))
@@ -106,7 +106,7 @@ def read_rows(spark: Any, lake: Lake, with_bodies: bool) -> Any | None:
     missing = [name for name in ("id", "value", "published_at", "day") if name not in found]
     if missing:
         raise JobRefused(
-            f"{files[0]} has no column {missing[0]}, so it is not of a lake that mq-pipeline "
+            f"{files[0]} has no column {missing[0]}, so it is not part of a lake that mq-pipeline "
             "archive has made; load can read it"
         )
     if not with_bodies:

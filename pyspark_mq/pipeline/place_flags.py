@@ -46,7 +46,7 @@ def place_flags(command: F) -> F:
         click.option("--root", type=FILE,
                      help="The root that has the queues."),
         click.option("--url",
-                     help="In place of --root: servers of one root, with commas between."),
+                     help="In place of --root: servers of one root, separated by commas."),
         click.option("--staging", type=FILE,
                      help="With --url: a folder of this job's own, to be kept between runs."),
         click.option("--token-file", type=FILE, envvar="MQ_CLIENT_TOKEN_FILE", show_envvar=True,

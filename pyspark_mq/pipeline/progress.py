@@ -78,7 +78,7 @@ def watching(line: ProgressLine, count: WorkCount) -> Iterator[None]:
             try:
                 done = count.done()
             except Exception:
-                # The job meets the same error, and says it; this is about what is told meanwhile.
+                # The job meets the same error and reports it; this only shows the progress.
                 return
             line.tell(done, count.total - done)
             pause = max(TERMINAL_SECONDS, 10 * (time.monotonic() - began_at))
@@ -93,8 +93,7 @@ def watching(line: ProgressLine, count: WorkCount) -> Iterator[None]:
 
 
 class TaskCount:
-    """How far a job is by the tasks of its group that are done, each taken for as much as any
-    other."""
+    """How far a job is, by the tasks of its group that are done. All tasks count the same."""
 
     def __init__(self, spark: Any, group: str, total: int) -> None:
         self._tracker = spark.sparkContext.statusTracker()

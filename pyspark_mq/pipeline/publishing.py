@@ -58,7 +58,7 @@ def _write(messages: Any, place: QueuePlace, queue: str, name: str) -> None:
 
 
 class WrittenCount:
-    """How far a write is, as its files tell. A message counts half when it is staged, and whole
+    """How far a write is, as its files show. A message counts half when it is staged, and whole
     when it is in its queue."""
 
     def __init__(self, place: QueuePlace, queue: str, name: str, total: int) -> None:

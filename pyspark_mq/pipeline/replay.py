@@ -50,7 +50,7 @@ def parse_time(flag: str, text: str) -> datetime:
         found = datetime.fromisoformat(text.strip())
         return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
-        # In UTC it may lie before the year 1, or behind 9999.
+        # In UTC it may lie before the year 1, or after 9999.
         raise JobRefused(
             f"{flag} {text!r} is not a time; write it as 2026-11-22 or '2026-11-22 08:00'"
         ) from None
@@ -88,7 +88,7 @@ def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) ->
     # One task writes them: between tasks there is no order.
     ordered = rows.repartition(1).sortWithinPartitions("published_at", "id")
     messages = ordered.select(message_id.alias("id"), "value", "content_type", *more)
-    # None of them has a null, and to count them does not take their bodies along.
+    # None of them has a null, and counting them does not read their bodies.
     counted = rows.select(F.lit("").alias("value"))
     return publish_once(messages, place, job.to, job.write_name, line, counted=counted)
 

@@ -26,7 +26,7 @@ begins."""
 COUNTS = ("0", "1", "2", "3", "4", "5 and more")
 _GROUP = "mq-pipeline report"
 _TASKS = 16
-"""Several for each processor, so that there is something to tell meanwhile."""
+"""Several for each processor, so that there is progress to show."""
 
 STATES = ("ready", "leased", "delayed", "dead")
 

@@ -62,7 +62,7 @@ def test_a_bad_value_is_an_error_that_names_the_option(name: str, value: str) ->
 
 @pytest.mark.parametrize("kind", [BATCH_READ, STREAM_READ, BATCH_WRITE, STREAM_WRITE])
 def test_an_unknown_option_is_an_error_that_lists_what_there_is(kind: frozenset[str]) -> None:
-    with pytest.raises(BadOption, match="option quue: unknown; do you mean queue") as caught:
+    with pytest.raises(BadOption, match="option quue: unknown; did you mean queue") as caught:
         parse_options(ROOT | {"quue": "orders"}, kind)
 
     assert all(name in str(caught.value) for name in kind)

@@ -214,7 +214,7 @@ def test_what_is_no_lake_is_refused_and_nothing_is_made(spark: Any, tmp_path: Pa
 
     for name, text in (
         ("file", "is a file; name a folder"),
-        ("other", r"has rows\.csv in it, which is not of a lake"),
+        ("other", r"has rows\.csv in it, which is not part of a lake"),
         ("l*ke", "for a pattern; choose a path without them"),
         ("missing", ""),
     ):

@@ -198,7 +198,7 @@ def test_parquet_that_no_archive_has_made_is_refused(bench: OddInput) -> None:
     folder.mkdir(parents=True)
     parquet.write_table(pa.table({"a": [1]}), folder / "x.parquet")
 
-    with pytest.raises(JobRefused, match="has no column id, so it is not of a lake"):
+    with pytest.raises(JobRefused, match="has no column id, so it is not part of a lake"):
         bench.replay()
 
 
