@@ -30,7 +30,7 @@ MAX_WAITING_REQUESTS = 10_000
 
 MAX_FETCH_MESSAGES = 1000
 MAX_FETCH_BYTES = 16 * MIB
-"""How much a fetch with `max` returns at the most: this many messages, and this many bytes of
+"""How much a fetch with `max` returns at most: this many messages, and this many bytes of
 bodies, but at least one message."""
 
 MAX_ANSWERS_BYTES = 256 * MIB
@@ -51,14 +51,14 @@ MAX_OPEN_QUEUES = 128
 """A process keeps the folders of this many queues open; any other folder is opened for each use."""
 
 DEDUPLICATION_SECONDS = 300
-"""How long a FIFO queue knows what was sent, and how long the reaper keeps that at the least."""
+"""How long a FIFO queue knows what was sent, and how long the reaper keeps that at least."""
 
 BUSY_WAIT_SECONDS = 0.05
 FOLDER_LOCK_SECONDS = 1.0
 PURGE_LOCK_SECONDS = 10.0
-"""How long an operation on one message waits for another process's lock before it answers 503;
-making or deleting a queue, or binding a unix socket, for others who do; a purge, and others for a
-purge."""
+"""How long operations wait for other processes before they answer 503: one on a message for its
+lock; one that makes or deletes a queue, or binds a unix socket, for others that do so; a purge and
+other users of its queue for each other."""
 
 RECOVERY_BACKOFF_SECONDS = (0.1, 2.0)
 """The first and the longest pause between two tries to reopen a store whose sync failed."""
@@ -68,7 +68,7 @@ SHUTDOWN_SECONDS = 10.0
 """How long a stopping server waits for a request that is about to arrive, and for one to finish."""
 
 CLAIM_MESSAGES = 100_000
-"""How many messages a batch of a Spark stream has at the most, unless the query sets another limit:
+"""How many messages a batch of a Spark stream has at most, unless the query sets another limit:
 its driver holds their names in memory."""
 
 STAGE_KEEP_SECONDS = 86_400
@@ -88,7 +88,7 @@ CLIENT_CONNECT_SECONDS = 10.0
 
 CLIENT_RETRY_SECONDS = 60.0
 CLIENT_BACKOFF_SECONDS = (0.1, 5.0)
-"""How long a client tries again without an answer, or with one that says later; its pauses."""
+"""How long a client tries again while there is no answer, or one that says later; its pauses."""
 
 CLIENT_GIVE_BACK_SECONDS = 2.0
 """How long a client tries to give back a message whose handling failed. If it cannot, the message
@@ -167,13 +167,13 @@ KEEPALIVE_SECONDS = 75.0
 
 MAX_BATCH_LINES = 1000
 MAX_BATCH_BYTES = 16 * MIB
-"""How many messages one batch publishes at the most, and how many bytes its lines have together."""
+"""How many messages one batch publishes at most, and how many bytes its lines have together."""
 
 MAX_BATCHES_AT_ONCE = 4
 """This many batches are in memory and published at the same time; others wait."""
 
 MAX_REMOVALS = 200
-"""How many messages one request removes at the most."""
+"""How many messages one request removes at most."""
 
 OWN_ID_WAIT_SECONDS = 10.0
 """How long a publish waits for another one of the same id before it answers 503."""
@@ -198,7 +198,7 @@ MAX_METRIC_QUEUES = 500
 
 SURVEY_PAUSE_FACTOR = 20
 """A count of all messages that took T is not repeated within this many times T, however often
-metrics are asked for: counting takes a twentieth of one processor at the most."""
+metrics are asked for: counting takes a twentieth of one processor at most."""
 
 MAX_VISIBILITY_SECONDS = 30 * 86_400
 MAX_STAMP_AHEAD_NS = 400 * 86_400 * SECOND_NS
@@ -212,7 +212,7 @@ MAX_CONTENT_TYPE_BYTES = 255
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
 
 MAX_MOVES = 1000
-"""How many messages one request moves from one queue to another at the most."""
+"""How many messages one request moves from one queue to another at most."""
 
 MIN_FREE_BYTES = 16 * MIB
 MIN_FREE_FRACTION = 0.01

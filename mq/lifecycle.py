@@ -8,7 +8,7 @@
       remove/   queue001:ID                               remove -------> unlinked
                                                                  reaper
 
-A message is written once and unlinked once; everything between is a rename. `docs/lifecycle.md`
+A message is written once and unlinked once; everything in between is a rename. `docs/lifecycle.md`
 carries this table and what a crash leaves at each step; a test compares the two.
 """
 
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 
 class State(StrEnum):
-    """The state of a message, as people and programs are told."""
+    """The state of a message, as people and programs see it."""
 
     READY = "ready"
     LEASED = "leased"
@@ -28,10 +28,10 @@ class State(StrEnum):
 
 
 SHOWN_STATES = (State.READY, State.LEASED, State.DELAYED)
-"""Those in which a queue counts and shows its messages."""
+"""The states in which a queue counts and shows its messages."""
 
 HIDDEN_STATES = SHOWN_STATES[1:]
-"""Those of `delay`."""
+"""The states of messages in `delay`."""
 
 
 class PurgeScope(Enum):

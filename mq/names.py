@@ -1,6 +1,6 @@
 """Queue names, message ids and file names: parsed once at the door, trusted afterwards.
 
-queue name   [A-Za-z0-9][A-Za-z0-9_.-]{0,79}, or such a name with `.dead` or `.fifo` behind it
+queue name   [A-Za-z0-9][A-Za-z0-9_.-]{0,79}, or such a name followed by `.dead` or `.fifo`
 message id   [A-Za-z0-9-]{1,64}; our own are UUIDv7 (RFC 9562) in lower case
 file name    QUEUE:ID in new, delay, remove and corrupt; QUEUE/ID below queues
 """
@@ -23,7 +23,7 @@ DEAD_SUFFIX = ".dead"
 """The dead letters of queue `orders` go to queue `orders.dead`."""
 
 FIFO_SUFFIX = ".fifo"
-"""How the name of a FIFO queue ends. A gateway gives its messages out, group by group."""
+"""How the name of a FIFO queue ends. A gateway delivers its messages, group by group."""
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}(?:\.dead|\.fifo)?")
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -128,8 +128,8 @@ def id_time_ns(message_id: str) -> int | None:
 
 
 def id_of_time(time_ns: int) -> MessageId:
-    """Return an id of no message, behind which come those that were published since `time_ns`, in
-    ns since 1970."""
+    """Return an id that no message has, and that sorts before all messages published since
+    `time_ns`, in ns since 1970."""
     milliseconds = f"{max(time_ns, 0) // _NS_PER_MS:012x}"
     return MessageId(f"{milliseconds[:8]}-{milliseconds[8:]}-7000-8000-000000000000")
 

@@ -39,6 +39,6 @@ class _MoverCollector:
         yield moved(counts)
         yield gauge(
             "mq_mover_lag_seconds",
-            "How late the message is that is moved just now; 0 while none is due.",
+            "How late the message that is being moved is; 0 while none is due.",
             counts.lag_ns / SECOND_NS,
         )

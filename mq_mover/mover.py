@@ -1,7 +1,7 @@
 """The mover: messages of one folder that are due go to their places below another one.
 
-When it starts, a scan finds what came while no mover ran. Then events tell of what comes, and a
-slow timer scans again. Each move looks at the message again under its lock, so a lease that was
+When it starts, a scan finds what came while no mover ran. Then events report what comes, and a slow
+timer scans again. Each move looks at the message again under its lock, so a lease that was
 prolonged in between wins. A kill at any moment strands nothing.
 """
 
@@ -153,9 +153,10 @@ class Mover:
             again = self._try_move(name)
             if again is not None and (kind == _ENTRY or again <= time.time_ns() + _BUSY_NS):
                 self._push(again, kind, name)
-                # Once the clock was set back it is not due any more, and would come for ever. What
-                # falls due meanwhile is for the next time: else thousands of messages that another
-                # process holds would come again and again, before any that has arrived since.
+                # If the clock was set back, it is not due any more, and would come up for ever.
+                # What falls due meanwhile waits for the next call: otherwise thousands of messages
+                # that another process holds would come up again and again, before any that has
+                # arrived since.
                 now = min(now, _now())
         self.counts.lag_ns = 0
 

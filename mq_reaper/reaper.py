@@ -147,8 +147,8 @@ class Reaper:
                 self._report(name, "not the folder of a deleted queue")
 
     def _deadline_of(self, name: str) -> int:
-        """A message of a FIFO queue stays for as long as the gateway may need its deduplication
-        id."""
+        """Return the latest removal time at which a message is due now. One of a FIFO queue stays
+        as long as the gateway may need its deduplication id."""
         is_kept = is_fifo(name.partition(":")[0])
         return min(self._deadline_ns, self._started_ns - _FIFO_NS) if is_kept else self._deadline_ns
 

@@ -24,7 +24,7 @@ _OWN = re.compile(
     rb"(\r\n(?i:Content-Length|Authorization|X-Amz-(?:Date|Content-SHA256|Security-Token)"
     rb"|amz-sdk-(?:invocation-id|request)|X-Amzn-Trace-Id): )(?! )([ -~]+)(?<! )(?=\r\n)"
 )
-"""Name and value of a header that is a request's own. Each such value the parser takes as it is."""
+"""Name and value of a header that is a request's own. The parser takes each such value as it is."""
 
 _LENGTH = "content-length"
 _END = b"\r\n\r\n"
@@ -71,7 +71,7 @@ class _LearnedHead(NamedTuple):
 
 
 class CallHeads:
-    """Those of one gateway. `is_ours` is asked about each that is kept."""
+    """The known heads of one gateway. `is_ours` is asked about each that is kept."""
 
     def __init__(self, is_ours: Callable[[CIMultiDictProxy[str]], bool]) -> None:
         self._is_ours = is_ours

@@ -36,8 +36,8 @@ Result = Mapping[str, Any]
 
 class Begun(NamedTuple):
     """An operation for a caller that does not wait. `submit` begins it and is called once. `tell`
-    takes what it came to, which may be an exception, and returns the result for the client, or None
-    for what the client is told as an error. It may also raise that error."""
+    takes its outcome, which may be an exception, and returns the result for the client, or None if
+    the client is told of an error. It may also raise that error."""
 
     submit: Callable[[Done], None]
     tell: Callable[[object], Result | None]
@@ -90,8 +90,8 @@ def check_number(name: str, value: int, least: int, most: int) -> int:
 
 
 class _KnownQueue(NamedTuple):
-    """The settings of a queue, which count until `until`. Their first use after `again` has them
-    read once more meanwhile."""
+    """The settings of a queue, which are valid until `until`. Their first use after `again` has
+    them read once more in the background."""
 
     settings: QueueSettings
     again: float
@@ -163,8 +163,8 @@ class Operations:
         self._known[queue] = _KnownQueue(settings, again, until)
 
     def known_settings_of(self, queue: QueueName) -> QueueSettings | None:
-        """Return a queue's settings, or None while they must be read first. In a queue that is used
-        all the time they are read before that is so."""
+        """Return a queue's settings, or None while they must be read first. Those of a queue in
+        constant use are read again before they get too old."""
         known = self._known.get(queue)
         if known is None:
             return None
@@ -180,7 +180,7 @@ class Operations:
 
     async def _read_again(self, queue: QueueName) -> None:
         if queue not in self._readings:
-            with suppress(MQError):  # Who needs the settings once they do not count is told.
+            with suppress(MQError):  # Calls that cannot do without get the error.
                 await self._read(queue)
 
     async def number_of(self, queue: QueueName, name: str) -> int:
@@ -188,7 +188,7 @@ class Operations:
         return number_of(await self.settings_of(queue), name, self.visibility_seconds)
 
     def forget(self, queue: QueueName) -> None:
-        """Look at the settings again at the next use: the queue was changed. What a reading finds
-        that is under way is not kept."""
+        """Look at the settings again at the next use: the queue was changed. What a reading under
+        way finds is not kept."""
         self._known.pop(queue, None)
         self._readings.pop(queue, None)

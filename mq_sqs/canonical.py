@@ -67,8 +67,8 @@ def _values_of(headers: CIMultiDictProxy[str], names: tuple[str, ...]) -> _Value
 
 @lru_cache(_KNOWN_HEADERS)
 def _headers_part(signed: tuple[str, ...], values: _Values) -> str:
-    """Return the part behind the query: requests of one second have it in common. Of a header that
-    is given several times it has all values."""
+    """Return the part after the query, which requests of one second have in common. It has all
+    values of a header that is given several times."""
     trimmed = [",".join([" ".join(each.split()) for each in several]) for several in values]
     lines = [f"{name}:{value}\n" for name, value in zip(signed, trimmed, strict=True)]
     return f"\n{''.join(lines)}\n{';'.join(signed)}\n"

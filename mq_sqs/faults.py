@@ -80,12 +80,12 @@ class SQSError(Exception):
 
 
 def unknown_attribute(name: str) -> SQSError:
-    """Return what is said of an attribute that a queue does not have, or that cannot be set."""
+    """Return the error for an attribute that a queue does not have, or that cannot be set."""
     return SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]}.")
 
 
 def wrong_value(name: str, why: str) -> SQSError:
-    """Return what is said of an attribute of a queue with a value that it cannot have."""
+    """Return the error for an attribute of a queue with a value that it cannot have."""
     return SQSError(
         INVALID_ATTRIBUTE_VALUE, f"Invalid value for the parameter {name}. Reason: {why}."
     )
@@ -110,7 +110,7 @@ _FAULTS: Mapping[type[errors.MQError], SqsFault] = {
 
 
 def translate(error: errors.MQError) -> SQSError:
-    """Return an error of MQ as a client of SQS is told of it."""
+    """Return an error of MQ as a client of SQS gets it."""
     if isinstance(error, errors.QueueNotFound):
         return SQSError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")
     return SQSError(_FAULTS[type(error)], str(error))

@@ -63,8 +63,8 @@ class _Arrival(NamedTuple):
 
 
 class Gateway:
-    """The handler for `mq.web.http_server.HttpServer`. Without `signatures` everybody may do
-    everything."""
+    """The handler for `mq.web.http_server.HttpServer`. Without `signatures` anyone may do
+    anything."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from mq.spool.message.seal import NO_LEASE
 from mq_sqs.faults import RECEIPT_HANDLE_IS_INVALID, SQSError
 
 _BEGIN = 1
-"""So that no handle begins with `-`, which a command line takes for a flag."""
+"""The first byte, so that no handle begins with `-`, which a command line takes for a flag."""
 
 _HEAD = struct.Struct(">BI")
 _LEASED = struct.Struct(">BIQ")

@@ -38,7 +38,8 @@ class _Hashed(NamedTuple):
 
 
 class LastSigned:
-    """For heads that are alike byte for byte except for their own values."""
+    """The last right signature of heads that are alike byte for byte except for their own
+    values."""
 
     def __init__(self) -> None:
         self._last: _Hashed | None = None

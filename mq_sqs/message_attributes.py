@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3}
 _MAX_TYPE_CHARACTERS = 256
 _MAX_NUMBER_DIGITS = 38
 _LEAST_POWER, _MOST_POWER = -128, 126
-"""Of ten, for the first digit of a number."""
+"""The powers of ten that the first digit of a number may have."""
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that SQS takes in no text, because XML 1.0 cannot contain them."""
 _KNOWN_HEADS = 1024
@@ -83,7 +83,7 @@ def check_type(name: str, kind: str) -> str:
     is not a type."""
     match = _TYPE.fullmatch(kind)
     if match is None or len(kind) > _MAX_TYPE_CHARACTERS or ":" in kind:
-        raise wrong(name, "its type must be String, Number or Binary, with a label behind a dot "
+        raise wrong(name, "its type must be String, Number or Binary, with a label after a dot "
                     "if you like")  # fmt: skip
     check_text(kind.encode(), f"the type of message attribute {name!r}")
     return match[1]

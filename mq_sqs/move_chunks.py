@@ -15,7 +15,7 @@ from mq_sqs.fifo.moving import OrderedMove
 from mq_sqs.fifo.service import FifoService
 
 MAX_PASSED = 1000
-"""A task ends once it met more messages that it could not move."""
+"""A task ends once it has met more messages that it could not move."""
 
 LOOK_AGAIN_SECONDS = 1.0
 """A message that others hold is looked at again after that, while others move, and once more before
@@ -31,8 +31,8 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """Those of one task. `target` is None for the queues that the messages died in. `clock` does
-    not go back, in seconds."""
+    """The chunks of one task. `target` is None for the queues that the messages died in. `clock` is
+    in seconds, and does not go back."""
 
     def __init__(
         self,
@@ -105,4 +105,4 @@ class Chunks:
         if not self._taken:
             return None
         first, number = min(self._taken), len(self._taken)
-        return f"{number} messages stay: their queue has another message of that id, as {first}"
+        return f"{number} messages stay: their queue has another message of that id, like {first}"

@@ -1,11 +1,11 @@
 """Move tasks: dead letters go back to their queues, or to another one, at a rate.
 
 What a task is, and how far it has come, is a note in the settings of its source queue. It is
-written before `StartMessageMoveTask` is answered, about once a second while messages are
-moved, and at the end. A byte of the root's file `format` is the lock of a source queue, and the
-process that moves its messages holds it. A crash leaves a task that is RUNNING and a lock that
-nobody holds: the next gateway that starts goes on with it, or one that is asked about that queue.
-Each message is moved by one rename, so that it is in one of the two queues whatever happens.
+written before `StartMessageMoveTask` is answered, about once a second while messages are moved, and
+at the end. A byte of the root's file `format` is the lock of a source queue, and the process that
+moves its messages holds it. A crash leaves a task that is RUNNING and a lock that no process holds:
+the next gateway that starts, or one that is asked about that queue, goes on with the task. Each
+message is moved by one rename, so that it is in one of the two queues whatever happens.
 """
 
 from __future__ import annotations

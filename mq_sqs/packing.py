@@ -1,5 +1,5 @@
-"""Attributes of a message on their way in: checked, measured, hashed and made what is kept of them,
-in one pass.
+"""Attributes of a message on their way in: checked, measured, hashed and brought into the form that
+is kept, in one pass.
 
 They are kept in the trailer of the message, as the properties that `mq_sqs.properties` reads. Each
 is JSON within a string of JSON.

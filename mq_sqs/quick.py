@@ -43,15 +43,16 @@ _BEGINNINGS: Mapping[str, Callable[[Operations, QueueName, Values], Begun | None
     "DeleteMessage": begin_delete,
     "DeleteMessageBatch": begin_delete_batch,
 }
-"""What begins these operations, each of which needs the scope `write`, as does a send. None is for
-the usual way, as is SQSError or MQError; then nothing was done."""
+"""Functions that begin these operations, each of which needs the scope `write`, as does a send. If
+one returns None, or raises SQSError or MQError, nothing was done, and the request goes the usual
+way."""
 
 _SEND = "SendMessage"
 _OPERATIONS = {f"{TARGET}{operation}": operation for operation in (_SEND, *_BEGINNINGS)}
 
 
 class QuickCalls:
-    """For the connections of one gateway. Without `signatures` everybody may do everything."""
+    """Serves the connections of one gateway. Without `signatures` anyone may do anything."""
 
     def __init__(
         self,
@@ -81,8 +82,8 @@ class QuickCalls:
         return True
 
     def take_known(self, connection: QuickConnection, data: bytes) -> bool:
-        """Begin to answer what the parser has not seen, if it is one whole request with a head that
-        is known."""
+        """Begin to answer bytes that the parser has not seen, if they are one whole request with a
+        known head."""
         known = self._heads.find(data)
         transport = connection.own_transport
         if known is None or transport is None or transport.get_write_buffer_size():

@@ -49,7 +49,7 @@ def read_redrive_policy(text: str) -> DeadLetters | None:
 
 
 def wrong_redrive(text: str, why: str) -> SQSError:
-    """Return what is wrong with a redrive policy. For Amazon that is another error than with other
+    """Return what is wrong with a redrive policy. Amazon's error for it is not the one for other
     attributes."""
     return SQSError(
         INVALID_PARAMETER_VALUE,

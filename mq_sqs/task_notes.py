@@ -35,8 +35,9 @@ class TaskStatus(StrEnum):
 
 @dataclass(frozen=True)
 class MoveTask:
-    """`target` is None for the queues that the messages died in. `rate` is messages a second, None
-    for no limit; `started` is in milliseconds since 1970, `reason` says why it FAILED."""
+    """A move task. `target` is None for the queues that the messages died in. `rate` is messages a
+    second, None for no limit; `started` is in milliseconds since 1970, `reason` says why it
+    FAILED."""
 
     task_id: str
     status: TaskStatus
@@ -66,8 +67,8 @@ class MoveTask:
 
 
 def tasks_of(settings: QueueSettings) -> list[MoveTask]:
-    """Return the tasks of a queue, the latest one first: the active one, whatever the clock said
-    when others began. A note that a person has spoiled is left out."""
+    """Return the tasks of a queue, the latest one first. The active one comes before all others,
+    whatever the clock said when they began. A note that a person has spoiled is left out."""
     found = [
         _read(name.removeprefix(_TASK), text)
         for name, text in settings.notes.items()

@@ -1,9 +1,9 @@
 """The admin listener: whether the server is alive and ready, how much it does, and the page.
 
-`/livez`, `/readyz`, `/openapi.json` and the page at `/` tell nothing of any queue and need no
-token. `/metrics`, `/queues` and `/events` name queues: where there are tokens they need one with
-the scope read for every queue. `/api/QUEUE...` is what the main port answers at `/QUEUE...`, with
-the same tokens; without `--admin-write` only what changes nothing.
+`/livez`, `/readyz`, `/openapi.json` and the page at `/` say nothing about queues and need no token.
+`/metrics`, `/queues` and `/events` name queues: where there are tokens they need one with the scope
+read for every queue. `/api/QUEUE...` is what the main port answers at `/QUEUE...`, with the same
+tokens; without `--admin-write` only what changes nothing.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ async def render(
     accept: str,
     children: ChildCounts | None = None,
 ) -> tuple[bytes, str]:
-    """Return the text and its type. While the store is being opened, `health` is None and only
-    the metrics of the process are told. Raises OSError."""
+    """Return the text and its type. While the store is being opened, `health` is None and only the
+    metrics of the process are returned. Raises OSError."""
     gateway = None if children is None else children.gateway
     collectors: list[Collector] = [_Requests(durations, gateway)]
     if health is not None:
@@ -87,7 +87,7 @@ class _Requests:
 
 
 class _Children:
-    """The metrics of the children, of those that the server does not count itself."""
+    """The metrics of the children that the server does not count itself."""
 
     def __init__(self, mover: MoverCounts, reaper: ReaperCounts) -> None:
         self._mover = mover
@@ -138,7 +138,7 @@ _ABOUT = {
     "published": "Messages published.",
     "received": "Times a message was received.",
     "redelivered": "Times a message was given back to its queue.",
-    "removed": "Messages removed, but for those of a deleted queue.",
+    "removed": "Messages removed, except those of a deleted queue.",
     "dead_lettered": "Messages that became dead letters.",
     "expired": "Messages removed because they were older than the ttl of their queue.",
     "moved": "Messages that a client moved to another queue.",
@@ -156,7 +156,7 @@ def _message_counters(counts: OperationCounts, children: ChildCounts | None) -> 
         corrupt += children.gateway.corrupt
         failed += children.gateway.failed_sweeps
     yield counter("mq_messages_corrupt", "Damaged files this server set aside.", corrupt)
-    about_sweeps = "Sweeps that failed, or that the disk kept from something."
+    about_sweeps = "Sweeps that failed, or that an error of the disk hindered."
     yield counter("mq_sweeps_failed", about_sweeps, failed)
 
 
@@ -205,7 +205,7 @@ def _queue_gauges(survey: Survey) -> Iterable[Metric]:
     )
     yield gauge(
         "mq_mover_lag_seconds",
-        "For how long the message that is due longest waits for a mover.",
+        "How long the message that has been due longest waits for a mover.",
         survey.mover_lag_ns / SECOND_NS,
     )
 

@@ -55,8 +55,8 @@ def parse_url(
     socket_path: str | os.PathLike[str] | None,
     ca_file: str | os.PathLike[str] | None,
 ) -> ServerAddress:
-    """Parse the address. Without a URL or a socket the variable MQ_URL counts, and without that the
-    server of this machine.
+    """Parse the address. Without a URL or a socket the variable MQ_URL applies, and without that
+    the server of this machine.
 
     Raises ValueError for a malformed URL, and OSError for a `ca_file`.
     """
@@ -142,7 +142,7 @@ class _WholeLines(io.BufferedReader):
     def readline(self, size: int | None = -1, /) -> bytes:
         line = super().readline(size)
         if size != 0 and not line.endswith(b"\n"):
-            raise ConnectionResetError("the connection was closed within an answer")
+            raise ConnectionResetError("the connection was closed in the middle of an answer")
         return line
 
 

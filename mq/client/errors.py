@@ -50,7 +50,7 @@ class NoAnswer(ClientError):
 
 
 class UnexpectedAnswer(ClientError):
-    """The answer is not one of MQ: another URL is meant, or there is a proxy in between.
+    """The answer is not from MQ: the URL is wrong, or there is a proxy in between.
 
     Trying again would not help. `fact` is the text without the way out.
     """

@@ -1,4 +1,4 @@
-"""Messages and counts as data: what a client is given to publish, and what it gives out."""
+"""Messages and counts as data: what a client is given to publish, and what it returns."""
 
 from __future__ import annotations
 

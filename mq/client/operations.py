@@ -52,9 +52,9 @@ MOST_BYTES_OF_IDS = MAX_REQUEST_LINE_BYTES - 512
 """The rest of the line has the method, a prefix of the URL, and the queue."""
 
 _GONE = (MessageNotFound, QueueNotFound)
-"""How a removal is answered that an earlier try has done."""
+"""The answers to a removal that an earlier try has done."""
 _ENDED = (*_GONE, LeaseLost)
-"""How a release is answered if an earlier try has ended the lease."""
+"""The answers to a release whose lease an earlier try has ended."""
 
 
 def create_queue(
@@ -149,7 +149,7 @@ def poll(
     except ClientError as error:
         if not is_temporary(error):
             raise
-        # With a retry time of 0 the error comes at once. It is told only after the pause, which a
+        # With a retry time of 0 the error comes at once. It is logged only after the pause, which a
         # worker that is stopped does not wait for.
         yield ClientPause(WORKER_PAUSE_SECONDS)
         log.warning("no messages from queue %s, trying on: %s", queue, error)

@@ -19,9 +19,9 @@ class OwnIds:
     """Strictly increasing ids, for any number of threads, whatever clocks do.
 
     Where the server has no seals, the time in an id is its message's place in the queue, so a
-    machine whose clock is wrong would put its messages before or behind those of all others. Once
-    an answer shows that, ids follow the server's clock; if that means going back, they go on from
-    the last one until that clock has caught up.
+    machine whose clock is wrong would put its messages before or after those of all others. Once an
+    answer shows that, ids follow the server's clock; if that means going back, they go on from the
+    last one until that clock has caught up.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:

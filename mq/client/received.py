@@ -14,8 +14,8 @@ from mq.properties import Properties
 class ReceivedMessage:
     """A message that was received, under a lease.
 
-    `lost` is the error that told that the lease is lost, None as far as is known. `is_settled` says
-    that the message was acknowledged, released or moved.
+    `lost` is the error that said that the lease is lost, or None if it is not known to be.
+    `is_settled` says that the message was acknowledged, released or moved.
     """
 
     def __init__(self, delivery: Delivery) -> None:

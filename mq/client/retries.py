@@ -103,8 +103,8 @@ def ask(
             yield ClientPause(pause)
             backoff = min(2 * backoff, longest)
             if not has_told:
-                # It is told only after the pause, in which a request that is not wanted any more is
-                # dropped.
+                # It is logged only after the pause, in which a request that is not wanted any more
+                # is dropped.
                 has_told = True
                 where = "" if isinstance(error, NoAnswer) else f"{context.url}: "
                 log.warning(

@@ -22,9 +22,9 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "
 
 
 class NamedPath(click.ParamType[Path]):
-    """A path that has a name. An empty one is what a shell makes of a variable that is not set, and
-    would be the current folder, whose files a reaper takes for removed messages. Nothing else is
-    checked here, because the code that opens it gives a better error."""
+    """A path that is not empty. An empty one is what a shell makes of a variable that is not set,
+    and would mean the current folder, whose files a reaper takes for removed messages. Nothing else
+    is checked here, because the code that opens it gives a better error."""
 
     name = "path"
 
@@ -78,7 +78,8 @@ class Seconds(click.FloatRange):
 
 
 class Mode(click.ParamType[int]):
-    """Permissions in octal, as `700`. They must include those in `least`, which the owner needs."""
+    """Permissions in octal, such as `700`. They must include those in `least`, which the owner
+    needs."""
 
     name = "mode"
 
@@ -115,7 +116,7 @@ class HostPort(click.ParamType[Address | None]):
             return None
         match = re.fullmatch(r"(?:\[([0-9a-fA-F:.%\w]+)\]|([^:\[\]]*)):(\d{1,5})", str(value))
         if match is None or int(match[3]) > 65535:
-            self.fail(f"{value!r} is not HOST:PORT, as 127.0.0.1:8081 or [::1]:8081", param, ctx)
+            self.fail(f"{value!r} is not HOST:PORT, like 127.0.0.1:8081 or [::1]:8081", param, ctx)
         return Address(match[1] or match[2] or "0.0.0.0", int(match[3]))
 
 
@@ -136,7 +137,7 @@ class HostNames(click.ParamType[tuple[str, ...]]):
         names = tuple(filter(None, str(value).lower().replace(" ", "").split(",")))
         for name in names:
             if not re.fullmatch(r"\*|[a-z0-9_.-]{1,253}", name):
-                self.fail(f"{name!r} is not a host's name, as mq.example.org", param, ctx)
+                self.fail(f"{name!r} is not a host name, like mq.example.org", param, ctx)
         return names
 
 
@@ -195,7 +196,7 @@ def metrics_flags(port_variable: str) -> Callable[[F], F]:
             "metrics_address",
             str,
             "127.0.0.1",
-            "Where the port for metrics listens.",
+            "Listen for metrics on this address.",
         )
         return port(address(cast(F, with_address)))
 

@@ -32,7 +32,7 @@ def man_page(command: click.Command, version: str, others: Iterable[str] = ()) -
 
 
 def _commands(context: click.Context, group: click.Group) -> Iterator[str]:
-    """Yield what the options of the group do not say of its commands already."""
+    """Yield a section for each command, without the options that the group has already."""
     known = frozenset(parameter.name for parameter in group.get_params(context))
     for name, command in sorted(group.commands.items()):
         below = click.Context(command, info_name=name, parent=context)

@@ -24,10 +24,11 @@ class ReaderGone(CommandFailed):
 
 
 class _Buffer(io.BufferedWriter):
-    """Raises CommandFailed for a failed write, which nothing takes for an error of a queue's disk.
+    """Raises CommandFailed for a failed write, so that nothing takes it for an error of a queue's
+    disk.
 
-    What it writes to is not Python: a signal between a write and the moment at which that is noted
-    here would make it write the same again.
+    The file that it writes to is not written in Python: if it were, a signal between a write and
+    the note that it was made would make it write the same again.
     """
 
     def write(self, data: Any, /) -> int:
@@ -58,8 +59,8 @@ def guard_stdout() -> None:
 
 
 def require_reader() -> None:
-    """Check that stdout has a reader: a writer that has nothing to write does not notice its end.
-    Raises ReaderGone."""
+    """Check that stdout has a reader: a writer that has nothing to write does not notice that it is
+    gone. Raises ReaderGone."""
     poll = select.poll()
     poll.register(_STDOUT_FD, 0)
     if any(event & select.POLLERR for _, event in poll.poll(0)):
@@ -103,5 +104,6 @@ def _failed(error: OSError) -> CommandFailed:
     if error.errno == errno.EPIPE:
         return ReaderGone(ExitCode.OUTPUT, _READER_GONE)
     return CommandFailed(
-        ExitCode.OUTPUT, f"stdout cannot be written: {error.strerror}; what is there is not whole"
+        ExitCode.OUTPUT,
+        f"stdout cannot be written: {error.strerror}; what was written is incomplete",
     )

@@ -144,7 +144,7 @@ class PropertyParam(click.ParamType[tuple[str, str]]):
     ) -> tuple[str, str]:
         name, equals, text = str(value).partition("=")
         if not equals:
-            self.fail(f"{value!r}: give NAME=VALUE, as X-Meta-Shop=north", param, ctx)
+            self.fail(f"{value!r}: give NAME=VALUE, like X-Meta-Shop=north", param, ctx)
         try:
             check_properties([(name, text)])
         except InvalidRequest as error:

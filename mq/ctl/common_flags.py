@@ -92,7 +92,7 @@ def _note(context: click.Context, parameter: click.Parameter, value: object) -> 
 
 
 def flags_of(context: click.Context) -> CommonFlags:
-    """Return the flags that count. A flag wins over a variable. Raises UsageError if both ways are
+    """Return the flags that apply. A flag wins over a variable. Raises UsageError if both ways are
     chosen."""
     flags: dict[str, Any] = context.meta.get(f"{_META}.{ParameterSource.COMMANDLINE.name}", {})
     variables: dict[str, Any] = context.meta.get(f"{_META}.{ParameterSource.ENVIRONMENT.name}", {})

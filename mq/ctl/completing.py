@@ -20,8 +20,8 @@ _PATIENCE_SECONDS = 2.0
 
 
 def queue_names(context: click.Context) -> list[str]:
-    """Return the queues of the way in that the words before choose. There are none where nothing
-    answers: there is no place for an error at a prompt."""
+    """Return the queues of the way in that the words before it choose. There are none where nothing
+    answers: a prompt has no place for an error."""
     logging.getLogger("mq.client").disabled = True
     try:
         flags = flags_of(context)

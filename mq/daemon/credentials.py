@@ -48,12 +48,12 @@ class Credentials:
         return None if self._certificate is None else self._certificate.context
 
     def reload_too(self, what: str, each: Reloadable) -> None:
-        """Read that again too, whenever the files are read again."""
+        """Reload `each` too, whenever the files are read again."""
         self._also[what] = each
 
     def reload(self) -> None:
         """Read each of the files again. One that is not in order is logged, and what it said before
-        still counts. Blocking."""
+        still applies. Blocking."""
         own = {"tokens": self._token_file, "certificate": self._certificate}
         for what, each in (own | self._also).items():
             if each is None:

@@ -36,7 +36,7 @@ _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def main(servers: Sequence[click.Command] = (mq,)) -> None:
-    """Ask one of these servers, which are told by the names of their commands."""
+    """Ask one of these servers, which are recognized by the names of their commands."""
     try:
         status = ask(config_of(int(sys.argv[1]) if len(sys.argv) > 1 else None, servers))
     except (OSError, HTTPException, LookupError, click.ClickException) as error:

@@ -59,7 +59,7 @@ _CLIENTS = (
                  "and any IP address: separated by commas, or in several flags; * for every "
                  "name."),
     click.option("--insecure", is_flag=True, envvar="MQ_INSECURE", show_envvar=True,
-                 help="Start although other machines can connect and --token-file is missing."),
+                 help="Start even if other machines can connect and --token-file is missing."),
     flag("--log-format", "log_format", click.Choice(LOG_FORMATS), _DEFAULTS.log_format,
          "Format of the log on stderr."),
 )  # fmt: skip

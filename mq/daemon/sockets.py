@@ -120,7 +120,7 @@ def bind_address(
 
 
 def free_port(address: Address) -> int:
-    """Return a port that nobody has just now. Raises OSError."""
+    """Return a port that is free just now. Raises OSError."""
     listeners = bind_address(address, None)
     try:
         return listeners[0].port

@@ -23,7 +23,7 @@ _DAMAGED_SAYS_SO = frozenset(
         FindingKind.LEFTOVER,
     }
 )
-"""Looks at a message that cannot be read find nothing: another look at it says that."""
+"""These find nothing in a message that cannot be read, because that is a finding of its own."""
 
 Treatment = Callable[[Suspect, str], Finding | None]
 

@@ -35,7 +35,7 @@ class DamagedSettings:
         return read_settings(self.spool.files, opened, self.queue).fault
 
     def mend(self) -> str | None:
-        """Set the file aside. Its settings had no effect, so the queue stays as it was. Nobody may
-        put good ones in its place between the look and the move."""
+        """Set the file aside. Its settings had no effect, so the queue stays as it was. The lock
+        keeps others from putting good ones in its place between the look and the move."""
         with settings_lock(self.spool, self.queue):
             return move_to_corrupt(self.spool, self._place) if self.look() else None

@@ -54,8 +54,8 @@ class MissingFolder:
         return None if os.path.lexists(self.root / self.path) else "the folder is not there"
 
     def mend(self) -> str | None:
-        """Make it for those whom the root and its other folders admit: the root may be a folder
-        that others made for MQ, open to all."""
+        """Make it open to those whom both the root and its other folders admit: the root may be a
+        folder that others made for MQ, open to all."""
         there = [path for each in FIXED_FOLDERS if (path := self.root / each).is_dir()]
         admitted = reduce(and_, map(_mode, [self.root, *there])) & 0o777 if there else 0
         self.files.make_folder(None, str(self.root / self.path), admitted | FOLDER_NEEDS)

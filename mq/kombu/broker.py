@@ -99,7 +99,7 @@ def address_of(client: Any) -> BrokerAddress:
         user, password = client.userid, client.password
     if user and not password:
         raise ValueError(
-            "a broker URL with a user and no password: write the token behind a colon, as in "
+            "a broker URL with a user and no password: write the token after a colon, as in "
             "mq://:TOKEN@HOST:PORT; kombu shows what precedes it in logs"
         )
     ca_file = None

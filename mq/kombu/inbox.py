@@ -78,7 +78,7 @@ class Inbox:
                 self._writable.close()
 
     def _drain(self) -> None:
-        """Make `fileno` unreadable if there is no arrival, or an event loop never rests."""
+        """Make `fileno` unreadable if there is no arrival, so that an event loop can rest."""
         if not self._arrivals and not self._is_closed:
             with suppress(BlockingIOError):
                 while self._readable.recv(4096):

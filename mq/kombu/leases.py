@@ -36,14 +36,14 @@ class Renewer:
                 self._thread.start()
 
     def end(self, message: Message) -> None:
-        """Renew a lease no more. A renewal under way is waited for: if it came to the server after
+        """Stop renewing a lease. A renewal under way is waited for: if it came to the server after
         a release, it would undo that."""
         with self._changed:
             message.is_settled = True
             self._changed.wait_for(lambda: self._under_way is not message)
 
     def close(self) -> None:
-        """Renew none any more. This waits for nothing."""
+        """Stop renewing all leases. This waits for nothing."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

@@ -54,8 +54,8 @@ def refuse_arguments(queue: str, arguments: Mapping[str, Any], auto_delete: bool
 
 
 def delay_of(message: Mapping[str, Any], now: datetime | None = None) -> float | None:
-    """Return for how many seconds a message is hidden: as the property `delay_seconds` says, or
-    until Celery's header `eta`. None leaves it to the queue's settings. Raises ValueError."""
+    """Return how many seconds a message is hidden: as the property `delay_seconds` says, or until
+    Celery's header `eta`. None leaves it to the queue's settings. Raises ValueError."""
     given = message["properties"].get("delay_seconds")
     if given is not None:
         if isinstance(given, bool) or not isinstance(given, int | float):

@@ -55,7 +55,7 @@ class MqTransport(virtual.Transport):
         return __version__
 
     def establish_connection(self) -> Any:
-        """Ask the server once, so that kombu and Celery report themselves that they try again.
+        """Ask the server once, so that kombu and Celery themselves report that they try again.
 
         Raises NoAnswer, Unauthorized, and UnexpectedAnswer if another program answers.
         """

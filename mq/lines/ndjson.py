@@ -50,7 +50,7 @@ def write_line(fields: Mapping[str, object], body: bytes) -> bytes:
 
 
 def write_members(fields: Mapping[str, object]) -> str:
-    """Return members of a line, with a comma behind each. Those that are None are left out."""
+    """Return members of a line, with a comma after each. Those that are None are left out."""
     return "".join(
         [f"{_member(name, value)}, " for name, value in fields.items() if value is not None]
     )

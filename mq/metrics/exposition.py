@@ -27,8 +27,8 @@ class Collector(Protocol):
 
 
 def registry_of(*collectors: Collector) -> CollectorRegistry:
-    """Return a registry of what `collectors` tell, the version, and the resources that the process
-    uses."""
+    """Return a registry of what `collectors` report, the version, and the resources that the
+    process uses."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     for collector in (_BuildInfo(), *collectors):
@@ -41,7 +41,7 @@ def serve_in_thread(address: Address, collector: Collector) -> int:
     StartRefused."""
     try:
         server, _ = start_http_server(address.port, address.host, registry_of(collector))
-    except (OSError, UnicodeError) as error:  # The latter for what cannot be the name of a host.
+    except (OSError, UnicodeError) as error:  # UnicodeError: it cannot be the name of a host.
         reason = getattr(error, "strerror", None) or error
         raise StartRefused(
             ExitCode.UNAVAILABLE,

@@ -1,5 +1,5 @@
 """What a mover, a reaper and a gateway count. Those of `mq --standalone` count in memory that they
-share with the server, which tells the numbers in their place. A child that is started again goes on
+share with the server, which reports the numbers for them. A child that is started again goes on
 counting there."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_QUEUE_NAME_BYTES = 85
 """The longest names are those that end with `.dead` or `.fifo`."""
 
 TALLY_VARIABLE = "MQ_TALLY_FD"
-"""`mq --standalone` sets this variable for its children: the descriptor of that memory."""
+"""`mq --standalone` sets this variable for its children: the descriptor of the shared memory."""
 
 
 OTHER_QUEUES = "_other"
@@ -138,13 +138,14 @@ class ReaperCounts(ctypes.Structure):
 
 
 _MAX_KINDS = 640
-"""How many kinds of requests are told: 24 operations in two protocols, with up to 13 outcomes."""
+"""How many kinds of requests are reported: 24 operations in two protocols, with up to 13
+outcomes."""
 
 _KIND_BYTES = 80
 
 
 class RequestsOfKind(ctypes.Structure):
-    """How long requests took that have the same labels, which `name` has with spaces between
+    """How long requests with the same labels took. `name` has the labels, with spaces between
     them."""
 
     _fields_ = [
@@ -203,7 +204,8 @@ class GatewayCounts(ctypes.Structure):
         }
 
     def begin_kind(self, *labels: str) -> Histogram:
-        """Return the histogram for requests of one more kind. It is told while there is room."""
+        """Return the histogram for requests of one more kind. It is reported while there is
+        room."""
         number, name = self.number_of_kinds, " ".join(labels).encode("ascii")
         if number == _MAX_KINDS or len(name) > _KIND_BYTES:
             return Histogram(SECONDS)

@@ -63,7 +63,7 @@ class Share:
         self._is_over = True
 
     def room_bytes(self) -> int:
-        """Return how many bytes of bodies may come into the answer, MAX_FETCH_BYTES at the most."""
+        """Return how many bytes of bodies may come into the answer, MAX_FETCH_BYTES at most."""
         if not self._held_bytes and not self._is_over:
             self._held_bytes = self._memory.take()
         return self._held_bytes // _WORST_GROWTH

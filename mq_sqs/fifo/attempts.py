@@ -1,5 +1,5 @@
-"""Attempts to receive from a FIFO queue: what each was answered, to answer it the same again. Knows
-no files; a gateway that starts knows of no attempt."""
+"""Attempts to receive from a FIFO queue: what each was answered, so that it can be answered the
+same again. Knows no files; a gateway that starts knows of no attempt."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class ReceiveAttempt(NamedTuple):
 
 
 class Attempts:
-    """Those of one gateway, the oldest first. `clock` does not go back, in seconds."""
+    """The attempts of one gateway, the oldest first. `clock` is in seconds, and does not go
+    back."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

@@ -1,6 +1,6 @@
 """The attributes that FIFO queues alone have, as notes among the settings of a queue.
 
-Whether a queue is a FIFO queue its name says, which never changes.
+The name of a queue says whether it is a FIFO queue, and never changes.
 """
 
 from __future__ import annotations

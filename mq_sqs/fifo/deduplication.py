@@ -42,8 +42,8 @@ class Deduplication:
         return self._sent.get(digest)
 
     def accept(self, digest: bytes, message_id: MessageId, until: float) -> None:
-        """Let a message that was sent count until then. Of two the first counts, and of two times
-        that of one message."""
+        """Remember until then that a message was sent, unless one with its digest is known
+        already."""
         if digest not in self._sent:
             self._sent[digest] = message_id
             heapq.heappush(self._ends, (until, digest))

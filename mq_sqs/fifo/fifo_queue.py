@@ -37,8 +37,9 @@ _OWN_GROUP = "\0"
 
 
 class FifoQueue:
-    """`unread` are ready messages whose group is not read yet. Nothing is received before it is,
-    because one of them may come first. `taking` are messages whose file calls are just made."""
+    """`unread` are ready messages whose group is not read yet. Nothing is received before they are
+    read, because one of them may come first. `taking` are messages whose file calls are being
+    made."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class FifoQueue:
         return bool(self._dues) and self._dues[0][0] <= now_ns
 
     def pop_overdue(self, now_ns: int, limit: int) -> list[str]:
-        """Return hidden messages whose time has come, and of which no event has told."""
+        """Return hidden messages whose time has come, and that no event has reported."""
         found: list[str] = []
         while len(found) < limit and self.is_overdue(now_ns):
             due_ns, message_id = heapq.heappop(self._dues)
@@ -149,8 +150,8 @@ class FifoQueue:
 
 
 class FifoQueues:
-    """Those of one process. Other threads than the committer's may only `get` one, and ask what is
-    left to read."""
+    """The FIFO queues of one process. Threads other than the committer's may only `get` one, and
+    ask what is left to read."""
 
     def __init__(self) -> None:
         self._queues: dict[QueueName, FifoQueue] = {}
@@ -228,8 +229,8 @@ class FifoQueues:
         return None
 
     def drop(self, queue: QueueName) -> None:
-        """Forget a queue, so that it is read from its files again: what is here may not be what
-        there is."""
+        """Forget a queue, so that it is read from its files again: what is in memory may not match
+        them."""
         self._drops[queue] += 1
         self._queues.pop(queue, None)
 

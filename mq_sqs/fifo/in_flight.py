@@ -1,6 +1,6 @@
 """Messages that are hidden, and what others do to them: the mover brings them back, or to the dead
-letters; `mq` removes them. The queue's folder tells of a message that comes back, but not of one
-that is gone.
+letters; `mq` removes them. The queue's folder shows a message that comes back, but not that one is
+gone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One process has all FIFO queues of a root: a lock of one byte of the root's file `format`.
 
-The kernel lets it go with the process. Until then every other gateway refuses FIFO queues.
+The kernel releases it with the process. Until then every other gateway refuses FIFO queues.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     a batch         all are written and synced; then they are linked, in order, and that is synced;
                     then they are delivered
 
-So a crash leaves the first ones of a batch, each of them whole, or none. A message that was torn,
-or lacked its name, would come after those behind it when its sender tries again.
+So a crash leaves the first ones of a batch, each of them whole, or none. A message in the middle
+that was torn, or lacked its name, would come after those behind it when its sender tries again.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def publish_each_in_order(
 
 
 def bytes_of(messages: Sequence[OrderedDraft]) -> int:
-    """Return how much room they need."""
+    """Return how many bytes of room they need."""
     return sum(each.draft.length + len(each.draft.trailer) for each in messages)
 
 

@@ -30,7 +30,8 @@ def receive_in_order(
     work: Workspace, fifo: FifoQueues, queue: QueueName, ask: Ask
 ) -> Operation[list[Received] | Lost]:
     """Take messages of the groups whose next message is oldest, as many of each as there are.
-    Empty if no group has one to receive; Lost.BUSY if other processes hold those that are next.
+    Returns none if no group has one to receive, and Lost.BUSY if other processes hold those that
+    are next.
 
     On return the leases survive a power cut. A crash before that leaves each message in its queue,
     or in `delay` until its stamp is due. Raises QueueNotFound, StoreUnavailable.
@@ -72,8 +73,8 @@ def _may_have_missed(work: Workspace, queue: QueueName, state: FifoQueue) -> boo
 def _take_some(
     work: Workspace, queue: QueueName, state: FifoQueue, ask: Ask
 ) -> FileWork[tuple[list[Received], bool]]:
-    """Take the first messages that can be had, and tell whether others could not. Such a message
-    keeps its group waiting, and no other one."""
+    """Take the first messages that can be taken. Returns them, and whether others hold some. Such a
+    message keeps its own group waiting, and no other one."""
     passed: list[str] = []
     taken: list[Received] = []
     hidden_ns = ask.visibility_ns
@@ -124,8 +125,8 @@ def _keep_in_order(
     outcomes: Sequence[tuple[MessageId, object]],
     passed: list[str],
 ) -> list[Received]:
-    """Return those that may be received: behind one that was not taken, no other one of its group
-    is. Raises the first OSError if none was taken."""
+    """Return those that may be received: none that comes after one of its group that was not taken.
+    Raises the first OSError if none was taken."""
     taken: list[Received] = []
     waiting: set[str | None] = set()
     failure: Exception | None = None

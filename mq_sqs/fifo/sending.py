@@ -79,7 +79,7 @@ def _digests(state: FifoQueue, messages: Sequence[OrderedDraft]) -> list[bytes]:
 
 
 def _is_usual(work: Workspace, queue: QueueName, messages: Sequence[OrderedDraft]) -> bool:
-    """Return whether nothing can be wrong with some of them alone before their files are made."""
+    """Return whether nothing can be wrong with only some of them before their files are made."""
     try:
         work.require_room(bytes_of(messages))
         return work.spool.has_long_seals and work.has_space(queue, len(messages))

@@ -42,7 +42,7 @@ again when they see 503."""
 
 _LOOK_SECONDS = 0.25
 _PAUSE_FACTOR = 20
-"""After a look at all that is hidden which took T, there is none within this many times T."""
+"""After a look at all hidden messages that took T, there is none within this many times T."""
 
 
 class FifoService:
@@ -68,7 +68,7 @@ class FifoService:
         self, queue: QueueName, within_seconds: float | None = MAX_READING_SECONDS
     ) -> None:
         """Have the queue read from its files. If that takes longer than `within_seconds` it goes on
-        all the same, for everybody who asks meanwhile. Raises StoreUnavailable then."""
+        all the same, for everyone who asks meanwhile. Raises StoreUnavailable then."""
         self._begin_to_look()
         if self.has_read(queue):
             return
@@ -115,7 +115,7 @@ class FifoService:
         wait_seconds: float,
         share: MayShare,
     ) -> list[Received]:
-        """Do what the store's does, in order."""
+        """Do what the store's method does, in order."""
         await self.require(queue)
         return await self._store.receive_many(
             queue, limit, visibility_seconds, wait_seconds, share,
@@ -123,7 +123,7 @@ class FifoService:
         )  # fmt: skip
 
     async def remove(self, queue: QueueName, message_id: MessageId, leases: frozenset[int]) -> None:
-        """Do what the store's does, in order."""
+        """Do what the store's method does, in order."""
         self.attempts.forget(queue, [message_id])
         await self.require(queue)
         await self._store.run(
@@ -133,7 +133,7 @@ class FifoService:
     def submit_remove(
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int], done: Done
     ) -> None:
-        """Do what the store's does, in order."""
+        """Do what the store's method does, in order."""
         self.attempts.forget(queue, [message_id])
         self._store.submit(
             lambda work: remove_in_order(work, self._queues, queue, message_id, leases), done
@@ -142,7 +142,7 @@ class FifoService:
     async def remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int]
     ) -> list[MQError | None]:
-        """Do what the store's does, in order."""
+        """Do what the store's method does, in order."""
         self.attempts.forget(queue, ids)
         await self.require(queue)
         return await self._store.run(
@@ -152,7 +152,7 @@ class FifoService:
     def submit_remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int], done: Done
     ) -> None:
-        """Do what the store's does, in order."""
+        """Do what the store's method does, in order."""
         self.attempts.forget(queue, ids)
         self._store.submit(
             lambda work: remove_many_in_order(work, self._queues, queue, ids, leases), done
@@ -161,7 +161,7 @@ class FifoService:
     async def change_visibility(
         self, queue: QueueName, message_id: MessageId, lease: int, seconds: float
     ) -> bool:
-        """Do what the store's does, in order."""
+        """Do what the store's method does, in order."""
         self.attempts.forget(queue, [message_id])
         return await self._change(queue, message_id, lease, seconds)
 

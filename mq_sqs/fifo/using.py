@@ -54,10 +54,9 @@ def use(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[FifoQu
 
 
 def look_again(work: Workspace, queue: QueueName, state: FifoQueue, message_id: str) -> None:
-    """Find out where a message is that is hidden for all that is known here.
-
-    In the order of its way: what is no longer at one place is at the next, or gone, because nobody
-    else receives. Raises OSError.
+    """Find out where a message is that counts as hidden here. It is looked for in the order of its
+    way: what is no longer at one place is at the next, or gone, because no other process receives.
+    Raises OSError.
     """
     available = state.groups.available
     now_ns, spool = work.clock_ns(), work.spool

@@ -75,7 +75,7 @@ async def start_message_move_task(
     arn = call.values.get("DestinationArn")
     target = None if arn is None else _queue_of(arn, "DestinationArn")
     if call.token is not None:
-        # Where messages died only they say: it may be any queue.
+        # Only the messages say where they died: it may be any queue.
         call.token.require(Scope.WRITE, target)
     await _require(operations, source, "SourceArn")
     if target == source:

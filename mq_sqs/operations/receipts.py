@@ -91,7 +91,7 @@ class _Deletions:
 
 def _refused(queue: QueueName, receipt: LeasedMessage, outcome: MQError) -> SQSError | None:
     """Return what a client is told of a message that was not removed, or None if that is a success
-    too. An older handle removes nothing; only for a FIFO queue Amazon calls that an error."""
+    too. An older handle removes nothing; Amazon calls that an error only for a FIFO queue."""
     if isinstance(outcome, LeaseMismatch) and is_fifo(queue):
         return SQSError(
             INVALID_PARAMETER_VALUE,

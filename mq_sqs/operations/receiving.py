@@ -100,7 +100,7 @@ async def _receive_again(
     operations: Operations, queue: QueueName, attempt_id: str, seconds: int
 ) -> _Found | None:
     """Return what this attempt was answered before, if all of it is in flight still; it is hidden
-    for that long from now. None if this is a new receive."""
+    for that long from now. Returns None if this is a new receive."""
     attempt = operations.fifo.attempts.find(queue, attempt_id)
     if attempt is None:
         return None

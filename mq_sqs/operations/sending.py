@@ -50,7 +50,7 @@ from mq_sqs.protocol.json import missing
 from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES, message_limit
 
 TRACE_ID = "x-amzn-trace-id"
-"""The header whose value messages without an `AWSTraceHeader` get for one."""
+"""The header whose value messages without an `AWSTraceHeader` get as theirs."""
 
 _MAX_DELAY_SECONDS = 900
 
@@ -213,7 +213,7 @@ def _check_message(values: Values, rules: Rules) -> Outgoing:
         )
     trailer = NO_TRAILER
     if attributes.kept or system.kept or lane or rules.trace is not None:
-        # Neither counts into the size of the message, nor into an MD5.
+        # Neither counts towards the size of the message, nor towards an MD5.
         own = lane if rules.trace is None else {TRACE_HEADER: rules.trace, **lane}
         trailer = trailer_of(attributes.kept, {**kept_texts(own), **system.kept})
     delay_ns = None if rules.is_fifo else _delay_ns(values)

@@ -108,7 +108,7 @@ def test_mqctl_says_that_stdout_is_full_and_a_closed_pipe_ends_it_quietly(
 
     assert code == ExitCode.OUTPUT
     assert without_receipt(err) == (
-        "mqctl: stdout cannot be written: No space left on device; what is there is not whole "
+        "mqctl: stdout cannot be written: No space left on device; what was written is incomplete "
         "(exit 74: stdout cannot be written)\n"
     )
     assert (closed[0], without_receipt(closed[1])) == (128 + signal.SIGPIPE, "")

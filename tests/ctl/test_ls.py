@@ -78,8 +78,8 @@ def test_the_other_port_of_a_server_is_told_from_a_missing_queue(server: Server)
     listing = Ctl("--url", server.url)("ls", "--admin", main)
     receiving = Ctl("--url", admin)("recv", "orders")
 
-    assert_refused(listing, ExitCode.UNAVAILABLE, "than an admin listener; name another --admin")
-    assert_refused(receiving, ExitCode.UNAVAILABLE, f"{admin} is another port of MQ than the main")
+    assert_refused(listing, ExitCode.UNAVAILABLE, "but not an admin listener; name another --admin")
+    assert_refused(receiving, ExitCode.UNAVAILABLE, f"{admin} is a port of MQ, but not the main")
 
 
 def test_the_servers_variable_does_not_win_over_the_url_of_a_command(server: Server) -> None:

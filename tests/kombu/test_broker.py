@@ -41,7 +41,7 @@ def test_the_password_is_the_token(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["mq://TOKEN@host", "mq+https://TOKEN@host"])
 def test_a_token_where_it_would_be_shown_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="behind a colon"):
+    with pytest.raises(ValueError, match="after a colon"):
         address_of(Connection(url))
 
 

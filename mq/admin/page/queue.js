@@ -137,7 +137,7 @@ async function moveReady(queue, target, reason = "") {
       all += went;
       left -= went;
     }
-    toast(`Moved ${counted(all, "message")} to ${target}.${stay ? ` ${number(stay)} stay: ${target} has others of their ids.` : ""}`);
+    toast(`Moved ${counted(all, "message")} to ${target}.${stay ? ` ${number(stay)} stay: ${target} has others with their ids.` : ""}`);
   });
   look();
 }

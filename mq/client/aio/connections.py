@@ -46,7 +46,7 @@ class AsyncConnections:
 
     def start(self) -> None:
         """Begin in a forked process. What the parent has open stays as it is: closing it here would
-        tell its event loop."""
+        affect the parent's event loop."""
         if self._session is not None:
             self._inherited += [self._session, self._connector]
             self._session.detach()

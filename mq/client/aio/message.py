@@ -141,7 +141,7 @@ class AsyncRenewal:
             raise self._message.lost from error
 
     async def end(self) -> None:
-        """Renew no more. A renewal under way is waited for: if it were cut off, it might be done
+        """Stop renewing. A renewal under way is waited for: if it were cut off, it might be done
         all the same and make a new lease."""
         renewer, self._renewer = self._renewer, None
         if renewer is None:

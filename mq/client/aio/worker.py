@@ -66,8 +66,8 @@ class AsyncWorker:
         been handled. If this task is cancelled, the handlers are cancelled too, and their
         messages released.
 
-        Raises errors that no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest;
-        and ClientClosed if the client is closed before.
+        Raises errors that waiting does not mend: QueueNotFound, Unauthorized, Forbidden,
+        BadRequest; and ClientClosed if the client is closed before.
         """
         self._begin()
         loop = asyncio.get_running_loop()

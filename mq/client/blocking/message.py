@@ -133,7 +133,7 @@ class Renewal:
             raise self._message.lost
 
     def end(self) -> None:
-        """Renew no more. A renewal under way is waited for: if it were cut off, it might be done
+        """Stop renewing. A renewal under way is waited for: if it were cut off, it might be done
         all the same and make a new lease."""
         thread, self._thread = self._thread, None
         # In a forked process the thread does not run, and a lock that it held stays taken.

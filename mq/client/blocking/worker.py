@@ -68,8 +68,8 @@ class Worker:
         comes half a second later has its usual effect. On return every message that was begun has
         been handled.
 
-        Raises errors that no patience mends: QueueNotFound, Unauthorized, Forbidden, BadRequest;
-        and ClientClosed if the client is closed before.
+        Raises errors that waiting does not mend: QueueNotFound, Unauthorized, Forbidden,
+        BadRequest; and ClientClosed if the client is closed before.
         """
         threads = [
             threading.Thread(target=self._work, name=f"mq-worker-{number}", daemon=True)

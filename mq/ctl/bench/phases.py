@@ -96,7 +96,7 @@ def receive_each(dialect: LoadDialect, numbers: Iterator[int], ids: list[bytes])
 
 
 def receive(dialect: LoadDialect) -> Generator[bytes, bytes, bytes]:
-    """Asks until there is a message: another connection may have been faster."""
+    """Ask until there is a message: another connection may have been faster."""
     for _ in range(_EMPTY_RECEIVES):
         message_id = dialect.message_id((yield dialect.receive()))
         if message_id is not None:

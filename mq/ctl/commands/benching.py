@@ -62,8 +62,8 @@ def bench(
 
 @contextmanager
 def _own_queue(access: Access) -> Iterator[QueueName]:
-    """Make a queue, and delete it in the end with what is left in it. What is received does not
-    come back while it measures, whatever the server's settings say."""
+    """Make a queue, and delete it at the end with what is left in it. Received messages do not come
+    back during the measurement, whatever the server's settings say."""
     queue = QueueName(f"bench-{secrets.token_hex(4)}")
     is_made = False
     try:
@@ -75,7 +75,7 @@ def _own_queue(access: Access) -> Iterator[QueueName]:
             access.delete_queue(queue)
         except MQError as error:
             if is_made:
-                click.echo(f"mqctl: queue {queue} may be there still: {error}", err=True)
+                click.echo(f"mqctl: queue {queue} may still be there: {error}", err=True)
 
 
 def _measure(flags: CommonFlags, queue: QueueName, load: tuple[int, int, int]) -> Rates:

@@ -1,4 +1,4 @@
-"""`mqctl exec`: make a worker of any command."""
+"""`mqctl exec`: any command as a worker."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class CommandRunner:
         elif status == _TRY_AGAIN:
             self._give_back(message, "given_back", f"exited with {status}")
         elif status < 0:
-            killed = "was ended, for the lease was lost" if message.lost else "was killed"
+            killed = "was ended because its lease was lost" if message.lost else "was killed"
             self._give_back(message, "given_back", f"{killed} ({_name_of_signal(-status)})")
         else:
             self._give_back(message, "failed", f"exited with {status}")

@@ -129,7 +129,7 @@ def _move(
     access: Access, way: _Way, limit: int | None, ids: tuple[MessageId, ...]
 ) -> tuple[int, list[str]]:
     """Move messages. Returns how many were moved, and which stay because their ids are taken. If it
-    does not come to its end, stderr says how many were moved by then."""
+    is cut short, stderr says how many were moved by then."""
     bar = ProgressBar("moving", len(ids) if ids else limit)
     try:
         with bar:
@@ -154,7 +154,7 @@ def _move_by_id(access: Access, way: _Way, ids: tuple[MessageId, ...], bar: Prog
 def _move_ready(access: Access, way: _Way, limit: int | None, bar: ProgressBar) -> list[str]:
     """Move ready messages. Returns the ids of those that stay."""
     source, target, reason, _ = way
-    # Of an empty queue one is asked for too: a target that is not there should be told of.
+    # Even of an empty queue one is asked for, so that a missing target is reported.
     left = max(1, access.describe_queue(source).ready) if limit is None else limit
     bar.total = left
     some, taken = 1, dict[str, None]()
@@ -170,8 +170,8 @@ def _say_what_stays(moved: int, taken: list[str], target: QueueName) -> None:
     if not taken:
         return
     text = (
-        f"not moved: {messages_text(len(taken))}, because queue {target} has others of their ids; "
-        f"the first is {taken[0]}"
+        f"not moved: {messages_text(len(taken))}, because queue {target} has others with their "
+        f"ids; the first is {taken[0]}"
     )
     if not moved:
         raise CommandFailed(ExitCode.REFUSED, text)

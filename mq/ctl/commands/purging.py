@@ -28,7 +28,7 @@ from mq.names import QueueName
 def purge(context: click.Context, queue: QueueName, ready: bool, yes: bool) -> None:
     """Remove all messages of a queue, whatever their state.
 
-    The queue stays. Prints how many they were.
+    The queue stays. Prints how many there were.
     """
     flags = flags_of(context)
     scope = PurgeScope.READY if ready else PurgeScope.ALL
@@ -44,7 +44,7 @@ def purge(context: click.Context, queue: QueueName, ready: bool, yes: bool) -> N
 
 
 def _purge(flags: CommonFlags, access: Access, queue: QueueName, scope: PurgeScope) -> int:
-    """Show meanwhile how much of the queue is left, which a second way in tells."""
+    """Purge, and show meanwhile how much of the queue is left, as a second way in counts it."""
     bar = ProgressBar("removing")
     if not bar.is_wanted:
         return access.purge(queue, scope)

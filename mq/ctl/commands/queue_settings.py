@@ -19,7 +19,7 @@ from mq.spool.queue.queue_settings import NO_SETTINGS, SETTINGS, change
 @everywhere
 @click.pass_context
 def set_settings(context: click.Context, queue: QueueName, changes: Sequence[str]) -> None:
-    """Change settings of a queue, and print all that it has then.
+    """Change settings of a queue, and print all of them.
 
     NAME is visibility, delay, max-receives, dead-letters, max-messages, ttl or paused. Without a
     VALUE the queue goes by the flags of servers and movers again.

@@ -20,7 +20,7 @@ from mq.errors import CommandFailed, ExitCode, MessageNotFound
 from mq.names import MessageId, QueueName, id_of_time
 
 _LOOK_SECONDS = 0.25
-"""Between two looks at a queue, where no event tells of what comes."""
+"""The pause between two looks at a queue where no events come."""
 
 _raw = click.option(
     "--raw", is_flag=True, help="Write control characters of a body to a terminal too."
@@ -91,8 +91,8 @@ def tail(
 
 
 def _behind(access: Access, queue: QueueName, last: ShownMessage | None) -> Sequence[ShownMessage]:
-    """Return messages behind the last one that was shown. If nothing is left of that and its id
-    tells no time, they are those that were published later."""
+    """Return messages behind the last one that was shown. If that one is gone and its id tells no
+    time, they are those that were published later."""
     place = id_of_time(0) if last is None else MessageId(last.message_id)
     try:
         return access.peek_behind(queue, place, MAX_FETCH_MESSAGES)

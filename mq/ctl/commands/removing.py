@@ -8,7 +8,7 @@ from mq.names import MessageId, QueueName
 
 
 def remove_written(access: Access, queue: QueueName, message: ShownMessage) -> bool:
-    """Remove a received message under its lease; False if that was over."""
+    """Remove a received message under its lease. Returns False if that was over."""
     lease = None if message.lease is None else int(message.lease, 16)
     try:
         access.remove(queue, MessageId(message.message_id), lease)

@@ -99,7 +99,7 @@ def send(
 
 
 def _send_lines(flags: CommonFlags, queue: QueueName, source: BinaryIO, model: Line) -> None:
-    """Publish those that can be read at once together, and print their ids then."""
+    """Publish together the lines that can be read at once, and print their ids after that."""
     from mq.lines.transfer import put_in
 
     bar, sent = ProgressBar("publishing"), list[MessageId]()

@@ -22,7 +22,7 @@ _USUAL_COLUMNS, _USUAL_ROWS = 80, 24
 
 class LiveScreen:
     """The other screen of the terminal, without a cursor; keys come as they are typed. Ctrl-C,
-    Ctrl-Z and SIGTERM do what they always do, and the terminal is as before then."""
+    Ctrl-Z and SIGTERM do what they always do, with the terminal as it was before."""
 
     def __init__(self) -> None:
         self._keys = sys.stdin.fileno()
@@ -89,7 +89,7 @@ class LiveScreen:
 
 
 def _size() -> tuple[int, int]:
-    """Return the columns and lines of the terminal, or what is usual where nobody has told it."""
+    """Return the columns and lines of the terminal, or the usual ones where they are unknown."""
     columns, rows = os.get_terminal_size(sys.stdout.fileno())
     return columns or _USUAL_COLUMNS, rows or _USUAL_ROWS
 

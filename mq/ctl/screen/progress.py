@@ -22,7 +22,7 @@ _USUAL_COLUMNS = 80
 
 class ProgressBar:
     """A line on stderr that is renewed in place and gone at the end; nothing where stderr is not a
-    terminal. `total` is None where nobody knows it."""
+    terminal. `total` is None where it is unknown."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ProgressBar:
 
 @contextmanager
 def said_when_interrupted(say: Callable[[], object]) -> Iterator[None]:
-    """Say how much was done, if Ctrl-C ends it before its end."""
+    """Say how much was done, if Ctrl-C cuts it short."""
     try:
         yield
     except KeyboardInterrupt:

@@ -30,8 +30,8 @@ class QueueCounts(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """How many messages were published to a queue and how many left it, since some moment; as far
-    as anybody has counted."""
+    """How many messages were published to a queue and how many left it since some moment, as far as
+    they were counted."""
 
     published: int
     gone: int
@@ -72,7 +72,7 @@ class Access(Protocol):
     def list_queues(self) -> list[QueueCounts]: ...
 
     def passed(self) -> Mapping[str, Passed]:
-        """Return what is known of each queue; nothing where nobody counts. Changes nothing."""
+        """Return what is known of each queue; nothing where nothing is counted. Changes nothing."""
 
     def describe_queue(self, queue: QueueName) -> QueueCounts: ...
 

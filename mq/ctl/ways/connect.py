@@ -24,8 +24,8 @@ _EXIT_CODES = {404: ExitCode.NOT_FOUND, 501: ExitCode.REFUSED, 503: ExitCode.TRY
 
 
 class ClientCredentials(NamedTuple):
-    """What shows a server who asks: a token, or a file that holds it. `cacert` says who must have
-    signed the server's certificate; None means the system's own authorities."""
+    """What shows a server who asks: a token, or a file that holds it. `cacert` has the authorities
+    that may sign the server's certificate; None means those of the system."""
 
     token: str | None = None
     token_file: Path | None = None
@@ -119,7 +119,7 @@ def failure_of(error: ClientError, url: str, flag: str) -> CommandFailed:
         text = f"the answer is {problem.status} {problem.title} without a reason: it is not from a "
         text += f"server of MQ; name another {flag}"
     elif isinstance(error, NoAnswer) and error.is_cut_off:
-        text = "the connection was closed within an answer of the server; what was asked for may "
+        text = "the connection was closed in the middle of an answer; what was asked for may "
         text += "be done or not"
     elif isinstance(cause, Exception):
         text = f"{url} does not answer: {reason_of(cause)}; start mq there, name another {flag}, "
@@ -136,7 +136,7 @@ def _refusal(problem: Problem, url: str, flag: str) -> CommandFailed:
     if kind == "unknown-path" or (is_admin and kind == "queue-not-found"):
         wanted = "an admin listener" if is_admin else "the main port"
         return CommandFailed(
-            ExitCode.UNAVAILABLE, f"{url} is another port of MQ than {wanted}; name another {flag}"
+            ExitCode.UNAVAILABLE, f"{url} is a port of MQ, but not {wanted}; name another {flag}"
         )
     other = ExitCode.REFUSED if problem.status < 500 else ExitCode.UNAVAILABLE
     hint = "; mqctl takes it from --token-file" if problem.status == 401 else ""

@@ -32,7 +32,7 @@ class Removals:
     def count(self) -> dict[str, Passed]:
         """Return how many were removed from each queue since this was made."""
         for _, change, names in self._watch.read_last() if self._watch is not None else ():
-            # What is reaped at once has come too: the last event of a name is told.
+            # What was reaped at once came too: only the last event of a name is reported.
             for name in names if change in (Change.CAME, Change.WENT) else ():
                 parsed = parse_file_name(name)
                 self._counts[parsed[0] if parsed is not None else ""] += 1

@@ -105,7 +105,7 @@ def test_a_queue_that_could_not_be_deleted_is_named(
     _, said = process.communicate(timeout=60)
     assert process.returncode == ExitCode.UNAVAILABLE
     [queue] = queues_of(server)
-    assert f"queue {queue} may be there still" in said
+    assert f"queue {queue} may still be there" in said
 
 
 def test_it_measures_servers_only(bench: Ctl, root: Path) -> None:

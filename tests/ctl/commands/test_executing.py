@@ -273,7 +273,7 @@ def test_a_command_whose_lease_is_lost_is_ended(
     assert wire.request("DELETE", f"/{queue}/messages/{message_id}").status == 202
 
     assert process.stderr is not None
-    assert b"was ended, for the lease was lost (SIGTERM)" in process.stderr.readline()
+    assert b"was ended because its lease was lost (SIGTERM)" in process.stderr.readline()
 
 
 def test_bad_use_is_refused(by_http: Ctl, by_root: Ctl, queue: str) -> None:
