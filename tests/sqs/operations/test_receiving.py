@@ -98,12 +98,16 @@ def test_a_long_poll_gets_what_is_sent_meanwhile(gateway: Server, sqs: Any, by: 
     assert [each["Body"] for each in found] == ["a"]
 
 
-def test_a_message_that_was_received_too_often_is_a_dead_letter(sqs: Any) -> None:
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_message_that_was_received_too_often_is_a_dead_letter(sqs: Any, is_deleted: bool) -> None:
+    """A queue for dead letters that was deleted is made again."""
     dead = make_url(sqs)
     arn = f"arn:aws:sqs:us-east-1:000000000000:{name_of(dead)}"
     policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 2})
     url = make_url(sqs, RedrivePolicy=policy)
     sent = sqs.send_message(QueueUrl=url, MessageBody="a")
+    if is_deleted:
+        sqs.delete_queue(QueueUrl=dead)
 
     for _ in range(2):
         [message] = receive(sqs, url)
