@@ -137,6 +137,9 @@ def test_a_thousand_queues_are_shown(browser: Browser, server: Server) -> None:
 
     browser.wait_for(lambda: browser.find("#shown").text == "1,000 queues")
     assert browser.run("return document.querySelectorAll('#queues tbody tr').length") == 1000
+    browser.run("scrollTo(0, 9000)")
+    head = "document.querySelector('#queues th').getBoundingClientRect()"
+    browser.wait_for(lambda: browser.run(f"return scrollY > 8000 && {head}.top === 0"))
 
 
 @pytest.mark.parametrize("pixels", [320, 500])
@@ -152,6 +155,18 @@ def test_a_narrow_screen_needs_no_scrolling_to_the_side(
     browser.wait_for(lambda: browser.is_shown("#queues tbody tr, #messages li"))
     width = "document.documentElement.{}Width"
     assert browser.run(f"return {width.format('scroll')} <= {width.format('client')}") is True
+
+
+def test_a_narrow_screen_shows_names_whole(browser: Browser, server: Server) -> None:
+    fill(server, **{f"{'tenant-' * 10}{number}": [] for number in range(2)})
+    browser.widen(320)
+
+    browser.open(page_of(server))
+
+    browser.wait_for(lambda: len(names(browser)) == 2)
+    cut = "[...document.querySelectorAll('#queues a')].filter((link) => {}).length"
+    beyond = "link.getBoundingClientRect().right > link.closest('td').getBoundingClientRect().right"
+    assert browser.run(f"return {cut.format(beyond)}") == 0
 
 
 def test_a_server_that_comes_back_is_watched_again(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import cast
 
 import pytest
 
@@ -58,6 +59,10 @@ def test_a_message_is_moved_with_a_reason(browser: Browser, writable: Server) ->
     browser.wait_for(lambda: len(browser.texts("#messages li")) == 2)
 
     press(browser, "#message", "Move")
+    gap = "return {1}.getBoundingClientRect().top - {0}.getBoundingClientRect().bottom".format(
+        *(f"document.querySelector('#move {part}')" for part in ("input", "label + label"))
+    )
+    browser.wait_for(lambda: cast(float, browser.run(gap)) >= 8)
     assert browser.find("#move-target").get_attribute("value") == "orders.dead"
     browser.find("#move-reason").send_keys("no such street")
     browser.click("#move-yes")
@@ -162,6 +167,20 @@ def test_many_messages_are_looked_at_page_by_page(browser: Browser, server: Serv
     browser.click("#more")
 
     browser.wait_for(lambda: bodies(browser) == [f"later {number}" for number in range(60)])
+    browser.wait_for(lambda: not browser.is_shown("#more"))
+
+
+def test_more_is_offered_behind_a_page_that_large_bodies_cut_short(
+    browser: Browser, server: Server
+) -> None:
+    fill(server, orders=[letter * (9 << 20) for letter in (b"a", b"b")])
+    browser.open(page_of(server, "orders"))
+    browser.wait_for(lambda: len(bodies(browser)) == 1)
+
+    browser.click("#more")
+
+    browser.wait_for(lambda: len(bodies(browser)) == 2)
+    browser.wait_for(lambda: not browser.is_shown("#more"))
 
 
 @pytest.mark.parametrize(("state", "label"), [("2", "Release"), ("3", "Make ready")])

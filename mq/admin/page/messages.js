@@ -47,19 +47,30 @@ export async function look() {
   if (messages.length) choose(Math.max(0, at));
 }
 
+const after = (last, most) => askLines(pathOf(name,
+  `/messages?peek&max=${most}&state=${state}${last ? `&after=${encodeURIComponent(last.id)}` : ""}`));
+
 export async function more() {
   const asked = looks, last = messages.at(-1);
-  const after = last ? `&after=${encodeURIComponent(last.id)}` : "";
   if (!last) byId("note").textContent = "Looking\u2026";
   const done = await tried(async () => {
-    const found = await askLines(pathOf(name, `/messages?peek&max=${PAGE}&state=${state}${after}`));
+    const found = await after(last, PAGE);
     if (asked !== looks || last !== messages.at(-1)) return;
     byId("messages").append(...found.map((each, at) => lineOf(each, messages.length + at)));
     messages.push(...found);
-    byId("more").hidden = found.length === 0;
+    offerMore(found.length);
     byId("note").textContent = messages.length ? `${counted(messages.length, `${state} message`)} shown, oldest first` : NONE[state];
   });
   if (!done && asked === looks) byId("note").textContent = "";
+}
+
+// A page that is not full is the last one, unless its bodies were too large for more of them.
+async function offerMore(found) {
+  const asked = looks, last = messages.at(-1);
+  byId("more").hidden = found < PAGE;
+  if (found === 0 || found === PAGE) return;
+  const isThereMore = (await after(last, 1).catch(() => [])).length > 0;
+  if (asked === looks && last === messages.at(-1)) byId("more").hidden = !isThereMore;
 }
 
 const due = (message) => {
