@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mq import __version__
-from mq.command.flags import HostPort, flag
+from mq.command.flags import HostPort, Port, flag
 from mq.command.logs import configure_logs
 from mq.command.running import exit_codes_text, run
 from mq.config import Address
@@ -43,7 +43,7 @@ class Matching(click.ParamType[str]):
 @click.command(name="mq-sqs", epilog=exit_codes_text())
 @store_flags
 @flag("--address", "address", str, "127.0.0.1", "Address to listen on.", variable="MQ_SQS_ADDRESS")
-@flag("--port", "port", click.IntRange(0, 65535), DEFAULT_PORT,
+@flag("--port", "port", Port(), DEFAULT_PORT,
       "TCP port; 0 takes a free one, which the log names.", variable="MQ_SQS_PORT")  # fmt: skip
 @flag("--region", "region", Matching("[a-z0-9-]{1,32}", "us-east-1"), _PLAIN.region,
       "The region that ARNs name.", variable="MQ_SQS_REGION")  # fmt: skip

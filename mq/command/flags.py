@@ -60,6 +60,30 @@ class Size(click.ParamType[int]):
         return int(match[1]) * _UNITS[match[2].lower()]
 
 
+class Port(click.IntRange):
+    """A TCP port; 0 takes a free one."""
+
+    name = "port"
+
+    def __init__(self) -> None:
+        super().__init__(0, 65535)
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        text = str(value)
+        if text.startswith("tcp://"):
+            self.fail(
+                f"{text!r} is what Kubernetes puts there for a Service of that name; give the pod "
+                "enableServiceLinks: false",
+                param,
+                ctx,
+            )
+        if not re.fullmatch(r"-?\d{1,9}", text):
+            self.fail(f"{text!r} is not a port, as 8080", param, ctx)
+        return int(super().convert(int(text), param, ctx))
+
+
 class Seconds(click.FloatRange):
     """A number of seconds with decimals. Refuses `nan`, which compares with nothing, and `inf`."""
 
@@ -134,7 +158,7 @@ class HostNames(click.ParamType[tuple[str, ...]]):
     ) -> tuple[str, ...]:
         if isinstance(value, tuple):
             return value
-        names = tuple(filter(None, str(value).lower().replace(" ", "").split(",")))
+        names = tuple(filter(None, (each.strip() for each in str(value).lower().split(","))))
         for name in names:
             if not re.fullmatch(r"\*|[a-z0-9_.-]{1,253}", name):
                 self.fail(f"{name!r} is not a host name, like mq.example.org", param, ctx)
@@ -186,7 +210,7 @@ def metrics_flags(port_variable: str) -> Callable[[F], F]:
         port = flag(
             "--metrics-port",
             "metrics_port",
-            click.IntRange(0, 65535),
+            Port(),
             None,
             "Serve metrics on this port; 0 takes a free one.",
             variable=port_variable,

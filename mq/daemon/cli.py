@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from mq import __version__
-from mq.command.flags import FILE, Daemon, HostPort, Mode, Seconds, Size, flag
+from mq.command.flags import FILE, Daemon, HostPort, Mode, Port, Seconds, Size, flag
 from mq.command.logs import configure_logs
 from mq.command.running import exit_codes_text, run
 from mq.config import STANDALONE_KEEP_SECONDS, ServerConfig
@@ -24,7 +24,7 @@ _DEFAULTS = ServerConfig()
 @click.command(name="mq", cls=Daemon, epilog=exit_codes_text())
 @store_flags
 @flag("--address", "address", str, _DEFAULTS.address, "Address to listen on; empty for none.")
-@flag("--port", "port", click.IntRange(0, 65535), _DEFAULTS.port,
+@flag("--port", "port", Port(), _DEFAULTS.port,
       "TCP port; 0 takes a free one, which the log names.")  # fmt: skip
 @flag("--max-body", "max_body_bytes", Size(), "256MiB",
       "The largest body, written like 1000, 64KiB or 256MiB.")  # fmt: skip
@@ -38,7 +38,7 @@ _DEFAULTS = ServerConfig()
 @client_flags
 @flag("--keep", "keep_seconds", Seconds(0), STANDALONE_KEEP_SECONDS,
       "With --standalone: seconds for which the reaper keeps removed messages.")  # fmt: skip
-@flag("--sqs-port", "sqs_port", click.IntRange(0, 65535), None,
+@flag("--sqs-port", "sqs_port", Port(), None,
       "With --standalone: speak Amazon's SQS on this port too, as mq-sqs does.")  # fmt: skip
 @click.option("--standalone", is_flag=True, help="Run a mover and a reaper too.")
 @click.option("--check", is_flag=True,

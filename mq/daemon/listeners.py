@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ssl
 from typing import NamedTuple
 
@@ -58,11 +59,9 @@ def _bind_address(config: ServerConfig, tls: ssl.SSLContext | None) -> list[List
     try:
         return bind_address(Address(config.address, config.port), tls, config.reuse_port)
     except OSError as error:
-        raise refusal(
-            f"{config.address} port {config.port}",
-            error,
-            "stop what listens there or choose another --port or --address",
-        ) from error
+        stop = "stop what listens there or " if error.errno == errno.EADDRINUSE else ""
+        way_out = f"{stop}choose another --port or --address"
+        raise refusal(f"{config.address} port {config.port}", error, way_out) from error
 
 
 def _bind_admin(address: Address, tls: ssl.SSLContext | None) -> list[Listener]:

@@ -197,6 +197,9 @@ def test_server_refuses_another_system_than_linux(
         ("mq", ["--log-format=xml"], "--log-format"),
         ("mq", ["--keep=-1"], "--keep"),
         ("mq", ["--colour=red"], "--colour"),
+        ("mq", ["--port=http"], "'http' is not a port, as 8080"),
+        ("mq", ["--port=-1"], "-1 is not in the range"),
+        ("mq", ["--allowed-host=one two"], "'one two' "),
         ("mq", ["queue"], "queue"),
         ("mq_mover", ["--destination=."], "--source"),
         ("mq_mover", ["--source=.", "--destination=.", "--delay=-1"], "--delay"),
@@ -218,6 +221,14 @@ def test_bad_variable_is_named() -> None:
     assert refusal.exit_code == ExitCode.USAGE
     assert "'long' is not a number of seconds" in refusal.line
     assert "MQ_VISIBILITY" in refusal.line
+
+
+def test_what_kubernetes_puts_into_the_variable_of_a_port_is_named() -> None:
+    refusal = start("mq", MQ_PORT="tcp://10.0.0.11:8080")
+
+    assert refusal.exit_code == ExitCode.USAGE
+    assert "is what Kubernetes puts there for a Service of that name" in refusal.line
+    assert "enableServiceLinks: false" in refusal.line
 
 
 @pytest.mark.parametrize("module", ["mq_mover", "mq_reaper"])
