@@ -109,7 +109,7 @@ class Admin:
         self._origins.check_reading(request)
         tell = self.paths.get(path)
         if tell is None:
-            there = ", ".join((*self.paths, f"{_API}QUEUE"))
+            there = ", ".join((*(each for each in self.paths if each not in PAGES), f"{_API}QUEUE"))
             return problem_response(UNKNOWN_PATH, f"there are {there}")
         if request.method not in _METHODS:
             allowed = ", ".join(_METHODS)

@@ -174,9 +174,9 @@ class Workspace:
         if len(ready) + self.undelivered[queue] + messages <= limit:
             return True
         raise StoreUnavailable(
-            f"queue {queue} has {len(ready)} messages ready, the limit is {limit} "
-            f"({'--max-queue-messages' if own is None else 'its setting max-messages'}); receive "
-            "and remove go on"
+            f"queue {queue} has {len(ready)} of the {limit} ready messages that "
+            f"{'--max-queue-messages' if own is None else 'its setting max-messages'} allows, "
+            f"which leaves no room for {messages} more; receive and remove go on"
         )
 
     def end_delivery(self, queue: QueueName, messages: int) -> None:

@@ -84,7 +84,9 @@ async def _answer(
     token = None if tokens is None else tokens.authenticate(request)
     if found is None:
         return problem_response(
-            UNKNOWN_PATH, "queues are at /QUEUE, messages at /QUEUE/messages and /QUEUE/messages/ID"
+            UNKNOWN_PATH,
+            "queues are at /QUEUE, messages at /QUEUE/messages and /QUEUE/messages/ID; the page and"
+            " health have a port of their own, that of --admin",
         )
     queue = parse_queue_name(found.queue)
     route = found.resource.get(request.method)

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import unquote
 
 from aiohttp import web
 
 from mq.errors import InvalidRequest
 from mq.lifecycle import PurgeScope
 from mq.store.store import Store
-from mq.web.parameters import Target
+from mq.web.parameters import Target, path_and_query
 
 
 async def create_queue(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
+    _refuse_bare(path_and_query(request).partition("?")[2])
     if await store.create_queue(target.queue, target.parameters):
         return web.Response(status=201, headers={"Location": f"/{target.queue}"})
     return web.Response(status=200)
+
+
+def _refuse_bare(query: str) -> None:
+    """Raise InvalidRequest for a name without `=`: `?paused` would end a pause, as `?paused=`, and
+    is meant to begin one."""
+    for name in map(unquote, query.split("&")):
+        if name and "=" not in name:
+            raise InvalidRequest(
+                f"setting {name}: write {name}=VALUE, or {name}= to take the setting away"
+            )
 
 
 async def describe_queue(store: Store, request: web.BaseRequest, target: Target) -> web.Response:

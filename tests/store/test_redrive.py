@@ -72,7 +72,7 @@ async def test_what_has_no_room_can_go_later(tmp_path: Path) -> None:
         await store.change_settings(ORDERS, {"max-messages": "2"})
 
         assert await go(store) == Redriven(ids[:2], [], [], [])
-        with pytest.raises(StoreUnavailable, match="has 2 messages ready"):
+        with pytest.raises(StoreUnavailable, match="has 2 of the 2 ready messages"):
             await go(store)
         await drain(store)
         assert await go(store) == Redriven(ids[2:], [], [], [])

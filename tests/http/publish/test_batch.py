@@ -223,3 +223,13 @@ def test_clients_that_send_batches_at_once_all_get_theirs(
 
     assert len(set(ids)) == 600
     assert wire.count(queue) == (600, 0)
+
+
+def test_a_batch_without_room_is_told_how_much_there_is(wire: Wire, queue: str) -> None:
+    wire.request("PUT", f"/{queue}?max-messages=3")
+    wire.publish(queue)
+
+    refused = send_lines(wire, queue, *[{"body": ""}] * 4)
+
+    told = f"queue {queue} has 1 of the 3 ready messages that its setting max-messages allows"
+    assert_problem(refused, 503, "unavailable", f"{told}, which leaves no room for 4 more")
