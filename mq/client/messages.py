@@ -125,9 +125,13 @@ def content_type_of(message: NewMessage) -> str | None:
 
 
 def properties_of(message: NewMessage) -> dict[str, str]:
-    """Return the properties to send, with names in lower case. Raises BadRequest."""
+    """Return the properties to send, with names in lower case. Raises BadRequest, and TypeError."""
     if not message.properties:
         return {}
+    for name, value in message.properties.items():
+        if not isinstance(value, str):
+            kind = type(value).__name__
+            raise TypeError(f"property {name!r}: a value is str, not {kind}; convert it with str()")
     try:
         return dict(check_properties(message.properties.items()))
     except InvalidRequest as error:

@@ -103,3 +103,8 @@ def test_how_many_are_too_long_for_headers_is_told_and_lines_have_all(
 
     assert (message.properties, message.properties_left_out) == ({"ce-id": "1"}, 1)
     assert (whole.properties, whole.properties_left_out) == (properties, 0)
+
+
+def test_a_value_that_is_not_text_is_named(orders: Queue) -> None:
+    with pytest.raises(TypeError, match="property 'x-meta-a': a value is str, not int"):
+        orders.publish("one", properties={"x-meta-a": 5})  # type: ignore[dict-item]

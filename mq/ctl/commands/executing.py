@@ -76,6 +76,8 @@ def execute(
         raise click.UsageError("exec waits for messages and renews leases: it needs a server; "
                                "use --url")  # fmt: skip
     if which(command[0]) is None:
+        if which(command[0], os.F_OK) is not None:
+            raise click.UsageError(f"{command[0]!r} is not executable")
         raise click.UsageError(f"there is no command {command[0]!r}")
     from mq.client.blocking.worker import Worker
     from mq.client.errors import ClientError

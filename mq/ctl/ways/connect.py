@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -121,6 +122,8 @@ def failure_of(error: ClientError, url: str, flag: str) -> CommandFailed:
     elif isinstance(error, NoAnswer) and error.is_cut_off:
         text = "the connection was closed in the middle of an answer; what was asked for may "
         text += "be done or not"
+    elif isinstance(error, UnexpectedAnswer) and isinstance(cause, ssl.SSLCertVerificationError):
+        text = f"{error.fact}; give its issuer's certificate as --cacert, or name another {flag}"
     elif isinstance(cause, Exception):
         text = f"{url} does not answer: {reason_of(cause)}; start mq there, name another {flag}, "
         text += "or work on the folders with --root"

@@ -276,6 +276,14 @@ def test_a_command_whose_lease_is_lost_is_ended(
     assert b"was ended because its lease was lost (SIGTERM)" in process.stderr.readline()
 
 
+def test_a_file_that_is_no_command_is_refused(by_http: Ctl, queue: str, tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+
+    refused = by_http("exec", queue, "--", f"{tmp_path}/script")
+
+    assert_refused(refused, ExitCode.USAGE, f"'{tmp_path}/script' is not executable")
+
+
 def test_bad_use_is_refused(by_http: Ctl, by_root: Ctl, queue: str) -> None:
     missing = by_http("exec", queue, "--", "no-such-command")
     assert_refused(missing, ExitCode.USAGE, "there is no command 'no-such-command'")
