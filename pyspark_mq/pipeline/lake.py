@@ -31,7 +31,7 @@ from pyspark_mq.pipeline.causes import JobRefused, reason_of
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
 
 CHECKPOINT = "_checkpoint"
-_INCOMING = "_incoming"
+INCOMING = "_incoming"
 _PLACING = "_placing"
 _COMPACTION = "compaction-"
 _QUEUE = "queue="
@@ -59,12 +59,20 @@ class Placing(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> Placing:
+        """Read what `to_json` has written. Raises ValueError."""
         found = json.loads(text)
-        return cls(found["places"], found["replaced"])
+        try:
+            return cls(dict(found["places"]), list(found["replaced"]))
+        except (TypeError, LookupError) as error:
+            raise ValueError(f"not a placing: {error}") from None
 
 
 class LakeBusy(MQError):
     """Another process keeps moving the lake's files."""
+
+
+class LakeDamaged(MQError):
+    """A file that says what belongs to the lake cannot be read."""
 
 
 class Lake:
@@ -147,7 +155,7 @@ class Lake:
     def _place(self, job: str) -> None:
         """Place the files of a job, from where that stopped. Files that are replaced go first: for
         a moment a reader misses their rows, but never reads them twice."""
-        placing = Placing.from_json(self.folder.read(f"{_PLACING}/{job}.json"))
+        placing = self._placing(job)
         for name in placing.replaced:
             self.folder.remove(name)
         for source, target in placing.places.items():
@@ -155,6 +163,17 @@ class Lake:
         for incoming in {"/".join(source.split("/")[:2]) for source in placing.places}:
             self.folder.remove(incoming)
         self.folder.sync()
+
+    def _placing(self, job: str) -> Placing:
+        name = f"{_PLACING}/{job}.json"
+        try:
+            return Placing.from_json(self.folder.read(name))
+        except ValueError:
+            raise LakeDamaged(
+                f"{self.folder.full(name)} is damaged, and does not tell which files of "
+                f"{INCOMING} belong to the lake: look at both, move what counts to its place, then "
+                "the file away"
+            ) from None
 
     def _forget_before(self, job: str) -> None:
         """Forget earlier batches: Spark asks again only for its last one."""
@@ -182,8 +201,8 @@ class Lake:
 
     def _forget_abandoned(self) -> None:
         """Remove what was written and never counted."""
-        for name in self.folder.names(_INCOMING):
-            self.folder.remove(f"{_INCOMING}/{name}")
+        for name in self.folder.names(INCOMING):
+            self.folder.remove(f"{INCOMING}/{name}")
 
     # Reading
 
@@ -207,7 +226,7 @@ class Lake:
             f"{queue}/{name}": size
             for queue in queues
             for name, size in self.folder.files(queue).items()
-            if name.endswith(_PARQUET)
+            if name.endswith(_PARQUET) and not _is_hidden(name)
         }
 
     # Compaction
@@ -245,7 +264,13 @@ def _data(names: Iterable[str]) -> list[str]:
 
 
 def _incoming_of(job: str) -> str:
-    return f"{_INCOMING}/{job}.{uuid.uuid4()}"
+    return f"{INCOMING}/{job}.{uuid.uuid4()}"
+
+
+def _is_hidden(name: str) -> bool:
+    """Return whether readers leave a file out: a person has set it or its folder aside so. Spark
+    would read no row of it, also for a compaction that then replaced it."""
+    return any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
 def _is_of_a_lake(name: str) -> bool:

@@ -13,7 +13,7 @@ from mq.errors import CommandFailed, ExitCode
 from pyspark_mq.pipeline import lake as lake_module
 from pyspark_mq.pipeline.causes import JobRefused
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
-from pyspark_mq.pipeline.lake import Lake, LakeBusy
+from pyspark_mq.pipeline.lake import Lake, LakeBusy, LakeDamaged
 
 
 class Died(BaseException):
@@ -138,6 +138,29 @@ def test_few_small_files_stay_as_they_are(
     assert files_in(tmp_path) == before
 
 
+@pytest.mark.parametrize("aside", ["_aside.parquet", ".aside.parquet", "_aside/file.parquet"])
+def test_a_file_that_a_person_has_set_aside_stays_and_is_not_read(
+    spark: Any,
+    make_lake: Callable[[], Lake],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    aside: str,
+) -> None:
+    monkeypatch.setattr(lake_module, "MOST_SMALL_FILES", 1)
+    lake = make_lake()
+    for batch in range(3):
+        lake.add(rows_of(spark, batch), batch)
+    first = min(files_in(tmp_path))
+    kept = first.parent / aside
+    kept.parent.mkdir(exist_ok=True)
+    first.rename(kept)
+
+    assert lake.compact() == 2
+
+    assert numbers_in(spark, make_lake()) == [1, 2]
+    assert kept.exists()
+
+
 def test_only_one_archive_at_a_time_fills_a_lake(make_lake: Callable[[], Lake]) -> None:
     with make_lake().held():
         second = make_lake().held()
@@ -230,3 +253,15 @@ def test_what_is_no_lake_is_refused_and_nothing_is_made(spark: Any, tmp_path: Pa
     assert found.value.exit_code is ExitCode.ROOT
     assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "other"]
     assert [each.name for each in (tmp_path / "other").iterdir()] == ["rows.csv"]
+
+
+@pytest.mark.parametrize("text", ["", '{"places": {', "[]", '{"places": {}}'])
+def test_a_damaged_list_of_what_goes_where_is_named(
+    make_lake: Callable[[], Lake], tmp_path: Path, text: str
+) -> None:
+    placing = tmp_path / "lake/_placing"
+    placing.mkdir()
+    (placing / "compaction-1.json").write_text(text)
+
+    with pytest.raises(LakeDamaged, match=r"compaction-1\.json is damaged"):
+        make_lake().finish()
