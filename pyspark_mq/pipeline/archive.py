@@ -46,7 +46,7 @@ def archive(
     lake = Lake(spark, job.lake)
     with lake.held():
         if schema is not None:
-            keep_columns(lake.folder, schema)
+            keep_columns(spark, lake.folder, schema)
         query = _start(spark, place, job, lake, schema)
         counter = BatchCounter(waiting)
         try:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from pyspark_mq.columns import SCHEMA
 from pyspark_mq.pipeline.causes import JobRefused, reason_of
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
 from pyspark_mq.pipeline.json_texts import is_one_json
-from pyspark_mq.pipeline.lake import Lake
+from pyspark_mq.pipeline.lake import INCOMING, Lake
 
 BASE = (
     "id string, value binary, content_type string, published_at timestamp, receive_count int, "
@@ -28,7 +31,7 @@ def parse_schema(spark: Any, text: str) -> StructType:
     """Parse --schema, which is DDL. Raises JobRefused."""
     try:
         found = spark.createDataFrame([], text).schema if text.strip() else StructType()
-    except (PySparkException, ValueError, TypeError) as error:
+    except (PySparkException, Py4JJavaError, ValueError, TypeError) as error:
         raise JobRefused(
             f"--schema {text!r}: {reason_of(error)}; write it as 'item string, price double'"
         ) from None
@@ -39,7 +42,7 @@ def parse_schema(spark: Any, text: str) -> StructType:
     return found
 
 
-def keep_columns(folder: LakeFolder, schema: StructType) -> None:
+def keep_columns(spark: Any, folder: LakeFolder, schema: StructType) -> None:
     """Write down the columns of bodies, with those that the lake has already. A column keeps its
     type for ever, or nothing could read the lake as a whole. Raises JobRefused."""
     versions = [name for name in folder.names(_COLUMNS) if name.endswith(".json")]
@@ -59,7 +62,25 @@ def keep_columns(folder: LakeFolder, schema: StructType) -> None:
                 "archive to another lake"
             )
     if len(known.fields) > before:
+        _try_out(spark, folder, known)
         folder.write(f"{_COLUMNS}/{len(versions):06}.json", known.json())
+
+
+def _try_out(spark: Any, folder: LakeFolder, schema: StructType) -> None:
+    """Write and read a file with one message: Spark knows types that JSON or Parquet has not, and a
+    column that is written down stays. Raises JobRefused."""
+    trial = f"{INCOMING}/columns.{uuid.uuid4()}"
+    message = spark.createDataFrame([{"value": b"{}"}], SCHEMA)
+    try:
+        lake_rows(message, schema).write.parquet(folder.full(trial))
+        spark.read.parquet(folder.full(trial))
+    except (AnalysisException, UnsupportedOperationException) as error:
+        raise JobRefused(
+            f"--schema: a lake cannot have these columns: {reason_of(error).rstrip('.')}; choose "
+            "another type or name"
+        ) from None
+    finally:
+        folder.remove(trial)
 
 
 def lake_rows(frame: Any, schema: StructType | None) -> Any:

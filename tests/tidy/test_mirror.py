@@ -73,8 +73,7 @@ ELSEWHERE = {
     "spark/pipeline/test_jobs.py": "pyspark_mq/pipeline/places"
     " pyspark_mq/pipeline/report pyspark_mq/pipeline/publishing",
     "spark/pipeline/test_cli.py": "pyspark_mq/pipeline/place_flags",
-    "spark/pipeline/test_odd_input.py": "pyspark_mq/pipeline/lake_columns"
-    " pyspark_mq/pipeline/json_texts",
+    "spark/pipeline/test_odd_input.py": "pyspark_mq/pipeline/json_texts",
     "spark/pipeline/test_killed_commands.py": "pyspark_mq/pipeline/session",
     "spark/pipeline/test_lake.py": "pyspark_mq/pipeline/hadoop_folder",
     "spark/test_options.py": "pyspark_mq/by_url/addresses",

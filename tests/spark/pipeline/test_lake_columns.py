@@ -1,0 +1,40 @@
+"""What a lake writes down of the columns of bodies stays, so it must be of use."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from pyspark_mq.pipeline.archive import ArchiveJob, archive
+from pyspark_mq.pipeline.causes import JobRefused
+from pyspark_mq.pipeline.places import QueuePlace
+from pyspark_mq.pipeline.progress import ProgressLine
+from tests.support.lone_root import Root
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["a interval", "a map<int,string>", "a char(3)", "a struct<x: int, X: int>", "a time(6)",
+     "a geometry(4326)", "a struct<>", "_body_that_does_not_fit string"],
+)  # fmt: skip
+def test_columns_that_a_lake_cannot_have_are_refused_and_leave_it_as_it_was(
+    spark: Any, lone_root: Root, tmp_path: Path, schema: str
+) -> None:
+    lone_root.put("orders", b'{"a": 1}')
+    place, line = QueuePlace(root=str(lone_root.path)), ProgressLine("job", StringIO())
+
+    def run(columns: str) -> int:
+        job = ArchiveJob("orders", str(tmp_path / "lake"), "archive", True, 1.0, 1000, columns)
+        return archive(spark, place, job, line, Event())
+
+    with pytest.raises(JobRefused, match=r"--schema.*(another type|write it as)"):
+        run(schema)
+    assert len(lone_root.names("queues")) == 1
+    assert run("a int") == 1
+
+    [row] = spark.read.parquet(str(tmp_path / "lake")).collect()
+    assert (row.body.a, row.bad_body) == (1, None)
