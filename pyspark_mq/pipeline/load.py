@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, ArithmeticException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType, VariantType
 
@@ -50,13 +50,17 @@ def load(spark: Any, place: QueuePlace, job: LoadJob, line: ProgressLine) -> int
         return publish_once(_messages(spark, job), place, job.to, job.write_name, line)
     except (PySparkException, Py4JJavaError) as error:
         if any(each in str(error) for each in _NOT_READABLE):
-            has_other_header = "CSV header does not conform" in str(error)
-            why = _OTHER_HEADER if has_other_header else reason_of(error)
-            raise JobRefused(
-                f"{', '.join(job.paths)} cannot be read as {job.format}: {why}; nothing was "
-                "published"
-            ) from None
+            raise _unreadable(job, error) from None
         raise
+
+
+def _unreadable(job: LoadJob, error: Exception) -> JobRefused:
+    has_other_header = "CSV header does not conform" in str(error)
+    why = _OTHER_HEADER if has_other_header else reason_of(error)
+    return JobRefused(
+        f"{', '.join(job.paths)} cannot be read as {job.format}: {why.rstrip('.')}; nothing was "
+        "published"
+    )
 
 
 _NOT_READABLE = ("PATH_NOT_FOUND", "CANNOT_READ_FILE_FOOTER", "MALFORMED_", "FAILED_READ_FILE",
@@ -66,6 +70,15 @@ _OTHER_HEADER = "their headers differ, or one names a column twice or leaves a n
 
 
 def _messages(spark: Any, job: LoadJob) -> Any:
+    """Return the columns that are written. Raises JobRefused, and what Spark raises."""
+    try:
+        return _read(spark, job)
+    except (AnalysisException, ArithmeticException) as error:
+        # Spark has no such type, or no such precision, or the like.
+        raise _unreadable(job, error) from None
+
+
+def _read(spark: Any, job: LoadJob) -> Any:
     paths = [_as_spark_reads_it(spark, path) for path in job.paths]
     if job.format != "parquet":
         _require_utf8(spark.read.text(paths), job.paths)
@@ -166,19 +179,27 @@ def _no_column(job: LoadJob, body: str, names: list[str]) -> JobRefused:
     )
 
 
+_TIMES = {
+    # Spark would leave out what is below a millisecond.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
 def _bodies(rows: Any, job: LoadJob) -> Any:
     """Return the columns that are written. Names are quoted: a column may have a dot in its
     name."""
     body = job.body or ("value" if "value" in rows.columns else None)
     if body is None:
-        whole = F.to_json(F.struct(*map(_column, rows.columns))) if rows.columns else F.lit("")
+        fields = F.struct(*map(_column, rows.columns))
+        whole = F.to_json(fields, _TIMES) if rows.columns else F.lit("")
         return rows.select(whole.alias("value"), F.lit(_JSON).alias("content_type"))
     if body not in rows.columns:
         raise _no_column(job, body, rows.columns)
     kind = rows.schema[body].dataType
     value = _column(body)
     if isinstance(kind, _NESTED):
-        value = F.to_json(value)
+        value = F.to_json(value, _TIMES)
     elif not isinstance(kind, BinaryType | StringType):
         value = value.cast("string")
     return _written(rows.withColumn(body, value), body)

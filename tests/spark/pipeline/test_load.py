@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -217,3 +218,39 @@ def test_a_line_without_the_column_that_is_the_message_is_refused(
         load_from("json", tmp_path / "rows", body="a")
 
     assert bodies(lone_root) == []
+
+
+def test_times_keep_their_microseconds(load_from: Load, lone_root: Root, tmp_path: Path) -> None:
+    time = datetime(2026, 11, 22, 8, 0, 0, 123456)
+    table = pa.table({
+        "at": pa.array([time], pa.timestamp("us", "UTC")),
+        "local": pa.array([time], pa.timestamp("us")),
+        "of": pa.array([{"at": time}], pa.struct([("at", pa.timestamp("us", "UTC"))])),
+    })  # fmt: skip
+    parquet.write_table(table, tmp_path / "times.parquet")
+
+    load_from("parquet", tmp_path / "times.parquet")
+    load_from("parquet", tmp_path / "times.parquet", body="of")
+
+    there, at = "2026-11-22T08:00:00.123456", "2026-11-22T08:00:00.123456Z"
+    whole, part = map(json.loads, sorted(bodies(lone_root), key=len, reverse=True))
+    assert whole == {"at": at, "local": there, "of": {"at": at}}
+    assert part == {"at": at}
+
+
+@pytest.mark.parametrize(
+    ("column", "why"),
+    [
+        (pa.array([1], pa.timestamp("ns")), "Illegal Parquet type"),
+        (pa.array([b"0" * 16], pa.uuid()), "Illegal Parquet type"),
+        (pa.array([1], pa.time64("us")), "TIME"),
+        (pa.array([1], pa.decimal256(70, 0)), "precision 70"),
+    ],
+)
+def test_a_type_that_spark_does_not_read_is_refused_with_the_file(
+    load_from: Load, tmp_path: Path, column: pa.Array, why: str
+) -> None:
+    parquet.write_table(pa.table({"a": column}), tmp_path / "odd.parquet")
+
+    with pytest.raises(JobRefused, match=rf"odd\.parquet cannot be read as parquet: .*{why}"):
+        load_from("parquet", tmp_path / "odd.parquet")
