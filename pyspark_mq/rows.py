@@ -13,7 +13,12 @@ from pyspark.sql.types import BinaryType, DataType, MapType, NumericType, String
 from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
 from mq.errors import InvalidRequest, PropertiesTooLarge
 from mq.names import QueueName, is_fifo, parse_message_id, parse_queue_name
-from mq.properties import Properties, check_properties, require_http_size
+from mq.properties import (
+    MAX_STORED_PROPERTIES_BYTES,
+    Properties,
+    check_properties,
+    require_size,
+)
 from mq.spool.spark.staging import StagedMessage
 from pyspark_mq.options import FIFO_REFUSED, BadOption, is_pattern
 
@@ -112,7 +117,7 @@ def _properties(pairs: list[tuple[str, str | None]] | None) -> Properties:
             if value is None:
                 raise InvalidRequest(f"property {name!r} is null; leave it out of the map")
         properties = check_properties((name, value or "") for name, value in pairs or ())
-        require_http_size(properties)
+        require_size(properties, MAX_STORED_PROPERTIES_BYTES)
     except (InvalidRequest, PropertiesTooLarge) as error:
         raise InvalidRequest(f"column properties: {error}") from None
     return properties

@@ -24,9 +24,10 @@ from pyspark.sql.datasource import (
 
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.disk.files import HIDDEN, Files
-from mq.errors import ClaimError
+from mq.errors import ClaimError, InvalidRequest, PropertiesTooLarge
 from mq.lifecycle import Actor
 from mq.names import QueueName
+from mq.properties import require_http_size
 from mq.spool.folders import Spool
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
@@ -90,7 +91,8 @@ def _with_queues(
     spool: Spool, options: Options, drafts: Iterator[StagedMessage]
 ) -> Iterator[StagedMessage]:
     """Yield the messages. By url their queues are made in the staging once the servers have said
-    that they have them. Raises QueueNotFound, ClientError."""
+    that they have them. Raises QueueNotFound, ClientError, and InvalidRequest for properties that
+    no server takes: what is committed must not wait in the staging for ever."""
     if options.addresses is None:
         yield from drafts
         return
@@ -99,6 +101,10 @@ def _with_queues(
     seen: set[QueueName] = set()
     with ServerChoice(options.addresses) as servers:
         for draft in drafts:
+            try:
+                require_http_size(draft.properties)
+            except PropertiesTooLarge as error:
+                raise InvalidRequest(f"column properties: {error} by url") from None
             if draft.queue not in seen:
                 servers.counts(draft.queue)
                 make_staged_queue(spool, draft.queue)

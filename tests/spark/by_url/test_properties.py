@@ -37,6 +37,18 @@ def test_a_read_a_stream_and_a_write_keep_them(spark: Any, site: UrlSite, tmp_pa
         assert {bytes(row.value): row.properties for row in found} == expected
 
 
+def test_properties_that_no_server_takes_are_refused_before_they_are_committed(
+    spark: Any, site: UrlSite
+) -> None:
+    rows = [("a", {"x-meta-sqs-attributes": "a" * 9000})]
+    frame = spark.createDataFrame(rows, "value string, properties map<string,string>")
+
+    with pytest.raises(Exception, match=r"column properties: .*8192"):
+        frame.write.format("mq").options(**site.options).mode("append").save()
+
+    assert site.staged("out", "queues") == []
+
+
 def _reading(site: UrlSite) -> dict[str, str]:
     """A read needs no staging."""
     return {name: value for name, value in site.options.items() if name != "staging"}
