@@ -68,14 +68,14 @@ SHUTDOWN_SECONDS = 10.0
 """How long a stopping server waits for a request that is about to arrive, and for one to finish."""
 
 CLAIM_MESSAGES = 100_000
+MAX_SPARK_MESSAGE_BYTES = 1024 * MIB
 """How many messages a batch of a Spark stream has at most, unless the query sets another limit:
-its driver holds their names in memory."""
+its driver holds their names in memory. Of a longer message Spark could not make a row."""
 
 STAGE_KEEP_SECONDS = 86_400
-"""What a Spark job has staged is given up if nothing was staged or committed for this time."""
-
 STAGE_LOCK_SECONDS = 60.0
-"""How long a commit waits for another process that rolls the same batch forward."""
+"""What a Spark job has staged is given up if nothing was staged or committed for this time; how
+long a commit waits for another process that rolls the same batch forward."""
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 """Where `mqctl` looks for a server."""

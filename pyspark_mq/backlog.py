@@ -30,6 +30,7 @@ class Backlog:
         self._patterns = patterns or ("*",)
         self._waiting: Iterator[tuple[str, QueueName]] = iter(())
         self._put_back: list[tuple[str, QueueName]] = []
+        self._left: set[tuple[QueueName, str]] = set()
         self._count = 0
         self._is_frozen = False
 
@@ -61,6 +62,10 @@ class Backlog:
         self._put_back.append((self._key(queue, message_id), queue))
         self._count += 1
 
+    def leave(self, queue: QueueName, message_id: MessageId) -> None:
+        """List this message no more."""
+        self._left.add((queue, message_id))
+
     def count(self) -> int:
         """Return how many messages wait in the queues now."""
         return sum(sum(map(is_message_id, self._names(queue))) for queue in self._queues())
@@ -75,7 +80,10 @@ class Backlog:
     def _keys(self, queue: QueueName) -> list[str]:
         """Return the places of a queue's messages, in order, and none if the queue is gone."""
         listing = list_queue(self._spool, queue, lambda _: False)
-        return [] if listing is None else listing.keys
+        keys = [] if listing is None else listing.keys
+        if self._left:
+            keys = [key for key in keys if (queue, id_of_key(key)) not in self._left]
+        return keys
 
     def _queues(self) -> list[QueueName]:
         names = self._spool.names(Folder.QUEUES)

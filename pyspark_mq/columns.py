@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from mq.config import DEFAULT_CONTENT_TYPE, MIB
+from mq.config import DEFAULT_CONTENT_TYPE, MAX_SPARK_MESSAGE_BYTES, MIB
 from mq.disk.files import Files
 from mq.errors import MQError
 from mq.names import MessageId, QueueName
@@ -64,7 +64,7 @@ class DamagedMessage(MQError):
 
 
 class MessageRow(NamedTuple):
-    """One message, in the order of the columns. `value` is None if it is damaged."""
+    """One message, in the order of the columns. `value` is None if it is damaged or too long."""
 
     queue: str
     id: str
@@ -80,9 +80,11 @@ class MessageRow(NamedTuple):
 def read_row(
     files: Files, opened: Opened, queue: QueueName, message_id: MessageId, state: str
 ) -> MessageRow:
-    """Read the whole message; one that cannot be read (a lasting EIO) is damaged. Raises
-    OSError."""
-    data = unless_unreadable(lambda: files.read(opened.fd, opened.status.st_size))
+    """Read the whole message; one that cannot be read (a lasting EIO) is damaged, and one that
+    Spark cannot hold has no value either. Raises OSError."""
+    data = None
+    if opened.status.st_size <= MAX_SPARK_MESSAGE_BYTES:
+        data = unless_unreadable(lambda: files.read(opened.fd, opened.status.st_size))
     content = None if data is None else split(opened.seal, data)
     content_type = opened.content_type() if opened.may_have_type() else None
     return MessageRow(
@@ -99,8 +101,10 @@ def read_row(
 
 
 def refuse_damaged(row: MessageRow, path: str) -> None:
+    is_too_long = row.length > MAX_SPARK_MESSAGE_BYTES
+    why = "is longer than Spark can hold" if is_too_long else "fails its seal"
     raise DamagedMessage(
-        f"message {path} fails its seal; with the option mode=permissive its value is null and "
+        f"message {path} {why}; with the option mode=permissive its value is null and "
         f"the others go on (queue {row.queue}, id {row.id})"
     )
 

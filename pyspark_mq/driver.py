@@ -152,6 +152,8 @@ class Driver:
         while not limits.is_full() and (message := self._backlog.pop()) is not None:
             taken = claim.take(*message, limits.part_for)
             limits.messages += taken is Taken.YES
+            if taken is Taken.TOO_LONG:
+                self._backlog.leave(*message)
             if taken is Taken.DECLINED:
                 self._backlog.put_back(*message)
                 return

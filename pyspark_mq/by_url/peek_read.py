@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from mq.client import Client, MessageNotFound, Peeked
-from mq.config import MAX_FETCH_MESSAGES
+from mq.config import MAX_FETCH_MESSAGES, MAX_SPARK_MESSAGE_BYTES
 from mq.names import DEAD_SUFFIX
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
@@ -83,7 +83,7 @@ def _row(queue: str, peeked: Peeked) -> MessageRow:
     return MessageRow(
         queue,
         peeked.id,
-        None if peeked.is_damaged else peeked.body,
+        None if peeked.is_damaged or len(peeked.body) > MAX_SPARK_MESSAGE_BYTES else peeked.body,
         peeked.content_type,
         (peeked.published_at - _EPOCH) // timedelta(microseconds=1),
         min(peeked.receive_count or 0, MAX_RECEIVE_COUNT),

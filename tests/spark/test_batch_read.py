@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from mq.config import MAX_SPARK_MESSAGE_BYTES
 from mq.disk.files import Files
 from mq.errors import QueueNotFound
 from mq.lifecycle import Actor
@@ -160,6 +162,21 @@ def test_a_damaged_message_fails_the_read_in_failfast(lone_root: Root) -> None:
     (lone_root.path / "queues/orders" / damaged).write_bytes(b"one, and more")
 
     with pytest.raises(DamagedMessage, match=f"queues/orders/{damaged} fails its seal"):
+        rows_of(lone_root, mode="failfast")
+
+
+def test_a_message_that_spark_cannot_hold_has_no_value(lone_root: Root) -> None:
+    path = lone_root.path / "queues/orders/long"
+    lone_root.put("orders", b"short")
+    path.touch()
+    os.truncate(path, MAX_SPARK_MESSAGE_BYTES + 1)
+
+    rows = rows_of(lone_root, mode="permissive")
+
+    assert {row["length"]: row["value"] for row in rows} == {
+        5: b"short", MAX_SPARK_MESSAGE_BYTES + 1: None,
+    }  # fmt: skip
+    with pytest.raises(DamagedMessage, match="queues/orders/long is longer than Spark can hold"):
         rows_of(lone_root, mode="failfast")
 
 

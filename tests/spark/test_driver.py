@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from mq.config import MAX_SPARK_MESSAGE_BYTES
 from mq.errors import ClaimError, QueueNotFound
+from mq.spool.message.seal import SEAL_ATTRIBUTE
 from pyspark_mq.driver import SIDE_BY_SIDE_FROM, Driver
 from tests.support.lone_root import Root
 
@@ -56,6 +59,23 @@ def test_a_batch_holds_no_more_bytes_than_allowed_but_at_least_one_message(
     start_driver(numPartitions="1").next_batch(0, None, max_bytes)
 
     assert sealed_bodies(lone_root, 1) == taken
+
+
+def test_a_message_that_spark_cannot_hold_is_looked_at_once(
+    lone_root: Root, start_driver: Callable[..., Driver], caplog: pytest.LogCaptureFixture
+) -> None:
+    [long] = lone_root.put("orders", b"")
+    os.truncate(lone_root.path / "queues/orders" / long, MAX_SPARK_MESSAGE_BYTES + 1)
+    os.removexattr(lone_root.path / "queues/orders" / long, SEAL_ATTRIBUTE)
+    driver = start_driver()
+
+    assert [driver.next_batch(0, None, None) for _ in range(3)] == [0, 0, 0]
+    lone_root.put("orders", b"one")
+    assert driver.next_batch(0, None, None) == 1
+
+    assert sealed_bodies(lone_root, 1) == [b"one"]
+    assert lone_root.names("queues") == [f"orders/{long}"]
+    assert caplog.text.count("which Spark cannot hold") == 1
 
 
 def test_every_message_is_read_whatever_the_limit(

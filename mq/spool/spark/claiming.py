@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from enum import Enum
 
-from mq.config import PURGE_LOCK_SECONDS
+from mq.config import MAX_SPARK_MESSAGE_BYTES, MIB, PURGE_LOCK_SECONDS
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.disk.file_work import FileWork, do_together
 from mq.errors import ClaimError
@@ -23,7 +23,14 @@ class Taken(Enum):
 
     YES = "it is in the batch"
     LOST = "another process was faster or holds it, it was damaged and set aside, or must not move"
+    TOO_LONG = "Spark cannot hold it, so it stays in its queue"
     DECLINED = "it does not fit"
+
+
+_TOO_LONG = (
+    f"it has more than {MAX_SPARK_MESSAGE_BYTES // MIB} MiB, which Spark cannot hold: receive it "
+    "over HTTP, or move it to another queue"
+)
 
 
 class Claim:
@@ -109,6 +116,10 @@ class Claim:
             if not held.is_as_long_as_sealed():
                 set_aside(self._spool, Folder.QUEUES, held)
                 return Taken.LOST
+            if held.status.st_size > MAX_SPARK_MESSAGE_BYTES:
+                # A row of Spark has less than 2 GiB, and what writes it, as Snappy, takes less.
+                self._spool.report_left(f"{Folder.QUEUES}/{name}", _TOO_LONG)
+                return Taken.TOO_LONG
             part = part_for(held.status.st_size)
             if part is None:
                 return Taken.DECLINED

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
+from mq.config import MAX_SPARK_MESSAGE_BYTES
+from mq.disk.files import Files
 from mq.spool.spark.claiming import Taken
 from mq.spool.spark.claims import Group
 from tests.support.faults import WatchedFiles
@@ -35,4 +38,25 @@ def test_a_file_that_cannot_be_opened_or_moved_costs_no_other_message(
 
     assert taken == [Taken.LOST, Taken.YES]
     assert spool.names_in_queue(ORDERS) == [first]
+    spool.close()
+
+
+def test_a_message_that_spark_cannot_hold_stays_in_its_queue_and_is_told(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = visit_new_root(root, Files())
+    long, short = sorted([new_id(), new_id()])
+    for message_id, size in ((long, MAX_SPARK_MESSAGE_BYTES + 1), (short, 1)):
+        (root / "queues/orders" / message_id).touch()
+        os.truncate(root / "queues/orders" / message_id, size)
+    group = Group(spool, "lake", "driver")
+    group.make()
+    group.fence()
+
+    claim = group.begin(1, 1)
+    taken = claim.take_many([(ORDERS, long), (ORDERS, short)], lambda _: 0)
+
+    assert taken == [Taken.TOO_LONG, Taken.YES]
+    assert spool.names_in_queue(ORDERS) == [long]
+    assert f"queues/orders/{long}: it has more than 1024 MiB" in caplog.text
     spool.close()
