@@ -37,6 +37,7 @@ from mq.spool.spark.settle import bring
 CLAIMS = "claims"
 ARCHIVE = "archive"
 NOBODY = "none"
+_OR_OF_ANOTHER = ", or the checkpoint is of another group or root: no query has read with this one"
 
 _OPEN = re.compile(r"[0-9]+\.open\.([A-Za-z0-9-]+)")
 _TURN = re.compile(r"t([0-9]{1,18})-")
@@ -156,10 +157,12 @@ class Group:
 
     def require_sealed(self, batch: int) -> None:
         if not self.is_sealed(batch):
+            is_unread = self.owner().query == NOBODY
             raise ClaimError(
                 f"group {self.name}: batch {batch} is not there: {self._spool.root}/spark/"
-                f"{self._path}/{batch} was taken away, by `mqctl release --force` or by a person; "
-                "to go on without it start with a new checkpoint and the option takeover=true"
+                f"{self._path}/{batch} was taken away, by `mqctl release --force` or by a person"
+                f"{_OR_OF_ANOTHER if is_unread else ''}; to go on without it start with a new "
+                "checkpoint and the option takeover=true"
             )
 
     def finish(self, batch: int, archives: bool) -> None:
@@ -177,7 +180,7 @@ class Group:
         done = [each for each in self.sealed() if each <= batch]
         if done:
             # A driver that died here may have changed the floor without a sync.
-            self._sync()
+            self.sync()
         for each in done:
             self._put_away(each, archives)
 
@@ -229,9 +232,9 @@ class Group:
     def _holds_messages(self, part: str) -> bool:
         return any(map(parse_file_name, self._spool.names_below(Folder.SPARK, part)))
 
-    def sync_sealed(self) -> None:
-        """Sync what an earlier driver sealed: it may not be durable yet."""
-        self._sync()
+    def sync(self) -> None:
+        """Sync what an earlier driver sealed or finished: it may not be durable yet."""
+        self._spool.files.sync_file_system(self._spool.fd(Folder.SPARK))
 
     def open_claims(self) -> list[str]:
         return [name for name in self._names() if _OPEN.fullmatch(name)]
@@ -295,6 +298,3 @@ class Group:
             f"group {self.name}: {self._spool.root}/spark/{self._path} has {what}; it is damaged: "
             "give its messages back with `mqctl release --force`, then move it away"
         )
-
-    def _sync(self) -> None:
-        self._spool.files.sync_file_system(self._spool.fd(Folder.SPARK))

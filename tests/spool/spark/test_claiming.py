@@ -1,4 +1,4 @@
-"""What a claim passes over."""
+"""What a claim passes over, and a batch that is not there."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 
 from mq.config import MAX_SPARK_MESSAGE_BYTES
 from mq.disk.files import Files
+from mq.errors import ClaimError
 from mq.spool.spark.claiming import Taken
-from mq.spool.spark.claims import Group
+from mq.spool.spark.claims import Group, Owner
 from tests.support.faults import WatchedFiles
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.spark_files import visit_new_root
@@ -59,4 +60,21 @@ def test_a_message_that_spark_cannot_hold_stays_in_its_queue_and_is_told(
     assert taken == [Taken.TOO_LONG, Taken.YES]
     assert spool.names_in_queue(ORDERS) == [long]
     assert f"queues/orders/{long}: it has more than 1024 MiB" in caplog.text
+    spool.close()
+
+
+def test_a_checkpoint_of_another_group_or_root_is_told_from_a_batch_that_was_taken_away(
+    root: Path,
+) -> None:
+    spool = visit_new_root(root, Files())
+    group = Group(spool, "lake", "driver")
+    group.make()
+
+    with pytest.raises(ClaimError, match="or the checkpoint is of another group or root"):
+        group.finish(3, archives=False)
+
+    group.take_for(Owner("query-1", 0), takes_over=False)
+    with pytest.raises(ClaimError) as found:
+        group.finish(3, archives=False)
+    assert "or the checkpoint" not in str(found.value)
     spool.close()
