@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql.types import StructType
 
 from pyspark_mq.options import STREAM_READ
@@ -57,7 +59,8 @@ def archive(
             raise failure_of(error) from error
         finally:
             _stop(query)
-            counter.count(query.recentProgress)
+            with suppress(Py4JError, ConnectionError):  # The JVM is gone.
+                counter.count(query.recentProgress)
         if is_over and job.is_once and not stopping.is_set():
             lake.compact()
     return counter.messages

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from mq.errors import CommandFailed, ExitCode
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from mq.errors import CommandFailed, ExitCode, InvalidName, MQError, QueueNotFound
+from pyspark_mq.options import BadOption
 
 
 class JobRefused(CommandFailed):
@@ -57,3 +65,49 @@ def _cause(text: str) -> tuple[str, str]:
 
 
 _WRAPPERS = ("org.", "java.", "scala.", "py4j.", "pyspark.", "io.", "com.")
+
+
+@contextmanager
+def told(spark: Any | None = None) -> Iterator[None]:
+    """Raise CommandFailed in place of what a job raises, with the cause, which Spark wraps in many
+    lines. `spark` is the session of the job, once it has one."""
+    try:
+        yield
+    except (BadOption, InvalidName, QueueNotFound) as error:
+        raise CommandFailed(ExitCode.USAGE, str(error)) from None
+    except (MQError, PySparkException, Py4JError, ConnectionError) as error:
+        ended = None if spark is None else how_it_ended(spark)
+        if ended is not None:
+            raise CommandFailed(ExitCode.TRY_AGAIN, ended) from None
+        if isinstance(error, CommandFailed):
+            raise
+        if isinstance(error, MQError):
+            raise CommandFailed(ExitCode.TRY_AGAIN, str(error)) from None
+        raise failure_of(error) from None
+
+
+_END_SECONDS = 10.0
+"""How long a JVM may take to end once its Spark has stopped."""
+_OUT_OF_MEMORY = 52
+"""The exit code of a Spark that is out of memory (`SparkExitCode.OOM`)."""
+
+
+def how_it_ended(spark: Any) -> str | None:
+    """Return what ended Spark and what to do, or None if it still works. What a job meets then, as
+    a refused connection, says nothing."""
+    try:
+        if not spark.sparkContext._jsc.sc().isStopped():
+            return None
+    except (Py4JError, ConnectionError):
+        pass  # Its JVM is gone.
+    jvm = getattr(spark.sparkContext._gateway, "proc", None)
+    try:
+        code = None if jvm is None else jvm.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        code = None
+    if code == _OUT_OF_MEMORY:
+        return (
+            "Spark ran out of memory; give it more, as SPARK_DRIVER_MEMORY=4g: it takes up to 16 "
+            "times the size of the largest message"
+        )
+    return "Spark ended, out of memory or by a signal; SPARK_DRIVER_MEMORY=4g gives it more memory"

@@ -16,7 +16,7 @@ from mq import __version__
 from mq.command.flags import FILE, Seconds
 from mq.command.running import exit_codes_text, run
 from mq.config import CLAIM_MESSAGES
-from mq.errors import EXIT_CODES, CommandFailed, ExitCode, InvalidName, MQError, QueueNotFound
+from mq.errors import EXIT_CODES, ExitCode
 from pyspark_mq.pipeline.place_flags import place_flags
 from pyspark_mq.pipeline.stopping import end_children, raise_on_signals, run_until_stopped
 
@@ -126,11 +126,15 @@ def mq_pipeline() -> None:
 )
 def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) -> None:
     """Move messages from queues to Parquet files by queue and day."""
-    spark, line = _begin("archive")
+    from pyspark_mq.options import STREAM_READ
     from pyspark_mq.pipeline.archive import ArchiveJob
     from pyspark_mq.pipeline.archive import archive as run_archive
+    from pyspark_mq.pipeline.causes import told
 
     job = ArchiveJob(every_seconds=every, batch_messages=batch, takes_over=takeover, **asked)
+    with told():
+        place.require_queues(job.queues, STREAM_READ, group=job.group)
+    spark, line = _begin("archive")
     stopping = Event()
 
     def work() -> None:
@@ -159,11 +163,15 @@ def archive(place: Any, every: float, batch: int, takeover: bool, **asked: Any) 
 )
 def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
     """Publish messages of a lake to a queue, each once."""
-    spark, line = _begin("replay")
+    from pyspark_mq.pipeline.causes import told
     from pyspark_mq.pipeline.replay import ReplayJob
     from pyspark_mq.pipeline.replay import replay as run_replay
 
     job = ReplayJob(queues=queues, **asked)
+    with told():
+        job.period()
+        place.require_target(job.to)
+    spark, line = _begin("replay")
     _publish(spark, line, place, job.write_name, lambda: run_replay(spark, place, job, line))
 
 
@@ -186,11 +194,14 @@ def replay(place: Any, queues: tuple[str, ...], **asked: Any) -> None:
 )
 def load(place: Any, paths: tuple[str, ...], **asked: Any) -> None:
     """Publish the rows of files to a queue, each once."""
-    spark, line = _begin("load")
+    from pyspark_mq.pipeline.causes import told
     from pyspark_mq.pipeline.load import LoadJob
     from pyspark_mq.pipeline.load import load as run_load
 
     job = LoadJob(paths=paths, **asked)
+    with told():
+        place.require_target(job.to)
+    spark, line = _begin("load")
     _publish(spark, line, place, job.write_name, lambda: run_load(spark, place, job, line))
 
 
@@ -205,10 +216,14 @@ def report(place: Any, queues: str, html: Path | None) -> None:
     if place.url is not None and not queues:
         raise click.UsageError("with --url name the queues: --queue orders,returns")
     from mq.disk.files import Files
+    from pyspark_mq.options import BATCH_READ
+    from pyspark_mq.pipeline.causes import told
     from pyspark_mq.pipeline.page_file import check_page_file, write_page
 
     if html is not None:
         check_page_file(html)
+    with told():
+        place.require_queues(queues, BATCH_READ)
     spark, line = _begin("report")
     from pyspark_mq.pipeline.page import page_of
     from pyspark_mq.pipeline.report import table_text, take_report
@@ -260,13 +275,8 @@ _AGAIN = "interrupted: run it again to go on"
 
 
 def _working(spark: Any, job: Callable[[], T], stop: Callable[[], object]) -> T:
-    """Run a job until it ends or a signal stops it. Raises CommandFailed with the cause, which
-    Spark wraps in many lines."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    from pyspark_mq.options import BadOption
-    from pyspark_mq.pipeline.causes import failure_of
+    """Run a job until it ends or a signal stops it. Raises CommandFailed."""
+    from pyspark_mq.pipeline.causes import told
     from pyspark_mq.pipeline.session import activate
 
     def work() -> T:
@@ -274,16 +284,8 @@ def _working(spark: Any, job: Callable[[], T], stop: Callable[[], object]) -> T:
         return job()
 
     raise_on_signals()
-    try:
+    with told(spark):
         return run_until_stopped(work, stop)
-    except CommandFailed:
-        raise
-    except (BadOption, InvalidName, QueueNotFound) as error:
-        raise CommandFailed(ExitCode.USAGE, str(error)) from None
-    except MQError as error:
-        raise CommandFailed(ExitCode.TRY_AGAIN, str(error)) from None
-    except (PySparkException, Py4JError) as error:
-        raise failure_of(error) from None
 
 
 def main() -> None:

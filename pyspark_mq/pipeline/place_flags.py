@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from mq.command.flags import FILE
 from mq.errors import CommandFailed, ExitCode
@@ -39,6 +40,8 @@ def place_flags(command: F) -> F:
             from pyspark_mq.pipeline.places import QueuePlace
         except ImportError as error:
             raise CommandFailed(ExitCode.SYSTEM, why_not_importable(error)) from None
+        if root is not None and _is_of_the_environment("token_file"):
+            token_file = None  # It is for the commands that speak to servers.
         place = QueuePlace(_whole(root), url, _whole(staging), _whole(token_file), _whole(ca_file))
         return command(place=place, **fields)
 
@@ -57,6 +60,11 @@ def place_flags(command: F) -> F:
     for flag in reversed(flags):
         decorated = flag(decorated)
     return decorated
+
+
+def _is_of_the_environment(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.ENVIRONMENT
 
 
 def _whole(path: Path | None) -> str | None:

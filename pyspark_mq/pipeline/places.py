@@ -42,10 +42,22 @@ class QueuePlace:
         }
         return {name: value for name, value in given.items() if value is not None}
 
-    def options_for(self, queues: str, allowed: frozenset[str]) -> Options:
+    def options_for(self, queues: str, allowed: frozenset[str], **more: str) -> Options:
         """Return the parsed options of such a read or write. Raises BadOption."""
-        given = self.options("staging" in allowed and "states" not in allowed)
+        given = self.options("staging" in allowed and "states" not in allowed) | more
         return parse_options(given | ({"queue": queues} if queues else {}), allowed)
+
+    def require_queues(self, queues: str, allowed: frozenset[str], **more: str) -> None:
+        """Look whether the queues are there, and whether `more` are options that such a read or
+        write takes. Raises what `count_ready` raises."""
+        options = self.options_for(queues, allowed, **more)
+        if options.addresses is not None:
+            with ServerChoice(options.addresses) as servers:
+                for queue in options.queues:
+                    _counts(servers, queue)
+            return
+        with self._visited(options) as spool:
+            existing_queues(spool, options.queues)
 
     def count_ready(self, queues: str, allowed: frozenset[str]) -> int:
         """Return how many messages are ready in these queues. Raises BadOption, QueueNotFound for a
@@ -64,7 +76,7 @@ class QueuePlace:
         QueueNotFound, and what `count_ready` raises."""
         if not queue.strip() or "," in queue or is_pattern(queue):
             raise BadOption(f"--to {queue!r}: name one queue")
-        self.count_ready(queue, BATCH_WRITE)
+        self.require_queues(queue, BATCH_WRITE)
 
     def has_written(self, job: str) -> bool:
         """Return whether a write of that name is committed. Raises BadOption, MQError."""

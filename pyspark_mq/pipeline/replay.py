@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from mq.names import is_queue_name
 from pyspark_mq.pipeline.causes import JobRefused, reason_of
 from pyspark_mq.pipeline.lake import Lake
 from pyspark_mq.pipeline.lake_columns import read_rows
@@ -17,6 +18,8 @@ from pyspark_mq.pipeline.progress import ProgressLine
 from pyspark_mq.pipeline.publishing import digest_of, publish_once
 
 _ID_DIGITS = 32
+_DATA_EXCEPTION = "22"
+"""The class of SQL states for values that an expression cannot use, as a division by zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,20 @@ class ReplayJob:
                  self.keeps_ids)  # fmt: skip
         return f"replay-{digest_of(asked)}"
 
+    def period(self) -> tuple[datetime | None, datetime | None]:
+        """Return the times between which messages were published. Raises JobRefused for them, and
+        for what is not the name of a queue: nothing would fit it."""
+        for queue in self.queues:
+            if not is_queue_name(queue):
+                raise JobRefused(
+                    f"--queue {queue!r} is not the name of a queue; repeat --queue for each one"
+                )
+        since = None if self.since is None else parse_time("--since", self.since)
+        until = None if self.until is None else parse_time("--until", self.until)
+        if since is not None and until is not None and since >= until:
+            raise JobRefused(f"--since {self.since!r} is not before --until {self.until!r}")
+        return since, until
+
 
 def parse_time(flag: str, text: str) -> datetime:
     """Parse a time, which is in UTC unless it says otherwise. Raises JobRefused."""
@@ -60,8 +77,7 @@ def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) ->
     """Publish what the lake has, in the order of publication, as one write. Returns how many
     messages that were, 0 if this write was done before or no row fits. Messages that were damaged
     have no body and are left out. Raises JobRefused, and what the write raises."""
-    since = None if job.since is None else parse_time("--since", job.since)
-    until = None if job.until is None else parse_time("--until", job.until)
+    since, until = job.period()
     place.require_target(job.to)
     lake = Lake(spark, job.lake)
     if not lake.folder.exists(""):
@@ -90,7 +106,12 @@ def replay(spark: Any, place: QueuePlace, job: ReplayJob, line: ProgressLine) ->
     messages = ordered.select(message_id.alias("id"), "value", "content_type", *more)
     # None of them has a null, and counting them does not read their bodies.
     counted = rows.select(F.lit("").alias("value"))
-    return publish_once(messages, place, job.to, job.write_name, line, counted=counted)
+    try:
+        return publish_once(messages, place, job.to, job.write_name, line, counted=counted)
+    except PySparkException as error:
+        if job.where is None or not (error.getSqlState() or "").startswith(_DATA_EXCEPTION):
+            raise
+        raise JobRefused(f"--where {job.where!r}: {reason_of(error)}") from None
 
 
 def _filtered(rows: Any, where: str) -> Any:

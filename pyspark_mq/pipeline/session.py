@@ -53,8 +53,11 @@ def open_session(command: str) -> Any:
     settings = {name: given.get(name, value) for name, value in settings.items()}
     fresh = {name: value for name, value in settings.items() if not given.contains(name)}
     builder = SparkSession.builder.appName(f"mq-pipeline {command}").config(map=fresh)
-    # It writes each error of an expression to stderr, as JSON.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    # They write errors of expressions to stderr, as JSON, and of connections, with a traceback.
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # py4j writes some of that to the root logger itself. What others write passes it by.
+    logging.getLogger().addFilter(lambda _: False)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(settings["spark.log.level"])
     return spark

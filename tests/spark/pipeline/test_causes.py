@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import subprocess
+import sys
+from types import SimpleNamespace
+
 import pytest
 
-from mq.errors import ExitCode
-from pyspark_mq.pipeline.causes import failure_of, reason_of
+from mq.errors import CommandFailed, ExitCode
+from pyspark_mq.pipeline.causes import failure_of, reason_of, told
 
 OF_PYTHON = """[STREAM_FAILED] Query [id = 9] terminated with exception: Traceback:
   File "/x/driver.py", line 3, in fence
@@ -58,3 +63,26 @@ def test_what_comes_again_however_often_a_job_is_run_is_no_reason_to_run_it_agai
     text: str, code: ExitCode
 ) -> None:
     assert failure_of(RuntimeError(text)).exit_code is code
+
+
+class StoppedSpark:
+    """A session whose JVM ends with an exit code."""
+
+    def __init__(self, code: int) -> None:
+        jvm = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({code})"])
+        self.sparkContext = self._jsc = self
+        self._gateway = SimpleNamespace(proc=jvm)
+
+    def sc(self) -> None:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+
+@pytest.mark.parametrize(("code", "text"), [(52, "ran out of memory; give it more"), (1, "ended")])
+def test_a_spark_that_ended_is_why_its_job_failed(code: int, text: str) -> None:
+    for met in (ConnectionRefusedError(), CommandFailed(ExitCode.USAGE, "dagScheduler() is null")):
+        with (
+            pytest.raises(CommandFailed, match=f"Spark {text}.*SPARK_DRIVER_MEMORY=4g") as found,
+            told(StoppedSpark(code)),
+        ):
+            raise met
+        assert found.value.exit_code is ExitCode.TRY_AGAIN

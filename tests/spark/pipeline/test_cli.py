@@ -10,6 +10,7 @@ import pytest
 
 from mq import __version__
 from pyspark_mq.pipeline.cli import mq_pipeline
+from tests.support.lone_root import Root
 from tests.support.sources import REPOSITORY, read_table
 
 DOCUMENT = "docs/pipeline.md"
@@ -88,6 +89,12 @@ def test_without_spark_a_command_says_what_to_install() -> None:
         (["load", "--name=../b"], "Invalid value for '--name': '../b' is not a name"),
         (["load", "--name="], "Invalid value for '--name': '' is not a name"),
         (["load", f"--name={'n' * 71}"], "is not a name: it has 1 to 70 letters"),
+        (["replay", "--root=/", "--lake=/a", "--to=b", "--since=soon"], "--since 'soon' is not"),
+        (["replay", "--root=/", "--lake=/a", "--to=b", "--queue=c,d"], "--queue 'c,d' is not"),
+        (["replay", "--root=/", "--lake=/a", "--to=b*"], "--to 'b*': name one queue"),
+        (["load", "--root=/", "--to=b.fifo", "--format=csv", "a"], "b.fifo is a FIFO queue"),
+        (["archive", "--root=/", "--queue=a", "--lake=b", "--group=c d"], "option group: "),
+        (["archive", "--url=http://b", "--queue=a", "--lake=b"], "option staging: missing"),
     ],
 )
 def test_what_is_wrong_with_the_arguments_is_said_before_spark_starts(
@@ -101,3 +108,16 @@ def test_what_is_wrong_with_the_arguments_is_said_before_spark_starts(
     assert done.returncode == 2
     assert text in done.stderr
     assert "WARN" not in done.stderr
+
+
+def test_a_token_of_the_environment_is_for_servers_alone(
+    monkeypatch: pytest.MonkeyPatch, lone_root: Root
+) -> None:
+    monkeypatch.setenv("MQ_CLIENT_TOKEN_FILE", "/run/secrets/token")
+    command = "import sys; sys.argv = ['mq-pipeline', 'archive', '--root={}', '--queue=nothing', "
+    command += "'--lake=/nowhere', {}]; from pyspark_mq.pipeline.cli import main; main()"
+
+    done = run(command.format(lone_root.path, ""))
+    assert "there is no queue nothing" in done.stderr
+    done = run(command.format(lone_root.path, "'--token-file=/run/secrets/token'"))
+    assert "option tokenFile: it belongs to the option url" in done.stderr

@@ -1,4 +1,4 @@
-"""A replay of a lake that has an id, or a message, twice."""
+"""A replay of a lake that has an id, or a message, twice, and requests that cannot be meant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyspark_mq.pipeline.archive import ArchiveJob, archive
-from pyspark_mq.pipeline.causes import failure_of
+from pyspark_mq.pipeline.causes import JobRefused, failure_of
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
 from pyspark_mq.pipeline.replay import ReplayJob, replay
@@ -72,4 +72,23 @@ def test_two_messages_cannot_keep_one_id(replay_of: Replay, lone_root: Root) -> 
         replay_of((b"Monday", DAY_NS), (b"Tuesday", DAY_NS + 1000), keeps_ids=True)
 
     assert failure_of(found.value).exit_code == 2
+    assert bodies(lone_root) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"queues": ("orders,returns",)}, "--queue 'orders,returns' .*repeat --queue for each"),
+        ({"queues": ("orders", "ret*")}, r"--queue 'ret\*' is not the name of a queue"),
+        ({"since": "2026-11-02", "until": "2026-11-01"}, "--since '2026-11-02' is not before"),
+        ({"where": "1 / (length - 3) > 0"}, "--where '1 / .*Division by zero"),
+        ({"where": "cast(cast(value as string) as int) > 0"}, "--where 'cast.*cannot be cast"),
+    ],
+)
+def test_a_request_that_no_message_can_answer_is_refused(
+    replay_of: Replay, lone_root: Root, asked: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(JobRefused, match=why):
+        replay_of((b"one", DAY_NS), **asked)
+
     assert bodies(lone_root) == []
