@@ -98,6 +98,8 @@ class Found(NamedTuple):
             return f"; messages are published by POST to /{self.queue}/messages"
         if self.path == "/{queue}/messages/{id}" and method == "GET":
             return f"; a message is received by GET of /{self.queue}/messages?id={self.message_id}"
+        if self.path == "/{queue}/messages/{id}" and method == "PUT":
+            return f"; POST to /{self.queue}/messages with X-Message-Id publishes under that id"
         if self.path == "/{queue}/messages" and method in ("PUT", "DELETE"):
             return f"; queues are made and deleted by PUT and DELETE of /{self.queue}"
         return ""

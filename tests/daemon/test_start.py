@@ -199,7 +199,7 @@ def test_server_refuses_another_system_than_linux(
         ("mq", ["--colour=red"], "--colour"),
         ("mq", ["--port=http"], "'http' is not a port, as 8080"),
         ("mq", ["--port=-1"], "-1 is not in the range"),
-        ("mq", ["--allowed-host=one two"], "'one two' "),
+        ("mq", ["--allowed-host=one two"], "'one two' is not a host name"),
         ("mq", ["queue"], "queue"),
         ("mq_mover", ["--destination=."], "--source"),
         ("mq_mover", ["--source=.", "--destination=.", "--delay=-1"], "--delay"),

@@ -177,6 +177,7 @@ def test_a_method_that_is_not_there_says_where_it_is(wire: Wire, queue: str) -> 
         ("POST", "", f"published by POST to /{queue}/messages"),
         ("POST", "/messages/a-b", f"published by POST to /{queue}/messages"),
         ("GET", "/messages/a-b", f"received by GET of /{queue}/messages?id=a-b"),
+        ("PUT", "/messages/a-b", f"POST to /{queue}/messages with X-Message-Id"),
         ("DELETE", "/messages", f"PUT and DELETE of /{queue}"),
     ):
         answer = wire.request(method, f"/{queue}{path}", b"" if method == "POST" else None)
