@@ -85,18 +85,25 @@ def printable(text: str, kept: str = "") -> str:
 @contextmanager
 def written_to_stdout(is_raw: bool) -> Iterator[Callable[[bytes], object]]:
     """Yield a function that writes bytes as they are, or on a terminal as text without control
-    characters, unless `is_raw`."""
+    characters, unless `is_raw`. The text ends with a line break, so that a prompt begins a line."""
     output = sys.stdout.buffer
     if is_raw or not sys.stdout.isatty():
         yield output.write
     else:
         decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
 
+        last = "\n"
+
         def write(data: bytes, final: bool = False) -> None:
-            output.write(printable(decoder.decode(data, final), "\n\t").encode())
+            nonlocal last
+            text = printable(decoder.decode(data, final), "\n\t")
+            last = text[-1:] or last
+            output.write(text.encode())
 
         yield write
         write(b"", final=True)
+        if last != "\n":
+            output.write(b"\n")
     output.flush()
 
 

@@ -59,16 +59,24 @@ def test_a_body_is_raw_where_stdout_is_no_terminal_and_with_raw(
     shown = on_a_terminal("mq.ctl", *ctl.way, *command)
 
     assert raw.encode("utf-8", "surrogateescape").endswith(HARMFUL)
-    assert shown.endswith(HARMLESS)
+    assert shown.endswith(f"{HARMLESS}\n")
     assert "\x1b" not in shown
 
 
 def test_what_vsqs_receives_too(tmp_path: Path) -> None:
     run_command("vsqs", "publish", tmp_path / "q", stdin=HARMFUL)
 
-    assert on_a_terminal("vsqs", "receive", tmp_path / "q", "--visibility=0").endswith(HARMLESS)
+    assert on_a_terminal("vsqs", "receive", tmp_path / "q", "--visibility=0").endswith(
+        f"{HARMLESS}\n"
+    )
     raw = on_a_terminal("vsqs", "receive", tmp_path / "q", "--raw")
     assert raw.encode("utf-8", "surrogateescape").endswith(HARMFUL)
+
+
+def test_a_line_that_has_ended_is_not_ended_again(ctl: Ctl) -> None:
+    ctl.ok("send", "jobs", "--id", "b-1", stdin=b"one line\n")
+
+    assert on_a_terminal("mq.ctl", *ctl.way, "cat", "jobs", "b-1") == "one line\n"
 
 
 def test_an_error_names_nothing_raw(ctl: Ctl) -> None:
