@@ -115,7 +115,7 @@ class Driver:
         self._last = start + 1
         if self._group.is_sealed(start + 1):
             # This query, before a crash, or another driver sealed it. It may not be durable yet.
-            self._group.sync()
+            self._group.sync_sealed()
         elif not self._claim(start + 1, max_messages, max_bytes):
             self._last = start
         return self._last

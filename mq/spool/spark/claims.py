@@ -180,7 +180,7 @@ class Group:
         done = [each for each in self.sealed() if each <= batch]
         if done:
             # A driver that died here may have changed the floor without a sync.
-            self.sync()
+            self.sync_sealed()
         for each in done:
             self._put_away(each, archives)
 
@@ -232,7 +232,7 @@ class Group:
     def _holds_messages(self, part: str) -> bool:
         return any(map(parse_file_name, self._spool.names_below(Folder.SPARK, part)))
 
-    def sync(self) -> None:
+    def sync_sealed(self) -> None:
         """Sync what an earlier driver sealed or finished: it may not be durable yet."""
         self._spool.files.sync_file_system(self._spool.fd(Folder.SPARK))
 

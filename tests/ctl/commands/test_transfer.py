@@ -12,6 +12,7 @@ import pytest
 
 from mq.config import MAX_FETCH_MESSAGES
 from mq.errors import ExitCode
+from mq.properties import MAX_STORED_PROPERTIES_BYTES
 from tests.support.mqctl import Ctl, assert_refused, without_ours
 from tests.support.processes import Server, wait_until
 from tests.support.vsqs import run_command
@@ -159,7 +160,7 @@ def test_a_line_that_is_refused_among_many_ends_it_there(
 
 def test_a_line_with_too_many_bytes_of_properties_is_named(ctl: Ctl, queue: str) -> None:
     """They are more than any message may have, however it is published."""
-    properties = {f"x-meta-{number}": "x" * 60_000 for number in range(20)}
+    properties = {"x-meta-long": "x" * (MAX_STORED_PROPERTIES_BYTES + 1)}
     lines = [{"body": "good"}, {"body": "bad", "properties": properties}, {"body": "not sent"}]
 
     done = ctl("import", queue, stdin="\n".join(map(json.dumps, lines)).encode())
