@@ -26,7 +26,7 @@ from mq.lifecycle import Folder
 from mq.store.counts import QueueActivity
 from mq.store.health import StoreHealth
 from mq.store.survey import QueueSurvey
-from mq.web.answers import OUR_HEADERS, HttpHandler, Response
+from mq.web.answers import OUR_HEADERS, ROOT_ID, HttpHandler, Response
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
 from mq.web.problems import (
@@ -216,7 +216,8 @@ class Admin:
             for name, queue in sorted(survey.queues.items())
         ]
         body = json.dumps(documents).encode() + b"\n"
-        return web.Response(body=body, content_type="application/json")
+        headers = {ROOT_ID: self.health.root_id}
+        return web.Response(body=body, content_type="application/json", headers=headers)
 
     def _require_read(self, request: web.BaseRequest) -> None:
         if self._tokens is not None:

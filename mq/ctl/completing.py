@@ -43,9 +43,13 @@ def _over_http(flags: CommonFlags) -> list[str]:
     from mq.client.retries import ask
     from mq.client.wire import Request
     from mq.ctl.ways.connect import admin_url, open_session
+    from mq.ctl.ways.same_root import require_same_root
 
-    shown = credentials(flags)
-    url = admin_url(flags.url.rstrip("/"), flags.admin, shown.cacert)
-    with closing(open_session(url, shown, timeout_seconds=_PATIENCE_SECONDS)) as session:
+    shown, main = credentials(flags), flags.url.rstrip("/")
+    admin = admin_url(main, flags.admin, shown.cacert)
+    with closing(open_session(admin, shown, timeout_seconds=_PATIENCE_SECONDS)) as session:
         answer = session.run(ask(session.context, Request("GET", "/queues")))
+    if flags.admin is None:
+        with closing(open_session(main, shown, timeout_seconds=_PATIENCE_SECONDS)) as session:
+            require_same_root(session, main, answer, admin)
     return [str(each["queue"]) for each in json.loads(answer.body)]

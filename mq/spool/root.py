@@ -3,6 +3,7 @@ writable. A root that is not is refused with one line that names the folder and 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -78,6 +79,14 @@ def folder_of_root(path: Path, otherwise: Folder) -> Folder:
             refuse_unknown_format(root)
         return Folder(inside[0])
     return otherwise
+
+
+def root_id(spool: Spool) -> str:
+    """Return what tells an open root from others, without a word about where it is: a hash of which
+    folders it has on which file system. Every server on a root returns the same."""
+    parts = [os.fstatvfs(spool.fd(FIXED_FOLDERS[0])).f_fsid]
+    parts += [os.fstat(spool.fd(folder)).st_ino for folder in FIXED_FOLDERS]
+    return hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()[:16]
 
 
 def _is_root_of(root: Path, inside: tuple[str, ...]) -> bool:

@@ -14,6 +14,7 @@ from mq.commit.committer import Committer
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.metrics.histogram import CommitStats
+from mq.spool.root import root_id
 from mq.spool.trouble import find_moved_folder, find_trouble
 from mq.store.context import Workspace
 from mq.store.counts import OperationCounts
@@ -41,6 +42,7 @@ class StoreHealth:
         self._work = work
         self._committer = committer
         self._workers = workers
+        self.root_id = root_id(work.spool)
         self._trouble: str | None = None
         self.moved: str | None = None
         """The folder of the root that was no longer the one that was opened, at the last look."""

@@ -23,6 +23,9 @@ which is a lease (RFC 9110, section 7.7)."""
 AS_FILE = {"Content-Disposition": "attachment"}
 """A browser saves an answer that contains bodies of messages, and does not show it."""
 
+ROOT_ID = "X-Root-Id"
+"""The header that tells the root of a server, on the answers that clients compare."""
+
 
 _NO_CONTENT = int(HTTPStatus.NO_CONTENT)
 

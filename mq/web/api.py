@@ -10,7 +10,7 @@ from mq.config import DEFAULT_ALLOWED_HOSTS
 from mq.errors import BodyUnreadable, MQError
 from mq.names import parse_queue_name
 from mq.store.store import Store
-from mq.web.answers import OUR_HEADERS, HttpHandler, Response
+from mq.web.answers import OUR_HEADERS, ROOT_ID, HttpHandler, Response
 from mq.web.bodies import body_may_not_come
 from mq.web.durations import Durations
 from mq.web.origin_policy import OriginPolicy
@@ -87,6 +87,7 @@ async def _answer(
             UNKNOWN_PATH,
             "queues are at /QUEUE, messages at /QUEUE/messages and /QUEUE/messages/ID; the page and"
             " health have a port of their own, that of --admin",
+            {ROOT_ID: store.health.root_id},
         )
     queue = parse_queue_name(found.queue)
     route = found.resource.get(request.method)

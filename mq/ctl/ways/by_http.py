@@ -19,6 +19,7 @@ from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, MAX_MOVES, SMALL_BODY_BYT
 from mq.ctl.ways.access import Passed, QueueCounts, Readable, ShownMessage
 from mq.ctl.ways.answers import header_of, message_in, message_of, passed_in
 from mq.ctl.ways.connect import ClientCredentials, admin_url, failure_of, open_session
+from mq.ctl.ways.same_root import require_same_root
 from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import MEDIA_TYPE, Line
 from mq.names import MessageId, QueueName
@@ -38,12 +39,14 @@ class HttpAccess:
         flag: str = "--url",
     ) -> None:
         """Open the way to the server at `url`. `admin` is the address of its admin listener, as
-        HOST:PORT; the default is the usual port of the same host. `flag` is the flag that chose
+        HOST:PORT; the default is the usual port of the same host, if a server on the same root
+        listens there. `flag` is the flag that chose
         `url`."""
         self._url = url.rstrip("/")
         self._credentials = credentials
         self._admin = admin
         self._flag = flag
+        self._has_compared_roots = False
         self._session = open_session(self._url, credentials)
         self._message_under_way: Exchange | None = None
 
@@ -59,13 +62,19 @@ class HttpAccess:
     def list_queues(self) -> list[QueueCounts]:
         url = admin_url(self._url, self._admin, self._credentials.cacert)
         with closing(HttpAccess(url, self._credentials, flag="--admin")) as admin:
-            return admin._list_queues()
+            answer, queues = admin._list_queues()
+        if self._admin is None and not self._has_compared_roots:
+            with self._failures():
+                require_same_root(self._session, self._url, answer, url)
+            self._has_compared_roots = True
+        return queues
 
-    def _list_queues(self) -> list[QueueCounts]:
+    def _list_queues(self) -> tuple[ServerAnswer, list[QueueCounts]]:
         with self._failures():
             answer = self._ask(Request("GET", "/queues"))
             try:
-                return [QueueCounts(*counts_in(document)) for document in json.loads(answer.body)]
+                documents = json.loads(answer.body)
+                return answer, [QueueCounts(*counts_in(document)) for document in documents]
             except (ValueError, TypeError):
                 raise unexpected("lists no queues") from None
 
