@@ -4,6 +4,7 @@ docs/client.md shows how to use them. `Client` needs the standard library alone;
 with `AsyncClient`.
 
     what a client does      `operations`, `moves`, `renewals`: generators that both clients run
+    arguments               `arguments`
     requests and answers    `wire`, `answers`, `messages`, `received`, `settings`, `problems`,
                             `errors`
     connections             `connection`, `token`, `retries`, `forking`

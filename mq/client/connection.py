@@ -13,6 +13,7 @@ from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from mq.client import arguments
 from mq.config import CHUNK_BYTES, DEFAULT_URL
 
 _HOST = re.compile(r"[^\x00-\x20\x7f]+")
@@ -58,10 +59,13 @@ def parse_url(
     """Parse the address. Without a URL or a socket the variable MQ_URL applies, and without that
     the server of this machine.
 
-    Raises ValueError for a malformed URL, and OSError for a `ca_file`.
+    Raises ValueError for a malformed URL, TypeError, and OSError for a `ca_file`.
     """
     if url is None:
         url = "http://mq" if socket_path is not None else os.environ.get("MQ_URL") or DEFAULT_URL
+    arguments.text("url", url)
+    arguments.path("socket", socket_path)
+    arguments.path("ca_file", ca_file)
     text = url.rstrip("/")
     if text.startswith("unix:"):
         text, socket_path = "http://mq", socket_path or text.removeprefix("unix:")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from mq.client.arguments import by_name, text
 from mq.client.errors import BadRequest
 from mq.errors import InvalidRequest
 from mq.lines import ndjson
@@ -115,19 +116,27 @@ def new_messages(messages: Iterable[Body | NewMessage]) -> Iterator[NewMessage]:
     """Yield the messages. Raises TypeError for one message in place of many."""
     if isinstance(messages, str | bytes | bytearray | memoryview | NewMessage):
         raise TypeError("publish_many takes a list of messages; publish takes one")
+    if isinstance(messages, Mapping) or not isinstance(messages, Iterable):
+        raise TypeError(f"publish_many takes a list of messages, not {type(messages).__name__}")
     return (each if isinstance(each, NewMessage) else NewMessage(each) for each in messages)
 
 
 def content_type_of(message: NewMessage) -> str | None:
-    if message.content_type is None and isinstance(message.body, str):
-        return _TEXT
-    return message.content_type
+    """Return the type to send. Raises BadRequest for one that HTTP cannot carry, and TypeError."""
+    kind = message.content_type
+    if kind is None:
+        return _TEXT if isinstance(message.body, str) else None
+    text("content_type", kind)
+    if not (kind.isascii() and kind.isprintable()):
+        raise BadRequest(f"content_type {kind!r}: a type is printable ASCII characters")
+    return kind
 
 
 def properties_of(message: NewMessage) -> dict[str, str]:
     """Return the properties to send, with names in lower case. Raises BadRequest, and TypeError."""
     if not message.properties:
         return {}
+    by_name("properties", message.properties, '{"x-meta-shop": "north"}')
     for name, value in message.properties.items():
         if not isinstance(value, str):
             kind = type(value).__name__

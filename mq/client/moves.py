@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlencode
 
+from mq.client import arguments
 from mq.client.answers import read_failures, unexpected
+from mq.client.arguments import MOST_BYTES_OF_IDS, split_ids
 from mq.client.errors import ClientError, IdTaken, LeaseLost, MessageNotFound
 from mq.client.messages import Delivery
-from mq.client.operations import MOST_BYTES_OF_IDS, split_ids
 from mq.client.retries import Context, ask
 from mq.client.wire import Operation, Request, ServerAnswer
 from mq.config import MAX_MOVES
@@ -68,6 +69,8 @@ def move_delivery(
 
 
 def _query(source: QueueName, reason: str | None, which: Mapping[str, str | int]) -> str:
+    if reason is not None:
+        arguments.text("reason", reason)
     given = {"from": source, **which}
     return urlencode(given if reason is None else {**given, "reason": reason}, safe=",")
 

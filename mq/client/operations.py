@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
+from mq.client import arguments
 from mq.client.answers import (
     document_in,
     lease_seconds,
@@ -18,6 +19,7 @@ from mq.client.answers import (
     read_visible_at,
     unexpected,
 )
+from mq.client.arguments import MOST_BYTES_OF_IDS, split_ids
 from mq.client.errors import ClientError, LeaseLost, MessageNotFound, QueueNotFound
 from mq.client.messages import (
     Counts,
@@ -42,14 +44,12 @@ from mq.client.retries import (
 )
 from mq.client.settings import SettingValue, setting_text, settings_in
 from mq.client.wire import ClientPause, Operation, Request, query
-from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_REMOVALS, MAX_REQUEST_LINE_BYTES
+from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_REMOVALS
 from mq.lines.ndjson import MEDIA_TYPE
-from mq.names import MessageId, QueueName, parse_message_id
+from mq.names import MessageId, QueueName
 
 _LONGEST_PURGE_SECONDS = 300.0
 """The server may take this long for millions of messages."""
-MOST_BYTES_OF_IDS = MAX_REQUEST_LINE_BYTES - 512
-"""The rest of the line has the method, a prefix of the URL, and the queue."""
 
 _GONE = (MessageNotFound, QueueNotFound)
 """The answers to a removal that an earlier try has done."""
@@ -62,6 +62,7 @@ def create_queue(
 ) -> Operation[bool]:
     """Make a queue. Returns whether it is new; False too if an earlier try, whose answer was lost,
     made it."""
+    arguments.by_name("settings", settings or {}, '{"visibility": 60}')
     changes = {name: setting_text(value) for name, value in (settings or {}).items()}
     parameters = f"?{urlencode(changes)}" if changes else ""
     answer = yield from ask(context, Request("PUT", f"/{queue}{parameters}"))
@@ -134,6 +135,7 @@ def publish_many(
 def receive(
     context: Context, queue: QueueName, wait: float, visibility: float | None
 ) -> Operation[Delivery | None]:
+    arguments.seconds("wait", wait)
     target = f"/{queue}/messages{query(wait=wait or None, visibility=visibility)}"
     answer = yield from ask(context, Request("GET", target, wait_seconds=wait))
     return None if answer.status == 204 else read_delivery(queue, answer, visibility)
@@ -160,6 +162,7 @@ def poll(
 def receive_many(
     context: Context, queue: QueueName, most: int, wait: float, visibility: float | None
 ) -> Operation[list[Delivery]]:
+    arguments.seconds("wait", wait)
     target = f"/{queue}/messages{query(max=most, wait=wait or None, visibility=visibility)}"
     request = Request("GET", target, wait_seconds=wait)
     answer = yield from ask(context, request)
@@ -169,7 +172,7 @@ def receive_many(
 def peek(
     context: Context, queue: QueueName, most: int, after: str | None, state: PeekedState = "ready"
 ) -> Operation[list[Peeked]]:
-    behind = "" if after is None else f"&after={parse_message_id(after)}"
+    behind = "" if after is None else f"&after={arguments.message_id('after', after)}"
     of_state = "" if state == "ready" else f"&{urlencode({'state': state})}"
     request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}{of_state}")
     answer = yield from ask(context, request)
@@ -177,7 +180,7 @@ def peek(
 
 
 def remove(context: Context, queue: QueueName, message_id: str) -> Operation[None]:
-    target = f"/{queue}/messages/{parse_message_id(message_id)}"
+    target = f"/{queue}/messages/{arguments.message_id('message_id', message_id)}"
     yield from ask(context, Request("DELETE", target), _GONE)
 
 
@@ -198,7 +201,7 @@ def acknowledge_many(
     """Remove messages under their leases. Returns those that were not removed, each with the
     reason: LeaseLost or MessageNotFound."""
     failed: dict[str, ClientError] = {}
-    for ids in split_ids(leases, MAX_REMOVALS, MOST_BYTES_OF_IDS):
+    for ids in split_ids(arguments.leases_by_id(leases), MAX_REMOVALS, MOST_BYTES_OF_IDS):
         target = f"/{queue}/messages/{','.join(ids)}"
         matched = ", ".join(f'"{leases[each]}"' for each in ids)
         request = Request("DELETE", target, headers={"If-Match": matched})
@@ -213,23 +216,10 @@ def acknowledge_many(
     return failed
 
 
-def split_ids(ids: Iterable[str], most: int, most_bytes: int) -> Iterator[list[MessageId]]:
-    """Yield the ids for one request each: its line has a limit, and so has their number."""
-    some: list[MessageId] = []
-    size = 0
-    for each in map(parse_message_id, ids):
-        if some and (len(some) == most or size + len(each) > most_bytes):
-            yield some
-            some, size = [], 0
-        some.append(each)
-        size += len(each) + 1
-    if some:
-        yield some
-
-
 def release(context: Context, delivery: Delivery, delay: float) -> Operation[None]:
     """Give a message back. Without a delay the lease ends now; with one it ends by itself after the
     delay."""
+    arguments.seconds("delay", delay)
     if delay > 0:
         return (yield from extend(context, delivery, delay))
     try:
@@ -273,7 +263,7 @@ def _lost(error: ClientError) -> LeaseLost:
 def _id_of(context: Context, message: NewMessage) -> MessageId:
     if message.message_id is None:
         return context.ids.next()
-    return parse_message_id(message.message_id)
+    return arguments.message_id("message_id", message.message_id)
 
 
 def _batches(context: Context, messages: Iterable[NewMessage]) -> Iterator[Lines | NewMessage]:

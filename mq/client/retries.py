@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from mq.client import arguments
 from mq.client.errors import ClientError, NoAnswer, Unauthorized, Unavailable
 from mq.client.own_ids import OwnIds
 from mq.client.problems import error_of
@@ -51,7 +52,9 @@ class Context(NamedTuple):
 
 
 def new_context(url: str, token: Token, timeout_seconds: float, retry_seconds: float) -> Context:
-    """Return what the requests of a new client share. Raises ValueError."""
+    """Return what the requests of a new client share. Raises ValueError, TypeError."""
+    arguments.seconds("timeout_seconds", timeout_seconds)
+    arguments.seconds("retry_seconds", retry_seconds)
     if not 0 < timeout_seconds < math.inf:
         raise ValueError(f"timeout_seconds={timeout_seconds}: give more than 0 seconds")
     if not retry_seconds >= 0:

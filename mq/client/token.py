@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
+from mq.client import arguments
 from mq.client.connection import ServerAddress
 from mq.client.forking import start_anew_in_children
 from mq.config import MAX_TOKEN_FILE_BYTES
@@ -44,6 +45,9 @@ class Token:
         """Take the token, or its file. If neither is given, `variables` may name the file."""
         if token is not None and token_file is not None:
             raise ValueError("token and token_file are two ways to give a token; choose one")
+        if token is not None:
+            arguments.text("token", token)
+        arguments.path("token_file", token_file)
         if token is not None and not _TOKEN.fullmatch(token):
             raise ValueError("a token is printable ASCII characters without spaces")
         if token is None and token_file is None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
+from mq.client import arguments
 from mq.config import CLIENT_TIMEOUT_SECONDS, SMALL_BODY_BYTES
 
 T = TypeVar("T")
@@ -77,14 +79,18 @@ class Stopped(Exception):
 
 def query(**parameters: float | str | None) -> str:
     """Return the end of a target: `?wait=5`, or nothing if all parameters are None."""
-    pairs = [f"{name}={_text(value)}" for name, value in parameters.items() if value is not None]
+    pairs = [
+        f"{name}={_text(name, value)}" for name, value in parameters.items() if value is not None
+    ]
     return f"?{'&'.join(pairs)}" if pairs else ""
 
 
-def _text(value: float | str) -> str:
+def _text(name: str, value: float | str) -> str:
     """Write a value in digits only: the server takes no exponent. What is above 0 stays above it: a
     visibility of 0 would release the message."""
     if isinstance(value, float):
         least = max(value, _SHORTEST_SECONDS) if value > 0 else value
         return f"{least:.9f}".rstrip("0").rstrip(".")
+    if not isinstance(value, str | Decimal):
+        arguments.seconds(name, value)
     return str(value)

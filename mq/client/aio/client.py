@@ -8,10 +8,10 @@ from typing import Self
 
 from mq.client.aio.queue import AsyncQueue
 from mq.client.aio.session import AsyncSession
+from mq.client.arguments import queue_name
 from mq.client.connection import parse_url
 from mq.client.token import Token
 from mq.config import CLIENT_RETRY_SECONDS, CLIENT_TIMEOUT_SECONDS
-from mq.names import parse_queue_name
 
 
 class AsyncClient:
@@ -44,7 +44,7 @@ class AsyncClient:
     def queue(self, name: str) -> AsyncQueue:
         """Return a queue by its name, whether it exists or not. This sends nothing. Raises
         InvalidName."""
-        return AsyncQueue(self._session, parse_queue_name(name))
+        return AsyncQueue(self._session, queue_name("name", name))
 
     async def close(self) -> None:
         """Close all connections. Requests under way raise ClientError."""

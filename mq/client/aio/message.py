@@ -9,13 +9,13 @@ from typing import Self
 
 from mq.client import moves, operations
 from mq.client.aio.session import AsyncSession
+from mq.client.arguments import queue_name
 from mq.client.errors import ClientError, LeaseLost
 from mq.client.messages import Delivery
 from mq.client.received import ReceivedMessage
 from mq.client.renewals import renew
 from mq.client.wire import Operation, Stopped
 from mq.config import CLIENT_GIVE_BACK_SECONDS
-from mq.names import parse_queue_name
 
 log = logging.getLogger("mq.client")
 
@@ -46,7 +46,7 @@ class AsyncMessage(ReceivedMessage):
         """Move the message to another queue, where it is ready. With a reason it is a dead letter
         there. Raises LeaseLost, QueueNotFound, and IdTaken if that queue has another message with
         its id."""
-        name, context = parse_queue_name(queue), self._session.context
+        name, context = queue_name("queue", queue), self._session.context
         await self._settle(moves.move_delivery(context, self.delivery, name, reason))
 
     async def extend(self, visibility: float | None = None) -> None:

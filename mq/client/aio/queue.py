@@ -9,6 +9,7 @@ from mq.client import moves, operations
 from mq.client.aio.message import AsyncMessage
 from mq.client.aio.session import AsyncSession
 from mq.client.aio.worker import AsyncWorker
+from mq.client.arguments import queue_name
 from mq.client.errors import ClientError
 from mq.client.messages import (
     Body,
@@ -21,7 +22,7 @@ from mq.client.messages import (
 )
 from mq.client.settings import SettingValue
 from mq.config import MAX_MOVES, WORKER_WAIT_SECONDS
-from mq.names import QueueName, parse_queue_name
+from mq.names import QueueName
 from mq.properties import NO_PROPERTIES, Properties
 
 
@@ -147,7 +148,7 @@ class AsyncQueue:
         reason they are dead letters here, and say so. One whose id this queue has already stays
         where it is. Raises QueueNotFound.
         """
-        name = parse_queue_name(source)
+        name = queue_name("source", source)
         moving = moves.move(self._context, self.name, name, max, reason)
         return (await self._session.run(moving))[0]
 
@@ -160,7 +161,7 @@ class AsyncQueue:
         Returns those that were not moved, each with the reason: MessageNotFound if it is not in
         `source`, IdTaken if this queue has another message with its id. Raises QueueNotFound.
         """
-        name = parse_queue_name(source)
+        name = queue_name("source", source)
         moving = moves.move_many(self._context, self.name, name, ids, reason)
         return await self._session.run(moving)
 

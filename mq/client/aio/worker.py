@@ -41,6 +41,8 @@ class AsyncWorker:
         concurrency: int,
         visibility: float | None,
     ) -> None:
+        if not isinstance(concurrency, int):
+            raise TypeError(f"concurrency={concurrency!r}: give a whole number")
         if concurrency < 1:
             raise ValueError("concurrency: a worker has at least one task")
         require_awaitable(handle)

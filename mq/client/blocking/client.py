@@ -6,12 +6,12 @@ import os
 from types import TracebackType
 from typing import Self
 
+from mq.client.arguments import queue_name
 from mq.client.blocking.queue import Queue
 from mq.client.blocking.session import Session
 from mq.client.connection import parse_url
 from mq.client.token import Token
 from mq.config import CLIENT_RETRY_SECONDS, CLIENT_TIMEOUT_SECONDS
-from mq.names import parse_queue_name
 
 
 class Client:
@@ -51,7 +51,7 @@ class Client:
     def queue(self, name: str) -> Queue:
         """Return a queue by its name, whether it exists or not. This sends nothing. Raises
         InvalidName."""
-        return Queue(self._session, parse_queue_name(name))
+        return Queue(self._session, queue_name("name", name))
 
     def close(self) -> None:
         """Close all connections. Requests under way in other threads raise ClientError."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from mq.client import moves, operations
+from mq.client.arguments import queue_name
 from mq.client.blocking.message import Message
 from mq.client.blocking.session import Session
 from mq.client.blocking.worker import Worker
@@ -21,7 +22,7 @@ from mq.client.messages import (
 )
 from mq.client.settings import SettingValue
 from mq.config import MAX_MOVES, WORKER_WAIT_SECONDS
-from mq.names import QueueName, parse_queue_name
+from mq.names import QueueName
 from mq.properties import NO_PROPERTIES, Properties
 
 
@@ -141,7 +142,7 @@ class Queue:
         reason they are dead letters here, and say so. One whose id this queue has already stays
         where it is. Raises QueueNotFound.
         """
-        name = parse_queue_name(source)
+        name = queue_name("source", source)
         moving = moves.move(self._context, self.name, name, max, reason)
         return self._session.run(moving)[0]
 
@@ -154,7 +155,7 @@ class Queue:
         Returns those that were not moved, each with the reason: MessageNotFound if it is not in
         `source`, IdTaken if this queue has another message with its id. Raises QueueNotFound.
         """
-        name = parse_queue_name(source)
+        name = queue_name("source", source)
         moving = moves.move_many(self._context, self.name, name, ids, reason)
         return self._session.run(moving)
 

@@ -44,6 +44,8 @@ class Worker:
         concurrency: int,
         visibility: float | None,
     ) -> None:
+        if not isinstance(concurrency, int):
+            raise TypeError(f"concurrency={concurrency!r}: give a whole number")
         if concurrency < 1:
             raise ValueError("concurrency: a worker has at least one thread")
         require_plain(handle)
