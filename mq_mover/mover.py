@@ -63,8 +63,10 @@ class Mover:
         self._destination = _open(files, config.destination)
         self._queues = OpenQueues(files, self._destination)
         self._moves = Moves(files, Actor.MOVER)
-        self._from = OpenFolder(folder_of_root(config.source, Folder.DELAY), self._source)
-        self._to = OpenFolder(folder_of_root(config.destination, Folder.QUEUES), self._destination)
+        self._from = OpenFolder(folder_of_root(config.source) or Folder.DELAY, self._source)
+        self._to = OpenFolder(
+            folder_of_root(config.destination) or Folder.QUEUES, self._destination
+        )
         self._settings = KnownSettings(files, self._queues, report_left)
         if os.fstat(self._source).st_dev != os.fstat(self._destination).st_dev:
             raise StartRefused(

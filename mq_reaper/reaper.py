@@ -32,6 +32,7 @@ from mq.spool.queue.purged import PURGED_SUFFIX
 from mq.spool.root import folder_of_root
 from mq.spool.sets import OPEN_SUFFIX
 from mq.spool.trouble import require_at
+from mq_reaper.outside import require_removed
 
 log = structlog.get_logger(__name__)
 
@@ -75,7 +76,8 @@ class Reaper:
         self._started_ns = self._deadline_ns = 0
         self.counts = own_counts(ReaperCounts)
         self._moves = Moves(files, Actor.REAPER)
-        self._from = folder_of_root(config.source, Folder.REMOVE)
+        found = folder_of_root(config.source)
+        self._from = found or Folder.REMOVE
         try:
             self._moves.require(self._from, None)
         except MoveRefused as error:
@@ -89,6 +91,8 @@ class Reaper:
                 ExitCode.ROOT,
                 f"folder {config.source}: {error.strerror}; make it, or start mq first",
             ) from error
+        if found is None:
+            require_removed(config.source, self._list(self._folder))
 
     def close(self) -> None:
         self._files.close(self._folder)

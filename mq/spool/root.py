@@ -18,6 +18,9 @@ from mq.spool.file_system import FileSystem, measure_file_system
 from mq.spool.folders import Spool, sticky
 from mq.spool.root_format import FORMAT_FILE, refuse_unknown_format, write_format
 
+PROBE_PREFIX = f"{HIDDEN}probe-"
+"""How the name of a file begins that a server sends the whole way when it starts."""
+
 
 def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:
     """Make the tree where it is missing, check it, and open it for a server.
@@ -57,9 +60,9 @@ def visit_root(root: Path, files: Files, actor: Actor) -> Spool:
         return _open_checked(root, files, actor)
 
 
-def folder_of_root(path: Path, otherwise: Folder) -> Folder:
+def folder_of_root(path: Path) -> Folder | None:
     """Return which folder of a root an existing folder is, for a process that works on that
-    alone. A folder that is not in a root is taken for `otherwise`.
+    alone, or None if it is not in a root.
 
     Raises StartRefused for a root itself, for what lies deeper in it, as the folder of a queue, and
     if this version does not know the root's format.
@@ -78,7 +81,7 @@ def folder_of_root(path: Path, otherwise: Folder) -> Folder:
         with _refusing(root):
             refuse_unknown_format(root)
         return Folder(inside[0])
-    return otherwise
+    return None
 
 
 def root_id(spool: Spool) -> str:
@@ -203,7 +206,7 @@ def _refuse_mixed_file_systems(root: Path) -> None:
 def _send_probe(spool: Spool) -> None:
     """Send an empty hidden file the whole way to `remove`, where the reaper takes it."""
     files = spool.files
-    name = f"{HIDDEN}probe-{os.getpid()}-{os.urandom(6).hex()}"
+    name = f"{PROBE_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
     fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
     try:
         files.lock(fd)  # Another server's sweep takes a hidden file without a lock for an upload.

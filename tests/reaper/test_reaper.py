@@ -28,6 +28,7 @@ def files() -> SuspiciousFiles:
 
 @pytest.fixture
 def removed(tmp_path: Path) -> Path:
+    (tmp_path / "format").write_text("mq 1\n")
     folder = tmp_path / "remove"
     folder.mkdir()
     return folder

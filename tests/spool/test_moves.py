@@ -81,15 +81,15 @@ def test_a_reaper_is_not_started_on_messages_that_are_not_removed(root: Path, so
         Reaper(ReaperConfig(root / source), Files())
 
 
-def test_a_folder_outside_of_a_root_is_what_its_process_works_on(tmp_path: Path) -> None:
+def test_a_folder_is_one_of_a_root_by_the_file_format_beside_it(tmp_path: Path) -> None:
     folder = tmp_path / "queues"
     folder.mkdir()
 
-    assert folder_of_root(folder, Folder.REMOVE) is Folder.REMOVE
+    assert folder_of_root(folder) is None
     (tmp_path / "format").write_text("mq 1\n")
-    assert folder_of_root(folder, Folder.REMOVE) is Folder.QUEUES
+    assert folder_of_root(folder) is Folder.QUEUES
     (tmp_path / "link").symlink_to(folder)
-    assert folder_of_root(tmp_path / "link", Folder.REMOVE) is Folder.QUEUES
+    assert folder_of_root(tmp_path / "link") is Folder.QUEUES
 
 
 @pytest.mark.parametrize("below", ["", "queues/orders", "remove/orders:.purged"])

@@ -1,0 +1,63 @@
+"""A reaper outside of a root: on removed messages, and on nothing that a person may miss."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mq.config import ReaperConfig
+from mq.disk.files import Files
+from mq.errors import ExitCode, StartRefused
+from mq_reaper.reaper import Reaper
+from tests.support.messages import write_message
+
+
+def reaped(folder: Path) -> int:
+    with closing(Reaper(ReaperConfig(folder), Files())) as reaper:
+        return reaper.reap()
+
+
+@pytest.mark.parametrize("name", ["home", "remove"])
+@pytest.mark.parametrize("file", ["thesis.txt", ".bashrc", "1"])
+def test_a_folder_with_other_files_is_refused_and_kept(
+    tmp_path: Path, name: str, file: str
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    write_message(folder / "orders:1")
+    write_message(folder / file)
+
+    with pytest.raises(StartRefused, match="not in a root of MQ and holds") as refused:
+        reaped(folder)
+
+    assert refused.value.exit_code is ExitCode.FOLDERS
+    assert repr(file) in str(refused.value)
+    assert sorted(os.listdir(folder)) == sorted([file, "orders:1"])
+
+
+def test_an_empty_folder_with_another_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StartRefused, match=r"is not called remove; .* give ROOT/remove"):
+        reaped(tmp_path)
+
+
+def test_remove_of_a_root_that_no_server_has_opened_is_reaped_whole(tmp_path: Path) -> None:
+    for name in ("new", "queues", "delay", "remove"):
+        (tmp_path / name).mkdir()
+    for name in ("orders:1", "of the original"):
+        write_message(tmp_path / "remove" / name)
+
+    assert reaped(tmp_path / "remove") == 2
+
+
+def test_remove_alone_is_reaped_wherever_it_is_mounted(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    (folder / "orders:.0123").mkdir(parents=True)
+    for name in ("orders:1", "orders:1~2", ".probe-1-abc", "orders.dead:2", "orders:.0123/3"):
+        write_message(folder / name)
+    (tmp_path / "remove").mkdir()
+
+    assert reaped(folder) == 5
+    assert reaped(tmp_path / "remove") == 0
