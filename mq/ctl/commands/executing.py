@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from shutil import which
@@ -85,19 +85,23 @@ def execute(
 
     session = open_session(flags.url, credentials(flags), CLIENT_RETRY_SECONDS)
     runner = CommandRunner(command)
+    has_ended = False
     try:
         if dead_after is not None:
             runner.bury_after(dead_after, _make_dead_letters(session, queue))
         Worker(session, queue, runner.handle, concurrency, visibility).run()
+        has_ended = True
     except ClientError as error:
         raise failure_of(error, flags.url, "--url") from error
     finally:
         session.close()
         counts = runner.counts()
-        text = ", ".join(
-            f"{count} {outcome.replace('_', ' ')}" for outcome, count in counts.items()
-        )
-        display.say(flags.as_json, {"queue": queue, **counts}, text)
+        if has_ended or any(counts.values()):
+            display.say(flags.as_json, {"queue": queue, **counts}, _counts_text(counts))
+
+
+def _counts_text(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in counts.items())
 
 
 def _make_dead_letters(session: Session, queue: QueueName) -> QueueName:

@@ -288,6 +288,6 @@ def test_bad_use_is_refused(by_http: Ctl, by_root: Ctl, queue: str) -> None:
     missing = by_http("exec", queue, "--", "no-such-command")
     assert_refused(missing, ExitCode.USAGE, "there is no command 'no-such-command'")
     assert_refused(by_root("exec", queue, "true"), ExitCode.USAGE, "it needs a server; use --url")
-    absent = by_http("exec", "no-such-queue", "true")
-    assert absent.code == ExitCode.NOT_FOUND
-    assert "there is no queue no-such-queue" in absent.err
+    for words in (["no-such-queue"], ["no-such-queue", "--dead-after", "2"]):
+        absent = by_http("exec", *words, "true")
+        assert_refused(absent, ExitCode.NOT_FOUND, "there is no queue no-such-queue")
