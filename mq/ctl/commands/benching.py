@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -53,6 +54,12 @@ def bench(
         raise click.UsageError("bench measures a server: use --url")
     with opened(flags) as access, _own_queue(access) as queue:
         found = []
+        if sys.stderr.isatty():
+            click.echo(
+                f"measuring {flags.url}: {rounds:,} x {messages:,} messages of {size:,} bytes in "
+                f"each phase, over {connections:,} connections",
+                err=True,
+            )
         with ProgressBar("measuring", total=rounds) as bar:
             for done in range(rounds):
                 bar.tell(done)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,15 @@ def bench(server: Server) -> Ctl:
     return Ctl(f"--url={server.url}")
 
 
+@contextmanager
+def closing_all(*descriptors: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for each in descriptors:
+            os.close(each)
+
+
 def queues_of(server: Server) -> list[str]:
     return sorted(path.name for path in (server.root / "queues").glob("bench-*"))
 
@@ -40,6 +51,21 @@ def test_each_phase_has_its_figures(bench: Ctl, server: Server) -> None:
         assert list(figures) == ["per_second", "p50_ms", "p99_ms"]
         assert all(figure > 0 for figure in figures.values())
     assert queues_of(server) == []
+
+
+def test_a_terminal_is_told_first_what_is_measured(server: Server) -> None:
+    ours, theirs = os.openpty()
+    os.set_blocking(ours, False)  # No line at all is a failure too.
+    command = [sys.executable, "-m", "mq.ctl", *FEW, f"--url={server.url}"]
+
+    with closing_all(ours, theirs):
+        subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True, timeout=60,
+                       env=without_ours())  # fmt: skip
+        said = os.read(ours, 4096).decode()
+
+    assert said.splitlines()[0] == (
+        f"measuring {server.url}: 2 x 20 messages of 256 bytes in each phase, over 3 connections"
+    )
 
 
 def test_it_works_over_a_unix_socket_and_with_a_token(
