@@ -54,14 +54,22 @@ def mq(
     from mq.daemon.server import serve
     from mq.daemon.standalone import Supervision
 
-    source = click.get_current_context().get_parameter_source("sqs_port")
-    if source is ParameterSource.COMMANDLINE and not standalone:
+    if _is_flag("sqs_port") and not standalone:
         raise click.UsageError("--sqs-port goes with --standalone; or start mq-sqs beside mq")
+    if _is_flag("admin_write") and fields["admin"] is None:
+        raise click.UsageError("--admin-write needs an admin listener; give --admin HOST:PORT")
     config = server_config(fields)
     if check:
         return check_abilities(config.root)
     configure_logs(config.log_format, "mq")
     serve(config, Supervision(keep_seconds, sqs_port) if standalone else None)
+
+
+def _is_flag(name: str) -> bool:
+    """Return whether an option is on the command line. In the environment, which several processes
+    may share, it may be meant for another one."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
 
 
 def check_abilities(root: Path) -> None:

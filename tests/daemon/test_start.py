@@ -201,6 +201,7 @@ def test_server_refuses_another_system_than_linux(
         ("mq", ["--port=-1"], "-1 is not in the range"),
         ("mq", ["--allowed-host=one two"], "'one two' is not a host name"),
         ("mq", ["queue"], "queue"),
+        ("mq", ["--admin=off", "--admin-write"], "--admin-write needs an admin listener"),
         ("mq_mover", ["--destination=."], "--source"),
         ("mq_mover", ["--source=.", "--destination=.", "--delay=-1"], "--delay"),
         ("mq_mover", ["--source=.", "--destination=.", "--max-receives=x"], "--max-receives"),
