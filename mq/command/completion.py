@@ -8,6 +8,19 @@ from click.shell_completion import get_completion_class
 SHELLS = ("bash", "zsh", "fish")
 _REGISTRATION = "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then"
 
+_NO_SPACE = {
+    "bash": (
+        "COMPREPLY+=($value)",
+        "COMPREPLY+=($value)\n            [[ $value == *= ]] && compopt -o nospace 2>/dev/null",
+    ),
+    "zsh": (
+        "compadd -U -V unsorted -a completions",
+        "local -a suffix\n        [[ ${completions[1]} == *= ]] && suffix=(-S '')\n"
+        '        compadd -U -V unsorted "${suffix[@]}" -a completions',
+    ),
+}
+"""What puts no space behind `NAME=`, for which the value is still to be typed. fish puts none."""
+
 
 def completion_script(command: click.Command, shell: str) -> str:
     """Return the script for one of SHELLS, as a file where that shell looks for it."""
@@ -19,6 +32,10 @@ def completion_script(command: click.Command, shell: str) -> str:
     # `source` would first ask the bash of this machine for its version.
     variables = completion.source_vars()
     script = completion.source_template % variables
+    if shell in _NO_SPACE:
+        before, after = _NO_SPACE[shell]
+        assert before in script
+        script = script.replace(before, after)
     if shell != "zsh":
         return script
     # zsh runs the file as a function. Click's last lines complete nothing the second time.

@@ -56,6 +56,8 @@ LINES = {
     "mqctl pur": ["purge"],
     "mqctl info or": ["orders", "orders.dead"],
     "mqctl purge --re": ["--ready"],
+    "mqctl set orders max": ["max-receives=", "max-messages="],
+    "mqctl set orders max-receives=3 max": ["max-messages="],
 }
 
 
@@ -73,7 +75,7 @@ def in_bash(installed: Path, environment: Mapping[str, str], line: str) -> list[
 def in_fish(installed: Path, environment: Mapping[str, str], line: str) -> list[str]:
     script = installed / "share/fish/vendor_completions.d/mqctl.fish"
     found = run(environment, "fish", "--no-config", "-c", f"source {script}; complete -C '{line}'")
-    return [each.partition("\t")[0] for each in found]
+    return sorted(each.partition("\t")[0] for each in found)
 
 
 @pytest.mark.parametrize("complete", [in_bash, in_fish])
@@ -82,7 +84,32 @@ def test_a_shell_completes_commands_queues_and_flags(
     installed: Path, environment: dict[str, str], line: str,
     complete: Callable[[Path, Mapping[str, str], str], list[str]],
 ) -> None:  # fmt: skip
-    assert complete(installed, environment, line) == LINES[line]
+    assert sorted(complete(installed, environment, line)) == sorted(LINES[line])
+
+
+@pytest.mark.parametrize(
+    ("words", "offers"),
+    [("paused =", ["true", "false"]), ("paused = t", ["true"]), ("delay=5 paused = f", ["false"]),
+     ("dead-letters = par", ["parcels"]), ("delay =", [])],
+)  # fmt: skip
+def test_bash_completes_the_value_of_a_setting(
+    installed: Path, environment: dict[str, str], words: str, offers: list[str]
+) -> None:
+    """An equals sign is a word of its own to bash."""
+    assert [
+        each for each in in_bash(installed, environment, f"mqctl set orders {words}") if each
+    ] == offers
+
+
+def test_fish_completes_the_value_of_a_setting(
+    installed: Path, environment: dict[str, str]
+) -> None:
+    for typed, offers in {
+        "paused=": ["paused=false", "paused=true"],
+        "dead-letters=orders.": ["dead-letters=orders.dead"],
+        "delay=": [],
+    }.items():
+        assert in_fish(installed, environment, f"mqctl set orders {typed}") == offers
 
 
 @pytest.fixture
@@ -107,6 +134,13 @@ def test_zsh_completes_too(zsh: TmuxScreen) -> None:
     zsh.wait_for("mqctl purge parcels")
     zsh.type("--re", "Tab")
     zsh.wait_for("mqctl purge parcels --ready")
+    zsh.type("C-u")
+    zsh.type("mqctl set parcels vis", "Tab")
+    zsh.wait_for("mqctl set parcels visibility=")
+    zsh.type("60", "Space", "pau", "Tab")
+    zsh.wait_for("mqctl set parcels visibility=60 paused=")
+    zsh.type("f", "Tab")
+    zsh.wait_for("visibility=60 paused=false")
 
 
 def ask_for_queues(way: dict[str, str], *words: str, command: str = "peek") -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +13,52 @@ from mq.ctl.common_flags import everywhere, flags_of, opened
 from mq.names import QueueName
 from mq.spool.queue.queue_settings import NO_SETTINGS, SETTINGS, change
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+class ChangeParam(click.ParamType[str]):
+    """A change of a setting, as NAME=VALUE."""
+
+    name = "name=value"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        given = list(ctx.params.get("changes") or ())
+        if given and given[-1] == "=":  # To bash it is a word of its own.
+            del given[-1]
+        if given and given[-1] in SETTINGS:
+            offers = _values(ctx, given[-1])
+        elif "=" in incomplete:
+            name = incomplete.partition("=")[0]
+            offers = [f"{name}={value}" for value in _values(ctx, name)]
+        else:
+            there = {each.partition("=")[0] for each in given}
+            offers = [f"{name}=" for name in SETTINGS if name not in there]
+        return [CompletionItem(each) for each in offers if each.startswith(incomplete)]
+
+
+def _values(context: click.Context, name: str) -> list[str]:
+    """Return the values that a setting may have, where they can be listed."""
+    from mq.ctl.completing import queue_names
+
+    if name == "dead-letters":
+        return queue_names(context)
+    return ["true", "false"] if name == "paused" else []
+
 
 @click.command("set")
 @click.argument("queue", type=QueueParam())
-@click.argument("changes", metavar="NAME=VALUE...", nargs=-1, required=True)
+@click.argument("changes", metavar="NAME=VALUE...", nargs=-1, required=True,
+                type=ChangeParam())  # fmt: skip
 @everywhere
 @click.pass_context
 def set_settings(context: click.Context, queue: QueueName, changes: Sequence[str]) -> None:
