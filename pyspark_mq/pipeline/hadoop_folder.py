@@ -13,6 +13,8 @@ from py4j.protocol import Py4JJavaError
 from mq.disk.files import Files
 from pyspark_mq.pipeline.causes import JobRefused
 
+_CHECKSUM = "ChecksumException"
+
 
 class LakeFolder:
     """The folder. Names are relative to the lake. Methods raise what Java raises."""
@@ -87,9 +89,15 @@ class LakeFolder:
         self._fs.delete(self._path(name), True)
 
     def read(self, name: str) -> str:
+        """Return a file's text. Raises ValueError if its checksum, which Hadoop keeps beside it,
+        says that it is damaged."""
         stream = self._fs.open(self._path(name))
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        except Py4JJavaError as error:
+            if _CHECKSUM not in str(error.java_exception):
+                raise
+            raise ValueError(f"{self.full(name)} fails its checksum") from None
         finally:
             stream.close()
 

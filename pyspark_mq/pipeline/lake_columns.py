@@ -15,7 +15,7 @@ from pyspark_mq.columns import SCHEMA
 from pyspark_mq.pipeline.causes import JobRefused, reason_of
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
 from pyspark_mq.pipeline.json_texts import is_one_json
-from pyspark_mq.pipeline.lake import INCOMING, Lake
+from pyspark_mq.pipeline.lake import INCOMING, Lake, LakeDamaged
 
 BASE = (
     "id string, value binary, content_type string, published_at timestamp, receive_count int, "
@@ -48,7 +48,7 @@ def keep_columns(spark: Any, folder: LakeFolder, schema: StructType) -> None:
     versions = [name for name in folder.names(_COLUMNS) if name.endswith(".json")]
     known = StructType()
     if versions:
-        known = StructType.fromJson(json.loads(folder.read(f"{_COLUMNS}/{versions[-1]}")))
+        known = _read_columns(folder, f"{_COLUMNS}/{versions[-1]}")
     before = len(known.fields)
     types = {field.name.lower(): field.dataType for field in known.fields}
     for field in schema.fields:
@@ -64,6 +64,18 @@ def keep_columns(spark: Any, folder: LakeFolder, schema: StructType) -> None:
     if len(known.fields) > before:
         _try_out(spark, folder, known)
         folder.write(f"{_COLUMNS}/{len(versions):06}.json", known.json())
+
+
+def _read_columns(folder: LakeFolder, name: str) -> StructType:
+    """Read one of the files. Raises LakeDamaged."""
+    try:
+        return StructType.fromJson(json.loads(folder.read(name)))
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError, PySparkException):
+        raise LakeDamaged(
+            f"{folder.full(name)} is damaged, and does not tell the columns that body has in this "
+            "lake: move it away, and give --schema once with all of them, as the lake's files "
+            "have them"
+        ) from None
 
 
 def _try_out(spark: Any, folder: LakeFolder, schema: StructType) -> None:

@@ -11,6 +11,9 @@ import pytest
 
 from pyspark_mq.pipeline.archive import ArchiveJob, archive
 from pyspark_mq.pipeline.causes import JobRefused
+from pyspark_mq.pipeline.hadoop_folder import LakeFolder
+from pyspark_mq.pipeline.lake import LakeDamaged
+from pyspark_mq.pipeline.lake_columns import keep_columns, parse_schema
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
 from tests.support.lone_root import Root
@@ -38,3 +41,20 @@ def test_columns_that_a_lake_cannot_have_are_refused_and_leave_it_as_it_was(
 
     [row] = spark.read.parquet(str(tmp_path / "lake")).collect()
     assert (row.body.a, row.bad_body) == (1, None)
+
+
+@pytest.mark.parametrize("has_checksum", [True, False])
+@pytest.mark.parametrize("text", ["", '{"type": "struct", "fie', "[]", "{}", '{"fields": [1]}'])
+def test_damaged_columns_are_named_with_the_way_out(
+    spark: Any, tmp_path: Path, text: str, has_checksum: bool
+) -> None:
+    folder = LakeFolder(spark, str(tmp_path / "lake"))
+    keep_columns(spark, folder, parse_schema(spark, "a int"))
+    (tmp_path / "lake/_columns/000000.json").write_text(text)
+    if not has_checksum:  # As on most services.
+        (tmp_path / "lake/_columns/.000000.json.crc").unlink()
+
+    with pytest.raises(LakeDamaged, match=r"_columns/000000\.json is damaged.*move it away"):
+        keep_columns(spark, folder, parse_schema(spark, "a int, b int"))
+    (tmp_path / "lake/_columns/000000.json").unlink()
+    keep_columns(spark, folder, parse_schema(spark, "a int, b int"))
