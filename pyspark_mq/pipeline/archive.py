@@ -45,7 +45,7 @@ def archive(
     next run goes on where this one ended."""
     waiting = place.count_ready(job.queues, STREAM_READ)
     schema = None if job.schema is None else parse_schema(spark, job.schema)
-    lake = Lake(spark, job.lake)
+    lake = Lake(spark, job.lake, line.say)
     with lake.held():
         if schema is not None:
             keep_columns(spark, lake.folder, schema)

@@ -20,11 +20,12 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from mq.errors import CommandFailed, ExitCode, MQError
 from pyspark_mq.pipeline.causes import JobRefused, reason_of
@@ -45,6 +46,8 @@ SMALL_FILE_BYTES = 32 * 2**20
 MOST_SMALL_FILES = 8
 """If one queue and day has more small files than this, they are merged into one."""
 _FILE_BYTES = 128 * 2**20
+
+Warn = Callable[[str], object]
 
 
 class Placing(NamedTuple):
@@ -78,10 +81,11 @@ class LakeDamaged(MQError):
 class Lake:
     """A lake. Nothing is made until it is held or written."""
 
-    def __init__(self, spark: Any, path: str) -> None:
-        """Raise JobRefused if there is something there that no archive has made."""
+    def __init__(self, spark: Any, path: str, warn: Warn = lambda _: None) -> None:
+        """`warn` is told what to look at. Raise JobRefused for what no archive has made."""
         self._spark = spark
         self._name = path
+        self._warn = warn
         try:
             self.folder = LakeFolder(spark, path)
             if self.folder.exists("") and not self.folder.is_folder(""):
@@ -232,31 +236,50 @@ class Lake:
     # Compaction
 
     def compact(self) -> int:
-        """Merge the small files of each queue and day into one. Returns how many files were
-        replaced. Run it while nothing is added."""
+        """Merge the small files of each queue and day into one. Returns how many were replaced. One
+        that cannot be read stays, and is told. Run it while nothing is added."""
         small: dict[str, list[str]] = {}
         sizes = self._sizes()
-        for name, size in sizes.items():
-            if size < SMALL_FILE_BYTES:
+        for name, size in sorted(sizes.items()):
+            if 0 < size < SMALL_FILE_BYTES:  # Spark passes an empty one over, so it stays too.
                 small.setdefault(name.rpartition("/")[0], []).append(name)
-        gone = 0
-        for partition, names in sorted(small.items()):
-            if len(names) > MOST_SMALL_FILES:
-                self._compact(partition, sorted(names), sum(map(sizes.__getitem__, names)))
-                gone += len(names)
-        return gone
+        return sum(self._compact(partition, names, sizes) for partition, names in small.items())
 
-    def _compact(self, partition: str, names: list[str], size: int) -> None:
+    def _compact(self, partition: str, names: list[str], sizes: dict[str, int]) -> int:
+        if len(names) <= MOST_SMALL_FILES:
+            return 0
         job = f"{_COMPACTION}{uuid.uuid4()}"
         incoming = _incoming_of(job)
-        frame = self._spark.read.option("mergeSchema", "true").parquet(
-            *(self.folder.full(name) for name in names)
-        )
-        frame = frame.coalesce(max(1, -(-size // _FILE_BYTES)))
-        frame.write.parquet(self.folder.full(f"{incoming}/{partition}"))
+        try:
+            files = -(-sum(map(sizes.__getitem__, names)) // _FILE_BYTES)
+            frame = self._read(names).coalesce(files)
+            frame.write.parquet(self.folder.full(f"{incoming}/{partition}"))
+        except (PySparkException, Py4JJavaError):
+            self.folder.remove(incoming)
+            whole = [name for name in names if self._is_readable(name)]
+            if len(whole) == len(names):
+                raise
+            return self._compact(partition, whole, sizes)
         self._decide(job, self._places(incoming, job), names)
         self._place(job)
         self.folder.remove(f"{_PLACING}/{job}.json")
+        return len(names)
+
+    def _read(self, names: list[str]) -> Any:
+        reader = self._spark.read.option("mergeSchema", "true")
+        return reader.parquet(*(self.folder.full(name) for name in names))
+
+    def _is_readable(self, name: str) -> bool:
+        """Return whether Spark can read all of a file."""
+        try:
+            self._read([name]).write.format("noop").mode("overwrite").save()
+        except (PySparkException, Py4JJavaError) as error:
+            self._warn(
+                f"{self.folder.full(name)} cannot be read and is not merged: {reason_of(error)}; "
+                "look at it, and rename it to _NAME for readers to leave it out"
+            )
+            return False
+        return True
 
 
 def _data(names: Iterable[str]) -> list[str]:

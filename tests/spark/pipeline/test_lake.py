@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,32 +13,11 @@ from pyspark_mq.pipeline import lake as lake_module
 from pyspark_mq.pipeline.causes import JobRefused
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
 from pyspark_mq.pipeline.lake import Lake, LakeBusy, LakeDamaged
+from tests.spark.pipeline.lakes import files_in, numbers_in, rows_of
 
 
 class Died(BaseException):
     """In place of a SIGKILL."""
-
-
-@pytest.fixture
-def make_lake(spark: Any, tmp_path: Path) -> Callable[[], Lake]:
-    """`make_lake()` is what a new process has of the same lake."""
-    checkpoint = tmp_path / "lake/_checkpoint"
-    checkpoint.mkdir(parents=True)
-    (checkpoint / "metadata").write_text(json.dumps({"id": "query-1"}))
-    return lambda: Lake(spark, str(tmp_path / "lake"))
-
-
-def rows_of(spark: Any, *numbers: int) -> Any:
-    rows = [("orders", "2026-11-22", f"id-{number}", number) for number in numbers]
-    return spark.createDataFrame(rows, "queue string, day string, id string, number int")
-
-
-def numbers_in(spark: Any, lake: Lake) -> list[int]:
-    return sorted(row.number for row in spark.read.parquet(lake.folder.url).collect())
-
-
-def files_in(tmp_path: Path) -> list[Path]:
-    return sorted((tmp_path / "lake").glob("queue=*/day=*/*.parquet"))
 
 
 def test_a_batch_that_is_run_again_is_there_once(spark: Any, make_lake: Callable[[], Lake]) -> None:
