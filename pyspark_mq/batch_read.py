@@ -28,7 +28,7 @@ from mq.spool.network_files import files_for
 from mq.spool.queue.queues import has_queue
 from mq.spool.root import visit_root
 from pyspark_mq.balance import balance
-from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, to_batches
+from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, row_without_body, to_batches
 from pyspark_mq.options import Options, is_pattern, match_queues
 from pyspark_mq.portable import Portable
 
@@ -82,6 +82,9 @@ class BatchReader(Portable, DataSourceReader):
             with found[1] as opened:
                 state = _state(found[0], place.queue, opened.seal)
                 if state not in self._options.states:
+                    continue
+                if not self._options.has_bodies:
+                    yield row_without_body(opened, place.queue, place.message_id, state)
                     continue
                 row = read_row(spool.files, opened, place.queue, place.message_id, state)
             if row.value is None and self._options.is_failfast:

@@ -86,17 +86,28 @@ def read_row(
     if opened.status.st_size <= MAX_SPARK_MESSAGE_BYTES:
         data = unless_unreadable(lambda: files.read(opened.fd, opened.status.st_size))
     content = None if data is None else split(opened.seal, data)
-    content_type = opened.content_type() if opened.may_have_type() else None
+    bare = row_without_body(opened, queue, message_id, state)
+    return bare._replace(
+        value=None if content is None else content.body,
+        length=len(data) if opened.seal is None and data is not None else opened.length,
+        properties=[] if content is None else sorted(content.properties.items()),
+    )
+
+
+def row_without_body(
+    opened: Opened, queue: QueueName, message_id: MessageId, state: str
+) -> MessageRow:
+    """Return what is known of a message whose body and properties nobody reads."""
     return MessageRow(
         queue,
         message_id,
-        None if content is None else content.body,
-        content_type or DEFAULT_CONTENT_TYPE,
+        None,
+        (opened.content_type() if opened.may_have_type() else None) or DEFAULT_CONTENT_TYPE,
         opened.published_ns(message_id) // 1000,
         min(opened.receive_count, MAX_RECEIVE_COUNT),
         state,
-        len(data) if opened.seal is None and data is not None else opened.length,
-        [] if content is None else sorted(content.properties.items()),
+        opened.length,
+        [],
     )
 
 

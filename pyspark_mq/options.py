@@ -20,7 +20,7 @@ IN, OUT = "in", "out"
 """The roots of a staging, one for each direction."""
 
 PLACE = frozenset({"root", "url", "tokenFile", "caFile", "retrySeconds", "queue"})
-BATCH_READ = PLACE | {"states", "numPartitions", "mode"}
+BATCH_READ = PLACE | {"states", "numPartitions", "mode", "bodies"}
 STREAM_READ = PLACE | {
     "staging", "visibilitySeconds", "group", "maxMessagesPerTrigger", "maxBytesPerTrigger",
     "numPartitions", "commit", "mode", "takeover",
@@ -68,6 +68,7 @@ class Options:
     max_messages: int = CLAIM_MESSAGES
     max_bytes: int | None = None
     is_failfast: bool = False
+    has_bodies: bool = True
     archives: bool = False
     takes_over: bool = False
     txn_app_id: str | None = None
@@ -93,6 +94,7 @@ def parse_options(given: Mapping[str, str], allowed: frozenset[str]) -> Options:
         max_messages=_parse_count("maxMessagesPerTrigger", values, None) or CLAIM_MESSAGES,
         max_bytes=_parse_size("maxBytesPerTrigger", values),
         is_failfast=_parse_choice("mode", values.get("mode", MODES[0]), MODES) == "failfast",
+        has_bodies=_parse_choice("bodies", values.get("bodies", "true"), _BOOLEANS) == "true",
         archives=_parse_choice("commit", values.get("commit", COMMITS[0]), COMMITS) == "archive",
         takes_over=_parse_choice("takeover", values.get("takeover", "false"), _BOOLEANS) == "true",
         txn_app_id=_parse_txn_app_id(values),
@@ -209,6 +211,8 @@ def _require_url_forms(values: Mapping[str, str], allowed: frozenset[str]) -> No
         raise BadOption(
             "option states: with url it can only be ready; dead letters are in the queue QUEUE.dead"
         )
+    if "bodies" in values:
+        raise BadOption("option bodies: it belongs to root; servers answer with bodies")
 
 
 def _parse_seconds(

@@ -102,7 +102,7 @@ def _named(queues: str) -> list[str]:
 def _read(spark: Any, place: QueuePlace, queues: str, states: str = "ready") -> Any:
     reader = spark.read.format("mq").options(**place.options(is_staged=False))
     if place.url is None:
-        reader = reader.option("numPartitions", _TASKS)
+        reader = reader.option("numPartitions", _TASKS).option("bodies", "false")
     if queues:
         reader = reader.option("queue", queues)
     return reader.option("states", states).load()

@@ -55,6 +55,22 @@ def test_spark_finds_the_source_by_its_name_and_reads_all_columns(
     assert (found[second]["value"], found[second]["receive_count"]) == (b"", 3)
 
 
+def test_a_read_without_bodies_reads_no_file(
+    lone_root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lone_root.put("orders", b"one", count=3)
+    lone_root.put("orders", b"a longer one", folder="delay", lease=7)
+    whole = rows_of(lone_root, states="ready,leased")
+
+    def read(*_: object) -> bytes:
+        raise AssertionError("a body was read")
+
+    monkeypatch.setattr(Files, "read", read)
+    bare = rows_of(lone_root, states="ready,leased", bodies="false")
+
+    assert bare == [row | {"value": None} for row in whole]
+
+
 def test_messages_can_be_queried_with_sql(spark: Any, lone_root: Root) -> None:
     lone_root.put("orders", b"a", b"bb", b"ccc")
     lone_root.put("returns", b"dddd")

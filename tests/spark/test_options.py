@@ -168,6 +168,8 @@ def test_by_url_other_states_than_ready_are_refused() -> None:
 
     with pytest.raises(BadOption, match=r"option states: .*QUEUE\.dead"):
         parse_options(without | {"states": "dead"}, BATCH_READ)
+    with pytest.raises(BadOption, match="option bodies: it belongs to root"):
+        parse_options(without | {"bodies": "false"}, BATCH_READ)
 
 
 @pytest.mark.parametrize("name", sorted(BY_URL_ALONE))
