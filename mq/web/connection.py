@@ -123,6 +123,7 @@ class Connection(web.RequestHandler):
         self._waiter = waiter
         messages = self._messages
         number = min(self._request_count - number, len(messages))
+        framing.note_end(data, position, messages[-1][1] if number else None, self._is_held_back)
         if number and isinstance((broken := messages[-1][0]), _ErrInfo):
             messages.pop()
             self._refuse(broken.exc, data)
@@ -135,8 +136,7 @@ class Connection(web.RequestHandler):
             self._count_framing(data, position, number)
         self._deliver(number)
         if self._messages or self._is_answering:
-            if self._head_timer is not None:
-                self._stop_head_timer()
+            self._stop_head_timer()
         elif self._was_upgraded or self._framing.is_in_head:
             self._has_begun_head = True
             self._await_head()

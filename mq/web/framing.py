@@ -21,6 +21,9 @@ _CHUNK_BYTES = 16
 _OTHER_HEAD_BYTES = 4
 """`: ` and the end of the line of each header."""
 
+_END = b"\r\n\r\n"
+"""The end of a head, and of a body in chunks."""
+
 
 _PROPERTY = re.compile(
     rb"\n(?:traceparent|tracestate|baggage|content-encoding|content-language|ce-|x-meta-)", re.I
@@ -51,13 +54,14 @@ class Framing:
     """Counts the bytes of one connection that the parser keeps or passes over without limit: a head
     that is not whole yet, chunk extensions, trailers."""
 
-    __slots__ = ("_extra_bytes", "_may_be_in_head", "body")
+    __slots__ = ("_extra_bytes", "_is_followed", "_may_be_in_head", "body")
 
     def __init__(self) -> None:
         self.body: StreamReader | None = None
         """The body under way: that of the last request, until it is whole."""
         self._extra_bytes = 0
         self._may_be_in_head = False
+        self._is_followed = False
 
     @property
     def is_plain(self) -> bool:
@@ -68,6 +72,27 @@ class Framing:
     def is_in_head(self) -> bool:
         """Whether a head has begun that is not whole yet."""
         return self.body is None and self._extra_bytes > 0
+
+    @property
+    def has_next(self) -> bool:
+        """Whether a head has begun behind the last request that is whole."""
+        return self._is_followed or self.is_in_head
+
+    def note_end(
+        self, data: bytes, position: int, last: StreamReader | None, is_held_back: bool
+    ) -> None:
+        """Note whether a piece that was parsed has more behind the last request that ends in it.
+        `last` is the body of the last request whose head ends in it, if there is one. What looks
+        like the end of a request is taken for that. A piece that the parser holds back tells
+        nothing: whole requests may be in it."""
+        request = self.body if last is None else last
+        if request is None:
+            return
+        end = len(data)
+        if request is not EMPTY_PAYLOAD and request._http_chunk_splits is None:
+            end -= request.total_bytes - (position if last is None else 0)
+        is_whole = data.endswith(_END, 0, end) or _END.endswith(data[:end])
+        self._is_followed = request.is_eof() and not is_whole and not is_held_back
 
     def position(self) -> int:
         """Return how many bytes of the body under way are accounted for. It is asked before a piece

@@ -112,6 +112,8 @@ class QuickConnection(Connection):
         response, is_reset = await super().finish_response(request, resp, start_time)
         stays = bool(response.keep_alive) and not is_reset and request.content.is_eof()
         self._is_free = stays and not self._messages
+        if stays:
+            self._await_next()
         return response, is_reset
 
     @property
@@ -200,6 +202,15 @@ class QuickConnection(Connection):
             )
         if self._behind:
             self._go_on()
+        else:
+            self._await_next()
+
+    def _await_next(self) -> None:
+        """Give the client its time for a head that has begun to come while this request was under
+        way. It began when that was answered: until then the client may have waited for it."""
+        if self._framing.has_next and not self._messages and not self._was_upgraded:
+            self._has_begun_head = True
+            self._await_head()
 
     def _go_on(self) -> None:
         """Let the requests that came meanwhile go the usual way."""

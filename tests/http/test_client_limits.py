@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import selectors
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,9 +12,11 @@ from tests.support.wire import (
     Wire,
     assert_problem,
     files_of,
+    has_answer,
     make_queue,
     request_bytes,
     wait_until_closed,
+    wait_without_answer,
 )
 
 
@@ -27,22 +28,6 @@ def impatient_server(start_shared: Callable[..., Server]) -> Server:
 @pytest.fixture
 def impatient(impatient_server: Server, connect: Callable[[Server], Wire]) -> Wire:
     return connect(impatient_server)
-
-
-def has_answer(wire: Wire) -> bool:
-    """Whether there is something to read, or the end."""
-    return _is_readable(wire, 0)
-
-
-def wait_without_answer(wire: Wire, seconds: float) -> None:
-    """Let so much time pass; fails if the server says something meanwhile."""
-    assert not _is_readable(wire, seconds)
-
-
-def _is_readable(wire: Wire, seconds: float) -> bool:
-    with selectors.PollSelector() as poll:
-        poll.register(wire.socket, selectors.EVENT_READ)
-        return bool(poll.select(seconds))
 
 
 # Heads

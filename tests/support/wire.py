@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import selectors
 import socket
 import struct
 import uuid
@@ -216,6 +217,22 @@ def wait_until_read(server: Server, wire: Wire) -> None:
 def wait_until_closed(server: Server, client_port: int) -> None:
     """Wait until the server has closed its end."""
     wait_until(lambda: not server_end(server, client_port).is_open)
+
+
+def has_answer(wire: Wire) -> bool:
+    """Whether there is something to read, or the end."""
+    return _is_readable(wire, 0)
+
+
+def wait_without_answer(wire: Wire, seconds: float) -> None:
+    """Let so much time pass; fails if the server says something meanwhile."""
+    assert not _is_readable(wire, seconds)
+
+
+def _is_readable(wire: Wire, seconds: float) -> bool:
+    with selectors.PollSelector() as poll:
+        poll.register(wire.socket, selectors.EVENT_READ)
+        return bool(poll.select(seconds))
 
 
 def make_queue(wire: Wire) -> str:
