@@ -21,7 +21,7 @@ def test_a_burst_of_signals_ends_it_with_exit_code_0_and_no_traceback(
     module: str, tmp_path: Path, processes: list[Process]
 ) -> None:
     """Ctrl-C reaches `mq --standalone` and its children, and the parent passes SIGTERM on."""
-    folder = tmp_path / "folder"
+    folder = tmp_path / "remove"
     folder.mkdir()
     arguments = [f"--source={folder}"]
     if module == "mq_mover":
