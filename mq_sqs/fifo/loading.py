@@ -145,9 +145,16 @@ def read_sent(spool: Spool, queue: QueueName, since_ns: int, made_ns: int) -> li
     """Return what was sent to the queue since then and is not in it any more: removed, purged, or a
     dead letter in another queue. A dead letter from before the queue was made is of an earlier one
     of that name. Raises OSError."""
-    sent = []
+    sent: list[FoundMessage] = []
+    known: set[tuple[QueueName, MessageId]] = set()
     for folder, holder, name, message_id in _elsewhere(spool, queue, _text_of(since_ns)):
-        found = _look(spool, folder, name, partial(_read_sent, spool, queue, holder, message_id))
+        if (holder, message_id) in known:
+            continue
+        looked = _look(spool, folder, name, partial(_read_sent, spool, queue, holder, message_id))
+        if looked is None:
+            continue
+        known.add((holder, message_id))
+        [found] = looked
         if found is not None and (holder == queue or found.published_ns >= made_ns):
             sent.append(found)
     return sent
@@ -155,29 +162,38 @@ def read_sent(spool: Spool, queue: QueueName, since_ns: int, made_ns: int) -> li
 
 def _read_sent(
     spool: Spool, queue: QueueName, holder: QueueName, message_id: MessageId, opened: Opened
-) -> FoundMessage | None:
-    """Read a message that `holder` has or had. Returns None if it was not sent to the queue."""
+) -> tuple[FoundMessage | None]:
+    """Read a message that `holder` has or had. Returns (None,) if it was not sent to the queue."""
     burial = burial_of(spool.files, opened.fd, holder)
     if holder != queue and (burial is None or burial.queue != queue):
-        return None
+        return (None,)
     key = order_key(message_id, opened.published_ns(message_id))
-    return _read(spool, queue, message_id, key, opened)
+    return (_read(spool, queue, message_id, key, opened),)
 
 
 def _elsewhere(
     spool: Spool, queue: QueueName, since: str
 ) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
     """Yield where a message of the queue may be that is neither ready nor hidden there: folder,
-    queue, path in the folder, and id."""
+    queue, path in the folder, and id. Each folder is listed when those before it were read, in the
+    order of a message's way: one that moves on meanwhile is found further on, and one that comes
+    back to its queue when these are listed again."""
+    yield from _ready_elsewhere(spool, queue, since)
+    for each in _young(Folder.DELAY, spool.names(Folder.DELAY), since):
+        if each[1] != queue:
+            yield each
+    yield from _ready_elsewhere(spool, queue, since)
     removed = spool.names(Folder.REMOVE)
     yield from _young(Folder.REMOVE, removed, since)
     for folder in removed:
         holder = folder.removesuffix(PURGED_SUFFIX)
         if folder.endswith(PURGED_SUFFIX) and is_fifo(holder):
             yield from _purged(spool, QueueName(holder), folder, since)
-    for each in _young(Folder.DELAY, spool.names(Folder.DELAY), since):
-        if each[1] != queue:
-            yield each
+
+
+def _ready_elsewhere(
+    spool: Spool, queue: QueueName, since: str
+) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
     for holder in spool.names(Folder.QUEUES):
         if is_fifo(holder) and holder != queue:
             for name in _names(spool, Folder.QUEUES, holder):
