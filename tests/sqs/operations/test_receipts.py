@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.support.gateways import make_url, nobodys_handle
+from tests.support.gateways import make_url, name_of, nobodys_handle
 
 
 def take(sqs: Any, url: str, number: int = 1, **values: Any) -> list[str]:
@@ -57,6 +58,24 @@ def test_a_handle_works_while_nobody_else_has_received_the_message(sqs: Any, url
     sqs.delete_message(QueueUrl=url, ReceiptHandle=handle)
 
     assert is_empty(sqs, url)
+
+
+@pytest.mark.parametrize("kind", ["standard", "fifo"])
+def test_a_handle_removes_no_dead_letter_and_is_a_success(sqs: Any, kind: str) -> None:
+    own = {"FifoQueue": "true", "ContentBasedDeduplication": "true"} if kind == "fifo" else {}
+    dead = make_url(sqs, **own)
+    arn = f"arn:aws:sqs:us-east-1:000000000000:{name_of(dead)}"
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1})
+    url = make_url(sqs, RedrivePolicy=policy, **own)
+    group = {"MessageGroupId": "a"} if own else {}
+    sqs.send_message(QueueUrl=url, MessageBody="1", **group)
+    [handle] = handles(sqs, url)
+    change(sqs, url, handle, 0)
+
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=handle)
+
+    assert is_empty(sqs, url)
+    assert len(handles(sqs, dead)) == 1
 
 
 def test_a_handle_of_no_message_removes_nothing(sqs: Any, url: str) -> None:
