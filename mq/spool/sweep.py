@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import NamedTuple
 
 from mq.command.logs import Once
@@ -43,6 +45,12 @@ from mq.spool.sets import (
     roll_forward,
 )
 from mq.spool.spark.transactions import sweep_transactions
+
+FEW_LEFTOVERS = 16
+"""The first leftovers of a sweep go one after the other: a few are not worth threads."""
+
+_LEFTOVERS_AT_ONCE = 8
+_NAMES_AT_ONCE = 512
 
 
 class Swept(NamedTuple):
@@ -84,9 +92,33 @@ class Sweeper:
         deletions = sum(self._finish_deletion(q) for q in unfinished_deletions(self._spool))
         total = Swept(deletions=deletions)
         self._close_purges()
-        for name in self._spool.names(Folder.NEW):
-            total = Swept(*map(sum, zip(total, self.sweep_name(name), strict=True)))
+        for swept in self._sweep_new():
+            total = Swept(*map(sum, zip(total, swept, strict=True)))
         return total._replace(delivered=total.delivered + self._finish_spark())
+
+    def _sweep_new(self) -> Iterator[Swept]:
+        """Sweep each name in `new`: the first leftovers one after the other, and if there are more,
+        several at a time, as the sweeps of several servers would. The file system makes their syncs
+        durable together."""
+        names, delivered = iter(self._spool.names(Folder.NEW)), 0
+        for name in names:
+            swept = self.sweep_name(name)
+            delivered += swept.delivered
+            yield swept
+            if delivered >= FEW_LEFTOVERS:
+                break
+        while some := list(islice(names, _NAMES_AT_ONCE)):
+            threads = _LEFTOVERS_AT_ONCE if self._has_room_for_copies(some) else 1
+            with ThreadPoolExecutor(threads, "sweep") as pool:
+                yield from pool.map(self.sweep_name, some)
+
+    def _has_room_for_copies(self, names: Iterable[str]) -> bool:
+        """Return whether the disk has room for several copies at a time. A leftover for whose copy
+        there is no room is delivered as it is."""
+        found = (self._spool.status(Folder.NEW, name) for name in names)
+        largest = max((status.st_size for status in found if status is not None), default=0)
+        disk = os.fstatvfs(self._spool.fd(Folder.NEW))
+        return disk.f_bavail * disk.f_frsize > 2 * _LEFTOVERS_AT_ONCE * largest
 
     def sweep_name(self, name: str) -> Swept:
         """Sweep what has this name in `new`: a message, an upload or a batch."""
@@ -253,4 +285,5 @@ class Sweeper:
             self._report(path, str(error))
             return
         self._report(path, error.strerror or str(error))
-        self.was_hindered |= error.errno not in FAULTS_OF_ONE_MESSAGE
+        if error.errno not in FAULTS_OF_ONE_MESSAGE:
+            self.was_hindered = True
