@@ -160,6 +160,7 @@ static void take(long number) {
     must(fgetxattr(fd, "user.mq", found, sizeof found), "fgetxattr");
     must(pread(fd, read, bytes, 0), "pread");
     fgetxattr(fd, "user.mime_type", type, sizeof type);
+    fgetxattr(fd, "user.mq.dead", type, sizeof type);
     must(fsetxattr(fd, "user.mq", seal, sizeof seal, 0), "fsetxattr");
     struct timespec due[2];
     clock_gettime(CLOCK_REALTIME, &due[0]);

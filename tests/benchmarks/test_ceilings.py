@@ -30,7 +30,7 @@ COUNTED = {
     "write": re.compile(r'"xxx'),
     "pread64": re.compile(r'"xxx'),
     "fsetxattr": re.compile(r""),
-    "fgetxattr": re.compile(r'"user\.\w+"'),
+    "fgetxattr": re.compile(r'"user\.[\w.]+"'),
     "flock": re.compile(r"LOCK_\w+"),
     "linkat": re.compile(r""),
     "utimensat": re.compile(r""),
