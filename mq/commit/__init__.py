@@ -2,11 +2,12 @@
 
     an operation            `operation`: what it may need; `engine` runs it from need to need
     durable                 `barrier`: the sync of a round; `barrier_thread` passes it beside the
-                            event loop
+                            next one; `reopening`, after one has failed
     the way to a round      `turns`: what one turn of the event loop asks for; `arrivals`: what no
                             round has taken yet; `awaited`: callers that wait for a future
-    rounds                  `rounds`; `loop_rounds` of the event loop, while they are fast
-                            (`fast_rounds`); `gathering`: how long one waits, beside other servers
+    rounds                  `rounds`; `pipelined_rounds`: the next gathers while a barrier is in
+                            flight; `loop_rounds` of the event loop, while they are light
+                            (`light_rounds`); `gathering`: how long one waits, beside other servers
     committers              `group` on stable media, `memory` where nothing is synced, `blocking`
                             without an event loop; `committer`: what the store asks of them
 

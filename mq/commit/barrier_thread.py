@@ -1,29 +1,31 @@
-"""A thread that passes barriers while the event loop does other work."""
+"""A thread that passes barriers while others do other work."""
 
 from __future__ import annotations
 
-import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from mq.commit.barrier import Barrier, Unsynced
 
 Landed = Callable[[BaseException | None], None]
-"""Takes what a barrier has raised, or None. Called on the event loop."""
+"""Takes what a barrier has raised, or None. Called on the thread of barriers."""
 
 
 class BarrierThread:
-    """Passes barriers one by one, and tells the event loop when each is over."""
+    """Passes barriers one by one, and tells when each is over."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, barrier: Barrier) -> None:
+        self._barrier = barrier
         self._wanted: queue.SimpleQueue[tuple[Callable[[], None], Landed] | None] = (
             queue.SimpleQueue()
         )
         self._thread = threading.Thread(target=self._run, name="barrier")
         self._thread.start()
 
-    def begin(self, barrier: Callable[[], None], landed: Landed) -> None:
-        self._wanted.put((barrier, landed))
+    def begin(self, unsynced: Sequence[Unsynced], landed: Landed) -> None:
+        """Begin to make all that `unsynced` names durable."""
+        self._wanted.put((self._barrier.prepare(unsynced), landed))
 
     def close(self) -> None:
         """Finish all barriers that were begun, and wait for the thread to end."""
@@ -38,4 +40,4 @@ class BarrierThread:
                 barrier()
             except BaseException as error:
                 failure = error
-            self._loop.call_soon_threadsafe(landed, failure)
+            landed(failure)

@@ -1,10 +1,10 @@
 """Group commit: one barrier serves all operations that wait.
 
 What is asked for in one turn of the event loop reaches the committer together. It takes all pending
-operations as a round (`mq.commit.rounds`) and wakes the event loop once. While a barrier runs, the
-next round gathers; only beside other servers does it wait for more (`mq.commit.gathering`). While
-rounds are fast and the thread is idle, the event loop makes the round itself
-(`mq.commit.loop_rounds`), pauses included.
+operations as a round (`mq.commit.pipelined_rounds`) and wakes the event loop once. While a barrier
+runs, the next round gathers; only beside other servers does it wait for more
+(`mq.commit.gathering`). While rounds are light and the thread is idle, the event loop makes the
+round itself (`mq.commit.loop_rounds`), pauses included.
 
 After a failed barrier the committer refuses everything until it has reopened and swept the store,
 which it tries again and again, with backoff.
@@ -14,29 +14,29 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
 
 from mq.commit import awaited
 from mq.commit.arrivals import Arrivals
-from mq.commit.barrier import Barrier, Unsynced
+from mq.commit.barrier import Barrier
+from mq.commit.barrier_thread import BarrierThread
 from mq.commit.engine import Engine
-from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import Gathering
+from mq.commit.light_rounds import FEW_MESSAGES, LightRounds
 from mq.commit.loop_rounds import LoopRounds
 from mq.commit.operation import Operation, Submitted, requests_of
+from mq.commit.pipelined_rounds import PipelinedRounds
+from mq.commit.reopening import Reopening
 from mq.commit.rounds import Rounds
 from mq.commit.turns import Turns
-from mq.config import (
-    MAX_PENDING_OPERATIONS,
-    MAX_ROUND_OPERATIONS,
-    RECOVERY_BACKOFF_SECONDS,
-)
+from mq.config import MAX_PENDING_OPERATIONS, MAX_ROUND_OPERATIONS
 from mq.errors import StoreUnavailable
-from mq.lifecycle import FIXED_FOLDERS
 
 log = structlog.get_logger(__name__)
 
@@ -51,9 +51,10 @@ class GroupCommitter:
     `begin_round` is called before each round, and `end_calls` whenever its operations have done
     file calls. `recover` reopens the store and sweeps it after a failed barrier, and raises OSError
     while that does not work. `gathering` says how long a round waits for more operations; without
-    it, no round waits. With `fast_rounds` the event loop makes rounds while they are fast.
+    it, no round waits. With `light_rounds` the event loop makes rounds while they are light, and
+    barriers of others are passed beside the next round.
 
-    Rounds belong to the thread that holds `_at_work`: the event loop while it makes them, else the
+    Rounds belong to the thread that holds `_at_work`: the event loop while it makes one, else the
     committer's.
     """
 
@@ -66,23 +67,22 @@ class GroupCommitter:
         workers: Executor,
         *,
         gathering: Gathering | None = None,
-        fast_rounds: FastRounds | None = None,
+        light_rounds: LightRounds | None = None,
     ) -> None:
         self._barrier = barrier
-        self._recover = recover
+        self._reopening = Reopening(barrier, recover)
         self._gathering = gathering
         self._loop = asyncio.get_running_loop()
         self._engine = engine = Engine(workers, self._come_back)
         self._rounds = rounds = Rounds(engine, barrier, begin_round, end_calls, self._expect)
+        self._light_rounds = light_rounds
+        self._barriers = None if light_rounds is None else BarrierThread(barrier)
+        pipelined = partial(PipelinedRounds, rounds, self._barriers, light_rounds)
+        self._thread_rounds = pipelined(self._wake)
         self._loop_rounds: LoopRounds | None = None
-        if fast_rounds is not None:
+        if light_rounds is not None:
             self._loop_rounds = LoopRounds(
-                rounds,
-                engine,
-                barrier,
-                fast_rounds,
-                has_failed=self._has_failed,
-                leave=self._leave,
+                pipelined, engine, light_rounds, has_failed=self._has_failed, leave=self._leave
             )
         self.stats = rounds.stats
         self._arrivals = Arrivals(engine)
@@ -91,7 +91,6 @@ class GroupCommitter:
         self._failure: str | None = None
         self._is_thread_ready = False
         self._has_defect = False
-        self._stopping = threading.Event()
         self._at_work = threading.Lock()
         self._at_work.acquire()  # The thread holds it except while it waits for a turn.
         self._thread = threading.Thread(target=self._run, name="committer")
@@ -130,9 +129,8 @@ class GroupCommitter:
         self._turns.add_later(submit)
 
     def _is_for_thread(self) -> bool:
-        """Whether operations go to the thread, or to a round whose barrier is in flight."""
         rounds = self._loop_rounds
-        return rounds is None or rounds.is_flying or not rounds.are_fast()
+        return rounds is None or not rounds.are_light() or self._at_work.locked()
 
     def _hand_over(self, turn: list[Submitted]) -> None:
         """Hand operations over once in a turn of the event loop, so that the thread is woken once
@@ -146,7 +144,7 @@ class GroupCommitter:
         """Make a round on the event loop, and tell the callers of its operations. Returns False if
         that is up to the thread."""
         rounds = self._loop_rounds
-        if rounds is None or not rounds.are_fast():
+        if rounds is None or not rounds.are_light():
             return False
         if self._is_thread_wanted() or self._has_failed():
             return False
@@ -175,7 +173,11 @@ class GroupCommitter:
         """Let the thread work: the event loop has nothing under way any more."""
         self._at_work.release()
         if self._has_failed():
-            self._arrivals.put([])  # The thread sees to it.
+            self._wake()  # The thread sees to it.
+
+    def _wake(self) -> None:
+        """Wake the committer's thread. Any thread may call it."""
+        self._arrivals.put([])
 
     def _come_back(self, submitted: Submitted) -> None:
         """Take back an operation whose wait is over. Any thread may call it."""
@@ -184,13 +186,16 @@ class GroupCommitter:
             self._loop.call_soon_threadsafe(self._refuse_pending)
 
     async def close(self) -> None:
-        self._stopping.set()
+        self._reopening.stop()
         self._turns.hand_over()
         self._arrivals.end()
         await asyncio.to_thread(self._thread.join)
-        if self._loop_rounds is not None:
-            await asyncio.to_thread(self._loop_rounds.close)
+        await asyncio.to_thread(self._close_barriers)
         self._barrier.close()
+
+    def _close_barriers(self) -> None:
+        if self._barriers is not None:
+            self._barriers.close()
 
     def _run(self) -> None:
         try:
@@ -198,6 +203,7 @@ class GroupCommitter:
                 self._go_on_with(taken)
         except BaseException:
             log.exception("the committer ended by a defect")
+            self._close_barriers()  # Until then one may need what operations have open.
             self._failure = "the server has a defect and must be restarted"
             self._has_defect = True
             self._engine.note_failed_barrier(self._failure)
@@ -206,9 +212,13 @@ class GroupCommitter:
             self._loop.call_soon_threadsafe(self._end_by_defect)
 
     def _go_on_with(self, taken: list[Submitted]) -> None:
-        """Make a round, and see to what has failed in it, or in a round of the event loop."""
-        if not self._has_failed():
+        """Go on with a round that has landed or with these operations, and see to what has failed
+        in it, or in a round of the event loop."""
+        if self._thread_rounds.has_landed():
+            self._thread_rounds.land()
+        elif not self._has_failed():
             self._make_round(taken)
+        self._rounds.tell()
         if self._loop_rounds is not None and self._loop_rounds.defect is not None:
             raise self._loop_rounds.defect
         if self._has_failed():
@@ -216,10 +226,13 @@ class GroupCommitter:
             self._reopened_after = self._engine.failed_barriers
 
     def _make_round(self, taken: list[Submitted]) -> None:
-        rounds = self._rounds if self._loop_rounds is None else self._loop_rounds
-        rounds.commit(taken)
-        self._rounds.taken = []
-        self._rounds.tell()
+        """Make a round, and note how long it would have kept the event loop, which takes many
+        messages in parts."""
+        began = time.perf_counter()
+        messages = self._thread_rounds.make(taken)
+        if self._light_rounds is not None:
+            seconds = time.perf_counter() - began
+            self._light_rounds.note(seconds * min(1.0, FEW_MESSAGES / max(1, messages)))
 
     def _expect(self, requests: int) -> None:
         """Note how many requests a round had, for the next."""
@@ -230,25 +243,31 @@ class GroupCommitter:
 
     def _has_failed(self) -> bool:
         """Whether the thread must see to something before there is another round."""
-        if self._engine.failed_barriers != self._reopened_after:
-            return True
-        return self._loop_rounds is not None and self._loop_rounds.defect is not None
+        has_defect = self._loop_rounds is not None and self._loop_rounds.defect is not None
+        return has_defect or self._engine.failed_barriers != self._reopened_after
 
     def _take(self) -> list[Submitted] | None:
-        """Return all operations that can go on, up to the limit. Waits for the first, unless some
-        are at their next barrier already. Returns None when all is over."""
-        most = MAX_ROUND_OPERATIONS - len(self._rounds.unsynced)
-        taken = self._arrivals.take(most)
-        while not (taken or self._rounds.unsynced):
-            if self._arrivals.is_ended and not self._engine.away:
+        """Return all operations that can go on, up to the limit. Waits for the first, unless there
+        is something else to do, which may come without any. Returns None when all is over."""
+        rounds = self._thread_rounds
+        while True:
+            if rounds.has_landed():
+                return []
+            taken = self._arrivals.take(MAX_ROUND_OPERATIONS - len(self._rounds.unsynced))
+            if taken or rounds.is_barrier_due():
+                return taken
+            if self._arrivals.is_ended and not (self._engine.away or rounds.is_flying):
                 return None
             self._wait_for_turn()
             if self._has_failed():
-                break
-            taken = self._arrivals.take(most)
-        return taken
+                return []
 
     def _wait_for_turn(self) -> None:
+        """Wait for what comes next. Meanwhile the event loop may make rounds, unless a barrier is
+        in flight."""
+        if self._thread_rounds.is_flying:
+            self._arrivals.admit(self._arrivals.wait())
+            return
         self._at_work.release()
         try:
             turn = self._arrivals.wait()
@@ -263,27 +282,14 @@ class GroupCommitter:
     def _reopen(self) -> None:
         """Refuse everything until the store has been reopened and swept."""
         self._failure = self._engine.why_failed
-        pause, longest = RECOVERY_BACKOFF_SECONDS
-        while not self._stopping.is_set():
-            self._refuse_pending()
-            try:
-                self._barrier.reopen()
-                self._recover()
-                self._barrier.make_durable([Unsynced((), FIXED_FOLDERS)])
-                break
-            except OSError as error:
-                log.error("store not reopened yet", error=str(error))
-                self._stopping.wait(pause)
-                pause = min(2 * pause, longest)
-        else:
-            self._refuse_pending()
-            return
-        log.warning("store reopened")
-        self._failure = None
+        if self._reopening.run(self._refuse_pending):
+            self._failure = None
 
     def _end_by_defect(self) -> None:
-        in_flight = [] if self._loop_rounds is None else self._loop_rounds.in_flight
-        self._refuse(self._rounds.taken + in_flight + self._rounds.unsynced)
+        refused = self._rounds.taken + self._thread_rounds.in_flight + self._rounds.unsynced
+        if self._loop_rounds is not None:
+            refused += self._loop_rounds.in_flight
+        self._refuse(refused)
         self._refuse_pending()
 
     def _refuse_pending(self) -> None:

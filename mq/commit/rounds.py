@@ -22,7 +22,7 @@ import structlog
 
 from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.engine import Engine
-from mq.commit.operation import Submitted, requests_of, tell_each
+from mq.commit.operation import Submitted, tell_each
 from mq.errors import StoreUnavailable
 from mq.metrics.histogram import CommitStats
 
@@ -58,18 +58,6 @@ class Rounds:
         self.stats = CommitStats()
         self.taken: list[Submitted] = []
         self.unsynced: list[Submitted] = []
-
-    def commit(self, taken: list[Submitted]) -> tuple[int, float]:
-        """Commit a round; the caller then calls `tell`. Returns how many messages its barrier was
-        for, and how many seconds the round took from there."""
-        started, carried = time.perf_counter(), requests_of(self.unsynced)
-        self.begin(taken)
-        messages, reached = self.count_messages(), time.perf_counter()
-        if self.unsynced:
-            self.pass_barrier()
-        seconds = time.perf_counter() - reached
-        self.note(started, carried + requests_of(taken))
-        return messages, seconds
 
     def count_messages(self) -> int:
         """Return how many messages are at their barrier."""

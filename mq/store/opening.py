@@ -13,9 +13,9 @@ import structlog
 from mq.command.logs import report_left
 from mq.commit.barrier import Barrier
 from mq.commit.committer import Committer
-from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import Gathering
 from mq.commit.group import GroupCommitter
+from mq.commit.light_rounds import LightRounds
 from mq.commit.memory import MemoryCommitter
 from mq.config import ServerConfig
 from mq.disk.files import Files
@@ -96,7 +96,7 @@ def _start_committer(
 
     gathering = Gathering() if work.config.peers else None
     # A network file system may block for long without a warning.
-    fast_rounds = None if work.spool.files.is_of_network else FastRounds()
+    light_rounds = None if work.spool.files.is_of_network else LightRounds()
     return GroupCommitter(
         Barrier(work.spool),
         work.begin_round,
@@ -104,7 +104,7 @@ def _start_committer(
         recover,
         workers,
         gathering=gathering,
-        fast_rounds=fast_rounds,
+        light_rounds=light_rounds,
     )
 
 

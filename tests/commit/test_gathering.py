@@ -9,8 +9,8 @@ from itertools import chain, repeat
 
 import pytest
 
-from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import GATHERING_PAUSE_SECONDS, MAX_GATHERING_PAUSES, Gathering
+from mq.commit.light_rounds import LightRounds
 from mq.commit.operation import Submitted
 from mq.spool.folders import Spool
 from tests.support.commits import be_fast, open_bench
@@ -100,7 +100,7 @@ async def test_the_event_loop_pauses_before_a_round_of_its_own_and_looks_at_its_
             loop.call_soon(bench.committer.submit, Submitted(operation, done))
 
     gathering = Gathering(pause)
-    async with open_bench(spool, files, gathering, FastRounds()) as bench:
+    async with open_bench(spool, files, gathering, LightRounds()) as bench:
         await be_fast(bench)
         gathering.expect(9)
         [first] = bench.start("first")
@@ -136,7 +136,7 @@ async def test_requests_that_will_share_an_operation_are_counted_and_share_it(
         loop.call_soon(ask, "third")
 
     gathering = Gathering(pause)
-    async with open_bench(spool, files, gathering, FastRounds()) as bench:
+    async with open_bench(spool, files, gathering, LightRounds()) as bench:
         await be_fast(bench)
         gathering.expect(3)
         ask("first")
@@ -151,7 +151,7 @@ async def test_closing_while_the_event_loop_gathers_leaves_nobody_waiting(
     spool: Spool, files: WatchedFiles
 ) -> None:
     gathering = Gathering(lambda _: None)
-    async with open_bench(spool, files, gathering, FastRounds()) as bench:
+    async with open_bench(spool, files, gathering, LightRounds()) as bench:
         await be_fast(bench)
         gathering.expect(9)
         [first] = bench.start("first")

@@ -1,174 +1,136 @@
-"""A round of the event loop with many operations: its barrier is passed beside it, while the next
-round gathers. Whatever goes wrong is told to both."""
+"""While rounds are light, the event loop makes them; whatever goes wrong in one is the thread's."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from mq.commit import loop_rounds
+from mq.commit import group
 from mq.commit.barrier import Unsynced
-from mq.commit.fast_rounds import FastRounds
+from mq.commit.light_rounds import LightRounds
 from mq.commit.operation import InWorker, Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from tests.support.commits import Bench, be_fast, is_back, make_fast, open_bench
-from tests.support.faults import SYNCS, Gate, WatchedFiles
+from tests.support.commits import Bench, be_fast, is_back, make_fast, make_slow, open_bench
+from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.stores import eventually
 
 
 @pytest.fixture
-async def bench(
-    spool: Spool, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Bench]:
-    """Two operations are many."""
-    monkeypatch.setattr(loop_rounds, "FEW_MESSAGES", 1)
-    async with open_bench(spool, files, fast_rounds=FastRounds()) as made:
-        await be_fast(made)
+async def bench(spool: Spool, files: WatchedFiles) -> AsyncIterator[Bench]:
+    async with open_bench(spool, files, light_rounds=LightRounds()) as made:
         yield made
 
 
-async def take_off(
-    bench: Bench, failure: BaseException | None = None
-) -> tuple[Gate, list[asyncio.Task[str]]]:
-    """Let a barrier be in flight, with the operations `1` and `2` behind it. Once the gate is
-    opened, it ends by that failure."""
-    gate, left = Gate(), [failure]
-
-    def hold(*arguments: object) -> None:
-        gate.wait(*arguments)
-        if left and (error := left.pop()) is not None:
-            raise error
-
-    bench.files.before |= dict.fromkeys(SYNCS, hold)
-    tasks = bench.start("1", "2")
-    await gate.reached()
-    return gate, tasks
+def where(bench: Bench) -> Operation[tuple[threading.Thread, int]]:
+    """Who makes the round, and how many syncs there were before this is answered."""
+    yield Unsynced((), (Folder.NEW,))
+    return threading.current_thread(), bench.files.syncs()
 
 
-async def gather(bench: Bench, *names: str) -> list[asyncio.Task[str]]:
-    """Let operations make their file calls while a barrier is in flight."""
-    tasks = bench.start(*names)
-    async with asyncio.timeout(10):
-        while not set(names) <= set(bench.names()):
-            await asyncio.sleep(0.001)
-    return tasks
+async def test_the_event_loop_makes_light_rounds_and_answers_after_the_sync(bench: Bench) -> None:
+    slow, syncs = await bench.committer.run(where(bench))
+    assert (slow is threading.current_thread(), syncs) == (False, 1)
+
+    await be_fast(bench)
+    fast, syncs = await bench.committer.run(where(bench))
+    assert (fast is threading.current_thread(), syncs) == (True, 2)
+
+    make_slow(bench)
+    assert (await bench.committer.run(where(bench)))[0] is slow
 
 
-async def test_the_event_loop_goes_on_while_a_barrier_is_in_flight(bench: Bench) -> None:
-    gate, tasks = await take_off(bench)
+async def test_what_one_turn_of_the_loop_asks_for_is_one_round_of_the_loop(bench: Bench) -> None:
+    await be_fast(bench)
 
-    later = await gather(bench, "3")
-    assert not any(task.done() for task in tasks + later)
+    await asyncio.gather(*bench.start(*"123456"))
 
-    gate.open()
-    assert await asyncio.gather(*tasks, *later) == ["1", "2", "3"]
+    assert (bench.rounds, bench.files.syncs()) == (1, 1)
 
 
-async def test_a_few_operations_are_synced_by_the_event_loop(bench: Bench) -> None:
-    def who() -> Operation[threading.Thread]:
-        yield Unsynced((), (Folder.NEW,))
-        return synced_by[-1]
-
-    synced_by: list[threading.Thread] = []
-    hook = dict.fromkeys(SYNCS, lambda *_: synced_by.append(threading.current_thread()))
-    bench.files.before |= hook
-
-    alone = await bench.committer.run(who())
-    beside, _ = await asyncio.gather(*(bench.committer.run(who()) for _ in range(2)))
-
-    assert alone is threading.current_thread()
-    assert beside.name == "barrier"
-
-
-async def test_one_operation_with_many_messages_is_synced_beside_the_event_loop(
-    bench: Bench,
+async def test_more_than_a_round_holds_is_for_the_thread(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be a batch."""
+    monkeypatch.setattr(group, "MAX_ROUND_OPERATIONS", 2)
+    await be_fast(bench)
 
-    def who(messages: int) -> Operation[str]:
-        yield Unsynced((), (Folder.NEW,), messages=messages)
-        return synced_by[-1]
+    makers = await asyncio.gather(*(bench.committer.run(where(bench)) for _ in range(3)))
 
-    synced_by: list[str] = []
-    hook = dict.fromkeys(SYNCS, lambda *_: synced_by.append(threading.current_thread().name))
-    bench.files.before |= hook
-
-    assert await bench.committer.run(who(2)) == "barrier"
-    assert await bench.committer.run(who(1)) == threading.current_thread().name
+    assert threading.current_thread() not in {maker for maker, _ in makers}
 
 
-async def test_what_has_gathered_is_answered_after_a_sync_of_its_own(bench: Bench) -> None:
-    def syncs() -> Operation[int]:
-        yield Unsynced((), (Folder.NEW,))
-        return bench.files.syncs()
+async def test_the_loop_does_not_wait_for_a_round_of_the_thread(bench: Bench) -> None:
+    gate = await bench.hold_barrier()
+    make_fast(bench)
 
-    gate, tasks = await take_off(bench)
-    before = bench.files.syncs()
-    gathered = [asyncio.create_task(bench.committer.run(syncs())) for _ in range(3)]
-    await gather(bench, "3")
-
-    gate.open()
-    await asyncio.gather(*tasks)
-    assert min(await asyncio.gather(*gathered)) > before
-
-
-async def test_one_barrier_at_a_time_is_in_flight(bench: Bench) -> None:
-    gate, tasks = await take_off(bench)
-    later = await gather(bench, *"3456")
-    held = bench.files.syncs()
-
+    second = asyncio.create_task(bench.committer.run(where(bench)))
     await asyncio.sleep(0.01)
-    assert bench.files.syncs() == held
+    assert not second.done()
 
     gate.open()
-    await asyncio.gather(*tasks, *later)
-    assert bench.files.syncs() == held + 1
+    maker, _ = await second
+    assert maker is not threading.current_thread()
 
 
-async def test_each_operation_is_counted_in_one_round(bench: Bench) -> None:
-    stats = bench.committer.stats
-    before = stats.operations.total
+async def test_an_operation_that_needs_a_worker_is_durable_all_the_same(bench: Bench) -> None:
+    def with_worker() -> Operation[str]:
+        name = yield InWorker(str, 7)
+        return (yield from bench.put(name))
 
-    gate, tasks = await take_off(bench)
-    later = await gather(bench, *"345")
-    gate.open()
-    await asyncio.gather(*tasks, *later)
-    await asyncio.gather(*bench.start("6"))
+    await be_fast(bench)
 
-    assert stats.operations.total - before == 6
+    assert await bench.committer.run(with_worker()) == "7"
+    assert bench.names() == ["7"]
+    assert bench.files.syncs() > 0
 
 
-async def test_an_operation_that_asks_for_two_barriers_has_both(bench: Bench) -> None:
+async def test_an_operation_that_yields_twice_is_synced_twice(bench: Bench) -> None:
     def twice() -> Operation[list[int]]:
         yield Unsynced((), (Folder.NEW,))
         first = bench.files.syncs()
         yield Unsynced((), (Folder.NEW,))
         return [first, bench.files.syncs()]
 
-    assert await asyncio.gather(*(bench.committer.run(twice()) for _ in range(3))) == [[1, 2]] * 3
+    await be_fast(bench)
+
+    assert await bench.committer.run(twice()) == [1, 2]
 
 
-async def test_a_failed_barrier_fails_what_has_gathered_as_well(bench: Bench) -> None:
-    gate, tasks = await take_off(bench, OSError(errno.EIO, "the disk is broken"))
-    later = await gather(bench, "3", "4")
+async def test_a_failed_sync_of_the_loop_is_seen_to_by_the_thread(
+    bench: Bench, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reopened_by: list[threading.Thread] = []
+    note(bench, monkeypatch, reopened_by)
+    files.fail(*SYNCS)
+    await be_fast(bench)
 
-    gate.open()
-    outcomes = await asyncio.gather(*tasks, *later, return_exceptions=True)
+    outcomes = await asyncio.gather(*bench.start("1", "2"), return_exceptions=True)
 
-    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 4
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 2
+    assert bench.names() == []
     await eventually(lambda: is_back(bench))
+    assert threading.current_thread() not in reopened_by
+    assert len(reopened_by) == 1
     assert bench.names() == ["again"]
 
 
-async def test_nothing_is_synced_between_a_failed_barrier_and_the_reopening(
+async def test_nothing_is_synced_between_a_failed_sync_and_the_reopening(
     bench: Bench, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """An operation of the failed round asks for another barrier, and others come meanwhile."""
+
+    def stubborn() -> Operation[str]:
+        for _ in range(3):
+            try:
+                yield Unsynced((), (Folder.NEW,))
+            except StoreUnavailable:
+                continue
+        return "done"
+
     syncs: list[int] = []
     reopen = bench.committer._barrier.reopen
 
@@ -177,115 +139,70 @@ async def test_nothing_is_synced_between_a_failed_barrier_and_the_reopening(
         reopen()
 
     monkeypatch.setattr(bench.committer._barrier, "reopen", noted)
-    gate, tasks = await take_off(bench, OSError(errno.EIO, "the disk is broken"))
-    later = await gather(bench, "3", "4")
-    gate.open()
-    await asyncio.gather(*tasks, *later, *bench.start("5"), return_exceptions=True)
+    files.fail(*SYNCS)
+    await be_fast(bench)
 
-    await eventually(lambda: is_back(bench))
+    first = asyncio.create_task(bench.committer.run(stubborn()))
+    others = [asyncio.create_task(bench.committer.run(where(bench))) for _ in range(3)]
+    outcomes = await asyncio.gather(first, *others, return_exceptions=True)
+
+    assert outcomes[0] == "done"
+    assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes[1:])
     assert syncs == [1]
 
 
-async def test_a_worker_comes_back_while_barriers_fly_one_after_the_other(bench: Bench) -> None:
-    def with_worker() -> Operation[str]:
-        name: str = yield InWorker(str, 7)
-        return name
-
-    is_over = False
-
-    async def keep_busy(number: int) -> None:
-        turn = 0
-        while not is_over:
-            make_fast(bench)
-            turn += 1
-            await bench.committer.run(bench.put(f"{number}-{turn}"))
-
-    busy = [asyncio.create_task(keep_busy(number)) for number in range(6)]
-    async with asyncio.timeout(30):
-        assert await bench.committer.run(with_worker()) == "7"
-    is_over = True
-    await asyncio.gather(*busy)
-
-
-async def test_nothing_gathers_before_what_waits_for_the_thread(bench: Bench) -> None:
-    def with_worker() -> Operation[str]:
-        name: str = yield InWorker(str, 7)
-        return name
-
-    gate, tasks = await take_off(bench)
-    come_back = asyncio.create_task(bench.committer.run(with_worker()))
-    async with asyncio.timeout(10):
-        while not bench.committer._is_thread_ready:
-            await asyncio.sleep(0.001)
-
-    later = bench.start("3")
-    await asyncio.sleep(0.01)
-    assert bench.names() == ["1", "2"]
-
-    gate.open()
-    assert await asyncio.gather(*tasks, come_back, *later) == ["1", "2", "7", "3"]
-
-
-async def test_nothing_gathers_once_rounds_are_slow(bench: Bench) -> None:
-    gate, tasks = await take_off(bench)
-    bench.fast_rounds.note(1e9)
-
-    later = bench.start("3")
-    await asyncio.sleep(0.01)
-    assert bench.names() == ["1", "2"]
-
-    gate.open()
-    assert await asyncio.gather(*tasks, *later) == ["1", "2", "3"]
-
-
-async def test_close_waits_for_what_is_in_flight_and_what_has_gathered(
-    spool: Spool, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop_rounds, "FEW_MESSAGES", 1)
-    async with open_bench(spool, files, fast_rounds=FastRounds()) as bench:
-        await be_fast(bench)
-        gate, tasks = await take_off(bench)
-        later = await gather(bench, "3")
-        asyncio.get_running_loop().call_later(0.01, gate.open)
-
-    assert await asyncio.gather(*tasks, *later) == ["1", "2", "3"]
-
-
-@pytest.mark.parametrize("names", ["1", "12"])
-async def test_a_round_that_is_over_keeps_nothing_of_its_operations(
-    bench: Bench, names: str
-) -> None:
-    """Their results are bodies of messages."""
-    await asyncio.gather(*bench.start(*names))
+async def test_no_round_is_made_before_the_thread_has_seen_to_a_failure(bench: Bench) -> None:
     await be_fast(bench)
+    bench.committer._engine.note_failed_barrier("a test")
 
-    rounds = bench.committer._loop_rounds
-    assert rounds is not None
-    assert bench.committer._rounds.taken == rounds.in_flight == []
+    with pytest.raises(StoreUnavailable):
+        await bench.committer.run(where(bench))
 
 
-@pytest.mark.parametrize("moment", ["gathering", "landing", "barrier"])
-async def test_a_defect_ends_the_committer_and_everybody_is_told(
-    bench: Bench, moment: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_defect_in_a_round_of_the_loop_leaves_nobody_waiting(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
-        raise defect
+        raise AssertionError("a defect")
 
-    defect = AssertionError("a defect")
-    gate, tasks = await take_off(bench, defect if moment == "barrier" else None)
-    tasks += await gather(bench, "3")
-    if moment != "barrier":
-        monkeypatch.setattr(bench.committer._rounds, "_end_calls", fail)
-    if moment == "gathering":
-        tasks += await gather(bench, "4")
+    await be_fast(bench)
+    monkeypatch.setattr(bench.committer._rounds, "_end_calls", fail)
 
-    gate.open()
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-
-    # What is behind its barrier is durable, and told so.
-    passed = ["1", "2"] if moment == "landing" else []
-    assert [outcome for outcome in outcomes if isinstance(outcome, str)] == passed
-    assert all(isinstance(each, StoreUnavailable) for each in outcomes[len(passed) :])
+    outcomes = await asyncio.gather(*bench.start("1", "2"), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 2
     with pytest.raises(StoreUnavailable, match="must be restarted"):
-        await bench.committer.run(bench.put("5"))
+        await bench.committer.run(bench.put("3"))
     assert not bench.committer.is_alive()
+
+
+async def test_all_is_answered_while_rounds_are_made_by_turns(bench: Bench) -> None:
+    """Many operations, each with a worker between two barriers, while the speed changes."""
+
+    def work(number: int) -> Operation[int]:
+        yield Unsynced((), (Folder.NEW,))
+        answer: int = yield InWorker(abs, -number)
+        yield Unsynced((), (Folder.NEW,))
+        return answer
+
+    async def client(first: int) -> list[int]:
+        answers = []
+        for number in range(first, first + 40):
+            (make_fast if number % 3 else make_slow)(bench)
+            answers.append(await bench.committer.run(work(number)))
+        return answers
+
+    answers = await asyncio.gather(*(client(1000 * each) for each in range(8)))
+
+    assert answers == [list(range(1000 * each, 1000 * each + 40)) for each in range(8)]
+    assert bench.committer._arrivals.waiting() == bench.committer._engine.away == 0
+
+
+def note(bench: Bench, monkeypatch: pytest.MonkeyPatch, threads: list[threading.Thread]) -> None:
+    """Let `threads` be those that reopen the store."""
+    recover: Callable[[], None] = bench.committer._reopening._recover
+
+    def noted() -> None:
+        threads.append(threading.current_thread())
+        recover()
+
+    monkeypatch.setattr(bench.committer._reopening, "_recover", noted)

@@ -8,7 +8,7 @@ import pytest
 
 import vsqs
 from mq import ctl, fsck
-from mq.commit import blocking, group, rounds
+from mq.commit import blocking, reopening, rounds
 from mq.lines import transfer
 from mq.spool import abilities, network_files, root_format
 from mq.spool.queue import settings_file
@@ -83,7 +83,7 @@ NOT_RUN_HERE = {
     name_of(network_files): "syncs for others: tests/store/test_network.py",
     name_of(rounds.Rounds.pass_barrier): "calls the barrier, whose syncs are taken out",
     name_of(blocking): "runs the same operations over the same barrier",
-    name_of(group.GroupCommitter._reopen): "finds out whether the disk works; promises nothing",
+    name_of(reopening.Reopening.run): "finds out whether the disk works; promises nothing",
     name_of(remove_many._sync_moved): "as `remove` does, for several: tests/store/test_remove.py",
     name_of(lease._lease_by_move): "on file systems of the network: tests/store/test_network.py",
     name_of(receive.taken_from): "says what receives yield",

@@ -106,7 +106,7 @@ async def test_a_message_whose_receiver_has_left_is_in_its_queue_once_a_server_h
     ],
     ids=["alone", "beside other servers", "on a network"],
 )
-async def test_the_event_loop_makes_fast_rounds_unless_the_network_can_hold_it_up(
+async def test_the_event_loop_makes_light_rounds_unless_the_network_can_hold_it_up(
     disk: Path, files_of: Callable[[Path], Files], peers: int, makes_rounds: bool
 ) -> None:
     async with store_on(disk, files_of(disk), peers=peers) as store:

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from mq.commit.barrier import Barrier, Unsynced
-from mq.commit.fast_rounds import FastRounds
 from mq.commit.gathering import Gathering
 from mq.commit.group import GroupCommitter
+from mq.commit.light_rounds import LightRounds
 from mq.commit.operation import Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
@@ -25,11 +25,11 @@ class Bench:
         spool: Spool,
         files: WatchedFiles,
         gathering: Gathering | None = None,
-        fast_rounds: FastRounds | None = None,
+        light_rounds: LightRounds | None = None,
     ) -> None:
         self.spool = spool
         self.files = files
-        self.fast_rounds = fast_rounds or FastRounds()
+        self.light_rounds = light_rounds or LightRounds()
         self.rounds = 0
         self.syncs_when_calls_ended: list[int] = []
         self.workers = ThreadPoolExecutor(2)
@@ -40,7 +40,7 @@ class Bench:
             spool.reopen,
             self.workers,
             gathering=gathering,
-            fast_rounds=fast_rounds,
+            light_rounds=light_rounds,
         )
 
     def _begin(self) -> None:
@@ -87,7 +87,11 @@ async def be_fast(bench: Bench) -> None:
 
 def make_fast(bench: Bench) -> None:
     for _ in range(1000):
-        bench.fast_rounds.note(0.0)
+        bench.light_rounds.note(0.0)
+
+
+def make_slow(bench: Bench) -> None:
+    bench.light_rounds.note(1e9)
 
 
 async def is_back(bench: Bench) -> bool:
@@ -104,10 +108,10 @@ async def open_bench(
     spool: Spool,
     files: WatchedFiles,
     gathering: Gathering | None = None,
-    fast_rounds: FastRounds | None = None,
+    light_rounds: LightRounds | None = None,
 ) -> AsyncIterator[Bench]:
     files.calls.clear()
-    made = Bench(spool, files, gathering, fast_rounds)
+    made = Bench(spool, files, gathering, light_rounds)
     try:
         yield made
     finally:
@@ -115,3 +119,30 @@ async def open_bench(
         made.workers.shutdown()
         assert isinstance(files, SuspiciousFiles)
         assert files.retried == []
+
+
+async def take_off(
+    bench: Bench, failure: BaseException | None = None
+) -> tuple[Gate, list[asyncio.Task[str]]]:
+    """Let a barrier be in flight, with the operations `1` and `2` behind it. Once the gate is
+    opened, it ends by that failure."""
+    gate, left = Gate(), [failure]
+
+    def hold(*arguments: object) -> None:
+        gate.wait(*arguments)
+        if left and (error := left.pop()) is not None:
+            raise error
+
+    bench.files.before |= dict.fromkeys(SYNCS, hold)
+    tasks = bench.start("1", "2")
+    await gate.reached()
+    return gate, tasks
+
+
+async def gather(bench: Bench, *names: str) -> list[asyncio.Task[str]]:
+    """Let operations make their file calls while a barrier is in flight."""
+    tasks = bench.start(*names)
+    async with asyncio.timeout(10):
+        while not set(names) <= set(bench.names()):
+            await asyncio.sleep(0.001)
+    return tasks

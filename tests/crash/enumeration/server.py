@@ -46,7 +46,7 @@ class SteppedCommitter(GroupCommitter):
         self._schedule()
 
     async def close(self) -> None:
-        self._stopping.set()
+        self._reopening.stop()
         self._barrier.close()
 
     def _schedule(self) -> None:
