@@ -48,6 +48,9 @@ async def open_store(
     """
     spool, file_system = open_root(config.root, config.mode, files or files_for(config.root))
     spool.report_left = report_left
+    if config.peers and file_system.kind == "xfs":
+        # There a syncfs also waits for what the others write. Alone it is quicker.
+        spool.has_data_log = spool.has_one_log
     for warning in file_system.warnings:
         log.warning("root", warning=warning)
     loop = asyncio.get_running_loop()

@@ -98,6 +98,17 @@ async def test_a_message_whose_receiver_has_left_is_in_its_queue_once_a_server_h
 
 
 @pytest.mark.parametrize(
+    ("kind", "peers", "has_data_log"),
+    [("ext4", 0, True), ("ext4", 1, True), ("xfs", 0, False), ("xfs", 1, True)],
+)
+async def test_on_xfs_a_server_beside_others_does_not_sync_what_those_write(
+    loop_mount: Callable[..., Path], kind: str, peers: int, has_data_log: bool
+) -> None:
+    async with store_on(loop_mount(kind, 320) / "root", peers=peers) as store:
+        assert store._work.spool.has_data_log == has_data_log
+
+
+@pytest.mark.parametrize(
     ("files_of", "peers", "makes_rounds"),
     [
         (lambda _: Files(), 0, True),

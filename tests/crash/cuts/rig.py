@@ -68,19 +68,22 @@ class CutLoad:
 class Rig:
     """A server on a disk that is cut, its client, and the ledger between the two."""
 
-    def __init__(self, disk: CutDisk, load: CutLoad, folder: Path, module: str = "mq") -> None:
+    def __init__(
+        self, disk: CutDisk, load: CutLoad, folder: Path, *flags: str, module: str = "mq"
+    ) -> None:
         self.disk = disk
         self.ledger = CutLedger()
         self._load = load
         self._root = disk.path / "root"
         self._log = folder / "mq.log"
+        self._flags = flags
         self._module = module
         self.server: Server | None = None
 
     def start(self) -> Server:
         visibility = random.choice(_VISIBILITY_SECONDS)
         flags = ("--standalone", "--keep=0", f"--visibility={visibility}", "--min-free=0")
-        self.server = Server(self._root, *flags, log=self._log, module=self._module)
+        self.server = Server(self._root, *flags, *self._flags, log=self._log, module=self._module)
         return self.server
 
     def cut(self, cut: Cut) -> None:

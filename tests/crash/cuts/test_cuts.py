@@ -28,10 +28,10 @@ def make_rig(loop_mount: Callable[..., Path], tmp_path: Path) -> Iterator[MakeRi
     """`make_rig("ext4")` makes a disk that can be cut, and a client; all ends with the test."""
     made: list[Rig] = []
 
-    def make(kind: str, module: str = "mq") -> Rig:
+    def make(kind: str, *flags: str, module: str = "mq") -> Rig:
         host = loop_mount("xfs", _HOST_MEGABYTES)
         disk = CutDisk(kind, host, tmp_path / "cut")
-        made.append(Rig(disk, CutLoad(tmp_path / "client.log"), tmp_path, module))
+        made.append(Rig(disk, CutLoad(tmp_path / "client.log"), tmp_path, *flags, module=module))
         return made[-1]
 
     yield make
@@ -44,21 +44,28 @@ async def test_every_promise_outlives_a_cut(make_rig: MakeRig, kind: str) -> Non
     await _cut_again_and_again(make_rig(kind), kind, SHORT_CUTS)
 
 
+async def test_every_promise_of_a_server_that_writes_out_on_xfs_outlives_a_cut(
+    make_rig: MakeRig,
+) -> None:
+    await _cut_again_and_again(make_rig("xfs", "--peers=1"), "xfs", SHORT_CUTS)
+
+
 @pytest.mark.crash_long
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize("peers", [0, 1])
 @KINDS
 async def test_every_promise_outlives_many_cuts(
-    make_rig: MakeRig, kind: str, print_figures: PrintFigures
+    make_rig: MakeRig, kind: str, peers: int, print_figures: PrintFigures
 ) -> None:
     started = time.monotonic()
-    rig = make_rig(kind)
+    rig = make_rig(kind, f"--peers={peers}")
     done = await _cut_again_and_again(rig, kind, LONG_CUTS)
     seconds = time.monotonic() - started
     ways = "; ".join(f"{count} {name}" for name, count in done.items())
     print_figures(
         "File systems cut off under load",
-        f"{kind}: {LONG_CUTS} cuts ({ways}), {rig.ledger.answers} answers checked, "
-        f"0 violations, {seconds:.0f} s",
+        f"{kind}, --peers={peers}: {LONG_CUTS} cuts ({ways}), {rig.ledger.answers} answers "
+        f"checked, 0 violations, {seconds:.0f} s",
     )
 
 
@@ -92,7 +99,7 @@ async def _give_out_the_rest(rig: Rig) -> None:
 
 @pytest.mark.parametrize("kind", ["ext4"])
 async def test_server_that_syncs_nothing_is_seen(make_rig: MakeRig, kind: str) -> None:
-    rig = make_rig(kind, "tests.crash.cuts.unsynced")
+    rig = make_rig(kind, module="tests.crash.cuts.unsynced")
     rig.start()
     await rig.drain()
 
