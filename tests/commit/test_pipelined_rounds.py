@@ -6,12 +6,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
 from mq.commit import pipelined_rounds
 from mq.commit.barrier import Unsynced
+from mq.commit.barrier_thread import Landed
 from mq.commit.light_rounds import LightRounds
 from mq.commit.operation import InWorker, Operation
 from mq.errors import StoreUnavailable
@@ -99,6 +100,28 @@ async def test_one_operation_with_many_messages_is_synced_beside_the_next_round(
 
     assert await bench.committer.run(who(2)) == "barrier"
     assert await bench.committer.run(who(1)) == maker
+
+
+async def test_a_barrier_may_land_before_the_step_that_sent_it_off_is_over(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    barriers = bench.committer._barriers
+    assert barriers is not None
+    begin = barriers.begin
+
+    def begin_and_wait(unsynced: Sequence[Unsynced], landed: Landed) -> None:
+        is_over = threading.Event()
+
+        def note(failure: BaseException | None) -> None:
+            landed(failure)
+            is_over.set()
+
+        begin(unsynced, note)
+        is_over.wait(10)
+
+    monkeypatch.setattr(barriers, "begin", begin_and_wait)
+
+    assert await asyncio.gather(*bench.start("1", "2")) == ["1", "2"]
 
 
 async def test_what_has_gathered_is_answered_after_a_sync_of_its_own(bench: Bench) -> None:
