@@ -69,7 +69,7 @@ class Spool:
         self.has_seals = True
         self.has_one_log = self.has_data_log = False
         """Whether all changes of names and attributes on the file system are entries of one log, of
-        which a sync makes everything durable up to its entry; and, cheaply, written-out data."""
+        which a sync makes everything durable up to its entry; written-out data too, if it pays."""
         self.has_long_seals = read_format(root) == LONG_SEALS
         """Whether the root's format file is known to allow long seals."""
         self._has_raised_format = False

@@ -15,7 +15,15 @@ from mq.commit.operation import InWorker, Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
-from tests.support.commits import Bench, be_fast, is_back, make_fast, make_slow, open_bench
+from tests.support.commits import (
+    Bench,
+    be_fast,
+    is_back,
+    make_fast,
+    make_slow,
+    note_syncs_before_reopening,
+    open_bench,
+)
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.stores import eventually
 
@@ -131,14 +139,7 @@ async def test_nothing_is_synced_between_a_failed_sync_and_the_reopening(
                 continue
         return "done"
 
-    syncs: list[int] = []
-    reopen = bench.committer._barrier.reopen
-
-    def noted() -> None:
-        syncs.append(files.syncs())
-        reopen()
-
-    monkeypatch.setattr(bench.committer._barrier, "reopen", noted)
+    syncs = note_syncs_before_reopening(bench, monkeypatch)
     files.fail(*SYNCS)
     await be_fast(bench)
 

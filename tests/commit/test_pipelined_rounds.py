@@ -25,6 +25,7 @@ from tests.support.commits import (
     is_back,
     make_fast,
     make_slow,
+    note_syncs_before_reopening,
     open_bench,
     take_off,
 )
@@ -190,14 +191,7 @@ async def test_a_failed_barrier_fails_what_has_gathered_as_well(bench: Bench) ->
 async def test_nothing_is_synced_between_a_failed_barrier_and_the_reopening(
     bench: Bench, files: WatchedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    syncs: list[int] = []
-    reopen = bench.committer._barrier.reopen
-
-    def noted() -> None:
-        syncs.append(files.syncs())
-        reopen()
-
-    monkeypatch.setattr(bench.committer._barrier, "reopen", noted)
+    syncs = note_syncs_before_reopening(bench, monkeypatch)
     gate, tasks = await take_off(bench, OSError(errno.EIO, "the disk is broken"))
     later = await gather(bench, "3", "4")
     gate.open()

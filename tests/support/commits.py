@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
+import pytest
+
 from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.gathering import Gathering
 from mq.commit.group import GroupCommitter
@@ -146,3 +148,16 @@ async def gather(bench: Bench, *names: str) -> list[asyncio.Task[str]]:
         while not set(names) <= set(bench.names()):
             await asyncio.sleep(0.001)
     return tasks
+
+
+def note_syncs_before_reopening(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets, whenever the store is reopened, how many syncs there were before."""
+    syncs: list[int] = []
+    reopen = bench.committer._barrier.reopen
+
+    def noted() -> None:
+        syncs.append(bench.files.syncs())
+        reopen()
+
+    monkeypatch.setattr(bench.committer._barrier, "reopen", noted)
+    return syncs
