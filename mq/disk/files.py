@@ -47,7 +47,7 @@ class Files:
         """Move atomically and never replace. Raises FileExistsError if `target` is taken.
 
         Where RENAME_NOREPLACE is missing, this links and then unlinks. A crash between the two
-        leaves both names of one file; the next move between them, or fsck, takes one away.
+        leaves both names of one file; the next move between them takes one away.
         """
         self.rename_once(source_fd, source, target_fd, target)
 

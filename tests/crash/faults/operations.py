@@ -27,6 +27,10 @@ class Operation(NamedTuple):
     request: ServiceRequest
     answers: frozenset[int]
 
+    @property
+    def is_move(self) -> bool:
+        return "?from=" in self.request.target
+
 
 async def nothing(service: Service) -> dict[str, str]:
     """Every request has names of its own to fill in."""
