@@ -13,7 +13,7 @@ from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation, Pause
 from mq.disk.file_work import FileWork
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName
+from mq.names import MessageId, QueueName, order_key
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom, Share
 from mq.store.context import Workspace, refuse_fifo
@@ -22,7 +22,7 @@ from mq.store.holding import hold
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.receiving.lease import check_large, set_aside_leased
-from mq.store.receiving.received_message import BODY, Received
+from mq.store.receiving.received_message import BODY, VISIBLE_NS, Received
 from mq.store.receiving.taking import Taker
 from mq.store.release import put_back_or_log
 from mq.store.settings import visibility_ns
@@ -113,8 +113,7 @@ def lease_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Re
                 except BaseException:
                     _close(work, taken)
                     raise
-                now_ns = work.clock_ns()
-                if not taken[0].visible_ns > now_ns < taken[-1].visible_ns:
+                if min(map(VISIBLE_NS, taken)) <= work.clock_ns():
                     taken = _drop_late(work, taken)
                 work.counts.of(queue).received += len(taken)
                 if taken:
@@ -228,10 +227,12 @@ def _take_some(
     """
     taken: list[Received] = []
     passed: list[MessageId] = []
-    was_busy, used = False, 0
+    was_busy, is_in_order, used = False, True, 0
     taker = Taker(work, queue, hidden_ns)
     try:
         while len(taken) < ask.limit:
+            # What comes back while the receive is in work may be older than what it has taken.
+            is_in_order = is_in_order and not (taken and len(ready) <= ask.leave)
             ids = _next_some(work, ready, ask.leave, min(ask.limit - len(taken), _AT_ONCE))
             if not ids:
                 break
@@ -246,6 +247,7 @@ def _take_some(
                 _raise_first(outcomes)
                 if Lost.GONE in outcomes:
                     work.ready.drain()
+                    is_in_order = False
             if room.is_full:
                 break
     except OSError as error:
@@ -256,6 +258,8 @@ def _take_some(
         if ask.share is not None:
             ask.share.hold_bodies(used)
         _restore(work, queue, passed)
+    if not is_in_order:
+        taken.sort(key=lambda each: order_key(each.message_id, each.published_ns))
     return taken, was_busy
 
 

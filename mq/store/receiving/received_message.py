@@ -66,3 +66,6 @@ class Received(NamedTuple):
 
 BODY = attrgetter("body")
 """Takes the body out of a message: None if that is in a file."""
+
+VISIBLE_NS = attrgetter("visible_ns")
+"""Takes out when the lease ends."""

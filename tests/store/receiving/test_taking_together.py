@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,10 @@ from mq.errors import PropertiesUnsupported
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom
-from mq.store.receiving.taking import Taker
+from mq.store.receiving.taking import Taken, Taker
 from tests.support.messages import seal_of, sealed_with, write_message
 from tests.support.native import count_open
+from tests.support.stores import publish, publish_as, store_on
 from tests.support.workspaces import contents_of, workspace_on
 
 ORDERS = QueueName("orders")
@@ -67,3 +69,26 @@ def test_a_race_that_is_lost_makes_the_other_messages_no_less_usual(
 
         assert [getattr(each, "message_id", each) for each in taken] == [Lost.BUSY, here, Lost.GONE]
         assert count_open(tmp_path) == descriptors
+
+
+@pytest.mark.parametrize("name", ["0192d7a4-1111-7000-8000-000000000001", "own"])
+async def test_what_comes_back_during_a_receive_has_its_place_in_the_answer(
+    root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A mover may bring back older messages one by one meanwhile."""
+    async with store_on(root) as store:
+        first = (await publish_as(store, b"first", message_id=MessageId(name))).message_id
+        second = await publish(store, b"second")
+        away = (orders / first).rename(root / "delay" / f"{ORDERS}:{first}")
+        take_together = Taker.take_together
+
+        def take_and_bring_back(taker: Taker, *asked: Any) -> list[Taken | Exception]:
+            if away.exists():
+                away.rename(orders / first)
+            return take_together(taker, *asked)
+
+        monkeypatch.setattr(Taker, "take_together", take_and_bring_back)
+
+        received = await store.receive_many(ORDERS, 10, None)
+
+        assert [each.message_id for each in received] == [first, second]
