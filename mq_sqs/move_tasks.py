@@ -37,6 +37,7 @@ from mq_sqs.task_notes import (
     active_task,
     ends_of,
     is_active,
+    started_notes,
     tasks_of,
 )
 
@@ -86,7 +87,7 @@ class MoveTasks:
                 target, rate,
             )  # fmt: skip
             old = {each.name: "" for each in known[MAX_TASKS - 1 :]}
-            await self._store.change_settings(source, {**old, **task.note(), TASK_CANCELLED: ""})
+            await self._store.change_settings(source, {**old, **started_notes(task)})
             self._begin(source, task, lock)
             lock = None
             return task
@@ -96,7 +97,8 @@ class MoveTasks:
 
     async def cancel(self, source: QueueName, task: MoveTask) -> None:
         """Ask for the end of a task, durably. The process that moves the messages looks at that
-        before each chunk of them. Raises QueueNotFound, StoreUnavailable."""
+        before each chunk of them. Raises QueueNotFound, StoreUnavailable, and InvalidRequest if the
+        settings are full and the room that its start kept was taken away."""
         await self._store.change_settings(source, {TASK_CANCELLED: task.task_id})
         await self.adopt(source)
 

@@ -17,7 +17,10 @@ from mq.names import QueueName, is_queue_name
 from mq.spool.queue.queue_settings import QueueSettings
 
 TASK_CANCELLED = "sqs.task-cancelled"
-"""The note with the id of a task that is to be cancelled."""
+"""The note with the id of a task that is to be cancelled. While one runs it has that many hyphens,
+so that it can be cancelled when the settings are full."""
+
+NOT_CANCELLED = "-" * 36
 
 _TASK = "sqs.task."
 
@@ -89,6 +92,12 @@ def tasks_of(settings: QueueSettings) -> list[MoveTask]:
 
 def is_active(task: MoveTask) -> bool:
     return task.status in (TaskStatus.RUNNING, TaskStatus.CANCELLING)
+
+
+def started_notes(task: MoveTask) -> dict[str, str]:
+    """Return the change of settings that notes the start of a task, and keeps room for its end and
+    its cancellation."""
+    return {**task.note(), TASK_CANCELLED: NOT_CANCELLED}
 
 
 def ends_of(task: MoveTask) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from binascii import Error as Base64Error
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from mq.errors import QueueNotFound
+from mq.errors import InvalidRequest, QueueNotFound
 from mq.names import QueueName, dead_letter_queue, is_fifo
 from mq.web.tokens import Scope
 from mq_sqs.addresses import queue_of_arn
@@ -124,7 +124,14 @@ async def cancel_message_move_task(
         raise SQSError(RESOURCE_NOT_FOUND, "Task does not exist.")
     if task.status is not TaskStatus.RUNNING:
         raise SQSError(UNSUPPORTED_OPERATION, "Only active tasks can be cancelled.")
-    await operations.move_tasks.cancel(source, task)
+    try:
+        await operations.move_tasks.cancel(source, task)
+    except InvalidRequest as error:  # The handle is right, and the settings are full.
+        raise SQSError(
+            UNSUPPORTED_OPERATION,
+            f"The task cannot be cancelled: {error}; take a tag or a note of the queue away, then "
+            "cancel it again",
+        ) from None
     return {"ApproximateNumberOfMessagesMoved": task.moved}
 
 

@@ -14,20 +14,19 @@ from mq.store.store import Store
 from mq_sqs.fifo.service import FifoService
 from mq_sqs.move_chunks import Chunk, Chunks
 from mq_sqs.move_tasks import MoveTasks
-from mq_sqs.task_notes import MoveTask, TaskStatus, tasks_of
+from mq_sqs.task_notes import MoveTask, TaskStatus, started_notes, tasks_of
 from tests.support.stores import ORDERS, eventually, publish, store_on
 
 TARGET = QueueName("target")
 OLD = MoveTask("old", TaskStatus.COMPLETED, 1, 0, 0)
 
 
-async def leave_room_for_a_task(store: Store, total: int) -> None:
-    """Fill the settings up to the last byte that the note of a task needs at its start."""
+async def leave_room_for_a_task(store: Store, total: int, rate: int | None = None) -> None:
+    """Fill the settings up to the last byte that the notes of a task need at its start."""
     started = time.time_ns() // 1_000_000
-    task = MoveTask(str(uuid.uuid4()), TaskStatus.RUNNING, started, 0, total, TARGET)
-    [(name, text)] = task.note().items()
-    place = f"own.{name[4:]}"
-    await store.change_settings(ORDERS, {place: text})
+    task = MoveTask(str(uuid.uuid4()), TaskStatus.RUNNING, started, 0, total, TARGET, rate)
+    places = {f"own.{name[4:]}": text for name, text in started_notes(task).items()}
+    await store.change_settings(ORDERS, places)
     step, number, length = 1000, 0, 0
     while step:
         number, length = (number, length + step) if length + step <= 4000 else (number + 1, step)
@@ -35,7 +34,7 @@ async def leave_room_for_a_task(store: Store, total: int) -> None:
             await store.change_settings(ORDERS, {f"own.{number:04}": "x" * length})
         except InvalidRequest:
             length, step = length - step, step // 2
-    await store.change_settings(ORDERS, {place: ""})
+    await store.change_settings(ORDERS, dict.fromkeys(places, ""))
 
 
 async def is_over(store: Store, tasks: MoveTasks) -> list[MoveTask]:
@@ -86,3 +85,22 @@ async def test_why_a_task_failed_is_noted_and_cut_if_it_is_long(
 
         [task] = await is_over(store, tasks)
         assert (task.status, task.reason) == (TaskStatus.FAILED, "x" * 50)
+
+
+async def test_a_task_can_be_cancelled_when_there_is_no_room_left(tmp_path: Path) -> None:
+    async with store_on(tmp_path) as store:
+        tasks = MoveTasks(store, FifoService(store))
+        await store.create_queue(TARGET)
+        for _ in range(10):
+            await publish(store, b"a")
+        await leave_room_for_a_task(store, 10, 1)
+        task = await tasks.start(ORDERS, TARGET, 1)
+        assert task is not None
+        with pytest.raises(InvalidRequest):
+            await store.change_settings(ORDERS, {"own.more": "x"})
+
+        await tasks.cancel(ORDERS, task)
+
+        [ended] = await is_over(store, tasks)
+        assert ended.status is TaskStatus.CANCELLED
+        assert (await store.describe_queue(ORDERS)).ready == 10 - ended.moved

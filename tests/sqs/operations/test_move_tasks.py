@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from mq.spool.queue.settings_file import MAX_SETTINGS_BYTES
+from mq_sqs.task_notes import MoveTask, TaskStatus
 from tests.support.gateways import ask_both, make_url, name_of
 from tests.support.processes import Server, wait_until
 
@@ -44,6 +46,16 @@ def tasks_of(sqs: Any, url: str, most: int = 10) -> list[dict[str, Any]]:
 def pack(said: object) -> str:
     """A handle of a task that says this, as another program may make it."""
     return base64.b64encode(json.dumps(said, separators=(",", ":")).encode()).decode()
+
+
+def full_of_notes(task_id: str) -> str:
+    """Settings of a queue with a task that runs, a tag, and room for nothing more."""
+    task = MoveTask(task_id, TaskStatus.RUNNING, 1, 0, 3, rate=1)
+    lines = [f"{name}={text}\n" for name, text in task.note().items()]
+    lines.append(f"sqs.tag.own={'x' * 200}\n")
+    lines += [f"own.{number}={'x' * 3000}\n" for number in range(21)]
+    left = MAX_SETTINGS_BYTES - len("".join(lines)) - len("own.z=\n")
+    return "".join([*lines, f"own.z={'x' * left}\n"])
 
 
 def refused(call: Any, **values: object) -> str:
@@ -102,6 +114,28 @@ def test_a_task_with_a_rate_is_listed_and_can_be_cancelled(gateway: Server, sqs:
     assert again == "InvalidParameterValue"
     assert ready_in(sqs, dead) + ready_in(sqs, other) == 4
     assert ready_in(sqs, dead) >= 1
+
+
+def test_a_task_without_room_for_its_cancellation_is_told_the_way_out(
+    gateway: Server, sqs: Any
+) -> None:
+    """A person took away the note that keeps the room, and filled the settings."""
+    url, dead = make_dead(sqs)
+    bury(sqs, url, dead, *map(str, range(20)))
+    handle = sqs.start_message_move_task(
+        SourceArn=ARN + name_of(dead), MaxNumberOfMessagesPerSecond=1
+    )["TaskHandle"]
+    edited = gateway.root.with_name("settings")
+    edited.write_text(full_of_notes(json.loads(base64.b64decode(handle))["taskId"]))
+    edited.replace(gateway.root / "queues" / name_of(dead) / ".settings")
+
+    told = ask_both(gateway, "CancelMessageMoveTask", {"TaskHandle": handle})
+
+    assert [each.code for each in told] == ["AWS.SimpleQueueService.UnsupportedOperation"] * 2
+    assert all(b"take a tag or a note" in each.body for each in told)
+    sqs.untag_queue(QueueUrl=dead, TagKeys=["own"])
+    sqs.cancel_message_move_task(TaskHandle=handle)
+    wait_until(lambda: tasks_of(sqs, dead)[0]["Status"] == "CANCELLED")
 
 
 def test_dead_letters_of_the_servers_own_flag_are_redriven_too(gateway: Server, sqs: Any) -> None:
