@@ -62,7 +62,7 @@ quick: $(VENV)/installed-dev
 	@$(VENV)/bin/python -m pytest -m quick -n $(TEST_PROCESSES) -q
 
 crash: $(VENV)/installed-dev apt
-	@$(VENV)/bin/python -m pytest tests/crash tests/soak tests/hosts tests/upgrade tests/spark tests/deploy -m crash_long
+	@$(VENV)/bin/python -m pytest -m crash_long
 
 soak: $(VENV)/installed-dev apt
 	@$(VENV)/bin/python -m tests.soak.run $(SOAK_OPTIONS)

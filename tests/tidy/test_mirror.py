@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,19 @@ def test_each_test_is_in_a_file_that_is_collected() -> None:
     ]
 
     assert lost == []
+
+
+def test_make_crash_runs_whatever_is_marked_for_it() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text()
+    command = re.search(r"\ncrash: .*\n\t@.* -m pytest (.*-m crash_long.*)\n", makefile)
+    assert command is not None
+    named = [word for word in command[1].split() if word.startswith("tests")] or ["tests"]
+    marked = [
+        path for path in python_files(TESTS) if re.search(r"mark\.crash_long", path.read_text())
+    ]
+
+    assert [
+        str(path.relative_to(REPOSITORY))
+        for path in marked
+        if not any(path.is_relative_to(REPOSITORY / folder) for folder in named)
+    ] == []
