@@ -23,7 +23,7 @@ from mq.names import (
 )
 from mq.properties import Properties
 from mq.spool.folders import Spool
-from mq.spool.message.burial import burial_in, burial_of
+from mq.spool.message.burial import origin_in, origin_of
 from mq.spool.message.glances import Glance, glance_at_ready
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, unless_unreadable
@@ -85,8 +85,8 @@ def _glances(spool: Spool, queue: QueueName, ids: Sequence[MessageId]) -> Iterab
 
 
 def _found(queue: QueueName, key: str, glance: Glance) -> FoundMessage:
-    is_dead = burial_in(glance.burial, queue) is not None
-    return FoundMessage(key, _lane_in(glance.properties, is_dead), glance.seal.published_ns)
+    is_sent_here = origin_in(glance.burial, queue) is None
+    return FoundMessage(key, _lane_in(glance.properties, is_sent_here), glance.seal.published_ns)
 
 
 def _read_alone(spool: Spool, queue: QueueName, key: str) -> FoundMessage | None:
@@ -142,9 +142,9 @@ def _read_one_hidden(spool: Spool, folder: Folder, name: str) -> HiddenMessage |
 
 
 def read_sent(spool: Spool, queue: QueueName, since_ns: int, made_ns: int) -> list[FoundMessage]:
-    """Return what was sent to the queue since then and is not in it any more: removed, purged, or a
-    dead letter in another queue. A dead letter from before the queue was made is of an earlier one
-    of that name. Raises OSError."""
+    """Return what was sent to the queue since then and is not in it any more: removed, purged, a
+    dead letter in another queue, or moved there. One of these from before the queue was made is of
+    an earlier one of that name. Raises OSError."""
     sent: list[FoundMessage] = []
     known: set[tuple[QueueName, MessageId]] = set()
     for folder, holder, name, message_id in _elsewhere(spool, queue, _text_of(since_ns)):
@@ -164,8 +164,7 @@ def _read_sent(
     spool: Spool, queue: QueueName, holder: QueueName, message_id: MessageId, opened: Opened
 ) -> tuple[FoundMessage | None]:
     """Read a message that `holder` has or had. Returns (None,) if it was not sent to the queue."""
-    burial = burial_of(spool.files, opened.fd, holder)
-    if holder != queue and (burial is None or burial.queue != queue):
+    if holder != queue and origin_of(spool.files, opened.fd, holder) != queue:
         return (None,)
     key = order_key(message_id, opened.published_ns(message_id))
     return (_read(spool, queue, message_id, key, opened),)
@@ -261,16 +260,16 @@ def _look(
 def _read(
     spool: Spool, queue: QueueName, message_id: MessageId, key: str, opened: Opened
 ) -> FoundMessage:
-    """Read a message that `queue` has or had. A dead letter has no deduplication id there: it was
-    not sent to that queue."""
+    """Read a message that `queue` has or had. One that came from another queue has no deduplication
+    id there: it was not sent to that queue."""
     properties = read_properties(spool.files, opened.fd, opened.seal) or {}
-    is_dead = burial_of(spool.files, opened.fd, queue) is not None
-    return FoundMessage(key, _lane_in(properties, is_dead), opened.published_ns(message_id))
+    is_sent_here = origin_of(spool.files, opened.fd, queue) is None
+    return FoundMessage(key, _lane_in(properties, is_sent_here), opened.published_ns(message_id))
 
 
-def _lane_in(properties: Properties, is_dead: bool) -> Lane:
+def _lane_in(properties: Properties, is_sent_here: bool) -> Lane:
     system = system_of(properties)
-    return Lane(system.get(GROUP_ID), None if is_dead else system.get(DEDUPLICATION_ID))
+    return Lane(system.get(GROUP_ID), system.get(DEDUPLICATION_ID) if is_sent_here else None)
 
 
 def list_hidden(spool: Spool) -> set[str]:

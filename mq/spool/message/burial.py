@@ -4,6 +4,9 @@ It is an extended attribute of its own, `user.mq.dead`, and goes with the file w
 It is written under the message's lock before the rename that buries the message. A crash in between
 leaves it on a message that is still where it was: there it says nothing, because no message is dead
 in the queue that it came from.
+
+A message of a FIFO queue that is moved without a reason is not a dead letter. It keeps the name of
+the queue that it was sent to, alone: there its deduplication id still counts.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import errno
 from typing import NamedTuple
 
 from mq.disk.files import Files
-from mq.names import QueueName, is_dead_reason, is_queue_name
+from mq.names import QueueName, is_dead_reason, is_fifo, is_queue_name
 
 DEAD_ATTRIBUTE = "user.mq.dead"
 
@@ -58,6 +61,26 @@ def burial_in(value: bytes | None, queue: str) -> Burial | None:
     return None if burial is None or burial.queue == queue else burial
 
 
+def origin_in(value: bytes | None, queue: str) -> QueueName | None:
+    """Return the queue that a message of `queue` was sent to, or died in, from the value of the
+    attribute; None if it says no other than `queue`."""
+    origin = _origin(value)
+    return None if origin == queue else origin
+
+
+def origin_of(files: Files, fd: int, queue: str) -> QueueName | None:
+    """Return what `origin_in` returns, from the message's file."""
+    return origin_in(files.attribute(fd, DEAD_ATTRIBUTE), queue)
+
+
+def _origin(value: bytes | None) -> QueueName | None:
+    burial = Burial.unpack(value)
+    if burial is not None:
+        return burial.queue
+    name = (value or _NOTHING).decode("latin-1")
+    return QueueName(name) if is_queue_name(name) and is_fifo(name) else None
+
+
 def bury(files: Files, fd: int, queue: QueueName) -> None:
     """Note that a message of `queue` was received too often. The message is moved whether or not
     the disk has room for the note."""
@@ -74,20 +97,32 @@ def change_burial(
     files: Files, fd: int, source: QueueName, reason: str | None
 ) -> tuple[bytes, bytes] | None:
     """Change what a message that leaves `source` says of its burial. With a reason it becomes a
-    dead letter of that queue; without one it says again what it said before it died there.
+    dead letter of that queue; without one it says again what it said before it died there, and if
+    that is nothing and `source` is a FIFO queue, that it was sent there.
 
-    Returns the attribute's value before and after, or None if nothing is to be changed.
+    Returns the attribute's value before and after, or None if nothing is changed. For a move
+    without a reason the disk need not have room.
     """
-    before = files.attribute(fd, DEAD_ATTRIBUTE)
-    if reason is not None:
-        after = Burial(source, reason).pack()
-    else:
-        # A message that lies in the queue that it died in was redriven: it is not dead elsewhere
-        # either.
-        known = Burial.unpack(before)
-        after = _NOTHING if known is not None and known.queue == source else before or _NOTHING
-    before = before or _NOTHING
+    before = files.attribute(fd, DEAD_ATTRIBUTE) or _NOTHING
+    after = _moved_on(before, source) if reason is None else Burial(source, reason).pack()
     if before == after:
         return None
-    files.set_attribute(fd, DEAD_ATTRIBUTE, after)
+    try:
+        files.set_attribute(fd, DEAD_ATTRIBUTE, after)
+    except OSError as error:
+        if reason is not None or error.errno not in _NO_ROOM:
+            raise
+        return None
     return before, after
+
+
+def _moved_on(before: bytes, source: QueueName) -> bytes:
+    """Return what a message says that leaves `source`, and does not die there."""
+    origin = _origin(before)
+    if origin is not None and origin != source:
+        return before
+    if is_fifo(source):
+        return source.encode("ascii")
+    # A message that lies in the queue that it died in was redriven: it is not dead elsewhere
+    # either.
+    return before if origin is None else _NOTHING

@@ -12,7 +12,14 @@ import pytest
 from mq.config import MoverConfig
 from mq.disk.files import Files
 from mq.names import QueueName, is_dead_reason
-from mq.spool.message.burial import DEAD_ATTRIBUTE, Burial, burial_of, bury, change_burial
+from mq.spool.message.burial import (
+    DEAD_ATTRIBUTE,
+    Burial,
+    burial_of,
+    bury,
+    change_burial,
+    origin_of,
+)
 from mq.spool.root import open_root
 from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles
@@ -62,6 +69,36 @@ def test_a_message_without_one_is_not_written_to(fd: int) -> None:
     files.fail("set_attribute")
 
     assert change_burial(files, fd, ORDERS, None) is None
+
+
+def test_a_moved_message_of_a_fifo_queue_keeps_where_it_was_sent_and_is_not_dead(fd: int) -> None:
+    line, third = QueueName("line.fifo"), QueueName("third.fifo")
+
+    change_burial(Files(), fd, line, None)
+    assert change_burial(Files(), fd, third, None) is None
+
+    assert burial_of(Files(), fd, OTHER) is None
+    assert origin_of(Files(), fd, OTHER) == line
+    assert origin_of(Files(), fd, line) is None
+
+
+def test_a_redriven_message_of_a_fifo_queue_that_goes_elsewhere_was_sent_there(fd: int) -> None:
+    line = QueueName("line.fifo")
+    bury(Files(), fd, line)
+
+    change_burial(Files(), fd, line, None)
+
+    assert burial_of(Files(), fd, OTHER) is None
+    assert origin_of(Files(), fd, OTHER) == line
+
+
+def test_a_message_is_moved_without_a_reason_also_when_the_disk_has_no_room(fd: int) -> None:
+    files = WatchedFiles()
+    files.fail("set_attribute", code=errno.ENOSPC, times=2)
+
+    assert change_burial(files, fd, QueueName("line.fifo"), None) is None
+    with pytest.raises(OSError, match="No space"):
+        change_burial(files, fd, QueueName("line.fifo"), "bad address")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -15,10 +16,11 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.support.fifo_history import FifoChange, FifoGiven, FifoHistory, FifoOutcome, FifoSent
-from tests.support.gateways import client_of, make_url
+from tests.support.gateways import client_of, make_url, name_of
 from tests.support.processes import Process, Server, start_mover, wait_until
 
 ONCE = Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30)
+ARN = "arn:aws:sqs:us-east-1:000000000000:"
 GROUPS = "abcd"
 SECONDS = (1, 2)
 """Visibility timeouts: some end while no gateway runs."""
@@ -161,3 +163,32 @@ def test_every_promise_holds_while_gateways_are_killed(
             caller.close()
 
     assert history.faults() == []
+
+
+def test_what_was_sent_to_a_queue_and_moved_out_of_it_is_not_sent_there_again(
+    start_gateway: Callable[..., Server],
+) -> None:
+    """A person sent it to the dead letters, and a move task took it to another queue: there it was
+    not sent, and others may have the same id."""
+    server = start_gateway()
+    sqs = client_of(server)
+    line, dead = make_url(sqs, FifoQueue="true"), make_url(sqs, FifoQueue="true")
+    arns = {"deadLetterTargetArn": ARN + name_of(dead), "maxReceiveCount": 5}
+    sqs.set_queue_attributes(QueueUrl=line, Attributes={"RedrivePolicy": json.dumps(arns)})
+    message = {"MessageBody": "a", "MessageGroupId": "g", "MessageDeduplicationId": "once"}
+    sent = [sqs.send_message(QueueUrl=dead, **message)["MessageId"]]
+    task = {"SourceArn": ARN + name_of(dead)}
+    sqs.start_message_move_task(**task, DestinationArn=ARN + name_of(line))
+    wait_until(lambda: sqs.list_message_move_tasks(**task)["Results"][0]["Status"] == "COMPLETED")
+    sent.append(sqs.send_message(QueueUrl=dead, **message)["MessageId"])
+    server.kill()
+
+    sqs = client_of(start_gateway(root=server.root))
+    sent.append(sqs.send_message(QueueUrl=dead, **message)["MessageId"])
+    other = sqs.send_message(QueueUrl=line, **message)["MessageId"]
+
+    assert set(sent) == {sent[0]}
+    assert other != sent[0]
+    assert "Messages" not in sqs.receive_message(QueueUrl=dead)
+    received = sqs.receive_message(QueueUrl=line, MaxNumberOfMessages=10)["Messages"]
+    assert [each["MessageId"] for each in received] == [sent[0], other]

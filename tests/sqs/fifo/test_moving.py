@@ -145,6 +145,38 @@ async def test_a_dead_letter_keeps_nobody_from_sending_under_its_id_to_the_dead_
         assert not (await line.send("1")).is_duplicate
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_what_is_moved_counts_as_sent_where_it_was_sent_and_nowhere_else(
+    root: Path, is_restarted: bool, is_removed: bool
+) -> None:
+    async with fifo_on(root) as line:
+        for queue in (DEAD_LINE, THIRD):
+            await line.store.create_queue(queue)
+        line.queue = DEAD_LINE
+        first = await line.send("1")
+        await move(line, target=LINE)
+        back = OrderedMove(LINE, THIRD, 10, frozenset())
+        assert len((await line.service.move(back)).moved) == 1
+        line.queue = THIRD
+        if is_removed:
+            assert await line.drain() == ["1"]
+        if not is_restarted:
+            await check_is_sent_to(line, DEAD_LINE, first.message_id)
+
+    async with fifo_on(root) as line:
+        if is_restarted:
+            await check_is_sent_to(line, DEAD_LINE, first.message_id)
+
+
+async def check_is_sent_to(line: FifoLine, home: QueueName, first: MessageId) -> None:
+    """Send the message again to each queue."""
+    for queue in (DEAD_LINE, LINE, THIRD):
+        line.queue = queue
+        again = await line.send("1")
+        assert (again.message_id == first, again.is_duplicate) == (queue == home,) * 2, queue
+
+
 async def test_a_task_moves_all_that_were_there(root: Path) -> None:
     async with fifo_on(root) as line:
         await bury(line, *((str(number), "ab"[number % 2]) for number in range(8)))
