@@ -1,6 +1,7 @@
 """`mq-pipeline`: jobs of Spark as commands, from queues to a lake of Parquet files and back.
 
-    archive       `archive`; a lake is `lake` in `hadoop_folder`, its columns are `lake_columns`
+    archive       `archive`; a lake is `lake` in `hadoop_folder`, its columns are `lake_columns`,
+                  and `merging` says which of its files can be merged
     replay, load  `replay`, `load`; both write by `publishing`; `json_texts`
     report        `report`, `page`, `page_file`
     all of them   the command line (`cli`), where the queues are (`place_flags`, `places`), the

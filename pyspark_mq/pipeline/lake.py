@@ -30,6 +30,7 @@ from pyspark.errors import PySparkException
 from mq.errors import CommandFailed, ExitCode, MQError
 from pyspark_mq.pipeline.causes import JobRefused, reason_of
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
+from pyspark_mq.pipeline.merging import files_to_merge, read_merged
 
 CHECKPOINT = "_checkpoint"
 INCOMING = "_incoming"
@@ -237,7 +238,8 @@ class Lake:
 
     def compact(self) -> int:
         """Merge the small files of each queue and day into one. Returns how many were replaced. One
-        that cannot be read stays, and is told. Run it while nothing is added."""
+        that cannot be read, or has a column in another type than most, stays, and is told. Run it
+        while nothing is added."""
         small: dict[str, list[str]] = {}
         sizes = self._sizes()
         for name, size in sorted(sizes.items()):
@@ -252,11 +254,11 @@ class Lake:
         incoming = _incoming_of(job)
         try:
             files = -(-sum(map(sizes.__getitem__, names)) // _FILE_BYTES)
-            frame = self._read(names).coalesce(files)
+            frame = read_merged(self._spark, self.folder, names).coalesce(files)
             frame.write.parquet(self.folder.full(f"{incoming}/{partition}"))
         except (PySparkException, Py4JJavaError):
             self.folder.remove(incoming)
-            whole = [name for name in names if self._is_readable(name)]
+            whole = files_to_merge(self._spark, self.folder, names, self._warn)
             if len(whole) == len(names):
                 raise
             return self._compact(partition, whole, sizes)
@@ -264,22 +266,6 @@ class Lake:
         self._place(job)
         self.folder.remove(f"{_PLACING}/{job}.json")
         return len(names)
-
-    def _read(self, names: list[str]) -> Any:
-        reader = self._spark.read.option("mergeSchema", "true")
-        return reader.parquet(*(self.folder.full(name) for name in names))
-
-    def _is_readable(self, name: str) -> bool:
-        """Return whether Spark can read all of a file."""
-        try:
-            self._read([name]).write.format("noop").mode("overwrite").save()
-        except (PySparkException, Py4JJavaError) as error:
-            self._warn(
-                f"{self.folder.full(name)} cannot be read and is not merged: {reason_of(error)}; "
-                "look at it, and rename it to _NAME for readers to leave it out"
-            )
-            return False
-        return True
 
 
 def _data(names: Iterable[str]) -> list[str]:

@@ -16,6 +16,7 @@ from pyspark_mq.pipeline.causes import JobRefused, reason_of
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
 from pyspark_mq.pipeline.json_texts import is_one_json
 from pyspark_mq.pipeline.lake import INCOMING, Lake, LakeDamaged
+from pyspark_mq.pipeline.merging import first_conflict
 
 BASE = (
     "id string, value binary, content_type string, published_at timestamp, receive_count int, "
@@ -146,11 +147,11 @@ def read_rows(spark: Any, lake: Lake, with_bodies: bool) -> Any | None:
         return reader.schema(BASE).parquet(*files)
     try:
         return reader.option("mergeSchema", "true").parquet(*files)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         if "CANNOT_MERGE" not in str(error):
             raise
         raise JobRefused(
-            f"lake {lake.folder.url}: its files have the same column of body in two types, so an "
-            "expression cannot use them; leave out --where, or filter by Spark: "
-            f"{reason_of(error)}"
+            f"lake {lake.folder.url}: its files have the same column in two types, so an "
+            "expression cannot use them; leave out --where, filter by Spark, or rename one to "
+            f"_NAME: {first_conflict(spark, files) or reason_of(error)}"
         ) from None
