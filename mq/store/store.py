@@ -28,7 +28,8 @@ from mq.store.joint import ForAll, JointOperation
 from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
 from mq.store.peek import PeekedMessage
 from mq.store.peek_hidden import HiddenAsk, HiddenPeeks
-from mq.store.publishing.publish import Draft, Entry, Published, check_publish
+from mq.store.publishing.own_id import Ids, check_publish_under
+from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.publishing.publisher import Publisher
 from mq.store.purge import purge
 from mq.store.receiving.fetches import Fetches, Receive
@@ -118,9 +119,9 @@ class Store:
 
     # Messages
 
-    async def check_publish(self, queue: QueueName, length: int = 0) -> None:
-        """Raise what a publish of `length` bytes would raise, before its body is read."""
-        await self._committer.run(check_publish(self._work, queue, 1, length))
+    async def check_publish(self, queue: QueueName, length: int = 0, ids: Ids = (None,)) -> None:
+        """Raise what a publish of `length` bytes under `ids` would raise, before its body comes."""
+        await self._committer.run(check_publish_under(self._work, queue, ids, length))
 
     async def open_upload(self) -> bodies.Upload:
         """Open an upload for a body that is too large for memory. Raises StoreUnavailable."""

@@ -23,7 +23,7 @@ _LIMIT = BodyLimit(MAX_BATCH_BYTES, "of a batch")
 async def publish_batch(store: Store, request: web.BaseRequest, target: Target) -> Answer:
     refuse_together(target.parameters, "batch", "delay")
     _check_headers(request)
-    body = await read_small_body(store, request, target.queue, _LIMIT)
+    body = await read_small_body(store, request, target.queue, _LIMIT, ids=())
     if len(body) <= SMALL_BODY_BYTES:
         entries = parse_batch(bytes(body), store.max_body_bytes)
         return _answer(await store.publish_batch(target.queue, entries))

@@ -13,6 +13,7 @@ from mq.config import CHUNK_BYTES, MIN_BODY_BYTES_PER_SECOND, SMALL_BODY_BYTES
 from mq.errors import BodyTooLarge, BodyUnreadable, ExpectationFailed, RequestTimeout
 from mq.names import QueueName
 from mq.store.bodies import Upload
+from mq.store.publishing.own_id import Ids
 from mq.store.store import Store
 from mq.web.connection import Connection
 from mq.web.parameters import HEADER_SPACE
@@ -28,10 +29,15 @@ class BodyLimit(NamedTuple):
 
 
 async def read_small_body(
-    store: Store, request: web.BaseRequest, queue: QueueName | None, limit: BodyLimit
+    store: Store,
+    request: web.BaseRequest,
+    queue: QueueName | None,
+    limit: BodyLimit,
+    ids: Ids = (None,),
 ) -> bytes | bytearray:
     """Return the whole body, if it has up to SMALL_BODY_BYTES, or else a longer piece of its
-    beginning. `queue` is where it would be published, or None if only the body says that.
+    beginning. `queue` is where it would be published, or None if only the body says that; `ids`
+    are those under which it would be, or none if only the body says that.
 
     A refusal that does not depend on the body comes first, so that a client which waits for `100
     Continue` never sends it. Raises BodyTooLarge, BodyUnreadable, QueueNotFound, StoreUnavailable,
@@ -40,7 +46,7 @@ async def read_small_body(
     declared = request.content_length
     _check_length(declared or 0, limit)
     if declared is None or declared > SMALL_BODY_BYTES or "Expect" in request.headers:
-        await _send_continue(store, request, queue)
+        await _send_continue(store, request, queue, ids)
     body = await _read(request, SMALL_BODY_BYTES + 1)
     _check_length(len(body), limit)
     return body
@@ -76,14 +82,16 @@ def body_may_not_come(request: web.BaseRequest) -> bool:
     return "Expect" in request.headers and not request.content.is_eof()
 
 
-async def _send_continue(store: Store, request: web.BaseRequest, queue: QueueName | None) -> None:
+async def _send_continue(
+    store: Store, request: web.BaseRequest, queue: QueueName | None, ids: Ids
+) -> None:
     """Send `100 Continue` if the publish would be taken (RFC 9110, section 10.1.1)."""
     expectation = ",".join(request.headers.getall("Expect", ()))
     asked = {each.strip(HEADER_SPACE).lower() for each in expectation.split(",")}
     if not asked <= {"100-continue", ""}:
         raise ExpectationFailed(f"header Expect {expectation!r}: only 100-continue is known")
     if queue is not None:
-        await store.check_publish(queue, request.content_length or 0)
+        await store.check_publish(queue, request.content_length or 0, ids)
     if "Expect" in request.headers and request.version >= (1, 1) and request.transport is not None:
         request.transport.write(_CONTINUE)
 

@@ -40,8 +40,8 @@ from mq.store.by_id import Guard
 from mq.store.move import Moving, move_by_id, move_ready
 from mq.store.peek import peek
 from mq.store.publishing.batch import publish_batch
-from mq.store.publishing.own_id import publish_own
-from mq.store.publishing.publish import Draft, Entry, check_publish, publish
+from mq.store.publishing.own_id import check_publish_under, publish_own
+from mq.store.publishing.publish import Draft, Entry, publish
 from mq.store.purge import purge
 from mq.store.receiving.receive import receive
 from mq.store.remove import remove
@@ -126,7 +126,7 @@ class RootAccess:
     ) -> MessageId:
         trailer = pack_trailer(properties)
         work, delay_ns = self._runner.work, _ns(delay_seconds)
-        self._runner.run(check_publish(work, queue))
+        self._runner.run(check_publish_under(work, queue, (message_id,)))
         first = body.read(SMALL_BODY_BYTES + 1)
         if len(first) <= SMALL_BODY_BYTES:
             crc32 = zlib.crc32(first)

@@ -19,9 +19,11 @@ from mq.names import Position, QueueName
 from mq.spool.sets import Rolled, seal_set
 from mq.store.context import Workspace
 from mq.store.holding import hold
+from mq.store.indexing import find_space
 from mq.store.patience import with_own_id
 from mq.store.publishing.filling import Batch, length_of, vanished
-from mq.store.publishing.publish import Entry, Published, check_publish, try_to_hold
+from mq.store.publishing.own_id import check_publish_under
+from mq.store.publishing.publish import Entry, Published, try_to_hold
 
 _SHORT_BYTES = MIB
 """The messages of a short batch have at most this many bytes together."""
@@ -59,8 +61,9 @@ def take_positions(
 ) -> Operation[list[Position]]:
     """Return an id for each message, its producer's own or a new one, and its place in the order,
     which is that of the lines. Raises what `check_publish` raises."""
-    yield from check_publish(work, queue, len(entries))
-    return work.ids.next_positions([draft.message_id for _, draft in entries])
+    ids = [draft.message_id for _, draft in entries]
+    yield from check_publish_under(work, queue, ids)
+    return work.ids.next_positions(ids)
 
 
 def _fill(
@@ -109,7 +112,8 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     queue, name = batch.queue, batch.name
     added = sum(not published.is_duplicate for published in batch.published)
     yield from hold(work, queue)
-    work.has_space(queue, added)
+    if not work.has_space(queue, added):
+        yield from find_space(work, queue, added)
     try:
         seal_set(work.spool, Folder.NEW, name.open, name.sealed)
     except FileNotFoundError:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import InWorker, Operation
-from mq.errors import IdTaken
+from mq.errors import IdTaken, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, dead_letter_queue, file_name
 from mq.spool.folders import Spool
@@ -37,7 +37,10 @@ from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.patience import with_own_id
-from mq.store.publishing.publish import Draft, Published, publish
+from mq.store.publishing.publish import Draft, Published, check_publish, publish
+
+Ids = Sequence[MessageId | None]
+"""The ids of messages that are published; None for a new one."""
 
 _NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 
@@ -87,6 +90,22 @@ def _publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publi
         return published
     finally:
         work.files.close(lock)
+
+
+def check_publish_under(
+    work: Workspace, queue: QueueName, ids: Ids, length: int = 0
+) -> Operation[None]:
+    """Do what `check_publish` does for messages under these ids, None for a new one. Those whose
+    ids the queue knows need no room in it: a producer sends them again because no answer came.
+    Nothing is locked, so the publish itself looks again."""
+    try:
+        yield from check_publish(work, queue, len(ids), length)
+    except StoreUnavailable:
+        own = [each for each in ids if each is not None]
+        if not own:
+            raise
+        missing: set[MessageId] = yield InWorker(finder_for(work, queue).missing, own)
+        yield from check_publish(work, queue, len(ids) - len(own) + len(missing), length)
 
 
 def is_on_its_way(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:

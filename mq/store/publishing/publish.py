@@ -151,12 +151,12 @@ def linking(
 def check_publish(
     work: Workspace, queue: QueueName, messages: int = 1, length: int = 0
 ) -> Operation[None]:
-    """Raise what a publish of this many messages and bytes would raise now, before a body is read:
-    QueueNotFound, QueueIsFifo, StoreUnavailable."""
+    """Raise what a publish of this many new messages and of so many bytes would raise now, before a
+    body is read: QueueNotFound, QueueIsFifo, StoreUnavailable."""
     work.require_queue(queue)
     refuse_fifo(work, queue)
     work.floor.require(length)
-    if not work.has_space(queue, messages):
+    if messages and not work.has_space(queue, messages):
         yield from find_space(work, queue, messages)
 
 
