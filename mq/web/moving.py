@@ -20,7 +20,7 @@ from mq.store.move import Moving
 from mq.store.store import Store
 from mq.web.answers import Answer
 from mq.web.bodies import has_body
-from mq.web.parameters import Target, read_count, read_guard, refuse_together
+from mq.web.parameters import Target, read_count, read_guard, refuse_guard, refuse_together
 from mq.web.problems import answer_outcomes
 
 SOURCE = "from"
@@ -38,8 +38,7 @@ async def move(store: Store, request: web.BaseRequest, target: Target) -> Answer
     guard = read_guard(request)
     await _refuse_message(request)
     if "id" not in parameters:
-        if guard is not None:
-            raise InvalidRequest("header If-Match: a lease belongs to a message; name it with 'id'")
+        refuse_guard(request)
         moved = await store.move(moving, read_count(parameters, "max", MAX_MOVES) or MAX_MOVES)
         told: dict[str, object] = {"moved": moved.number}
         return _answer(told | {"taken": moved.taken} if moved.taken else told)

@@ -141,6 +141,13 @@ def read_guard(request: Head) -> Guard | None:
     return Guard(frozenset(), is_any=True) if leases is None else Guard(leases)
 
 
+def refuse_guard(request: Head) -> None:
+    """Raise InvalidRequest for an If-Match without an id: a heartbeat that lacks one would take
+    another message."""
+    if "If-Match" in request.headers:
+        raise InvalidRequest("header If-Match: a lease belongs to a message; name it with 'id'")
+
+
 def read_leases(request: Head) -> frozenset[int] | None:
     """Return the leases in If-Match (RFC 9110, section 13.1.1), or None if any lease will do.
 

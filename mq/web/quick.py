@@ -45,6 +45,7 @@ from mq.web.tokens import Scope, Tokens
 _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%,]+))?")
 _MESSAGES, _MESSAGE = "/{queue}/messages", "/{queue}/messages/{id}"
 _EXPECT = istr("Expect")
+_IF_MATCH = istr("If-Match")
 _OWN_ID = istr("X-Message-Id")
 
 
@@ -133,7 +134,7 @@ class QuickWay:
         if payload is not EMPTY_PAYLOAD:
             return None
         if method == "GET" and message_id is None:
-            return QuickHead(method, queue, headers)
+            return None if _IF_MATCH in headers else QuickHead(method, queue, headers)
         if method == "DELETE" and message_id is not None:
             checked, leases = parse_message_id(message_id), read_leases(BareHead(headers))
             return QuickHead(method, queue, headers, message_id=checked, leases=leases)

@@ -30,6 +30,7 @@ from mq.web.parameters import (
     read_flag,
     read_guard,
     read_seconds,
+    refuse_guard,
     refuse_together,
 )
 from mq.web.peeking import peek
@@ -42,6 +43,8 @@ PARAMETERS = frozenset({"wait", "visibility", "id", "max", "peek", "after", "sta
 
 async def receive(store: Store, request: web.BaseRequest, target: Target) -> Response:
     parameters = target.parameters
+    if "id" not in parameters:
+        refuse_guard(request)
     if not parameters:
         connection = request.protocol
         assert isinstance(connection, QuickConnection)

@@ -71,6 +71,8 @@ def _aim(case: Case[Any], message_id: str) -> None:
                 case.query.pop(name, None)
             if "id" not in case.query:
                 case.headers.pop("If-Match", None)  # it goes with an id alone
+    if case.method == "GET" and "id" not in case.query:
+        case.headers.pop("If-Match", None)
     if case.query.get("from") == DEAD:
         # What goes together the document cannot say.
         for name in ("batch", "delay", "max" if "id" in case.query else "id"):

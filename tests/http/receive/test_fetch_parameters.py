@@ -35,3 +35,18 @@ def test_a_wrong_parameter_is_400_and_names_it(
 
     assert_problem(answer, 400, "invalid-request", named)
     assert wire.count(queue) == (1, 0)
+
+
+@pytest.mark.parametrize("query", ["", "?visibility=60", "?max=2", "?wait=1", "?peek"])
+def test_if_match_without_an_id_is_400_and_takes_no_message(
+    wire: Wire, queue: str, query: str
+) -> None:
+    wire.publish(queue)
+    lease = wire.receive(queue).headers["etag"]
+    wire.publish(queue)
+
+    for _ in range(3):  # A head that comes twice is known.
+        answer = wire.request("GET", f"/{queue}/messages{query}", if_match=lease)
+
+        assert_problem(answer, 400, "invalid-request", "If-Match")
+    assert wire.count(queue) == (1, 1)
