@@ -163,8 +163,12 @@ def _parse_object(text: bytes) -> dict[str, Any]:
             raise json.JSONDecodeError("Extra data", line, end)
     except UnicodeDecodeError:
         _refuse("it is not UTF-8")
-    except (ValueError, RecursionError) as error:
-        _refuse(f"it is not JSON: {error}")
+    except json.JSONDecodeError as error:
+        _refuse(f"it is not JSON: {error.msg}, at character {error.colno} of the line")
+    except RecursionError:
+        _refuse("it is nested too deeply")
+    except ValueError:
+        _refuse("a number in it has too many digits")
     if not isinstance(found, dict):
         _refuse('it must be an object; write it like {"body": "text"}')
     return found
@@ -173,7 +177,9 @@ def _parse_object(text: bytes) -> dict[str, Any]:
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        _refuse("a member is given twice; give it once")
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        _refuse(f"member {twice!r} is given twice; give it once")
     return members
 
 

@@ -28,7 +28,9 @@ BAD_LINES = {
     b'{"body_base64": "YQ"}': "base64",
     b'{"body_base64": "Y Q=="}': "base64",
     b'{"body_base64": "\xc3\xa9"}': "base64",
-    b'{"body": "a", "body": "b"}': "twice",
+    b'{"body": "a", "body": "b"}': "member 'body' is given twice",
+    b'{"body": "a", "properties": {"ce-id": "1", "ce-id": "2"}}': "member 'ce-id' is given twice",
+    b'{"body": "a"} x': "it is not JSON: Extra data, at character 14 of the line",
     b'{"body": "a", "color": "red"}': "'color'",
     b'{"body": "a", "Body": "b"}': "'Body'",
     b'{"body": "a", "id": ""}': "message id",
@@ -42,10 +44,10 @@ BAD_LINES = {
     b'{"body": "a", "delay": NaN}': "NaN",
     b'{"body": "a", "delay": 1e999}': "'delay'",
     b'{"body": "a", "delay": 31536001}': "'delay'",
-    b'{"body": "a", "delay": ' + b"9" * 5000 + b"}": "it is not JSON",
+    b'{"body": "a", "delay": ' + b"9" * 5000 + b"}": "a number in it has too many digits",
     b'{"body": "a", "content_type": "caf\xc3\xa9"}': "'content_type'",
     b'{"body": "a", "content_type": 1}': "'content_type'",
-    b'{"body": ' + b"[" * 100_000 + b"}": "it is not JSON",
+    b'{"body": ' + b"[" * 100_000 + b"}": "it is nested too deeply",
 }
 """Lines that are no message, and what is said of each."""
 

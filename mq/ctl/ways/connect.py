@@ -138,9 +138,12 @@ def _refusal(problem: Problem, url: str, flag: str) -> CommandFailed:
     kind, is_admin = problem.type.rpartition(":")[2], flag == "--admin"
     if kind == "unknown-path" or (is_admin and kind == "queue-not-found"):
         wanted = "an admin listener" if is_admin else "the main port"
-        return CommandFailed(
-            ExitCode.UNAVAILABLE, f"{url} is a port of MQ, but not {wanted}; name another {flag}"
-        )
+        text = f"{url} is a port of MQ, but not {wanted}; name another {flag}"
+        path = urlsplit(url).path.rstrip("/")
+        if path and not url.startswith(_UNIX):
+            text = f"{url} is a port of MQ, but it has nothing at {path}; leave the path out of "
+            text += flag
+        return CommandFailed(ExitCode.UNAVAILABLE, text)
     other = ExitCode.REFUSED if problem.status < 500 else ExitCode.UNAVAILABLE
     hint = "; mqctl takes it from --token-file" if problem.status == 401 else ""
     return CommandFailed(

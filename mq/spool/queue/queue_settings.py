@@ -155,8 +155,8 @@ def change(queue: QueueName, before: QueueSettings, changes: Mapping[str, str]) 
         )
     if dead_letter_queue(queue) is None and (after.max_receives or after.dead_letters):
         raise InvalidRequest(
-            f"queue {queue} holds dead letters, and nothing is moved out of it: it takes neither "
-            "max-receives nor dead-letters"
+            f"queue {queue} holds dead letters, which leave it only when someone moves them: it "
+            "takes neither max-receives nor dead-letters"
         )
     return after
 

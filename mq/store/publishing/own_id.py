@@ -278,7 +278,9 @@ def _is_twin(spool: Spool, path: str, fd: int, draft: Draft) -> bool | Lost:
         return True
     what = "other properties"
     if found[:2] != wanted[:2]:
-        what = f"another body ({found.length} bytes, this one has {draft.length})"
+        what = "another body of the same length"
+        if found.length != draft.length:
+            what = f"another body ({found.length} bytes, this one has {draft.length})"
     raise IdTaken(
         f"message {draft.message_id} was published with {what}; send this one under another id"
     )

@@ -90,7 +90,7 @@ def test_a_bad_value_is_refused_by_name(name: str, text: str) -> None:
 def test_nothing_is_to_be_moved_out_of_dead_letters(name: str) -> None:
     dead = QueueName("orders.dead")
 
-    with pytest.raises(InvalidRequest, match="holds dead letters"):
+    with pytest.raises(InvalidRequest, match="only when someone moves them"):
         change(dead, NO_SETTINGS, {name: ALL[name]})
 
     assert change(dead, NO_SETTINGS, {"max-receives": "0"}).max_receives == 0
