@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from math import isnan
 from numbers import Real
 
 from mq.config import MAX_REQUEST_LINE_BYTES
@@ -72,10 +73,12 @@ def by_name(argument: str, values: object, example: str) -> None:
 
 
 def seconds(argument: str, value: object) -> None:
-    """Raise TypeError unless this is a number of seconds."""
+    """Raise TypeError unless this is a number of seconds, and ValueError for NaN."""
     if not isinstance(value, Real):
         hint = "; total_seconds() gives them" if hasattr(value, "total_seconds") else ""
         raise TypeError(f"{argument}={value!r}: give seconds as a number{hint}")
+    if isinstance(value, float) and isnan(value):
+        raise ValueError(f"{argument}={value!r}: give seconds as a number")
 
 
 def text(argument: str, value: object) -> None:

@@ -44,7 +44,7 @@ from mq.client.retries import (
 )
 from mq.client.settings import SettingValue, setting_text, settings_in
 from mq.client.wire import ClientPause, Operation, Request, query
-from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_REMOVALS
+from mq.config import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_REMOVALS, MAX_WAIT_SECONDS
 from mq.lines.ndjson import MEDIA_TYPE
 from mq.names import MessageId, QueueName
 
@@ -137,7 +137,8 @@ def receive(
 ) -> Operation[Delivery | None]:
     arguments.seconds("wait", wait)
     target = f"/{queue}/messages{query(wait=wait or None, visibility=visibility)}"
-    answer = yield from ask(context, Request("GET", target, wait_seconds=wait))
+    request = Request("GET", target, wait_seconds=min(wait, MAX_WAIT_SECONDS))
+    answer = yield from ask(context, request)
     return None if answer.status == 204 else read_delivery(queue, answer, visibility)
 
 
@@ -164,7 +165,7 @@ def receive_many(
 ) -> Operation[list[Delivery]]:
     arguments.seconds("wait", wait)
     target = f"/{queue}/messages{query(max=most, wait=wait or None, visibility=visibility)}"
-    request = Request("GET", target, wait_seconds=wait)
+    request = Request("GET", target, wait_seconds=min(wait, MAX_WAIT_SECONDS))
     answer = yield from ask(context, request)
     return [] if answer.status == 204 else read_deliveries(queue, answer, visibility)
 

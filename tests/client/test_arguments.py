@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from math import inf, nan
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,6 +69,26 @@ def test_a_delay_of_a_release_is_a_number(orders: Queue) -> None:
     with pytest.raises(TypeError, match="delay='5': give seconds as a number"):
         message.release("5")  # type: ignore[arg-type]
     message.ack()
+
+
+def test_a_delay_or_a_wait_that_is_not_a_number_is_named(orders: Queue) -> None:
+    orders.publish("one")
+    message = orders.receive()
+    assert message is not None
+
+    with pytest.raises(ValueError, match="delay=nan: give seconds as a number"):
+        message.release(nan)
+    with pytest.raises(ValueError, match="wait=nan: give seconds as a number"):
+        orders.receive(wait=nan)
+    message.ack()
+
+
+@pytest.mark.parametrize("wait", [inf, 1e300, 10**400], ids=["inf", "1e300", "10**400"])
+def test_a_wait_of_any_size_is_refused_by_its_name(orders: Queue, wait: float) -> None:
+    with pytest.raises(BadRequest, match="parameter wait="):
+        orders.receive(wait=wait)
+    with pytest.raises(BadRequest, match="parameter wait="):
+        orders.receive_many(2, wait=wait)
 
 
 @pytest.mark.parametrize("content_type", ["text/plain\n", "größe"])
