@@ -151,8 +151,8 @@ def linking(
 def check_publish(
     work: Workspace, queue: QueueName, messages: int = 1, length: int = 0
 ) -> Operation[None]:
-    """Raise what a publish of this many new messages and of so many bytes would raise now, before a
-    body is read: QueueNotFound, QueueIsFifo, StoreUnavailable."""
+    """Raise what a publish of this many new messages and of `length` bytes would raise now, before
+    a body is read: QueueNotFound, QueueIsFifo, StoreUnavailable."""
     work.require_queue(queue)
     refuse_fifo(work, queue)
     work.floor.require(length)
