@@ -39,6 +39,16 @@ def test_a_large_body_may_have_an_own_id(ctl: Ctl, queue: str) -> None:
     assert ctl.ok("info", queue, "--json").json()["ready"] == 1
 
 
+def test_what_filled_a_queue_is_sent_again(ctl: Ctl, queue: str) -> None:
+    ctl.ok("set", queue, "max-messages=1")
+
+    for _ in range(2):
+        ctl.ok("send", queue, "cake", "--id", "order-1")
+
+    refused = ctl("send", queue, "tart", "--id", "order-2")
+    assert_refused(refused, ExitCode.TRY_AGAIN, "setting max-messages")
+
+
 def test_a_delayed_message_is_hidden(ctl: Ctl, server: Server, queue: str) -> None:
     sent = ctl.ok("send", queue, "later", "--delay", "3600").out.decode().strip()
 
