@@ -24,6 +24,7 @@ from mq.web.routes import RESOURCES
 from mq_mover.cli import mq_mover
 from mq_reaper.cli import mq_reaper
 from mq_sqs.cli import mq_sqs
+from tests.crash.enumeration.rows import ROWS
 from tests.support.sources import REPOSITORY, read_table
 
 COMMANDS = {"mq": mq, "mq-mover": mq_mover, "mq-reaper": mq_reaper, "mq-sqs": mq_sqs}
@@ -257,3 +258,10 @@ def test_a_long_document_begins_with_its_sections(name: str) -> None:
     named = re.findall(r"\[([^\]]*)\]\(#[^)]*\)", head.rpartition("\n\n")[2])
 
     assert named == sections
+
+
+def test_every_row_of_power_cuts_has_its_figures() -> None:
+    table = read_table("docs/reliability.md", "## Power cuts, by enumeration")
+
+    assert [row[0] for row in table] == [row.name for row in ROWS]
+    assert {row[-1] for row in table} == {"0"}
