@@ -43,10 +43,11 @@ def send_in_order(
         if fifo.is_sending(queue, digests):
             # What another request is sending may be sent, or fail.
             yield Pause(_PAUSE_SECONDS)
-        elif not work.has_space(queue, len(messages)):
-            yield from find_space(work, queue, len(messages))
-        else:
+            continue
+        new = _count_new(state, digests)
+        if not new or work.has_space(queue, new):
             break
+        yield from find_space(work, queue, new)
     to = Destination(work, fifo, queue, state)
     return (yield from _send(to, messages, digests, publish_in_order))
 
@@ -76,6 +77,12 @@ def _send_alone(
 
 def _digests(state: FifoQueue, messages: Sequence[OrderedDraft]) -> list[bytes]:
     return [state.scope.digest(each.group, each.deduplication_id) for each in messages]
+
+
+def _count_new(state: FifoQueue, digests: Sequence[bytes]) -> int:
+    """Return how many messages would be published: a repeated one needs no room."""
+    now = state.clock()
+    return sum(state.deduplication.find(digest, now) is None for digest in set(digests))
 
 
 def _is_usual(work: Workspace, queue: QueueName, messages: Sequence[OrderedDraft]) -> bool:

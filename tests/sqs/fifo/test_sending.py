@@ -143,6 +143,31 @@ async def test_what_could_not_be_delivered_yet_keeps_those_behind_it(root: Path)
         assert found == ["1", "2"]
 
 
+@pytest.mark.parametrize("has_room_for", [3, 2])
+async def test_what_is_repeated_needs_no_room(root: Path, has_room_for: int) -> None:
+    """One message is there, and a batch brings it again with two copies of a new one."""
+    async with fifo_on(root, max_queue_messages=has_room_for) as line:
+        first = await line.send("1")
+
+        told = await line.send_all(("1", "a"), ("2", "a"), ("2", "a"))
+
+        assert [each.is_duplicate for each in told] == [True, False, True]
+        assert told[0].message_id == first.message_id
+        assert await line.drain() == ["1", "2"]
+
+
+async def test_a_full_queue_knows_what_was_sent_and_refuses_what_is_new(root: Path) -> None:
+    async with fifo_on(root, max_queue_messages=1) as line:
+        first = await line.send("1")
+
+        assert (await line.send("1")).message_id == first.message_id
+        [again] = await line.service.send(LINE, [in_order("1", "a", "1")])
+        assert (again.message_id, again.is_duplicate) == (first.message_id, True)
+        with pytest.raises(StoreUnavailable, match="no room for 1 more"):
+            await line.send_all(("1", "a"), ("2", "a"))
+        assert await line.drain() == ["1"]
+
+
 async def test_a_queue_that_is_not_there_is_told(root: Path) -> None:
     async with fifo_on(root) as line:
         line.queue = DEAD_LINE
