@@ -28,7 +28,13 @@ from mq.spool.sets import (
 )
 from mq.store.context import Workspace, no_queue
 from mq.store.publishing.own_id import deliver_leftover, finder_for, lock_ids, open_twin
-from mq.store.publishing.publish import Draft, Entry, Published, visible_after
+from mq.store.publishing.publish import (
+    Draft,
+    Entry,
+    Published,
+    published_before,
+    visible_after,
+)
 from mq.store.settings import delay_ns
 
 log = structlog.get_logger(__name__)
@@ -53,7 +59,7 @@ class Batch:
         self._spool = work.spool
         self._fd = self._ids_fd = _NO_FD
         self._opening = (OPEN_UNNAMED, work.spool.fd(_NEW), work.spool.file_mode)
-        self._seen: dict[MessageId, Draft] = {}
+        self._seen: dict[MessageId, tuple[Draft, int]] = {}
         self._finder: Finder | None = None
 
     def fill(self, entries: Sequence[Entry], positions: Sequence[Position]) -> bool:
@@ -131,10 +137,11 @@ class Batch:
         """Return the message with the draft's own id that is published already, or comes before it
         in the batch; None if there is none. Raises IdTaken."""
         assert draft.message_id is not None
-        first = self._seen.setdefault(draft.message_id, draft)
-        if first is not draft:
+        here = len(self.published)
+        first, at = self._seen.setdefault(draft.message_id, (draft, here))
+        if at != here:
             if first.sum() == draft.sum():
-                return Published(draft.message_id, is_duplicate=True)
+                return self.published[at]._replace(is_duplicate=True)
             before = f"the batch has another message (body or properties) under {draft.message_id}"
             raise IdTaken(f"{before} before this one")
         if draft.message_id in missing:
@@ -148,9 +155,9 @@ class Batch:
         try:
             if self._spool.files.is_of_network:  # A syncfs does not reach what others have written.
                 self._spool.files.sync(twin)
+            return published_before(self._work, self.queue, draft.message_id, twin)
         finally:
             self._spool.files.close(twin)
-        return Published(draft.message_id, is_duplicate=True)
 
     def _writing(
         self, draft: Draft, message_id: MessageId, published_ns: int, visible_ns: int | None

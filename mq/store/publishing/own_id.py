@@ -37,7 +37,13 @@ from mq.spool.sweep import Sweeper
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.patience import with_own_id
-from mq.store.publishing.publish import Draft, Published, check_publish, publish
+from mq.store.publishing.publish import (
+    Draft,
+    Published,
+    check_publish,
+    publish,
+    published_before,
+)
 
 Ids = Sequence[MessageId | None]
 """The ids of messages that are published; None for a new one."""
@@ -45,9 +51,7 @@ Ids = Sequence[MessageId | None]
 _NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 
 _OUTLIVES_ITS_QUEUE = (f"{Folder.SPARK}/", f"{Folder.REMOVE}/")
-
 _IS_OVER = (f"{Folder.REMOVE}/", f"{Folder.SPARK}/{ARCHIVE}/")
-
 _ON_THE_WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY)
 
 
@@ -171,9 +175,9 @@ def _adopt(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publish
     assert draft.message_id is not None
     try:
         yield Unsynced((twin,), (), implied=(Folder.NEW,))
+        return published_before(work, queue, draft.message_id, twin)
     finally:
         work.files.close(twin)
-    return Published(draft.message_id, is_duplicate=True)
 
 
 def _has_twin(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:

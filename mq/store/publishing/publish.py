@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from mq.commit.operation import Operation
 from mq.disk.calls import CLOSE, LOCK, OPEN_UNNAMED, SYNC, WRITE, Chain, check
 from mq.disk.file_work import FileCalls, FileWork
 from mq.errors import QueueLocked, QueueNotFound, StoreUnavailable
-from mq.lifecycle import Folder
+from mq.lifecycle import Folder, State
 from mq.names import MessageId, Position, QueueName, file_name, order_key, queue_path
-from mq.spool.message.held import Sum
-from mq.spool.message.seal import pack_new, round_up, sealing
+from mq.spool.message.held import Sum, seal_of
+from mq.spool.message.seal import due_ns, pack_new, round_up, sealing, state_in
 from mq.spool.message.trailer import NO_TRAILER
 from mq.store.context import Workspace, no_queue, refuse_fifo
 from mq.store.holding import hold
@@ -74,11 +75,23 @@ class Entry(NamedTuple):
 
 class Published(NamedTuple):
     """A message that is published. `visible_ns` is when a delayed one becomes visible, in ns since
-    1970; `is_duplicate` says that it had been published before."""
+    1970; `is_duplicate` says that it had been published before, and `visible_ns` is then None
+    unless it is still delayed."""
 
     message_id: MessageId
     visible_ns: int | None = None
     is_duplicate: bool = False
+
+
+def published_before(
+    work: Workspace, queue: QueueName, message_id: MessageId, fd: int
+) -> Published:
+    """Return the answer for a message that exists already; `fd` is its file."""
+    status, visible_ns = os.fstat(fd), None
+    if work.spool.inode(Folder.DELAY, file_name(queue, message_id)) == status.st_ino:
+        is_delayed = state_in(Folder.DELAY, seal_of(work.files, fd)) is State.DELAYED
+        visible_ns = due_ns(status, 0) if is_delayed else None
+    return Published(message_id, visible_ns, is_duplicate=True)
 
 
 def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Published]:

@@ -13,7 +13,14 @@ import pytest
 
 from tests.support.messages import read_seal
 from tests.support.processes import Server, wait_until
-from tests.support.wire import SMALL_BODY_BYTES, Wire, assert_problem, files_of, make_queue
+from tests.support.wire import (
+    SMALL_BODY_BYTES,
+    Wire,
+    assert_problem,
+    files_of,
+    make_queue,
+    take,
+)
 
 YEAR_SECONDS = 365 * 86_400
 BAD_DELAYS = [
@@ -52,6 +59,22 @@ def test_a_delayed_message_is_hidden_and_goes_straight_to_delay(
     info = wire.request("GET", f"/{queue}").json()
     assert (info["ready"], info["leased"], info["delayed"]) == (0, 0, 1)
     assert 3590 < seconds_from_now(headers["x-visible-at"]) <= 3600
+
+
+def test_one_that_is_sent_again_says_until_when_it_is_hidden(wire: Wire, queue: str) -> None:
+    def send() -> tuple[int, str | None]:
+        target = f"/{queue}/messages?delay=3600"
+        answer = wire.request("POST", target, b"later", x_message_id="mine")
+        return answer.status, answer.headers.get("x-visible-at")
+
+    _, visible_at = send()
+
+    assert visible_at is not None
+    assert send() == (200, visible_at)
+    take(wire, queue, "mine")
+    assert send() == (200, None)
+    assert wire.request("GET", f"/{queue}/messages?id=mine&visibility=0").status == 204
+    assert send() == (200, None)
 
 
 def test_a_delay_may_last_a_year_and_the_stamp_says_until_when(
