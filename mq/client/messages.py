@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from mq.client.arguments import by_name, text
+from mq.client.arguments import by_name, seconds, text
 from mq.client.errors import BadRequest
 from mq.errors import InvalidRequest
 from mq.lines import ndjson
@@ -148,7 +148,9 @@ def properties_of(message: NewMessage) -> dict[str, str]:
 
 
 def write_line(message: NewMessage, message_id: MessageId) -> bytes:
-    """Return a message as a line of a batch."""
+    """Return a message as a line of a batch. Raises what `publish` raises for its arguments."""
+    if message.delay is not None:
+        seconds("delay", message.delay)
     fields = {
         "id": message_id,
         "content_type": content_type_of(message),

@@ -219,8 +219,11 @@ def acknowledge_many(
 
 def release(context: Context, delivery: Delivery, delay: float) -> Operation[None]:
     """Give a message back. Without a delay the lease ends now; with one it ends by itself after the
-    delay."""
+    delay. Raises TypeError for a delay that is not a number, and ValueError for one
+    below 0."""
     arguments.seconds("delay", delay)
+    if delay < 0:
+        raise ValueError(f"delay={delay!r}: give 0 or more seconds")
     if delay > 0:
         return (yield from extend(context, delivery, delay))
     try:
@@ -249,7 +252,7 @@ def extend(context: Context, delivery: Delivery, visibility: float | None) -> Op
 
 
 def _by_id(delivery: Delivery, visibility: float | None) -> Request:
-    target = f"/{delivery.queue}/messages{query(id=delivery.id, visibility=visibility)}"
+    target = f"/{delivery.queue}/messages{query(delivery.id, visibility=visibility)}"
     return Request("GET", target, headers=_guard(delivery), wants_body=False)
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from mq.client import arguments
 from mq.config import CLIENT_TIMEOUT_SECONDS, SMALL_BODY_BYTES
+from mq.names import MessageId
 
 T = TypeVar("T")
 
@@ -77,20 +78,22 @@ class Stopped(Exception):
     """An operation was ended during a pause. Never leaves the client."""
 
 
-def query(**parameters: float | str | None) -> str:
-    """Return the end of a target: `?wait=5`, or nothing if all parameters are None."""
-    pairs = [
-        f"{name}={_text(name, value)}" for name, value in parameters.items() if value is not None
+def query(message_id: MessageId | None = None, **numbers: float | None) -> str:
+    """Return the end of a target: `?wait=5`, or nothing if all parameters are None. Raises
+    TypeError for what is not a number."""
+    pairs = [] if message_id is None else [f"id={message_id}"]
+    pairs += [
+        f"{name}={_digits(name, value)}" for name, value in numbers.items() if value is not None
     ]
     return f"?{'&'.join(pairs)}" if pairs else ""
 
 
-def _text(name: str, value: float | str) -> str:
+def _digits(name: str, value: float) -> str:
     """Write a value in digits only: the server takes no exponent. What is above 0 stays above it: a
     visibility of 0 would release the message."""
     if isinstance(value, float):
         least = max(value, _SHORTEST_SECONDS) if value > 0 else value
         return f"{least:.9f}".rstrip("0").rstrip(".")
-    if not isinstance(value, str | Decimal):
+    if not isinstance(value, Decimal):
         arguments.seconds(name, value)
     return str(value)

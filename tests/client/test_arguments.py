@@ -14,6 +14,7 @@ from mq.client import BadRequest, Client, NewMessage, Queue
 
 WITH_A_NAME = SimpleNamespace(name="other")
 WITH_A_SET = NewMessage("", properties={1})  # type: ignore[arg-type]
+WITH_A_TEXT = NewMessage("", delay="6")  # type: ignore[arg-type]
 DAY = timedelta(days=1)
 
 WRONG: dict[str, Callable[[Any], object]] = {
@@ -36,6 +37,9 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "wait='5': give seconds": lambda q: q.receive_many(5, wait="5"),
     "visibility=.*give seconds as a number; total_seconds": lambda q: q.receive(visibility=DAY),
     "delay=.*give seconds as a number": lambda q: q.publish("one", delay=DAY),
+    "delay='5': give seconds as a number": lambda q: q.publish("one", delay="5"),
+    "delay='6': give seconds as a number": lambda q: q.publish_many([WITH_A_TEXT]),
+    "visibility='5': give seconds as a number": lambda q: q.receive(visibility="5"),
     "concurrency='5': give a whole number": lambda q: q.worker(print, concurrency="5"),
     "content_type is str, not bytes": lambda q: q.publish("one", content_type=b"text/plain"),
     "properties: give names and values, as in": lambda q: q.publish("one", properties=["a"]),
@@ -68,6 +72,10 @@ def test_a_delay_of_a_release_is_a_number(orders: Queue) -> None:
 
     with pytest.raises(TypeError, match="delay='5': give seconds as a number"):
         message.release("5")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="delay=-1: give 0 or more seconds"):
+        message.release(-1)
+    with pytest.raises(TypeError, match="visibility='5': give seconds as a number"):
+        message.extend("5")  # type: ignore[arg-type]
     message.ack()
 
 

@@ -159,7 +159,7 @@ class HttpAccess:
     def touch(
         self, queue: QueueName, message_id: MessageId, seconds: float, lease: int | None
     ) -> str:
-        target = f"/{queue}/messages{query(id=message_id, visibility=seconds)}"
+        target = f"/{queue}/messages{query(message_id, visibility=seconds)}"
         headers = _if_match(lease) or {"If-Match": "*"}
         with self._failures():
             # The answer has the body too, which is not needed here.

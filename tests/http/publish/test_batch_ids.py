@@ -29,9 +29,7 @@ def test_a_batch_sent_again_is_200_and_stored_once(server: Server, wire: Wire, q
     assert len(files_of(server, queue)) == 5
 
 
-def test_a_batch_sent_again_says_until_when_its_messages_are_hidden(
-    wire: Wire, queue: str
-) -> None:
+def test_a_batch_sent_again_says_until_when_its_messages_are_hidden(wire: Wire, queue: str) -> None:
     line = {"body": "later", "id": "mine", "delay": 3600}
 
     first, repeated = answer_lines(send_lines(wire, queue, line, line))
