@@ -149,7 +149,7 @@ def refuse_guard(request: Head) -> None:
 
 
 def read_leases(request: Head) -> frozenset[int] | None:
-    """Return the leases in If-Match (RFC 9110, section 13.1.1), or None if any lease will do.
+    """Return the leases in If-Match (RFC 9110, section 13.1.1), or None for `*` and without it.
 
     A tag that is not a lease of MQ, or a weak one, matches nothing.
     """

@@ -182,6 +182,16 @@ def test_a_malformed_if_match_is_400_and_removes_nothing(
     assert wire.count(queue) == (0, 1)
 
 
+@pytest.mark.parametrize("ids", ["{}", "{},never-published"], ids=["one", "several"])
+def test_a_star_removes_a_message_that_has_no_lease(wire: Wire, queue: str, ids: str) -> None:
+    message_id = wire.publish(queue)
+
+    answer = wire.remove(queue, ids.format(message_id), if_match="*")
+
+    assert answer.status == (207 if "," in ids else 202)
+    assert wire.count(queue) == (0, 0)
+
+
 @pytest.mark.parametrize("if_match", [ANOTHER_LEASE, f"W/{ANOTHER_LEASE}", "*"])
 def test_404_comes_before_412(wire: Wire, queue: str, if_match: str) -> None:
     unknown = wire.remove(queue, "unknown", if_match=if_match)
