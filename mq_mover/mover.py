@@ -28,7 +28,7 @@ from mq.spool.moves import Moves, OpenFolder
 from mq.spool.network_files import STALE_NS
 from mq.spool.open_queues import OpenQueues
 from mq.spool.queue.settings_file import KnownSettings
-from mq.spool.redelivery import redeliver
+from mq.spool.redelivery import lives_on, redeliver, report_living
 from mq.spool.root import folder_of_root
 from mq.spool.trouble import require_at
 from mq_mover.due_times import due_times
@@ -79,6 +79,7 @@ class Mover:
         self._tally = QueueTally(self.counts)
         self._waiting: list[str] = []
         self._report = Once(report_left)
+        self._report_living = Once(report_living)
         self._next_scan = 0.0
         self._errors = 0
         self._rests_until = 0.0
@@ -254,6 +255,8 @@ class Mover:
             counted = self._tally.of(parsed[0])
             counted.redelivered += queue == parsed[0]
             counted.dead_lettered += queue != parsed[0]
+            if (why := lives_on(held, rule, queue)) is not None:
+                self._report_living(held.name, why)
             return None
         self._report(held.name, f"there is no folder for it in {self._config.destination}")
         return time.time_ns() + int(self._config.rescan_seconds * SECOND_NS)

@@ -29,22 +29,28 @@ def lock_names(spool: Spool, names: Iterable[str]) -> int | None:
     Two names may share a byte (`offset_of`): then one of them waits for the other.
     """
     try:
-        fd = spool.files.open_to_lock(_format_of(spool))
+        return lock_names_in(spool.files, str(spool.root), names)
     except FileNotFoundError:
         # FileNotFoundError would mean that a queue or a message is gone.
         raise OSError(
             errno.ENOLCK,
             f"{_format_of(spool)} is missing; `mqctl --root {spool.root} fsck --repair` writes it",
         ) from None
+
+
+def lock_names_in(files: Files, root: str, names: Iterable[str]) -> int | None:
+    """Do what `lock_names` does, for a process that has no spool; `root` is any path of the root.
+    Raises FileNotFoundError if the root has no file `format`, and OSError."""
+    fd = files.open_to_lock(f"{root}/{FORMAT_FILE}")
     # They are locked in order, so that of two processes which want the same ones the first gets all
     # of them.
     offsets = sorted({offset_of(name) for name in names})
     are_locked = False
     try:
-        are_locked = all(spool.files.lock_byte(fd, offset) for offset in offsets)
+        are_locked = all(files.lock_byte(fd, offset) for offset in offsets)
     finally:
         if not are_locked:
-            spool.files.close(fd)
+            files.close(fd)
     return fd if are_locked else None
 
 

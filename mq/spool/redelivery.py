@@ -3,14 +3,25 @@ The mover and the server do it."""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import structlog
+
+from mq.disk.files import Files
 from mq.lifecycle import Folder
-from mq.names import QueueName, parse_file_name
+from mq.names import MessageId, QueueName, file_name, parse_file_name
+from mq.spool.locks import lock_names_in
 from mq.spool.message.burial import bury
 from mq.spool.message.held import Held
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.open_queues import OpenQueues
+from mq.spool.queue.finder import is_taken
 from mq.spool.queue.queue_settings import NO_DEAD_LETTERS, DeadLetterRule
 from mq.spool.queue.queues import has_queue, make_queue
+
+log = structlog.get_logger(__name__)
 
 
 def redeliver(
@@ -24,24 +35,61 @@ def redeliver(
     queue it is in now.
 
     A message that was received as often as `rule` says goes to the queue that the rule names, which
-    is made if it is missing, and says from then on where it came from.
+    is made if it is missing, and says from then on where it came from. If that queue has another
+    message of its id, it goes back to its own queue, and dies after a later receive.
 
     Returns None if the message stays where it is: it is gone, or its queue is. Raises
     FileExistsError if the queue has another file of that name; nothing is replaced. Raises
-    BlockingIOError while another process has that queue to itself, or makes a queue if one is
-    needed for dead letters.
+    BlockingIOError while another process has that queue to itself, or makes a queue or publishes
+    that id if one is needed for dead letters.
     """
     parsed = parse_file_name(held.name)
     assert parsed is not None
     queue, message_id = parsed
-    dead = rule.queue if 0 < rule.max_receives <= held.receive_count else None
-    if dead is not None and has_queue(moves.files, queues.fd, queue):
-        make_queue(moves.files, queues.fd, dead)
-        bury(moves.files, held.fd, queue)
-        queue = dead
-    try:
-        with queues.shared(queue) as opened:
+    dead = rule.queue_after(held.receive_count)
+    with ExitStack() as undo:
+        if dead is not None and has_queue(moves.files, queues.fd, queue):
+            make_queue(moves.files, queues.fd, dead)
+            # No message of that id comes to the queue between this look and the rename.
+            undo.enter_context(_locked_id(moves.files, queues.fd, dead, message_id))
+            if not is_taken(moves.files, queues.fd, dead, message_id, held.status.st_ino):
+                bury(moves.files, held.fd, queue)
+                queue = dead
+        try:
+            opened = undo.enter_context(queues.shared(queue))
             moves.rename(source, held.name, OpenFolder(Folder.QUEUES, opened.fd), message_id)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
     return queue
+
+
+@contextmanager
+def _locked_id(
+    files: Files, queues_fd: int, queue: QueueName, message_id: MessageId
+) -> Iterator[None]:
+    """Keep other processes from bringing a message of that id to the queue. Raises BlockingIOError
+    if one is about to. Without a file `format` nobody can: publishers and moves need it."""
+    try:
+        fd = lock_names_in(files, f"/proc/self/fd/{queues_fd}/..", [file_name(queue, message_id)])
+    except FileNotFoundError:
+        yield
+        return
+    if fd is None:
+        raise BlockingIOError(errno.EWOULDBLOCK, "another process publishes that id", queue)
+    try:
+        yield
+    finally:
+        files.close(fd)
+
+
+def lives_on(held: Held, rule: DeadLetterRule, went: QueueName | None) -> str | None:
+    """Return why a message that was received too often was redelivered all the same, or None."""
+    dead = rule.queue_after(held.receive_count)
+    if dead is None or went in (None, dead):
+        return None
+    return f"queue {dead} has another message of that id; remove one of the two"
+
+
+def report_living(name: str, why: str) -> None:
+    """Log a message that should be a dead letter."""
+    log.warning("redelivered though it was received too often", name=name, why=why)

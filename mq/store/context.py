@@ -23,6 +23,7 @@ from mq.names import MessageId, QueueName, ServerIds, is_fifo
 from mq.spool.folders import Spool
 from mq.spool.message.seal import Leases
 from mq.spool.queue.settings_file import KnownSettings
+from mq.spool.redelivery import report_living
 from mq.spool.spark.finished import DoneBatches
 from mq.store.counts import OperationCounts
 from mq.store.free_space import Floor, default_floor_bytes
@@ -58,6 +59,7 @@ class Workspace:
         self.settings = KnownSettings(spool.files, spool.queues, report_left)
         self.hears_of_all = not is_network
         self.report = Once(report_left)
+        self.report_living = Once(report_living)
         self.counts = OperationCounts()
         self.leases = Leases()
         self.request_sweep = request_sweep

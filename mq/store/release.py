@@ -8,7 +8,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
 from mq.spool.message.held import Held, Lost, hold
 from mq.spool.message.seal import NO_LEASE, Seal, round_up
-from mq.spool.redelivery import redeliver
+from mq.spool.redelivery import lives_on, redeliver
 from mq.store.context import Workspace
 from mq.store.receiving.lease import Place, place_in
 from mq.store.receiving.received_message import Received
@@ -91,6 +91,8 @@ def redeliver_now(
         counted = work.counts.of(queue)
         counted.redelivered += went == queue
         counted.dead_lettered += went != queue
+        if (why := lives_on(held, rule, went)) is not None:
+            work.report_living(held.name, why)
     return went
 
 

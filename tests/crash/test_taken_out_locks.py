@@ -110,6 +110,7 @@ NOT_RUN_HERE = {
     name_of(move): "moves between queues: tests/store/test_move_races.py",
     name_of(probe.probe): "if a sweep discards the probe it fails, and is asked again",
     name_of(settings_file): "settings of a queue: tests/spool/queue/test_settings_file.py",
+    name_of(redelivery._locked_id): "ids of dead letters: tests/spool/test_redelivery.py",
     name_of(expiry): "messages that expire: tests/store/test_expiry.py",
     name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
     name_of(visibility): "leases of SQS receipts: tests/sqs/operations/test_receipts.py",

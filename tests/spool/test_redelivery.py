@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
+from mq.spool.locks import lock_names
+from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.held import Held, hold
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
 from mq.spool.redelivery import redeliver
+from mq.spool.root_format import FORMAT_FILE
 from tests.support.messages import names_in, read_seal, seal_of, write_message
 
 
@@ -113,15 +117,76 @@ def test_missing_queue_gets_no_dead_letters(spool: Spool) -> None:
     assert _queues(spool) == ["orders"]
 
 
-def test_dead_letter_of_a_taken_name_is_not_replaced(spool: Spool) -> None:
-    leased = _leased(spool, count=3)
-    (spool.root / "queues" / "orders.dead").mkdir()
-    other = write_message(spool.root / "queues" / "orders.dead" / "1", b"other")
+_OTHERS = [
+    "new/orders.dead:1",
+    "new/.orders.dead:01a1fd26-2a71-7b43-8a4e-0cbd4d3f9c11/orders.dead:1",
+    "queues/orders.dead/1",
+    "delay/orders.dead:1",
+    "spark/claims/lake/3/orders.dead:1",
+    "spark/claims/lake/4.open.t7/0/orders.dead:1",
+]
 
-    with pytest.raises(FileExistsError):
+
+@pytest.mark.parametrize("place", _OTHERS)
+def test_a_message_lives_on_while_its_dead_letters_have_another_of_its_id(
+    spool: Spool, place: str
+) -> None:
+    """Two of one id in a queue keep each other from it: neither would be received any more."""
+    _leased(spool, count=3)
+    (spool.root / "queues" / "orders.dead").mkdir()
+    (spool.root / place).parent.mkdir(parents=True, exist_ok=True)
+    other = write_message(spool.root / place, b"other")
+
+    assert _redeliver(spool, max_receives=3)
+
+    assert _queue(spool, "orders") == ["1"]
+    assert other.read_bytes() == b"other"
+    message = spool.root / "queues" / "orders" / "1"
+    assert DEAD_ATTRIBUTE not in os.listxattr(message)
+    other.unlink()
+    message.rename(spool.root / "delay" / "orders:1")
+    assert _redeliver(spool, max_receives=3)
+    assert _queue(spool, "orders.dead") == ["1"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["remove/orders.dead:1", "new/.orders.dead:7.open/orders.dead:1", "corrupt/orders.dead:1"],
+)
+def test_what_is_not_in_the_queue_keeps_no_dead_letter_from_it(spool: Spool, place: str) -> None:
+    _leased(spool, count=3)
+    (spool.root / place).parent.mkdir(parents=True, exist_ok=True)
+    write_message(spool.root / place, b"other")
+
+    assert _redeliver(spool, max_receives=3)
+
+    assert _queue(spool, "orders.dead") == ["1"]
+
+
+def test_a_dead_letter_waits_while_a_producer_publishes_its_id_there(spool: Spool) -> None:
+    leased = _leased(spool, count=3)
+    lock = lock_names(spool, ["orders.dead:1"])
+    assert lock is not None
+
+    with pytest.raises(BlockingIOError):
         _redeliver(spool, max_receives=3)
 
-    assert (leased.read_bytes(), other.read_bytes()) == (b"body", b"other")
+    assert leased.exists()
+    spool.files.close(lock)
+    assert _redeliver(spool, max_receives=3)
+    assert _queue(spool, "orders.dead") == ["1"]
+    again = lock_names(spool, ["orders.dead:1"])
+    assert again is not None
+    spool.files.close(again)
+
+
+def test_a_dead_letter_needs_no_lock_where_nobody_can_have_it(spool: Spool) -> None:
+    (spool.root / FORMAT_FILE).unlink(missing_ok=True)
+    _leased(spool, count=3)
+
+    assert _redeliver(spool, max_receives=3)
+
+    assert _queue(spool, "orders.dead") == ["1"]
 
 
 def test_dead_letter_waits_while_its_queue_is_being_deleted(spool: Spool) -> None:

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mq.disk.calls import ABSENT, run
+from mq.disk.files import Files
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName
+from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.folders import Spool
 from mq.spool.queue.purged import PURGED_SUFFIX, places_in
 from mq.spool.sets import OPEN_SUFFIX, parse_batch_name
@@ -109,16 +110,45 @@ class Finder:
         """Yield the places where Spark queries have a message, or had it."""
         groups = folders_in(self._root, CLAIMS)
         if groups:
-            yield lambda message_id: self._claims(groups, flat + message_id)
+            yield lambda message_id: _claimed(self._root, groups, flat + message_id)
         yield lambda message_id: self._done.paths(flat + message_id, groups)
 
-    def _claims(self, groups: Iterable[str], flat: str) -> Iterator[str]:
-        """Yield the places in claimed sets: `GROUP/CLAIM/QUEUE:ID`, or a level deeper."""
-        for group in groups:
-            for claim in folders_in(self._root, group):
-                yield f"{claim}/{flat}"
-                for part in folders_in(self._root, claim):
-                    yield f"{part}/{flat}"
+
+def is_taken(
+    files: Files, queues_fd: int, queue: QueueName, message_id: MessageId, inode: int
+) -> bool:
+    """Return whether a queue has a message of that id which is not the file `inode`: on its way,
+    ready, hidden, or claimed by Spark. For a process that has only the folder `queues` of the root
+    open. The caller holds the lock of the id. Raises OSError."""
+    root, flat = f"/proc/self/fd/{queues_fd}/..", file_name(queue, message_id)
+    ways = (f"{Folder.QUEUES}/{queue_path(queue, message_id)}", f"{Folder.DELAY}/{flat}")
+
+    def places() -> Iterator[str]:
+        yield f"{Folder.NEW}/{flat}"
+        for folder in folders_in(root, Folder.NEW):
+            if _is_sealed_batch(folder.rpartition("/")[2], queue):
+                yield f"{folder}/{flat}"
+        yield from ways * ON_ITS_WAY
+        yield from _claimed(root, folders_in(root, CLAIMS), flat)
+        yield from ways  # A claim may have been given back meanwhile.
+
+    return any(_is_another(files, queues_fd, f"../{place}", inode) for place in places())
+
+
+def _is_another(files: Files, folder_fd: int, name: str, inode: int) -> bool:
+    try:
+        return files.exists(folder_fd, name) and files.status_of(folder_fd, name).st_ino != inode
+    except FileNotFoundError:
+        return False
+
+
+def _claimed(root: str, groups: Iterable[str], flat: str) -> Iterator[str]:
+    """Yield the places in claimed sets: `GROUP/CLAIM/QUEUE:ID`, or a level deeper."""
+    for group in groups:
+        for claim in folders_in(root, group):
+            yield f"{claim}/{flat}"
+            for part in folders_in(root, claim):
+                yield f"{part}/{flat}"
 
 
 def sealed_batches(spool: Spool, queue: QueueName) -> list[str]:
@@ -126,10 +156,9 @@ def sealed_batches(spool: Spool, queue: QueueName) -> list[str]:
     `new` says so on file systems that count folders there."""
     if os.fstat(spool.fd(Folder.NEW)).st_nlink == 2:
         return []
-    return [
-        name
-        for name in spool.names(Folder.NEW)
-        if not name.endswith(OPEN_SUFFIX)
-        and (batch := parse_batch_name(name)) is not None
-        and batch.queue == queue
-    ]
+    return [name for name in spool.names(Folder.NEW) if _is_sealed_batch(name, queue)]
+
+
+def _is_sealed_batch(name: str, queue: QueueName) -> bool:
+    batch = None if name.endswith(OPEN_SUFFIX) else parse_batch_name(name)
+    return batch is not None and batch.queue == queue

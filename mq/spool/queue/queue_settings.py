@@ -38,6 +38,10 @@ class DeadLetterRule(NamedTuple):
     max_receives: int
     queue: QueueName | None
 
+    def queue_after(self, receive_count: int) -> QueueName | None:
+        """Return the queue for a message that was received so often, or None if it lives on."""
+        return self.queue if 0 < self.max_receives <= receive_count else None
+
 
 NO_DEAD_LETTERS = DeadLetterRule(0, None)
 

@@ -55,7 +55,15 @@ class Kind(Enum):
     LOCK = frozenset(
         {"lock", "lock_shared", "lock_byte", "locked_folder", "shared", "lock_alone"}
         | {"hold", "hold_in", "hold_queue", "hold_set", "make_set", "lock_ids", "_hold"}
-        | {"lock_names", "open_held", "open_and_read", "holding", "reading", "linking"}
+        | {
+            "lock_names",
+            "lock_names_in",
+            "open_held",
+            "open_and_read",
+            "holding",
+            "reading",
+            "linking",
+        }
     )
     MOVE = frozenset(
         {
@@ -88,6 +96,7 @@ PASSED_OVER = frozenset({
     name_of(file_work.do_together),
     name_of(file_work.make_calls),
     name_of(locks.lock_names),
+    name_of(locks.lock_names_in),
     name_of(held._lock_and_check),
     name_of(held.hold),
     name_of(held.hold_in),

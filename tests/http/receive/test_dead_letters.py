@@ -148,3 +148,32 @@ def test_an_own_id_among_dead_letters_of_another_name_is_not_published_again(str
 
     assert answer.status == 200
     assert strict.count(queue) == (0, 0)
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_two_queues_share_their_dead_letters_and_have_one_id_in_common(
+    strict: Wire, is_hidden: bool
+) -> None:
+    """Both messages come again until they are removed: the second becomes a dead letter once the
+    first is gone."""
+    queues = make_queue(strict), make_queue(strict)
+    dead = make_queue(strict)
+    for queue in queues:
+        strict.request("PUT", f"/{queue}?max-receives=1&dead-letters={dead}")
+        strict.publish(queue, queue.encode(), x_message_id="job-1")
+    first, second = queues
+    strict.receive(first)
+    assert take(strict, first, "job-1", "&visibility=0").status == 204
+    if is_hidden:
+        assert strict.receive(dead).body == first.encode()
+    strict.receive(second)
+
+    assert take(strict, second, "job-1", "&visibility=0").status == 204
+
+    assert strict.receive(second).headers["x-receive-count"] == "2"
+    assert take(strict, dead, "job-1").body == first.encode()
+    strict.remove(dead, "job-1")
+    assert take(strict, second, "job-1", "&visibility=0").status == 204
+    letter = strict.receive(dead)
+    assert letter.body == second.encode()
+    assert letter.headers["x-dead-from"] == second

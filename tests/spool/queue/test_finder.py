@@ -8,7 +8,7 @@ import pytest
 
 from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
-from mq.spool.queue.finder import Finder
+from mq.spool.queue.finder import Finder, is_taken
 from mq.spool.spark.finished import DoneBatches
 
 ORDERS, DEAD = QueueName("orders"), QueueName("orders.dead")
@@ -77,3 +77,24 @@ def test_a_message_that_spark_has_done_is_found(spool: Spool, orders: Path) -> N
 def test_all_are_missing_where_nothing_is(spool: Spool, orders: Path) -> None:
     assert finder(spool).missing([HERE, ELSEWHERE]) == {HERE, ELSEWHERE}
     assert finder(spool).missing([]) == set()
+
+
+def taken(spool: Spool, inode: int = 0) -> bool:
+    return is_taken(spool.files, spool.queues.fd, ORDERS, HERE, inode)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_living_message_of_the_queue_itself_takes_its_id(
+    spool: Spool, orders: Path, place: str
+) -> None:
+    put(spool, place)
+
+    assert taken(spool) == ("orders.dead" not in place and not place.startswith("remove/"))
+    assert not taken(spool, (spool.root / place).stat().st_ino)
+
+
+@pytest.mark.parametrize("place", OTHERS)
+def test_what_is_no_message_of_that_id_takes_none(spool: Spool, orders: Path, place: str) -> None:
+    put(spool, place)
+
+    assert not taken(spool)

@@ -1,0 +1,35 @@
+"""Messages that were received too often, and cannot be dead letters."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from structlog.testing import capture_logs
+
+from mq.config import MoverConfig
+from mq.disk.files import Files
+from mq.spool.folders import Spool
+from mq_mover.mover import Mover
+from tests.support.messages import names_in, seal_of, write_message
+
+
+def test_a_message_that_cannot_die_is_redelivered_and_reported_once(
+    root: Path, spool: Spool, orders: Path
+) -> None:
+    delay = root / "delay"
+    write_message(delay / "orders.dead:1", b"other", due_in_seconds=1000)
+    config = MoverConfig(delay, root / "queues", max_receives=3)
+
+    with closing(Mover(config, Files())) as mover, capture_logs() as logs:
+        for _ in range(2):
+            write_message(root / "aside", seal=seal_of(b"body", count=3), due_in_seconds=-1)
+            (root / "aside").rename(delay / "orders:1")
+            mover.scan()
+            assert names_in(orders) == ["1"]
+            (orders / "1").unlink()
+
+    assert [(each["name"], each["why"]) for each in logs] == [
+        ("orders:1", "queue orders.dead has another message of that id; remove one of the two")
+    ]
+    assert (mover.counts.redelivered, mover.counts.dead_lettered) == (2, 0)
