@@ -48,9 +48,12 @@ def publish_batch(
     positions = yield from take_positions(work, queue, entries)
     batch = yield from _fill(work, queue, entries, positions)
     try:
-        if not all(published.is_duplicate for published in batch.published):
+        if batch.added:
             yield from seal_batch(work, batch)
-            yield from _deliver(work, batch)
+            try:
+                yield from _deliver(work, batch)
+            finally:
+                work.end_delivery(queue, batch.added)
         return batch.published
     finally:
         batch.close()
@@ -104,13 +107,13 @@ def _deliver(work: Workspace, batch: Batch) -> Operation[None]:
 
 
 def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
-    """Publish a filled batch. On return all of it survives a power cut.
+    """Publish a filled batch. On return all of it survives a power cut, and its new messages count
+    as undelivered, for the caller to end.
 
     A failed sync opens the set again, so that closing gives it up. Raises QueueNotFound,
     StoreUnavailable.
     """
-    queue, name = batch.queue, batch.name
-    added = sum(not published.is_duplicate for published in batch.published)
+    queue, name, added = batch.queue, batch.name, batch.added
     yield from hold(work, queue)
     if not work.has_space(queue, added):
         yield from find_space(work, queue, added)
@@ -122,11 +125,10 @@ def seal_batch(work: Workspace, batch: Batch) -> Operation[None]:
     work.undelivered[queue] += added
     try:
         yield Unsynced((), (Folder.NEW,))
-    except StoreUnavailable:
-        work.spool.rename_within(Folder.NEW, name.sealed, name.open)
-        batch.is_sealed = False
-        raise
-    else:
-        work.counts.of(queue).published += added
-    finally:
+    except BaseException as error:
         work.end_delivery(queue, added)
+        if isinstance(error, StoreUnavailable):
+            work.spool.rename_within(Folder.NEW, name.sealed, name.open)
+            batch.is_sealed = False
+        raise
+    work.counts.of(queue).published += added

@@ -62,6 +62,11 @@ class Batch:
         self._seen: dict[MessageId, tuple[Draft, int]] = {}
         self._finder: Finder | None = None
 
+    @property
+    def added(self) -> int:
+        """How many of its messages were not published before."""
+        return sum(not published.is_duplicate for published in self.published)
+
     def fill(self, entries: Sequence[Entry], positions: Sequence[Position]) -> bool:
         """Do what `write` does. On return the data of all is durable."""
         if not self.write(entries, positions):

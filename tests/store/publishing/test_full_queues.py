@@ -1,0 +1,46 @@
+"""The limit of a queue holds for what is on its way there."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from mq.disk.calls import CHAINS_AT_ONCE
+from mq.errors import StoreUnavailable
+from mq.spool.sets import Rolled
+from mq.store.publishing.filling import Batch
+from mq.store.store import Store
+from tests.support.stores import ORDERS, batch_of, draft_of, eventually, publish
+
+
+async def test_a_long_batch_takes_room_while_it_is_delivered(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker moves its messages, and other requests go on."""
+    may_deliver, deliver = threading.Event(), Batch.deliver
+
+    def deliver_late(batch: Batch) -> Rolled:
+        assert may_deliver.wait(10)
+        return deliver(batch)
+
+    async def is_published() -> bool:
+        return store.health.counts.total("published") == number
+
+    monkeypatch.setattr(Batch, "deliver", deliver_late)
+    number = CHAINS_AT_ONCE + 1
+    await store.change_settings(ORDERS, {"max-messages": str(number + 1)})
+    entries = batch_of(*(draft_of(b"body") for _ in range(number)))
+    publishing = asyncio.create_task(store.publish_batch(ORDERS, entries))
+    await eventually(is_published)
+
+    try:
+        await publish(store, b"there is room for one")
+        with pytest.raises(StoreUnavailable, match="leaves no room for 1 more"):
+            await publish(store, b"one too many")
+    finally:
+        may_deliver.set()
+        await publishing
+    assert (await store.describe_queue(ORDERS)).ready == number + 1
+    assert not store._work.undelivered
