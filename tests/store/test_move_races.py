@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 from pathlib import Path
+
+import pytest
 
 from mq.errors import (
     IdTaken,
@@ -13,7 +16,8 @@ from mq.errors import (
     StoreUnavailable,
 )
 from mq.names import MessageId
-from mq.store.move import MovedMessages, Moving
+from mq.store import move
+from mq.store.move import MOVES_AT_ONCE, MovedMessages, Moving
 from mq.store.publishing.own_id import lock_ids
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
@@ -105,6 +109,27 @@ async def test_one_that_somebody_holds_is_passed_over_or_waited_for(root: Path) 
 
         assert await drain(store) == [held]
         assert await drain(store, DEAD) == [free]
+
+
+async def test_one_that_goes_while_a_move_passes_it_over_is_not_counted_any_more(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its event comes while the move is under way, which then puts back what it has passed over."""
+    async with store_on(root) as store:
+        await with_dead(store)
+        first, *others = [await publish(store, b"body") for _ in range(MOVES_AT_ONCE + 1)]
+        path = root / "queues/orders" / first
+
+        def remove_it(*_: object) -> None:
+            if path.exists():
+                path.rename(root / f"remove/orders:{first}")
+
+        monkeypatch.setattr(move, "count_moved", remove_it)
+        with open(path) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            assert await store.move(TO_DEAD, MANY) == MovedMessages(len(others), [], [first])
+
+        assert (await store.describe_queue(ORDERS)).ready == 0
 
 
 async def test_one_whose_id_is_being_published_in_the_target_is_passed_over(root: Path) -> None:

@@ -16,7 +16,7 @@ import structlog
 
 from mq.config import DRAIN_SECONDS
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, is_message_id
+from mq.names import MessageId, QueueName, is_message_id, queue_path
 from mq.spool.arrivals import Change, Watch
 from mq.spool.folders import Spool
 from mq.spool.queue.listing import key_of
@@ -98,10 +98,18 @@ class ReadyQueues:
             ready.discard(message_id)
 
     def restore(self, queue: QueueName, message_id: MessageId) -> None:
-        """Put a message back that a fetch passed over: it is there as before, so nobody is told."""
+        """Put a message back that an operation passed over: it is there as before, so nobody is
+        told. If it has left meanwhile, the event may have been taken in by now."""
         key = key_of(self._spool, queue, message_id)
-        if queue in self._queues and key is not None:
+        if queue in self._queues and key is not None and self._may_be_in(queue, message_id):
             self._queues[queue].restore(key)
+
+    def _may_be_in(self, queue: QueueName, message_id: MessageId) -> bool:
+        """Return False if the message is not in the queue; True also if the disk does not say."""
+        try:
+            return self._spool.exists(Folder.QUEUES, queue_path(queue, message_id))
+        except OSError:
+            return True
 
     def _add_watch(self, queue: QueueName, ready: ReadyQueue) -> None:
         if self.watch is None:
