@@ -131,8 +131,9 @@ class Mover:
         require_at(self._source, self._config.source)
         require_at(self._destination, self._config.destination)
         started = time.monotonic()
+        self._settings.keep(self._list(self._destination))
         self._waiting = []
-        for found in due_times(self._source, self._list(), self._delay_ns):
+        for found in due_times(self._source, self._list(self._source), self._delay_ns):
             for name, due in found:
                 self._push(due, _ENTRY, name)
             self.move_due()
@@ -163,8 +164,8 @@ class Mover:
                 now = min(now, _now())
         self.counts.lag_ns = 0
 
-    def _list(self) -> list[str]:
-        fd = self._files.open_folder(self._source, ".")
+    def _list(self, folder: int) -> list[str]:
+        fd = self._files.open_folder(folder, ".")
         try:
             return [name for name in os.listdir(fd) if not name.startswith(HIDDEN)]
         finally:
