@@ -124,8 +124,12 @@ class MqChannel(virtual.Channel):
 
     def _purge(self, queue: str) -> int:
         """Purge ready messages, as AMQP has it: leased and delayed ones stay. Returns their
-        number."""
-        return self._queue(queue).purge("ready")
+        number. Raises ChannelError if there is no such queue, which Celery counts as an empty
+        one."""
+        try:
+            return self._queue(queue).purge("ready")
+        except QueueNotFound as error:
+            raise ChannelError(str(error), (50, 30), "Channel.queue_purge", "404") from error
 
     def _queue(self, name: str) -> Queue:
         return Queue(self._session, parse_queue_name(name))
@@ -139,7 +143,7 @@ class MqChannel(virtual.Channel):
         not have."""
         message: dict[str, Any] = super().prepare_message(body, priority, *given, **kwargs)
         properties = message["properties"]
-        refuse_properties(properties)
+        refuse_properties(properties, message["headers"])
         # kombu keeps the properties when it tries again.
         properties.setdefault(OWN_ID, self._session.context.ids.next())
         return message

@@ -32,8 +32,12 @@ _REFUSED_ARGUMENTS = {
 }
 
 
-def refuse_properties(properties: Mapping[str, Any]) -> None:
-    """Raise ValueError for properties that would have no effect. Priority 0 counts as none."""
+def refuse_properties(properties: dict[str, Any], headers: Mapping[str, Any] | None) -> None:
+    """Raise ValueError for properties that would have no effect. Priority 0 counts as none. To a
+    task with `expires` Celery adds `expiration`, for brokers that drop messages; it is left out,
+    because the worker reads the header."""
+    if (headers or {}).get("expires"):
+        properties.pop("expiration", None)
     for name, way_out in _REFUSED_PROPERTIES.items():
         if properties.get(name):
             raise ValueError(f"{name}={properties[name]!r} of a message: {way_out}")

@@ -16,6 +16,13 @@ def test_a_priority_is_refused(connect: Connect, queue: str) -> None:
     publish(connect(), queue, "usual", priority=0)
 
 
+def test_a_message_that_expires_is_taken_only_from_celery(connect: Connect, queue: str) -> None:
+    """Celery's worker drops a task by its header `expires`."""
+    with pytest.raises(ValueError, match="Celery's `expires` works"):
+        publish(connect(), queue, "soon", expiration=60)
+    publish(connect(), queue, "soon", expiration=60, headers={"expires": "2126-01-01T00:00:00"})
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -93,6 +100,11 @@ def test_purge_removes_what_is_ready(connect: Connect, client: Client, queue: st
 
     assert Queue(queue, channel=connection.channel()).purge() == 3
     assert client.queue(queue).counts()[1:4] == (0, 0, 1)
+
+
+def test_a_purge_of_no_queue_is_an_error_of_the_channel(connect: Connect, queue: str) -> None:
+    with pytest.raises(ChannelError, match="404"):
+        Queue(queue, channel=connect().channel()).purge()
 
 
 def test_a_passive_declaration_counts_and_makes_nothing(connect: Connect, queue: str) -> None:

@@ -157,19 +157,36 @@ def test_a_worker_holds_only_what_it_works_on_and_gives_back_the_rest(
 def test_a_rejected_task_and_one_that_nobody_knows_are_dead_letters(
     celery: CeleryRun, server: Server
 ) -> None:
-    celery.run("refuse.delay(); app.send_task('no.such.task'); leave_a_file.delay(1)")
+    celery.run("refuse.delay(); app.send_task('no.such.task')")
+    celery.run("leave_a_file.apply_async((2,), serializer='pickle'); leave_a_file.delay(1)")
+    with Client(server.url) as client:
+        client.queue("celery").publish("not of Celery", content_type="text/plain")
     celery.start_worker("-c", "1")
     celery.wait_for(1)
 
     with Client(server.url) as client:
         wait_until(lambda: counts(client) == (0, 0, 0))
-        assert counts(client, "celery.dead") == (2, 0, 0)
+        assert counts(client, "celery.dead") == (3, 0, 0)
+
+
+def test_a_task_that_has_expired_is_dropped_by_its_worker(
+    celery: CeleryRun, server: Server
+) -> None:
+    celery.run(
+        "leave_a_file.apply_async((1,), expires=0.001)\nleave_a_file.apply_async((2,), expires=600)"
+    )
+    celery.start_worker("-c", "1")
+
+    celery.wait_for(1)
+    with Client(server.url) as client:
+        wait_until(lambda: counts(client) == (0, 0, 0))
+    assert celery.done() == {"2"}
 
 
 def test_celery_purge_and_what_needs_remote_control(celery: CeleryRun, server: Server) -> None:
     celery.run("for number in range(3): leave_a_file.delay(number)")
 
-    assert "Purged 3 messages" in celery.celery("purge", "-f").stdout
+    assert "Purged 3 messages" in celery.celery("purge", "-f", "-Q", "celery,no").stdout
     inspect = celery.celery("inspect", "ping")
     assert inspect.returncode != 0
     assert "Remote control" in inspect.stderr + inspect.stdout
