@@ -4,7 +4,8 @@
     the protocol            `protocol`, `names`, `visibility`; `turn`: the order of publishers
     the folder              `folder`, `opening`, `listing`, `index`; `foreign`: what is there and
                             is not a message; `bell` wakes threads that wait
-    the commands            `cli`, `arguments`, `pump`, `sink`, `rate`, `transfer`
+    the arguments           `checks` of programs, `arguments` of commands
+    the commands            `cli`, `pump`, `sink`, `rate`, `transfer`
 
 docs/vsqs.md has the protocol, file name by file name. What roots of MQ need does not belong in
 here: a folder of VSQS is not part of a root.

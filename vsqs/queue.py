@@ -13,13 +13,12 @@ from typing import Self
 
 from mq.disk.files import Files
 from vsqs import protocol, visibility
+from vsqs.checks import Data, bytes_in, check_capacity, check_seconds
 from vsqs.folder import FolderDropped, QueueFolder
 from vsqs.foreign import MAX_BODY_BYTES
 from vsqs.names import UNITS_PER_SECOND, Name, parse_id
 from vsqs.opening import make_folders, refuse_planted_links
 from vsqs.shared import FolderClosed, SharedFolder
-
-Data = bytes | bytearray | memoryview
 
 
 class QueueException(Exception):
@@ -58,6 +57,7 @@ class Queue:
             raise ValueError(f"unit {unit!r}: choose one of {', '.join(UNITS_PER_SECOND)}")
         if not os.fspath(path):
             raise FileNotFoundError(errno.ENOENT, "the path of a queue is empty", path)
+        check_capacity(capacity)
         self.path = path
         self.capacity = capacity
         self._sync = sync
@@ -80,7 +80,7 @@ class Queue:
         seconds unless that is None, and then raises QueueFullException.
         """
         deadline = _deadline(timeout)
-        body = memoryview(data).cast("B")
+        body = bytes_in(data)
         if body.nbytes > MAX_BODY_BYTES:
             raise QueueException(
                 f"a message of {body.nbytes} bytes: at most {MAX_BODY_BYTES} are accepted"
@@ -104,6 +104,7 @@ class Queue:
         it returns in its old place. This waits for a message, up to `timeout` seconds unless that
         is None, and then returns (None, None). That the message is taken survives a power cut.
         """
+        check_seconds("visibility_timeout", visibility_timeout)
         if not 0 <= visibility_timeout < math.inf:
             raise ValueError(f"visibility_timeout {visibility_timeout}: seconds, not below 0")
         deadline = _deadline(timeout)
@@ -186,8 +187,8 @@ class Queue:
                     seconds = deadline - time.monotonic()
                     if seconds <= 0:
                         raise QueueFullException(
-                            f"queue {self.path}: {folder.index.size} messages, capacity "
-                            f"{self.capacity}; delete some, or wait longer"
+                            f"queue {self.path} is at its capacity {self.capacity}; delete "
+                            f"messages, or wait longer"
                         )
                     folder.wait(seconds)
                 folder.refresh()
@@ -285,4 +286,7 @@ def _now_ns() -> int:
 
 
 def _deadline(timeout: float | None) -> float:
-    return math.inf if timeout is None else time.monotonic() + timeout
+    if timeout is None:
+        return math.inf
+    check_seconds("timeout", timeout)
+    return time.monotonic() + timeout
