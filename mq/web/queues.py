@@ -12,6 +12,9 @@ from mq.lifecycle import PurgeScope
 from mq.store.store import Store
 from mq.web.parameters import Target, path_and_query
 
+DEAD_LETTERS = "dead-letters"
+"""The setting that names another queue."""
+
 
 async def create_queue(store: Store, request: web.BaseRequest, target: Target) -> web.Response:
     _refuse_bare(path_and_query(request).partition("?")[2])

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from mq.names import QueueName, parse_queue_name
+from mq.names import QueueName, is_queue_name
 from mq.spool.queue.queue_settings import SETTINGS
 from mq.store.store import Store
 from mq.web import moving, publishing, queues, receiving, removing
@@ -44,9 +44,10 @@ class Route(NamedTuple):
         return next((self.scopes[name] for name in parameters if name in self.scopes), self.scope)
 
     def queues_with(self, queue: QueueName, parameters: Mapping[str, str]) -> list[QueueName]:
-        """Return the queues that a request with these parameters is about. Raises InvalidName."""
-        other = parameters.get(self.other_queue)
-        return [queue] if other is None else [queue, parse_queue_name(other)]
+        """Return the queues that a request with these parameters is about. What is not the name of
+        a queue is left to its handler."""
+        other = parameters.get(self.other_queue, "")
+        return [queue, QueueName(other)] if is_queue_name(other) else [queue]
 
 
 Resource = Mapping[str, Route]
@@ -54,7 +55,9 @@ Resource = Mapping[str, Route]
 QUEUE: Resource = {
     "GET": Route(queues.describe_queue, Scope.READ),
     "HEAD": Route(queues.describe_queue, Scope.READ),
-    "PUT": Route(queues.create_queue, Scope.ADMIN, frozenset(SETTINGS)),
+    "PUT": Route(
+        queues.create_queue, Scope.ADMIN, frozenset(SETTINGS), other_queue=queues.DEAD_LETTERS
+    ),
     "DELETE": Route(queues.delete_queue, Scope.ADMIN, frozenset({"purge"})),
 }
 MESSAGES: Resource = {

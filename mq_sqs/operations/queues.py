@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 from mq.errors import QueueNotFound
 from mq.names import QueueName, is_fifo
+from mq.web.tokens import Scope
 from mq_sqs.calls import Operations, Result, SqsCall
 from mq_sqs.faults import (
     INVALID_ATTRIBUTE_VALUE,
@@ -47,7 +48,7 @@ async def create_queue(operations: Operations, call: SqsCall, queue: QueueName) 
     _check_tags(tags)
     check_type(queue, attributes)
     changes = changes_of(queue, attributes) | tag_changes(tags)
-    await _check_dead_letters(operations, queue, attributes)
+    await _check_dead_letters(operations, call, queue, attributes)
     async with operations.turn(queue):
         try:
             settings = await operations.store.read_settings(queue)
@@ -141,7 +142,7 @@ async def set_queue_attributes(operations: Operations, call: SqsCall, queue: Que
     if not attributes:
         raise missing("Attributes")
     changes = changes_of(queue, attributes)
-    await _check_dead_letters(operations, queue, attributes)
+    await _check_dead_letters(operations, call, queue, attributes)
     async with operations.turn(queue):
         check_together(await operations.store.read_settings(queue), changes)
         await _change(operations, queue, changes | _stamps(MODIFIED))
@@ -174,13 +175,16 @@ async def _change(operations: Operations, queue: QueueName, changes: Mapping[str
 
 
 async def _check_dead_letters(
-    operations: Operations, queue: QueueName, attributes: Mapping[str, str]
+    operations: Operations, call: SqsCall, queue: QueueName, attributes: Mapping[str, str]
 ) -> None:
-    """Raise SQSError if the queue for dead letters is missing, or does not want them."""
+    """Raise SQSError if the queue for dead letters is missing, or does not want them, and Forbidden
+    if the caller's token is not for it."""
     text = attributes.get("RedrivePolicy", "")
     policy = read_redrive_policy(text)
     if policy is None:
         return
+    if call.token is not None:
+        call.token.require(Scope.ADMIN, policy.queue)
     try:
         target = await operations.store.read_settings(policy.queue)
     except QueueNotFound:
