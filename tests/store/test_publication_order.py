@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.names import MessageId, MessageIds
+from mq.names import MessageId, MessageIds, QueueName
 from mq.store.store import Store
 from tests.support.messages import SECOND_NS
 from tests.support.stores import (
@@ -76,3 +76,17 @@ async def test_a_producers_id_of_a_wrong_clock_does_not_move_that_of_the_server(
         received = await receive(store)
 
         assert abs(received.published_ns - time.time_ns()) < 3_600 * SECOND_NS
+
+
+async def test_an_own_id_that_a_server_made_brings_its_place_along(root: Path) -> None:
+    """Only if that is all of it."""
+    upstream = QueueName("upstream")
+    async with store_on(root) as store:
+        await store.create_queue(upstream)
+        made = await publish(store, b"body", upstream)
+        first = await publish(store, b"body")
+        longer = MessageId(f"{made}-2")
+        for own in (longer, made):
+            await publish_as(store, b"body", message_id=own)
+
+        assert await drain(store) == [made, first, longer]
