@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from mq.disk.calls import ABSENT, run
 from mq.disk.files import Files
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, file_name, queue_path
+from mq.names import MessageId, QueueName, dead_letter_queue, file_name, queue_path
 from mq.spool.folders import Spool
+from mq.spool.message.burial import DEAD_ATTRIBUTE, burial_in
+from mq.spool.message.held import NO_MESSAGE
 from mq.spool.queue.purged import PURGED_SUFFIX, places_in
 from mq.spool.sets import OPEN_SUFFIX, parse_batch_name
 from mq.spool.spark.finished import CLAIMS, DoneBatches, folders_in
 
-_Stage = list[str] | Callable[[MessageId], Iterable[str]]
-"""Some of the places: the beginning of each path, or a function from an id to the paths."""
+
+class _Stage(NamedTuple):
+    """Some of the places: the beginning of each path, or a function from an id to the paths. `dead`
+    is the queue whose places they are, if that takes the dead letters of the queue."""
+
+    heads: list[str] | Callable[[MessageId], Iterable[str]]
+    dead: QueueName | None = None
+
 
 ON_ITS_WAY = 3
 """How often `queues` and `delay` are looked at in turn. A receive and a redelivery may pass between
@@ -35,7 +44,6 @@ class Finder:
     ) -> None:
         """`dead_letters` are the queues that its dead letters may be in. Raises OSError."""
         self._spool, self._root, self._done = spool, f"{spool.root}", done
-        self._flat = f"{queue}:"
         ready, delayed = f"{Folder.QUEUES}/{queue}/", f"{Folder.DELAY}/{queue}:"
         self._first = [
             f"{Folder.NEW}/{queue}:",
@@ -53,21 +61,41 @@ class Finder:
         a message of that id. Each place is looked at when the next path is asked for. Raises
         OSError."""
         for stage in self._stages():
-            if callable(stage):
-                yield from self._existing(stage(message_id))
-            else:
-                yield from self._existing(head + message_id for head in stage)
+            yield from self._in_stage(stage, message_id)
 
     def missing(self, message_ids: Iterable[MessageId]) -> set[MessageId]:
         """Return those ids for which `find` finds nothing, by the same looks in the same order. The
         looks are made for all ids together, in a third of the time. Raises OSError."""
-        left = list(message_ids)
+        left = set(message_ids)
         for stage in self._stages():
-            if callable(stage):
-                left = [each for each in left if not any(self._existing(stage(each)))]
-            else:
-                left = self._absent(stage, left)
-        return set(left)
+            heads, dead = stage
+            found = left if callable(heads) else left - {*self._absent(heads, [*left])}
+            if callable(heads) or dead is not None:
+                found = {each for each in found if any(self._in_stage(stage, each))}
+            left -= found
+        return left
+
+    def _in_stage(self, stage: _Stage, message_id: MessageId) -> Iterator[str]:
+        heads, dead = stage
+        paths = heads(message_id) if callable(heads) else (head + message_id for head in heads)
+        for path in self._existing(paths):
+            if dead is None or self._died(path, dead):
+                yield path
+
+    def _died(self, path: str, dead: QueueName) -> bool:
+        """Return whether a message in the queue `dead` says that it came from this queue. Others
+        may be there too: they were published there, or died in a third queue. In the queue that
+        takes only this one's dead letters unless others name it, one that says nothing counts."""
+        try:
+            value = self._spool.files.attribute(f"{self._root}/{path}", DEAD_ATTRIBUTE)
+        except OSError as error:
+            if error.errno in NO_MESSAGE:
+                return False
+            raise
+        burial = burial_in(value, dead)
+        if burial is None:
+            return dead == dead_letter_queue(self._queue)
+        return burial.queue == self._queue
 
     def _absent(self, heads: Iterable[str], message_ids: Sequence[MessageId]) -> list[MessageId]:
         """Return those ids that are at none of the places."""
@@ -90,28 +118,28 @@ class Finder:
     def _stages(self) -> Iterator[_Stage]:
         """Yield the stages of a message's way. Each holds the places to which the message can have
         come from the stage before, which is over when the next one is asked for."""
-        yield self._first
-        yield from self._taken(self._flat)
+        yield _Stage(self._first)
+        yield from self._taken(self._queue)
         for dead in self._dead_letters:
             ready, flat = f"{Folder.QUEUES}/{dead}/", f"{dead}:"
             if self._spool.files.exists(None, f"{self._root}/{ready}"):
-                yield [ready, f"{Folder.DELAY}/{flat}", ready]
-            yield from self._taken(flat)
-            yield [ready, f"{Folder.REMOVE}/{flat}"]
-            yield self._purged(dead)
-        yield self._last
-        yield self._purged(self._queue)
+                yield _Stage([ready, f"{Folder.DELAY}/{flat}", ready], dead)
+            yield from self._taken(dead, dead)
+            yield _Stage([ready, f"{Folder.REMOVE}/{flat}"], dead)
+            yield _Stage(self._purged(dead), dead)
+        yield _Stage(self._last)
+        yield _Stage(self._purged(self._queue))
 
     def _purged(self, queue: QueueName) -> list[str]:
         parts = folders_in(self._root, f"{Folder.REMOVE}/{queue}{PURGED_SUFFIX}")
         return list(places_in(parts, queue))
 
-    def _taken(self, flat: str) -> Iterator[_Stage]:
+    def _taken(self, queue: QueueName, dead: QueueName | None = None) -> Iterator[_Stage]:
         """Yield the places where Spark queries have a message, or had it."""
-        groups = folders_in(self._root, CLAIMS)
+        groups, flat = folders_in(self._root, CLAIMS), f"{queue}:"
         if groups:
-            yield lambda message_id: _claimed(self._root, groups, flat + message_id)
-        yield lambda message_id: self._done.paths(flat + message_id, groups)
+            yield _Stage(lambda each: _claimed(self._root, groups, flat + each), dead)
+        yield _Stage(lambda each: self._done.paths(flat + each, groups), dead)
 
 
 def is_taken(

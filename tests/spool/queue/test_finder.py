@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
+from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.queue.finder import Finder, is_taken
 from mq.spool.spark.finished import DoneBatches
 
@@ -77,6 +79,35 @@ def test_a_message_that_spark_has_done_is_found(spool: Spool, orders: Path) -> N
 def test_all_are_missing_where_nothing_is(spool: Spool, orders: Path) -> None:
     assert finder(spool).missing([HERE, ELSEWHERE]) == {HERE, ELSEWHERE}
     assert finder(spool).missing([]) == set()
+
+
+BURIED = [each.replace("orders.dead", "failed") for each in PLACES if "orders.dead" in each]
+
+
+@pytest.mark.parametrize("place", BURIED)
+def test_a_dead_letter_is_found_if_it_came_from_this_queue(
+    spool: Spool, orders: Path, place: str
+) -> None:
+    found = Finder(spool, DoneBatches(spool), ORDERS, [DEAD, QueueName("failed")])
+    (spool.root / "queues/failed").mkdir()
+    for burial in (None, b"others max-receives", b"failed max-receives", b"orders max-receives"):
+        put(spool, place)
+        if burial is not None:
+            os.setxattr(spool.root / place, DEAD_ATTRIBUTE, burial)
+
+        is_ours = burial == b"orders max-receives"
+        assert set(found.find(HERE)) == ({place} if is_ours else set())
+        assert found.missing([ELSEWHERE, HERE]) == ({ELSEWHERE} if is_ours else {ELSEWHERE, HERE})
+
+
+def test_what_another_queue_has_sent_to_the_usual_dead_letters_is_not_found(
+    spool: Spool, orders: Path
+) -> None:
+    put(spool, "queues/orders.dead/here")
+    os.setxattr(spool.root / "queues/orders.dead/here", DEAD_ATTRIBUTE, b"others max-receives")
+
+    assert list(finder(spool).find(HERE)) == []
+    assert finder(spool).missing([HERE]) == {HERE}
 
 
 def taken(spool: Spool, inode: int = 0) -> bool:
