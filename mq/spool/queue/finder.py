@@ -142,6 +142,15 @@ class Finder:
         yield _Stage(lambda each: self._done.paths(flat + each, groups), dead)
 
 
+def queue_of_path(path: str) -> str:
+    """Return the queue that a path of `Finder.find` belongs to."""
+    folder, *inside = path.split("/")
+    if folder == Folder.QUEUES:
+        return inside[0]
+    flat = next(each for each in reversed(inside) if ":" in each)
+    return flat.partition(":")[0]
+
+
 def is_taken(
     files: Files, queues_fd: int, queue: QueueName, message_id: MessageId, inode: int
 ) -> bool:

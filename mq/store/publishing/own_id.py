@@ -29,7 +29,7 @@ from mq.spool.message.held import (
     seal_at,
     seal_of,
 )
-from mq.spool.queue.finder import Finder
+from mq.spool.queue.finder import Finder, queue_of_path
 from mq.spool.queue.queue_birth import queue_made_ns
 from mq.spool.sets import hold_set
 from mq.spool.spark.claims import ARCHIVE
@@ -214,12 +214,12 @@ def _find(
 
 
 def _is_of_an_older_queue(spool: Spool, queue: QueueName, path: str) -> bool:
-    """Return whether a message was published before the queue was made. What Spark has taken is not
-    deleted with its queue, and a queue that is made again knows no ids of the old one."""
-    if not path.startswith(_OUTLIVES_ITS_QUEUE) or path.count("/") == 1:
+    """Return whether a message was published before the queue was made, which knows no ids of an
+    older one. What Spark has taken is not deleted with its queue, nor are its dead letters."""
+    outlives = path.startswith(_OUTLIVES_ITS_QUEUE) and path.count("/") > 1
+    if not outlives and queue_of_path(path) == queue:
         return False
-    made_ns = queue_made_ns(spool, queue)
-    if made_ns is None:
+    if (made_ns := queue_made_ns(spool, queue)) is None:
         return False
     try:
         folder, _, name = path.partition("/")

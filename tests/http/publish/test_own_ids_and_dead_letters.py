@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -35,14 +36,16 @@ def queues(wire: Wire) -> tuple[str, str, str]:
     return first, second, dead
 
 
-PUBLISHES = [_publish, _publish_in_batch]
+Publish = Callable[[Wire, str, str], WireAnswer]
+
+PUBLISHES: list[Publish] = [_publish, _publish_in_batch]
 
 
 @pytest.mark.parametrize("publish", PUBLISHES)
 @pytest.mark.parametrize("body", ["a cake", "another cake"])
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_a_dead_letter_of_another_queue_is_no_duplicate(
-    wire: Wire, queues: tuple[str, str, str], publish: type, body: str, is_removed: bool
+    wire: Wire, queues: tuple[str, str, str], publish: Publish, body: str, is_removed: bool
 ) -> None:
     first, second, dead = queues
     assert _publish(wire, first, "a cake").status == 201
@@ -58,7 +61,7 @@ def test_a_dead_letter_of_another_queue_is_no_duplicate(
 
 @pytest.mark.parametrize("publish", PUBLISHES)
 def test_what_was_published_to_the_queue_of_dead_letters_is_no_duplicate(
-    wire: Wire, queues: tuple[str, str, str], publish: type
+    wire: Wire, queues: tuple[str, str, str], publish: Publish
 ) -> None:
     first, _, dead = queues
     assert _publish(wire, dead, "a cake").status == 201
@@ -70,7 +73,7 @@ def test_what_was_published_to_the_queue_of_dead_letters_is_no_duplicate(
 
 @pytest.mark.parametrize("publish", PUBLISHES)
 def test_what_was_buried_for_a_reason_is_still_known(
-    wire: Wire, queues: tuple[str, str, str], publish: type
+    wire: Wire, queues: tuple[str, str, str], publish: Publish
 ) -> None:
     first, second, dead = queues
     assert _publish(wire, first, "a cake").status == 201
@@ -79,3 +82,27 @@ def test_what_was_buried_for_a_reason_is_still_known(
 
     assert publish(wire, first, "a cake").status == 200
     assert publish(wire, second, "a cake").status == 201
+
+
+@pytest.mark.parametrize("publish", PUBLISHES)
+@pytest.mark.parametrize("end", ["", "remove", "purge", "lease"])
+def test_a_queue_made_again_does_not_know_what_died_before(
+    wire: Wire, queues: tuple[str, str, str], publish: Publish, end: str
+) -> None:
+    queue, _, dead = queues
+    assert _publish(wire, queue, "a cake").status == 201
+    _let_die(wire, queue)
+    if end == "remove":
+        assert wire.remove(dead, "order-1").status == 202
+    if end == "purge":
+        assert wire.request("DELETE", f"/{dead}?purge").json() == {"purged": 1}
+    if end == "lease":
+        assert wire.receive(dead).status == 200
+    settings = f"?max-receives=1&dead-letters={dead}"
+    assert wire.request("DELETE", f"/{queue}").status == 200
+    assert wire.request("PUT", f"/{queue}{settings}").status == 201
+
+    assert publish(wire, queue, "a cake").status == 201
+
+    assert wire.receive(queue).body == b"a cake"
+    assert publish(wire, queue, "a cake").status == 200

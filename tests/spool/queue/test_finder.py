@@ -10,7 +10,7 @@ import pytest
 from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
 from mq.spool.message.burial import DEAD_ATTRIBUTE
-from mq.spool.queue.finder import Finder, is_taken
+from mq.spool.queue.finder import Finder, is_taken, queue_of_path
 from mq.spool.spark.finished import DoneBatches
 
 ORDERS, DEAD = QueueName("orders"), QueueName("orders.dead")
@@ -108,6 +108,15 @@ def test_what_another_queue_has_sent_to_the_usual_dead_letters_is_not_found(
 
     assert list(finder(spool).find(HERE)) == []
     assert finder(spool).missing([HERE]) == {HERE}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [*PLACES, "remove/orders:.purged/1/here", "remove/orders:.purged/1.open/orders:here",
+     "remove/group:.1/part/orders:here", "spark/archive/group/1/part/orders:here"],
+)  # fmt: skip
+def test_a_path_tells_its_queue(place: str) -> None:
+    assert queue_of_path(place) == ("orders.dead" if "orders.dead" in place else "orders")
 
 
 def taken(spool: Spool, inode: int = 0) -> bool:
