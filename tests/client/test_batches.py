@@ -7,7 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from mq.client import BodyTooLarge, Client, IdTaken, LeaseLost, MessageNotFound, NewMessage, Queue
+from mq.client import (
+    BodyTooLarge,
+    Client,
+    IdTaken,
+    LeaseLost,
+    MessageNotFound,
+    NewMessage,
+    Queue,
+    Unavailable,
+)
 from mq.config import MAX_BATCH_BYTES
 from tests.support.faces import counts, new_queue
 from tests.support.processes import Server
@@ -23,6 +32,22 @@ def test_many_messages_are_published_in_order(orders: Queue) -> None:
     found = orders.receive_many(1000) + orders.receive_many(1000)
     assert [message.id for message in found] == ids
     assert [message.body for message in found] == bodies
+
+
+def test_a_move_of_several_into_a_full_queue_returns_those_that_stay(
+    server: Server, connect_client: Callable[..., Client], orders: Queue
+) -> None:
+    full = new_queue(connect_client(server.url, retry_seconds=0))
+    full.create(settings={"max-messages": 1})
+    one, *others = orders.publish_many(["1", "2", "3"])
+
+    failed = full.move_many(orders.name, [one, *others])
+
+    assert {each: type(error) for each, error in failed.items()} == dict.fromkeys(
+        others, Unavailable
+    )
+    with pytest.raises(Unavailable, match="max-messages"):
+        full.move_many(orders.name, others[:1])
 
 
 def test_none_at_all_is_fine(orders: Queue) -> None:

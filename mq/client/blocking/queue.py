@@ -153,7 +153,8 @@ class Queue:
         requests of up to 1,000. Otherwise it is like `move`.
 
         Returns those that were not moved, each with the reason: MessageNotFound if it is not in
-        `source`, IdTaken if this queue has another message with its id. Raises QueueNotFound.
+        `source`, IdTaken if this queue has another message with its id, Unavailable if there is no
+        room. Raises QueueNotFound, and Unavailable if there is only one id.
         """
         name = queue_name("source", source)
         moving = moves.move_many(self._context, self.name, name, ids, reason)
@@ -163,7 +164,8 @@ class Queue:
         """Remove messages for good, in requests of up to 200; `leases` has the lease of each id.
 
         Returns those that were not removed, each with the reason: LeaseLost if another receiver has
-        the message, MessageNotFound if it is gone. Raises QueueNotFound.
+        the message, MessageNotFound if it is gone, Unavailable if another process holds it. Raises
+        QueueNotFound, and Unavailable if there is only one id.
         """
         return self._session.run(operations.acknowledge_many(self._context, self.name, leases))
 
