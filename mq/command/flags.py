@@ -80,7 +80,7 @@ class Port(click.IntRange):
                 ctx,
             )
         if not re.fullmatch(r"-?\d{1,9}", text):
-            self.fail(f"{text!r} is not a port, as 8080", param, ctx)
+            self.fail(f"{text!r} is not a port, such as 8080", param, ctx)
         return int(super().convert(int(text), param, ctx))
 
 

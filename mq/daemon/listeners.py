@@ -44,7 +44,9 @@ def bind(config: ServerConfig, tls: ssl.SSLContext | None) -> Listeners:
             bound.api.append(bind_unix(config.socket, config.socket_mode))
         if not bound.api:
             raise StartRefused(
-                ExitCode.USAGE, "there is nothing to listen on: give --address or --socket"
+                ExitCode.USAGE,
+                "there is nothing to listen on: --address is empty, and no unix socket is given; "
+                "give --address",
             )
         if not bound.admin and config.admin is not None:
             bound.admin.extend(_bind_admin(config.admin, tls))

@@ -39,6 +39,15 @@ class Guard(NamedTuple):
     def admits(self, lease: int) -> bool:
         return lease != NO_LEASE if self.is_any else lease in self.leases
 
+    def lacking(self) -> str:
+        """Return what is wrong with a message that it does not admit."""
+        if self.is_any:
+            return "has no lease: nobody has received it, or it was released"
+        return (
+            "does not have that lease: the lease ran out and another receiver has the message, or "
+            "it was released; drop your work on it"
+        )
+
 
 def take(
     work: Workspace,
@@ -169,10 +178,7 @@ def hold_by_id(
             continue
         if guard is not None and not guard.admits(held.lease):
             held.close()
-            raise LeaseMismatch(
-                f"message {message_id} of queue {queue} does not have that lease: the lease ran "
-                "out and another receiver has the message, or it was released; drop your work on it"
-            )
+            raise LeaseMismatch(f"message {message_id} of queue {queue} {guard.lacking()}")
         return place, held
     name = file_name(queue, message_id)
     coming = (name, *(f"{batch}/{name}" for batch in sealed_batches(work.spool, queue)))

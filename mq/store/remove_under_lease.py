@@ -152,7 +152,8 @@ class LeasedRemover:
                 if held.lease not in self._leases:
                     raise LeaseMismatch(
                         f"message {message_id} of queue {queue} does not have that lease: the "
-                        "lease ran out and another receiver has the message; do not remove it"
+                        "lease ran out and another receiver has the message, or it was released; "
+                        "do not remove it"
                     )
                 if source is _REMOVE:
                     return source

@@ -24,11 +24,13 @@ def ask(port: int, target: str, host: str = "127.0.0.1") -> bytes:
         return client.makefile("rb").readline().rstrip()
 
 
-def test_nowhere_to_listen_is_refused(tmp_path: Path) -> None:
-    refusal = start("mq", f"--root={tmp_path / 'root'}", "--address=", "--admin=")
+@pytest.mark.parametrize("module", ["mq", "mq_sqs"])
+def test_nowhere_to_listen_is_refused(tmp_path: Path, module: str) -> None:
+    refusal = start(module, f"--root={tmp_path / 'root'}", "--address=", "--admin=")
 
     assert refusal.exit_code == ExitCode.USAGE
-    assert "nothing to listen on: give --address or --socket" in refusal.line
+    assert "nothing to listen on: --address is empty" in refusal.line
+    assert "--socket" not in refusal.line
 
 
 def test_a_name_may_have_several_addresses_with_one_port(start_server: StartServer) -> None:

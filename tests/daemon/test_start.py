@@ -197,7 +197,7 @@ def test_server_refuses_another_system_than_linux(
         ("mq", ["--log-format=xml"], "--log-format"),
         ("mq", ["--keep=-1"], "--keep"),
         ("mq", ["--colour=red"], "--colour"),
-        ("mq", ["--port=http"], "'http' is not a port, as 8080"),
+        ("mq", ["--port=http"], "'http' is not a port, such as 8080"),
         ("mq", ["--port=-1"], "-1 is not in the range"),
         ("mq", ["--allowed-host=one two"], "'one two' is not a host name"),
         ("mq", ["queue"], "queue"),

@@ -68,7 +68,7 @@ def execute(
     Write -- before COMMAND. It gets the body on stdin, and MQ_QUEUE, MQ_MESSAGE_ID,
     MQ_RECEIVE_COUNT, MQ_PUBLISHED_AT, MQ_CONTENT_TYPE and MQ_PROPERTIES, a JSON object, in its
     environment. If it exits with 0, the message is removed for good. With 75, or killed by a
-    signal, it returns in a second; with another status it returns after a second, and after twice
+    signal, it returns in a second; with another status after about a second, and after twice
     as long each time, up to five minutes.
     """
     flags = flags_of(context)

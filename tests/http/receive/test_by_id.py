@@ -99,7 +99,7 @@ def test_a_star_prolongs_whatever_lease_there_is_but_begins_none(wire: Wire, que
 
     prolonged = take(wire, queue, message_id, "&visibility=60", if_match="*")
 
-    assert_problem(never_received, 412, "lease-mismatch", message_id)
+    assert_problem(never_received, 412, "lease-mismatch", "has no lease: nobody has received it")
     assert prolonged.status == 200
     assert prolonged.headers["etag"] == taken.headers["etag"]
     assert prolonged.headers["x-receive-count"] == "1"
