@@ -13,15 +13,12 @@ from mq.spool.message.seal import NO_LEASE
 from mq_sqs.faults import RECEIPT_HANDLE_IS_INVALID, SQSError
 
 _BEGIN = 1
-"""The first byte, so that no handle begins with `-`, which a command line takes for a flag."""
+"""The first byte, so that every handle begins with `A`, and none like a path."""
 
 _HEAD = struct.Struct(">BI")
 _LEASED = struct.Struct(">BIQ")
 """What a handle begins with: 1, the CRC-32 of the queue's name and of what follows, and the lease.
 The id follows."""
-
-_TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
-"""From Base64 to its alphabet for URLs, and back."""
 
 
 class LeasedMessage(NamedTuple):
@@ -40,7 +37,7 @@ def read_handle(queue: QueueName, handle: str) -> LeasedMessage:
     """Read a handle. Raises SQSError for a text that is not a handle of this queue."""
     try:
         text = handle.encode("ascii")
-        whole = binascii.a2b_base64(text.translate(_FROM_URL))
+        whole = binascii.a2b_base64(text)
         begin, check, lease = _LEASED.unpack_from(whole)
         message_id = whole[_LEASED.size :].decode("ascii")
     except (ValueError, struct.error):
@@ -62,7 +59,8 @@ def _check_of(queue: QueueName, data: bytes) -> int:
 
 
 def _encode(data: bytes) -> bytes:
-    return binascii.b2a_base64(data, newline=False).translate(_TO_URL)
+    # Amazon's alphabet, not that for URLs: its extended client for Python cuts a handle at a dash.
+    return binascii.b2a_base64(data, newline=False)
 
 
 def _invalid(handle: str) -> SQSError:
