@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import ipaddress
 import os
@@ -84,10 +85,21 @@ def parse_url(
     if parts.username is not None:
         raise ValueError("the user in a URL is not sent; give a token instead")
     is_tls = parts.scheme == "https"
-    tls = ssl.create_default_context(cafile=ca_file) if is_tls else None
+    tls = _trusting(ca_file) if is_tls else None
     usual_port = 443 if is_tls else 80
     path = None if socket_path is None else os.fspath(socket_path)
     return ServerAddress(url, host, port or usual_port, parts.path, path, tls)
+
+
+def _trusting(ca_file: str | os.PathLike[str] | None) -> ssl.SSLContext:
+    """Return a context that trusts these certificates. The errors of `ssl` do not name the file."""
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except ssl.SSLError as error:
+        raise OSError(errno.EINVAL, "no certificates in PEM", ca_file) from error
+    except OSError as error:
+        error.filename = ca_file
+        raise
 
 
 def _not_an_address(url: str) -> ValueError:

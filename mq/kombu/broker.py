@@ -10,7 +10,12 @@ from urllib.parse import quote, unquote, urlsplit
 from mq.client.blocking.session import Session
 from mq.client.connection import parse_url
 from mq.client.token import Token
-from mq.config import CLIENT_RETRY_SECONDS, CLIENT_TIMEOUT_SECONDS, MAX_WAIT_SECONDS
+from mq.config import (
+    CLIENT_RETRY_SECONDS,
+    CLIENT_TIMEOUT_SECONDS,
+    MAX_VISIBILITY_SECONDS,
+    MAX_WAIT_SECONDS,
+)
 
 log = logging.getLogger("mq.kombu")
 
@@ -71,6 +76,11 @@ def read_options(given: Mapping[str, Any]) -> MqOptions:
         raise ValueError(
             f"transport option visibility_timeout={visibility:g}: give at least "
             f"{_SHORTEST_VISIBILITY_SECONDS:g} second; leases are renewed while tasks run"
+        )
+    if visibility is not None and visibility > MAX_VISIBILITY_SECONDS:
+        raise ValueError(
+            f"transport option visibility_timeout={visibility:g}: give up to "
+            f"{MAX_VISIBILITY_SECONDS} seconds"
         )
     wait = _seconds(given, "wait_time_seconds", None)
     if wait is not None and not 0 < wait <= MAX_WAIT_SECONDS:
@@ -148,6 +158,6 @@ def _seconds(given: Mapping[str, Any], name: str, default: float | None) -> floa
     value = given.get(name, default)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise ValueError(f"transport option {name}={value!r}: give seconds, such as 30 or 0.5")
     return float(value)

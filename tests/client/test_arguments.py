@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from math import inf, nan
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -118,3 +119,15 @@ def test_what_a_client_is_made_with_is_told_by_its_name(
 ) -> None:
     with pytest.raises(TypeError, match=told):
         connect_client(**given)
+
+
+@pytest.mark.parametrize("content", [None, "not in PEM"])
+def test_a_file_that_is_missing_or_has_no_certificates_is_named(
+    connect_client: Callable[..., Client], tmp_path: Path, content: str | None
+) -> None:
+    ca_file = tmp_path / "ca.pem"
+    if content is not None:
+        ca_file.write_text(content)
+
+    with pytest.raises(OSError, match=str(ca_file)):
+        connect_client("https://127.0.0.1:1", ca_file=ca_file)

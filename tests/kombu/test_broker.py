@@ -66,6 +66,8 @@ def test_what_kombu_adds_to_mq_must_be_http() -> None:
     [
         ({"visibility_timeout": 0.5}, "at least 1 second"),
         ({"visibility_timeout": "soon"}, "give seconds"),
+        ({"visibility_timeout": float("nan")}, "give seconds"),
+        ({"visibility_timeout": 2592001}, "give up to 2592000 seconds"),
         ({"wait_time_seconds": 61}, "up to 60"),
         ({"wait_time_seconds": 0}, "more than 0"),
         ({"retry_seconds": -1}, "give seconds"),
