@@ -131,12 +131,14 @@ class ReadyQueue:
 
     def begin_taking(self, message_id: str) -> None:
         """Note that an operation has taken a message out and is about to move it, while others go
-        on. Until `end_taking`, an event of its arrival does not put it back."""
-        self._being_taken[message_id] = False
+        on. Until `end_taking`, an event of its arrival does not put it back. If this server puts it
+        back meanwhile, because it was hidden all the time, another operation may take it too."""
+        self._being_taken.setdefault(message_id, False)
 
     def end_taking(self, message_id: str) -> bool:
-        """Return whether an event told of the message's arrival meanwhile."""
-        return self._being_taken.pop(message_id)
+        """Return whether an event told of the message's arrival meanwhile: to the first of several
+        operations that took it."""
+        return self._being_taken.pop(message_id, False)
 
     def is_being_taken(self, message_id: str) -> bool:
         """Return whether a message is being taken, of whose arrival an event has just told."""

@@ -13,7 +13,7 @@ import pytest
 from mq.names import QueueName
 from tests.support.faults import WatchedFiles
 from tests.support.messages import new_id, write_message
-from tests.support.stores import ORDERS, drain, publish, receive, store_on
+from tests.support.stores import LONG_SECONDS, ORDERS, drain, publish, receive, store_on
 
 OTHER = QueueName("other")
 
@@ -74,3 +74,21 @@ async def test_lease_that_the_check_of_a_large_body_outlasted_is_not_answered(
 
         received = await fetch
         assert received is None or received.visible_ns > late_ns
+
+
+async def test_two_fetches_of_a_round_find_one_message_that_is_released_in_between(
+    root: Path,
+) -> None:
+    """Another server had leased it, which the first fetch does not know yet."""
+    async with store_on(root) as store, store_on(root) as other:
+        message_id = await publish(store, b"body")
+        await store.describe_queue(ORDERS)
+        other.close_received(await other.take(ORDERS, message_id, LONG_SECONDS))
+
+        first, _, second = await asyncio.gather(
+            store.receive(ORDERS, LONG_SECONDS),
+            store.release_by_id(ORDERS, message_id),
+            store.receive(ORDERS, LONG_SECONDS),
+        )
+
+        assert [each.message_id for each in (first, second) if each] == [message_id]
