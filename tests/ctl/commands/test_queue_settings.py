@@ -35,6 +35,16 @@ def test_a_wrong_change_is_a_usage_error(ctl: Ctl, queue: str, change: str, deta
     assert ctl.ok("info", queue, "--json").json()["settings"] == {}
 
 
+def test_a_note_of_a_gateway_is_changed_by_root_alone(
+    by_root: Ctl, by_http: Ctl, queue: str
+) -> None:
+    assert_refused(
+        by_http("set", queue, "sqs.wait=5"), ExitCode.REFUSED, "unknown parameter 'sqs.wait'"
+    )
+    assert by_root.ok("set", queue, "sqs.wait=5").out == b"sqs.wait=5\n"
+    assert by_root.ok("set", queue, "sqs.wait=").out == b""
+
+
 def test_a_setting_twice_is_a_usage_error(ctl: Ctl, queue: str) -> None:
     assert_refused(ctl("set", queue, "ttl=5", "ttl=6"), ExitCode.USAGE, "given twice")
 
