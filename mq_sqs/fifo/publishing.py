@@ -16,23 +16,18 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import Operation, Together, told
+from mq.commit.operation import Operation, told
 from mq.config import SECOND_NS
 from mq.disk.calls import Chain, check
 from mq.disk.file_work import FileCalls, FileWork, do_together
-from mq.errors import QueueLocked, StoreUnavailable
+from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import Position, QueueName, file_name
 from mq.store.context import Workspace
 from mq.store.holding import hold
-from mq.store.publishing.publish import (
-    LINKED_IN_NEW,
-    Draft,
-    Published,
-    deliver,
-    deliver_once_unlocked,
-    linking,
-)
+from mq.store.publishing.delivering import Linked, deliver_all, deliver_once_unlocked
+from mq.store.publishing.publish import LINKED_IN_NEW, Draft, Published, linking, visible_after
+from mq.store.settings import delay_ns
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 
 _LATE_NS = SECOND_NS
@@ -127,7 +122,7 @@ def _publish(
             delivered = yield from _deliver(work, queue, fifo.get(queue) or state, written)
             are_late = not all(delivered)
             for (at, each), outcome in zip(linked.items(), delivered, strict=True):
-                if isinstance(outcome, Exception):
+                if isinstance(outcome, BaseException):
                     outcomes[at] = told(outcome)
                 else:
                     outcomes[at] = Published(each.position.message_id, each.visible_ns)
@@ -192,8 +187,10 @@ def _write(
 def _chain_of(
     work: Workspace, queue: QueueName, message: OrderedDraft, position: Position
 ) -> tuple[Chain, int | None]:
-    name = file_name(queue, position.message_id)
-    return linking(work, queue, message.draft, name, position.published_ns)
+    draft, name = message.draft, file_name(queue, position.message_id)
+    hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
+    visible_ns = visible_after(work, hidden_ns)
+    return linking(work, draft, name, position.published_ns, visible_ns), visible_ns
 
 
 def _link_all(
@@ -253,7 +250,7 @@ def _close(work: Workspace, written: Sequence[_Written]) -> None:
 
 def _deliver(
     work: Workspace, queue: QueueName, state: FifoQueue, linked: Sequence[_Written]
-) -> Operation[list[bool | Exception]]:
+) -> Operation[list[bool | BaseException]]:
     """Return for each whether it was delivered, which is False if it is left to a sweep, or
     QueueNotFound if the queue was deleted, and so was the message."""
     late_ns = work.clock_ns() + _LATE_NS
@@ -261,16 +258,7 @@ def _deliver(
         if position.message_id not in state.groups:
             state.place(position.message_id, message.group)
         state.expect(position.message_id, visible_ns or late_ns)
-    places = [
-        (work, queue, each.message.draft, each.fd, (each.position, each.visible_ns))
-        for each in linked
-    ]
-    if len(places) == 1:
-        return [(yield from deliver_once_unlocked(*places[0]))]
-    delivered = do_together([deliver(*place) for place in places])
-    locked = [at for at, outcome in enumerate(delivered) if isinstance(outcome, QueueLocked)]
-    if locked:
-        late: list[Any] = yield Together([deliver_once_unlocked(*places[at]) for at in locked])
-        for at, outcome in zip(locked, late, strict=True):
-            delivered[at] = outcome
-    return delivered
+    named = [Linked(each.position, each.visible_ns, each.fd) for each in linked]
+    if len(named) == 1:
+        return [(yield from deliver_once_unlocked(work, queue, named[0]))]
+    return (yield from deliver_all(work, queue, named))

@@ -15,7 +15,7 @@ from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
 from mq.store import expiry, probe, remove, remove_many
-from mq.store.publishing import batch, filling, own_id
+from mq.store.publishing import batch, delivering, filling, own_id
 from mq.store.receiving import lease
 from mq.store.remove_under_lease import LeasedRemover
 from mq_mover import mover
@@ -74,6 +74,8 @@ NOT_RUN_HERE = {
     name_of(own_id._publish): "hands on to `move_aside`, as `remove` does",
     name_of(LeasedRemover.remove_together): "as `remove_leased` does, for several: "
     "tests/store/test_remove_under_lease.py",
+    name_of(delivering._move_usual): "as `deliver` does, for several: "
+    "tests/store/publishing/test_delivering.py",
     name_of(remove_many._move_some): "as `remove` does, for several: tests/store/test_remove.py",
     name_of(abilities): "works in a folder of its own: tests/spool/test_abilities.py",
     name_of(network_files): "tests/spool/test_network_files.py, tests/store/test_network.py",

@@ -25,7 +25,7 @@ from mq.store import (
     remove_under_lease,
     visibility,
 )
-from mq.store.publishing import batch, filling, own_id, publish, publish_each
+from mq.store.publishing import batch, delivering, filling, own_id, publish, publish_each
 from mq.store.receiving import lease, receive, taking
 from mq.web import downloads
 from mq_mover import mover
@@ -91,9 +91,14 @@ REDUNDANT = {
     "the message",
     name_of(fresh_folder.bring_back): "moves no message",
     name_of(lease.set_aside_leased): "a body that fails its seal fails it for everybody",
-    name_of(publish.try_to_hold): "as `publish.deliver`; the committer does not wait for a purge",
-    name_of(filling.Batch.deliver): "as `publish.deliver`",
-    name_of(publish.deliver): "what is published while its queue is purged may go with the rest; "
+    name_of(
+        publish.try_to_hold
+    ): "as `delivering.deliver`; the committer does not wait for a purge",
+    name_of(filling.Batch.deliver): "as `delivering.deliver`",
+    name_of(delivering._move_usual): "as `delivering.deliver`",
+    name_of(
+        delivering.deliver
+    ): "what is published while its queue is purged may go with the rest; "
     "with it what was answered after the purge stays",
     name_of(own_id._is_left_over): "the lock of the id keeps other publishers of it away; a "
     "sweep that comes in between moves the file on, and the descriptor stays the file's",

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import structlog
-
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
-from mq.disk.calls import CLOSE, LOCK, OPEN_UNNAMED, SYNC, WRITE, Chain, check
-from mq.disk.file_work import FileCalls, FileWork
+from mq.disk.calls import LOCK, OPEN_UNNAMED, SYNC, WRITE, Chain, check
+from mq.disk.file_work import FileCalls
 from mq.errors import QueueLocked, QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder, State
-from mq.names import MessageId, Position, QueueName, file_name, order_key, queue_path
+from mq.names import MessageId, QueueName, file_name
 from mq.spool.message.held import Sum, seal_of
 from mq.spool.message.seal import due_ns, pack_new, round_up, sealing, state_in
 from mq.spool.message.trailer import NO_TRAILER
-from mq.store.context import Workspace, no_queue, refuse_fifo
+from mq.store.context import Workspace, refuse_fifo
 from mq.store.holding import hold
 from mq.store.indexing import find_space
-from mq.store.patience import Patience, with_queue
+from mq.store.publishing.delivering import Linked, deliver, deliver_once_unlocked, let_go
 from mq.store.settings import delay_ns
-
-log = structlog.get_logger(__name__)
 
 _NEW, _QUEUES = Folder.NEW, Folder.QUEUES
 LINKED_IN_NEW = (_NEW,)
@@ -114,9 +109,13 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
     try:
         message_id, published_ns = position = work.ids.next_position(draft.message_id)
         name = file_name(queue, message_id)
-        chain, visible_ns = linking(work, queue, draft, name, published_ns)
+        hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
+        visible_ns = visible_after(work, hidden_ns)
+        chain = linking(work, draft, name, published_ns, visible_ns)
         results = check((yield FileCalls(work.files, chain)))
         fd = draft.fd if draft.body is None else results[0]
+        is_own, stays_open = draft.message_id is not None, draft.body is None
+        linked = Linked(position, visible_ns, fd, is_own, stays_open)
         try:
             yield Unsynced((fd,), (), False, LINKED_IN_NEW)
         except BaseException as error:
@@ -124,14 +123,13 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
                 if isinstance(error, StoreUnavailable):
                     work.spool.unlink(Folder.NEW, name)
             finally:
-                let_go(work, draft, fd)
+                let_go(work, linked)
             raise
         work.counts.of(queue).published += 1
-        place = position, visible_ns
         try:
-            is_late = not (yield from deliver(work, queue, draft, fd, place))
+            is_late = not (yield from deliver(work, queue, linked))
         except QueueLocked:
-            is_late = not (yield from deliver_once_unlocked(work, queue, draft, fd, place))
+            is_late = not (yield from deliver_once_unlocked(work, queue, linked))
         return Published(message_id, visible_ns)
     finally:
         work.end_delivery(queue, 1)
@@ -141,9 +139,9 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
 
 
 def linking(
-    work: Workspace, queue: QueueName, draft: Draft, name: str, published_ns: int
-) -> tuple[Chain, int | None]:
-    """Return the calls that give a new message its name in `new`, and when a delayed one is due."""
+    work: Workspace, draft: Draft, name: str, published_ns: int, visible_ns: int | None
+) -> Chain:
+    """Return the calls that give a new message its name in `new`."""
     spool, fd = work.spool, draft.fd
     opening: Chain = ()
     if draft.body is not None:
@@ -151,14 +149,13 @@ def linking(
         opening = ((OPEN_UNNAMED, spool.fd(_NEW), spool.file_mode), (WRITE, ~0, data))
         fd = ~0
     sealed = draft.seal(published_ns) if spool.has_seals else None
-    visible_ns = visible_from(work, queue, draft)
     calls = opening + sealing(fd, sealed, draft.content_type, visible_ns)
     if not spool.has_seals:
         # Without a seal nothing would tell later that a body is torn, so it is durable before it
         # has a name.
         calls += ((SYNC, fd),)
     # The lock is held until delivery, so that no sweep takes the file for a crash's leftover.
-    return (*calls, (LOCK, fd), spool.link_call(fd, _NEW, name)), visible_ns
+    return (*calls, (LOCK, fd), spool.link_call(fd, _NEW, name))
 
 
 def check_publish(
@@ -173,87 +170,10 @@ def check_publish(
         yield from find_space(work, queue, messages)
 
 
-def visible_from(work: Workspace, queue: QueueName, draft: Draft) -> int | None:
-    """Return when a message that is published now becomes visible, in ns since 1970, rounded to
-    what the file system can keep, or None for at once."""
-    hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
-    return visible_after(work, hidden_ns)
-
-
 def visible_after(work: Workspace, hidden_ns: int) -> int | None:
-    """Return what `visible_from` does, for a message that is hidden for `hidden_ns`."""
+    """Return when a message that is published now and hidden for `hidden_ns` becomes visible, in ns
+    since 1970, rounded to what the file system can keep; None for at once."""
     return round_up(work.clock_ns() + hidden_ns, work.granularity_ns) if hidden_ns else None
-
-
-def deliver_once_unlocked(
-    work: Workspace,
-    queue: QueueName,
-    draft: Draft,
-    fd: int,
-    place: tuple[Position, int | None],
-) -> Operation[bool]:
-    """Do what `deliver` does, once no other process has the queue to itself."""
-    patience: Patience | None = None
-    while True:
-        try:
-            return (yield from deliver(work, queue, draft, fd, place))
-        except QueueLocked:
-            patience = patience or with_queue(queue)
-        try:
-            yield patience.pause()
-        except BaseException as error:
-            let_go(work, draft, fd)
-            if isinstance(error, StoreUnavailable):
-                return False
-            raise
-
-
-def deliver(
-    work: Workspace,
-    queue: QueueName,
-    draft: Draft,
-    fd: int,
-    place: tuple[Position, int | None],
-) -> FileWork[bool]:
-    """Deliver a message that is durable in `new`, and let go of its file. Returns False if that is
-    left to a sweep. Raises QueueLocked, with nothing done and the file open."""
-    (message_id, published_ns), visible_ns = place
-    name = file_name(queue, message_id)
-    target, target_name = _QUEUES, queue_path(queue, message_id)
-    if visible_ns is not None and visible_ns > work.clock_ns():
-        target, target_name = Folder.DELAY, name
-    is_open = True
-    try:
-        if target is _QUEUES:
-            try:
-                work.hold_queue(queue)
-            except QueueNotFound:
-                pass  # The move finds that out for itself.
-        move, _keepers = work.spool.move_call(_NEW, name, target, target_name)
-        closing: Chain = () if draft.body is None else ((CLOSE, fd),)
-        results, code = yield FileCalls(work.files, (move, *closing))
-        is_open = not closing or not results
-        if not results:
-            check((results, code))
-    except FileNotFoundError:
-        if work.spool.move(Folder.NEW, name, Folder.REMOVE, name):
-            # The queue was deleted since the round began, and the message with it.
-            raise no_queue(queue) from None
-    except QueueLocked:
-        is_open = False
-        raise
-    except OSError as error:
-        log.error("delivery failed", name=name, error=str(error))
-        return False
-    else:
-        if target is _QUEUES:
-            is_own = draft.message_id is not None
-            key = order_key(message_id, published_ns) if is_own else message_id
-            work.ready.add(queue, message_id, key)
-    finally:
-        if is_open:
-            let_go(work, draft, fd)
-    return True
 
 
 def try_to_hold(work: Workspace, queue: QueueName) -> bool:
@@ -264,12 +184,3 @@ def try_to_hold(work: Workspace, queue: QueueName) -> bool:
     except (QueueNotFound, QueueLocked):
         return False
     return True
-
-
-def let_go(work: Workspace, draft: Draft, fd: int) -> None:
-    """End the lock of a message's file, which is still open."""
-    if draft.body is not None:
-        work.files.close(fd)
-        return
-    with suppress(OSError):  # the lock also ends when the file is closed, which comes next
-        work.files.unlock(fd)

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation, Together, told
 from mq.disk.calls import check, run
-from mq.disk.file_work import do_together
-from mq.errors import QueueLocked, StoreUnavailable
+from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
-from mq.names import Position, QueueName, file_name
+from mq.names import QueueName, file_name
 from mq.store.context import Workspace, refuse_fifo
 from mq.store.holding import hold
+from mq.store.publishing.delivering import Linked, deliver_all, let_go
 from mq.store.publishing.publish import (
     LINKED_IN_NEW,
     Draft,
     Published,
-    deliver,
-    deliver_once_unlocked,
-    let_go,
     linking,
     publish,
+    visible_after,
 )
-
-
-class _Linked(NamedTuple):
-    """A message that has its name in `new`."""
-
-    number: int
-    draft: Draft
-    fd: int
-    place: tuple[Position, int | None]
+from mq.store.settings import delay_ns
 
 
 def publish_each(
@@ -52,9 +42,16 @@ def publish_each(
     try:
         linked = _link_all(work, queue, drafts, outcomes)
         if linked:
-            yield from _sync(work, queue, linked)
+            yield from _sync(work, queue, linked.values())
             work.counts.of(queue).published += len(linked)
-            are_late = yield from _deliver_all(work, queue, linked, outcomes)
+            delivered = yield from deliver_all(work, queue, [*linked.values()])
+            are_late = not all(delivered)
+            for (number, each), outcome in zip(linked.items(), delivered, strict=True):
+                outcomes[number] = (
+                    told(outcome)
+                    if isinstance(outcome, BaseException)
+                    else Published(each.position.message_id, each.visible_ns)
+                )
         return outcomes
     finally:
         work.end_delivery(queue, len(drafts))
@@ -77,27 +74,30 @@ def _is_usual(work: Workspace, queue: QueueName, drafts: Sequence[Draft]) -> boo
 
 def _link_all(
     work: Workspace, queue: QueueName, drafts: Sequence[Draft], outcomes: list[Any]
-) -> list[_Linked]:
-    """Give messages their names in `new`. Enters in `outcomes` what is wrong with one."""
-    positions = [work.ids.next_position() for _ in drafts]
-    chains, places = [], []
-    for draft, position in zip(drafts, positions, strict=True):
-        name = file_name(queue, position.message_id)
-        chain, visible_ns = linking(work, queue, draft, name, position.published_ns)
-        chains.append(chain)
-        places.append((position, visible_ns))
-    linked = []
+) -> dict[int, Linked]:
+    """Give messages their names in `new`. Returns those that have theirs, by their numbers, and
+    enters in `outcomes` what is wrong with each of the others."""
+    usual_ns = delay_ns(work, queue)
+    positions = work.ids.next_positions([None] * len(drafts))
+    chains, times = [], []
+    for draft, (message_id, published_ns) in zip(drafts, positions, strict=True):
+        hidden_ns = usual_ns if draft.delay_ns is None else draft.delay_ns
+        visible_ns = visible_after(work, hidden_ns) if hidden_ns else None
+        name = file_name(queue, message_id)
+        chains.append(linking(work, draft, name, published_ns, visible_ns))
+        times.append(visible_ns)
+    linked: dict[int, Linked] = {}
     for number, outcome in enumerate(run(work.files, chains)):
         try:
             fd = check(outcome)[0]
         except OSError as error:
             outcomes[number] = told(error)
         else:
-            linked.append(_Linked(number, drafts[number], fd, places[number]))
+            linked[number] = Linked(positions[number], times[number], fd)
     return linked
 
 
-def _sync(work: Workspace, queue: QueueName, linked: Sequence[_Linked]) -> Operation[None]:
+def _sync(work: Workspace, queue: QueueName, linked: Collection[Linked]) -> Operation[None]:
     """Make messages durable in `new`. A failed sync takes their names back."""
     try:
         fds = tuple(each.fd for each in linked)
@@ -106,33 +106,6 @@ def _sync(work: Workspace, queue: QueueName, linked: Sequence[_Linked]) -> Opera
         for each in linked:
             if isinstance(error, StoreUnavailable):
                 with suppress(OSError):
-                    work.spool.unlink(Folder.NEW, file_name(queue, each.place[0].message_id))
-            let_go(work, each.draft, each.fd)
+                    work.spool.unlink(Folder.NEW, file_name(queue, each.position.message_id))
+            let_go(work, each)
         raise
-
-
-def _deliver_all(
-    work: Workspace, queue: QueueName, linked: Sequence[_Linked], outcomes: list[Any]
-) -> Operation[bool]:
-    """Deliver messages. Returns whether some are left to a sweep."""
-    delivered: list[Any] = do_together(
-        [deliver(work, queue, each.draft, each.fd, each.place) for each in linked]
-    )
-    locked = [at for at, outcome in enumerate(delivered) if isinstance(outcome, QueueLocked)]
-    if locked:
-        waiting = [
-            deliver_once_unlocked(work, queue, each.draft, each.fd, each.place)
-            for each in (linked[at] for at in locked)
-        ]
-        late: list[Any] = yield Together(waiting)
-        for at, outcome in zip(locked, late, strict=True):
-            delivered[at] = outcome
-    are_late = False
-    for each, outcome in zip(linked, delivered, strict=True):
-        (message_id, _), visible_ns = each.place
-        if isinstance(outcome, BaseException):
-            outcomes[each.number] = told(outcome)
-        else:
-            are_late = are_late or not outcome
-            outcomes[each.number] = Published(message_id, visible_ns)
-    return are_late

@@ -1,0 +1,150 @@
+"""Deliver messages that are durable in `new`: to their queue, or to `delay`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import structlog
+
+from mq.commit.operation import Operation, Together
+from mq.disk.calls import CLOSE, Chain, check, run
+from mq.disk.file_work import FileCalls, FileWork, do_together
+from mq.errors import QueueLocked, QueueNotFound, StoreUnavailable
+from mq.lifecycle import Folder
+from mq.names import Position, QueueName, file_name, order_key, queue_path
+from mq.spool.moves import OpenFolder
+from mq.store.context import Workspace, no_queue
+from mq.store.patience import Patience, with_queue
+
+log = structlog.get_logger(__name__)
+
+_NEW, _QUEUES = Folder.NEW, Folder.QUEUES
+
+
+class Linked(NamedTuple):
+    """A message that has its name in `new`, and its file open and locked. `is_own` says that its
+    producer brought the id; `stays_open` that the file, in which the body came, is closed
+    elsewhere."""
+
+    position: Position
+    visible_ns: int | None
+    fd: int
+    is_own: bool = False
+    stays_open: bool = False
+
+
+def deliver_all(
+    work: Workspace, queue: QueueName, linked: Sequence[Linked]
+) -> Operation[list[bool | BaseException]]:
+    """Deliver several messages, the moves of all in one go. Returns for each what
+    `deliver_once_unlocked` returns or raises."""
+    delivered: list[Any] = _move_usual(work, queue, linked)
+    left = [at for at, is_moved in enumerate(delivered) if not is_moved]
+    if left:
+        outcomes = do_together([deliver(work, queue, linked[at]) for at in left])
+        for at, outcome in zip(left, outcomes, strict=True):
+            delivered[at] = outcome
+        locked = [at for at in left if isinstance(delivered[at], QueueLocked)]
+        if locked:
+            waiting = [deliver_once_unlocked(work, queue, linked[at]) for at in locked]
+            late: list[Any] = yield Together(waiting)
+            for at, outcome in zip(locked, late, strict=True):
+                delivered[at] = outcome
+    return delivered
+
+
+def _move_usual(work: Workspace, queue: QueueName, linked: Sequence[Linked]) -> list[bool]:
+    """Deliver messages about which nothing is unusual. Returns for each whether it was moved; if
+    not, `deliver` finds out what is wrong."""
+    delivered = [False] * len(linked)
+    try:
+        work.hold_queue(queue)
+        opened = work.spool.queues.open(queue)
+    except (QueueNotFound, QueueLocked, OSError):
+        return delivered
+    usual = [
+        (at, each.position.message_id, each.fd)
+        for at, each in enumerate(linked)
+        if each.visible_ns is None and not (each.is_own or each.stays_open)
+    ]
+    ids = [message_id for _, message_id, _ in usual]
+    names = [file_name(queue, each) for each in ids]
+    source, target = work.spool.opened(_NEW), OpenFolder(_QUEUES, opened.fd)
+    codes = work.spool.moves.rename_all(source, target, names, ids)
+    closing: list[Chain] = []
+    for (at, message_id, fd), code in zip(usual, codes, strict=True):
+        if not code:
+            delivered[at] = True
+            closing.append(((CLOSE, fd),))
+            work.ready.add(queue, message_id, message_id)
+    run(work.files, closing)
+    return delivered
+
+
+def deliver_once_unlocked(work: Workspace, queue: QueueName, linked: Linked) -> Operation[bool]:
+    """Do what `deliver` does, once no other process has the queue to itself."""
+    patience: Patience | None = None
+    while True:
+        try:
+            return (yield from deliver(work, queue, linked))
+        except QueueLocked:
+            patience = patience or with_queue(queue)
+        try:
+            yield patience.pause()
+        except BaseException as error:
+            let_go(work, linked)
+            if isinstance(error, StoreUnavailable):
+                return False
+            raise
+
+
+def deliver(work: Workspace, queue: QueueName, linked: Linked) -> FileWork[bool]:
+    """Deliver a message, and let go of its file. Returns False if that is left to a sweep. Raises
+    QueueLocked, with nothing done and the file open."""
+    (message_id, published_ns), visible_ns, fd, is_own, stays_open = linked
+    name = file_name(queue, message_id)
+    target, target_name = _QUEUES, queue_path(queue, message_id)
+    if visible_ns is not None and visible_ns > work.clock_ns():
+        target, target_name = Folder.DELAY, name
+    is_open = True
+    try:
+        if target is _QUEUES:
+            try:
+                work.hold_queue(queue)
+            except QueueNotFound:
+                pass  # The move finds that out for itself.
+        move, _keepers = work.spool.move_call(_NEW, name, target, target_name)
+        closing: Chain = () if stays_open else ((CLOSE, fd),)
+        results, code = yield FileCalls(work.files, (move, *closing))
+        is_open = not closing or not results
+        if not results:
+            check((results, code))
+    except FileNotFoundError:
+        if work.spool.move(Folder.NEW, name, Folder.REMOVE, name):
+            # The queue was deleted since the round began, and the message with it.
+            raise no_queue(queue) from None
+    except QueueLocked:
+        is_open = False
+        raise
+    except OSError as error:
+        log.error("delivery failed", name=name, error=str(error))
+        return False
+    else:
+        if target is _QUEUES:
+            key = order_key(message_id, published_ns) if is_own else message_id
+            work.ready.add(queue, message_id, key)
+    finally:
+        if is_open:
+            let_go(work, linked)
+    return True
+
+
+def let_go(work: Workspace, linked: Linked) -> None:
+    """End the lock of a message's file, which is still open."""
+    if not linked.stays_open:
+        work.files.close(linked.fd)
+        return
+    with suppress(OSError):  # the lock also ends when the file is closed, which comes next
+        work.files.unlock(linked.fd)

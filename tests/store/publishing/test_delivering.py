@@ -1,0 +1,182 @@
+"""Delivery of several messages: their moves in one go, and what is unusual about one costs no
+other."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from mq.disk.files import Files
+from mq.errors import QueueNotFound, StoreUnavailable
+from mq.names import MessageId
+from mq.store.publishing.publish import Draft, Published
+from mq.store.store import Store
+from tests.support.descriptors import open_descriptors
+from tests.support.faults import WatchedFiles
+from tests.support.messages import names_in
+from tests.support.stores import ORDERS, draft_of, drain, store_on
+from tests.support.submits import answered
+
+COUNT = 4
+
+
+async def ask(store: Store, *drafts: Draft) -> list[Published | BaseException]:
+    """Publish in one turn of the event loop."""
+    asking = (answered(store.submit_publish, ORDERS, each) for each in drafts)
+    async with asyncio.timeout(20):
+        return [*await asyncio.gather(*asking, return_exceptions=True)]
+
+
+def drafts_of(count: int) -> list[Draft]:
+    return [draft_of(b"%d" % number) for number in range(count)]
+
+
+def ids_of(outcomes: list[Published | BaseException]) -> list[MessageId]:
+    return [each.message_id for each in outcomes if isinstance(each, Published)]
+
+
+class OrderOfCalls(WatchedFiles):
+    """Notes renames and closings of files in their order, between `start` and the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[str] = []
+
+    def start(self) -> None:
+        self.before |= {
+            "rename": lambda *_: self.order.append("rename"),
+            "close": lambda *_: self.order.append("close"),
+        }
+
+
+async def test_all_are_moved_then_all_are_closed_and_no_look_is_needed(root: Path) -> None:
+    files = OrderOfCalls()
+    async with store_on(root, files) as store:
+        await ask(store, *drafts_of(2))
+        await drain(store)
+        descriptors = open_descriptors()
+        files.start()
+
+        outcomes = await ask(store, *drafts_of(COUNT))
+
+        assert files.order == ["rename"] * COUNT + ["close"] * COUNT
+        assert names_in(root / "new") == []
+        assert sorted(names_in(root / "queues" / ORDERS)) == sorted(ids_of(outcomes))
+        assert open_descriptors() == descriptors
+        files.before.clear()
+        assert await drain(store) == ids_of(outcomes)
+
+
+class NameTaken(WatchedFiles):
+    """Puts a file where the second message is to go, just before it is moved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paths: list[Path] = []
+
+    def watch(self, folder: Path) -> None:
+        renamed = 0
+
+        def take(_source: int, _name: str, _target: int, new_name: str) -> None:
+            nonlocal renamed
+            renamed += 1
+            if renamed == 2:
+                self.paths.append(folder / new_name)
+                self.paths[0].write_bytes(b"a stranger")
+
+        self.before["rename"] = take
+
+
+async def test_what_has_the_name_of_one_stays_and_the_others_are_delivered(root: Path) -> None:
+    files = NameTaken()
+    async with store_on(root, files) as store:
+        await ask(store, draft_of(b"first"))
+        await drain(store)
+        files.watch(root / "queues" / ORDERS)
+
+        outcomes = await ask(store, *drafts_of(COUNT))
+
+        [stranger] = files.paths
+        assert len(ids_of(outcomes)) == COUNT
+        assert stranger.read_bytes() == b"a stranger"
+        assert {stranger.name} <= set(ids_of(outcomes))
+        there = set(names_in(root / "queues" / ORDERS))
+        assert there == set(ids_of(outcomes))
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+async def test_a_move_that_fails_once_is_made_again(root: Path, code: int) -> None:
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        await ask(store, *drafts_of(2))
+        await drain(store)
+        descriptors = open_descriptors()
+        files.fail("rename", code=code)
+
+        outcomes = await ask(store, *drafts_of(COUNT))
+
+        assert set(names_in(root / "queues" / ORDERS)) == set(ids_of(outcomes))
+        assert names_in(root / "new") == []
+        assert open_descriptors() == descriptors
+        assert await drain(store) == ids_of(outcomes)
+
+
+async def test_delayed_ones_go_to_delay(root: Path) -> None:
+    async with store_on(root) as store:
+        first, second, third = await ask(
+            store, draft_of(b"1"), draft_of(b"2", delay_seconds=60), draft_of(b"3")
+        )
+
+        assert isinstance(second, Published)
+        assert names_in(root / "delay") == [f"{ORDERS}:{second.message_id}"]
+        assert await drain(store) == ids_of([first, third])
+
+
+async def test_a_queue_that_is_deleted_just_before_takes_all_of_them_along(disk: Path) -> None:
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        await ask(store, *drafts_of(2))
+        descriptors = open_descriptors()
+
+        def delete(*_: object) -> None:
+            files.before.clear()
+            (disk / "queues" / ORDERS).rename(disk / "remove" / f"{ORDERS}:.deleting")
+
+        files.before |= {"sync": delete, "sync_file_system": delete}
+
+        outcomes = await ask(store, *drafts_of(COUNT))
+
+        assert {type(each) for each in outcomes} == {QueueNotFound}
+        assert names_in(disk / "new") == []
+        assert open_descriptors() <= descriptors
+
+
+async def test_while_another_process_has_the_queue_to_itself_they_wait(disk: Path) -> None:
+    files, others = WatchedFiles(), Files()
+    async with store_on(disk, files) as store:
+        await ask(store, *drafts_of(2))
+        await drain(store)
+        held: list[int] = []
+
+        def lock(*_: object) -> None:
+            files.before.clear()
+            folder = others.open_folder(None, str(disk / "queues" / ORDERS))
+            assert others.lock(folder)
+            held.append(folder)
+
+        files.before |= {"sync": lock, "sync_file_system": lock}
+
+        asking = asyncio.ensure_future(ask(store, *drafts_of(COUNT)))
+        async with asyncio.timeout(20):
+            while not held:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        assert not asking.done()
+        others.close(held[0])
+
+        outcomes = await asking
+        assert not [each for each in outcomes if isinstance(each, StoreUnavailable)]
+        assert await drain(store) == ids_of(outcomes)
