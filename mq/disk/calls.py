@@ -40,6 +40,9 @@ Outcome = tuple[list[Any], int]
 chain fails, what it opened is closed, and the result of the call that opened it is -1, as it is
 where the chain itself has closed it."""
 
+CODE = itemgetter(1)
+"""Takes the errno out of an outcome."""
+
 _KINDS: Final = {
     "OPEN_UNNAMED": "fi",
     "OPEN_MESSAGE": "fn",
@@ -120,7 +123,6 @@ _FILES_AT = tuple(
     for arguments in _KINDS.values()
 )
 _OPENING = (OPEN_UNNAMED, OPEN_MESSAGE, OPEN_TO_LOOK)
-_CODE = itemgetter(1)
 _ASKING = (STATUS, STATUS_OF)
 
 _WAYS_ROUND = {
@@ -176,7 +178,7 @@ def run(files: Files, chains: Sequence[Chain]) -> list[Outcome]:
     if _native is None or not _are_plain(files):
         return _run_in_python(files, chains)
     outcomes: list[Outcome] = _native.run(chains)
-    if any(map(_CODE, outcomes)):
+    if any(map(CODE, outcomes)):
         for at, (results, code) in enumerate(outcomes):
             if code:
                 outcomes[at] = _end_in_python(files, chains[at], results, code)

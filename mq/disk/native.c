@@ -142,9 +142,12 @@ static int take_integer(PyObject *value, long long least, long long most, long l
 }
 
 static int take_name(PyObject *value, Call *call, int at) {
+    Py_ssize_t length = 0;
     if (!PyUnicode_Check(value)) return wrong(PyExc_TypeError, "a file call takes a str as a name");
-    call->encoded[at] = PyUnicode_EncodeFSDefault(value);
-    /* Without a place for the length a NUL in it is a ValueError. */
+    call->names[at] = PyUnicode_AsUTF8AndSize(value, &length); /* If it is ASCII, that is the str's own memory. */
+    if (call->names[at] && length == PyUnicode_GetLength(value))
+        return strlen(call->names[at]) == (size_t)length || wrong(PyExc_ValueError, "a name of a file call has a NUL");
+    PyErr_Clear(), call->encoded[at] = PyUnicode_EncodeFSDefault(value); /* Without a place for its length a NUL is a ValueError. */
     return call->encoded[at] && !PyBytes_AsStringAndSize(call->encoded[at], (char **)&call->names[at], NULL);
 }
 
@@ -168,13 +171,10 @@ static int take_call(PyObject *tuple, Call *call, const Chain *chain) {
         case 'f':
             if (!take_integer(value, INT_MIN, INT_MAX, &number)) return 0;
             if (number < 0 && !take_number(call, chain, ~number, OPEN_UNNAMED, OPEN_TO_LOOK)) return 0;
-            call->fds[fds++] = (int)number;
-            break;
+            call->fds[fds++] = (int)number; break;
         case 's':
-            if (!take_integer(value, 0, INT_MAX, &number)) return 0;
-            if (!take_number(call, chain, number, STATUS, STATUS_OF)) return 0;
-            call->asked = (int)number;
-            break;
+            if (!take_integer(value, 0, INT_MAX, &number) || !take_number(call, chain, number, STATUS, STATUS_OF)) return 0;
+            call->asked = (int)number; break;
         case 'i': if (!take_integer(value, 0, LLONG_MAX, &call->number)) return 0; break;
         case 'n': if (!take_name(value, call, names++)) return 0; break;
         case 'b': if (PyObject_GetBuffer(value, &call->bytes, PyBUF_SIMPLE)) return 0;

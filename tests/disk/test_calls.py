@@ -230,6 +230,7 @@ def test_names_are_what_the_file_system_has(runner: str, folder: int, tmp_path: 
 
 NO_CHAINS: dict[str, tuple[Callable[[int], Any], type[Exception] | tuple[type[Exception], ...]]] = {
     "a name with NUL": (lambda fd: (OPEN_MESSAGE, fd, "a\0b"), ValueError),
+    "a name with NUL beside other letters": (lambda fd: (OPEN_MESSAGE, fd, "ä\0b"), ValueError),
     "a new name with NUL": (lambda fd: (RENAME, fd, "a", fd, "b\0c"), ValueError),
     "a lone surrogate": (lambda fd: (OPEN_MESSAGE, fd, "\ud800"), UnicodeEncodeError),
     "a name in bytes": (lambda fd: (RENAME, fd, b"a", fd, "b"), (TypeError, AttributeError)),

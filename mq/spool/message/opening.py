@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -122,6 +123,12 @@ def reading(spool: Spool, folder_fd: int, name: str, limit: int) -> Chain:
     `Status` for the file and for what has its name, the seal, all of the file or None, and, where
     there are seals, the attributes for type and burial."""
     return holding(folder_fd, name) + _content_calls(limit, spool.has_seals)
+
+
+def readings(spool: Spool, folder_fd: int, names: Sequence[str], limit: int) -> list[Chain]:
+    """Return the calls of `open_and_read` for several messages."""
+    content = _content_calls(limit, spool.has_seals)
+    return [holding(folder_fd, name) + content for name in names]
 
 
 def lost_in(outcome: Outcome) -> Lost | None:

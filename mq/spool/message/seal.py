@@ -31,10 +31,12 @@ _SEAL = struct.Struct(">QIQIQ")
 _LONG_SEAL = struct.Struct(">QIQIQIIQ")
 _NOT_LONG = (0, 0, 0)
 _LEASE = struct.Struct(">Q")
-_SHORT_BYTES = _SEAL.size
 _SIZES = (_SEAL.size, _LONG_SEAL.size)
 _LEASE_AT = _SEAL.size - _LEASE.size
 _RANDOM = struct.Struct("512Q")
+
+SHORT_BYTES = _SEAL.size
+"""The length of a packed seal that is not long."""
 
 _MAX_TIME_NS = (1 << 64) - 1
 """The last time that a seal can hold, in the year 2554."""
@@ -79,8 +81,8 @@ class Seal(NamedTuple):
         as whole."""
         if data is None:
             return None
-        if len(data) == _SHORT_BYTES:
-            return cls(*_SEAL.unpack(data))
+        if len(data) == SHORT_BYTES:
+            return tuple.__new__(cls, _SEAL.unpack(data) + _NOT_LONG)
         return cls(*_LONG_SEAL.unpack(data)) if len(data) == _LONG_SEAL.size else None
 
 

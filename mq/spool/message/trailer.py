@@ -96,9 +96,9 @@ def split(seal: Seal | None, data: bytes) -> Content | None:
         if found is None:
             return None
         properties = found
-    if (len(body), zlib.crc32(body)) != seal[:2]:
+    if len(body) != seal.length or zlib.crc32(body) != seal.crc32:
         return None
-    return Content(body, properties)
+    return tuple.__new__(Content, (body, properties))
 
 
 def read_properties(files: Files, fd: int, seal: Seal | None) -> Properties | None:

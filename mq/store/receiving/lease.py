@@ -175,7 +175,7 @@ def _prepare(
     fresh = advance(seal, work.leases.next()) if has_seals else seal._replace(lease=visible_ns)
     is_sealed = has_seals and fresh != sealed
     if is_sealed and (spool.has_long_seals or fresh.is_long):
-        fresh = note_first_receive(work, fresh)
+        fresh = _note_first_receive(work, fresh)
     received = Received(
         place.queue,
         place.message_id,
@@ -214,7 +214,12 @@ def _calls(
     return (*calls, move, *closing), len(calls) + 1, keepers
 
 
-def note_first_receive(work: Workspace, seal: Seal) -> Seal:
+def begin_long_lease(work: Workspace, seal: Seal, lease: int) -> Seal:
+    """Return what `begin_lease` returns, with the time of the first receive."""
+    return _note_first_receive(work, begin_lease(seal, lease))
+
+
+def _note_first_receive(work: Workspace, seal: Seal) -> Seal:
     work.spool.use_long_seals()
     is_first = seal.receive_count == 1 and not seal.first_received_ns
     return seal._replace(first_received_ns=work.clock_ns()) if is_first else seal

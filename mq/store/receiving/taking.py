@@ -8,29 +8,33 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from mq.config import SMALL_BODY_BYTES
-from mq.disk.calls import CLOSE, SET_ATTRIBUTE, STAMP, Chain, Outcome, run
+from mq.disk.calls import CLOSE, CODE, SET_ATTRIBUTE, STAMP, Chain, Outcome, run
 from mq.disk.file_work import FileCalls, FileWork, do_together
 from mq.disk.status import INODE, MODE, OWNER, SIZE, Status
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
 from mq.spool.message.burial import burial_in
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, NO_FD, Held, Lost, content_type_of
-from mq.spool.message.opening import lost_in, opened_by, reading
-from mq.spool.message.seal import MAX_RECEIVE_COUNT, SEAL_ATTRIBUTE, Seal, pack_short, round_up
+from mq.spool.message.opening import lost_in, opened_by, reading, readings
+from mq.spool.message.seal import (
+    MAX_RECEIVE_COUNT,
+    SEAL_ATTRIBUTE,
+    SHORT_BYTES,
+    Seal,
+    pack_short,
+    round_up,
+)
 from mq.spool.message.trailer import split
 from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
-from mq.store.receiving.lease import (
-    begin_lease,
-    break_off,
-    note_first_receive,
-    place_in,
-    take_held,
-)
+from mq.store.receiving.lease import begin_lease, begin_long_lease, break_off, place_in, take_held
 from mq.store.receiving.received_message import Received
 
 _QUEUES, _DELAY = Folder.QUEUES, Folder.DELAY
 
+_of = tuple.__new__
+"""Makes a named tuple of a tuple with all of its fields, in a third of the time that its class
+takes."""
 
 Taken = Received | Lost | None
 """What became of a message that was to be taken. None: there was no room for its body, or something
@@ -86,10 +90,10 @@ class Taker:
         except OSError:
             return do_together([self.take(each) for each in ids])
         fd, spool = self._fd, work.spool
-        read = run(work.files, [reading(spool, fd, each, SMALL_BODY_BYTES) for each in ids])
-        lost = [*map(lost_in, read)]
-        if not any(lost):
+        read = run(work.files, readings(spool, fd, ids, SMALL_BODY_BYTES))
+        if not any(map(CODE, read)):
             return self._take_opened(ids, read, room)
+        lost = [*map(lost_in, read)]
         # Beside other servers that is usual.
         opened = [each is None for each in lost]
         taken = iter(self._take_opened([*compress(ids, opened)], [*compress(read, opened)], room))
@@ -169,15 +173,16 @@ class Taker:
         content = split(sealed, data)
         if content is None:
             return None
-        queue = self._queue
-        lease, first_ns = work.leases.next(), 0
-        count = min(sealed.receive_count + 1, MAX_RECEIVE_COUNT)
-        if work.spool.has_long_seals or sealed.is_long:
-            fresh = self._begin_long(message_id, fd, begin_lease(sealed, lease))
+        queue, lease, first_ns = self._queue, work.leases.next(), 0
+        count = sealed.receive_count
+        count += count < MAX_RECEIVE_COUNT
+        if work.spool.has_long_seals or (len(attribute) != SHORT_BYTES and sealed.is_long):
+            fresh = self._begin_long(message_id, fd, sealed, lease)
             first_ns, seal = fresh.first_received_ns, fresh.pack()
         else:
-            seal = pack_short(*sealed[:3], count, lease)
-        received = Received(
+            seal = pack_short(sealed.length, sealed.crc32, sealed.published_ns, count, lease)
+        body, properties = content
+        about = (
             queue,
             message_id,
             sealed.length,
@@ -187,19 +192,19 @@ class Taker:
             count,
             sealed.published_ns,
             visible_ns,
-            content.body,
+            body,
             -1,
             None,
             False,
-            content.properties,
+            properties,
             first_ns,
             None if burial is None else burial_in(burial, queue),
         )
-        return _Usual(received, seal, fd, status)
+        return _of(_Usual, (_of(Received, about), seal, fd, status))
 
-    def _begin_long(self, message_id: MessageId, fd: int, seal: Seal) -> Seal:
+    def _begin_long(self, message_id: MessageId, fd: int, sealed: Seal, lease: int) -> Seal:
         try:
-            return note_first_receive(self._work, seal)
+            return begin_long_lease(self._work, sealed, lease)
         except BaseException:
             self._work.files.close(fd)
             self._work.ready.restore(self._queue, message_id)

@@ -62,6 +62,7 @@ class Kind(Enum):
             "open_and_read",
             "holding",
             "reading",
+            "readings",
             "linking",
         }
     )
@@ -112,6 +113,7 @@ PASSED_OVER = frozenset({
     name_of(opening.open_and_read),
     name_of(opening.open_held),
     name_of(opening.reading),
+    name_of(opening.readings),
     name_of(sets._Rolling._step),
     name_of(sets.give_up_set),
     name_of(sets.hold_set),
