@@ -15,6 +15,9 @@ from mq.store.context import Workspace
 from mq.store.remove import has_one_name, move_on, remove, unsynced_removal
 from mq.store.remove_under_lease import LeasedRemover, remove_leased
 
+Removal = tuple[MessageId, frozenset[int] | None]
+"""A message to be removed; with leases, only under one of them."""
+
 _AT_ONCE = 64
 """This many are removed in one go: under leases all of them are open together."""
 
@@ -38,29 +41,56 @@ def remove_many(
 ) -> Operation[list[MQError | None]]:
     """Remove several messages under one barrier. Returns what is wrong with each, None for those
     that are removed. Raises QueueNotFound, StoreUnavailable."""
-    work.require_queue(queue)
-    outcomes: list[Folder | Exception | None] = []
-    for start in range(0, len(ids), _AT_ONCE):
-        some = ids[start : start + _AT_ONCE]
-        if leases is None:
-            outcomes += _move_some(work, queue, some)
-        else:
-            outcomes += LeasedRemover(work, queue, leases).remove_together(some)
-    told = yield from _sync_moved(work, queue, outcomes)
-    if None not in outcomes and not any(told):
-        return [None] * len(ids)
-    busy = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, QueueLocked | None)]
-    if busy:
-        waiting = [removal(work, queue, ids[number], leases) for number in busy]
-        late: list[Any] = yield Together(waiting)
-        for number, outcome in zip(busy, late, strict=True):
-            told[number] = outcome
     failed: list[MQError | None] = []
-    for each in told:
+    for each in (yield from _remove_all(work, queue, [(each, leases) for each in ids])):
         if each is not None and not isinstance(each, MQError):
             raise each
         failed.append(each)
     return failed
+
+
+def remove_each(
+    work: Workspace, queue: QueueName, removals: Sequence[Removal]
+) -> Operation[list[Exception | None]]:
+    """Do what `removal` does, for several requests under one barrier. Returns what is wrong with
+    each, None for those that are removed. Raises what concerns all of them."""
+    if len(removals) == 1:
+        # Its file calls are made with those of other queues.
+        yield from removal(work, queue, *removals[0])
+        return [None]
+    return (yield from _remove_all(work, queue, removals))
+
+
+def _remove_all(
+    work: Workspace, queue: QueueName, removals: Sequence[Removal]
+) -> Operation[list[Exception | None]]:
+    work.require_queue(queue)
+    outcomes: list[Folder | Exception | None] = []
+    for start in range(0, len(removals), _AT_ONCE):
+        outcomes += _move_together(work, queue, removals[start : start + _AT_ONCE])
+    told = yield from _sync_moved(work, queue, outcomes)
+    if None not in outcomes and not any(told):
+        return told
+    busy = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, QueueLocked | None)]
+    if busy:
+        late: list[Any] = yield Together([removal(work, queue, *removals[n]) for n in busy])
+        for number, outcome in zip(busy, late, strict=True):
+            told[number] = _error_in(outcome)
+    return told
+
+
+def _move_together(
+    work: Workspace, queue: QueueName, removals: Sequence[Removal]
+) -> list[Folder | Exception | None]:
+    """Move messages to `remove`. Returns for each the folder that it was moved out of, or what is
+    wrong with it; None if another process holds its lock."""
+    leased = [(each, leases) for each, leases in removals if leases is not None]
+    under_lease = LeasedRemover(work, queue).remove_together(leased) if leased else []
+    if len(leased) == len(removals):
+        return under_lease
+    bare = _move_some(work, queue, [each for each, leases in removals if leases is None])
+    of_leased, of_bare = iter(under_lease), iter(bare)
+    return [next(of_bare if leases is None else of_leased) for _, leases in removals]
 
 
 def _sync_moved(

@@ -38,7 +38,7 @@ def remove_leased(
     """Remove a message if its current lease is one of `leases`. It is compared and moved under its
     lock, for which this waits BUSY_WAIT_SECONDS. Raises LeaseMismatch and what `remove` raises."""
     patience: Patience | None = None
-    move = partial(LeasedRemover(work, queue, leases).remove, message_id)
+    move = partial(LeasedRemover(work, queue).remove, (message_id, leases))
     while (source := (yield from work_once_unlocked(queue, move))) is None:
         patience = patience or with_message(message_id)
         yield patience.pause()
@@ -46,34 +46,38 @@ def remove_leased(
     work.counts.of(queue).removed += source is not Folder.REMOVE
 
 
+UnderLease = tuple[MessageId, frozenset[int]]
+"""A message that is to be removed if its current lease is one of these."""
+
+
 class LeasedRemover:
-    """Moves messages of one queue to `remove`, each if its current lease is one of `leases`."""
+    """Moves messages of one queue to `remove`, each under its lease."""
 
-    __slots__ = ("_leases", "_queue", "_work")
+    __slots__ = ("_queue", "_work")
 
-    def __init__(self, work: Workspace, queue: QueueName, leases: frozenset[int]) -> None:
+    def __init__(self, work: Workspace, queue: QueueName) -> None:
         self._work = work
         self._queue = queue
-        self._leases = leases
 
-    def remove(self, message_id: MessageId) -> FileWork[Folder | None]:
+    def remove(self, asked: UnderLease) -> FileWork[Folder | None]:
         """Move a message. Returns the folder that it was moved out of, or `remove` if it was there
         already, or None if another process holds its lock. Raises QueueNotFound, MessageNotFound,
         LeaseMismatch, OSError."""
         work = self._work
         work.require_queue(self._queue)
-        chain = holding(work.spool.fd(_DELAY), file_name(self._queue, message_id))
+        chain = holding(work.spool.fd(_DELAY), file_name(self._queue, asked[0]))
         opened = yield FileCalls(work.files, chain)
-        return (yield from self._move_opened(message_id, opened))
+        return (yield from self._move_opened(asked, opened))
 
-    def remove_together(self, ids: Sequence[MessageId]) -> list[Folder | Exception | None]:
+    def remove_together(self, asked: Sequence[UnderLease]) -> list[Folder | Exception | None]:
         """Move several messages, with the file calls of all in one go. Returns for each what
         `remove` returns or raises."""
         work = self._work
         files, delay_fd = work.files, work.spool.fd(_DELAY)
+        ids = [message_id for message_id, _ in asked]
         opened = run(files, [holding(delay_fd, file_name(self._queue, each)) for each in ids])
-        if not all(map(self._is_usual, opened)):
-            return do_together([*map(self._move_opened, ids, opened)])
+        if not all(map(self._is_usual, asked, opened)):
+            return do_together([*map(self._move_opened, asked, opened)])
         fds = [results[0] for results, _ in opened]
         try:
             moved = run(files, [*map(self._calls, ids, fds)])
@@ -83,9 +87,9 @@ class LeasedRemover:
             raise
         if has_one_name(work) and not any(map(_CODE, moved)):
             return [_DELAY] * len(ids)
-        return do_together([*map(self._end_move, ids, fds, moved)])
+        return do_together([*map(self._end_move, asked, fds, moved)])
 
-    def _is_usual(self, opened: Outcome) -> bool:
+    def _is_usual(self, asked: UnderLease, opened: Outcome) -> bool:
         """Return whether what is in `delay` is a message with a seal and one of the leases.
         `_move_unusual`, which is for all others, does the same to it in more time. A test compares
         them."""
@@ -94,33 +98,33 @@ class LeasedRemover:
             return False
         _, _, status, named, seal = results
         return (
-            lease_in(seal) in self._leases
+            lease_in(seal) in asked[1]
             and named[INODE] == status[INODE]
             and stat.S_ISREG(status[MODE])
             and status[OWNER] in self._work.files.owners
         )
 
-    def _move_opened(self, message_id: MessageId, opened: Outcome) -> FileWork[Folder | None]:
+    def _move_opened(self, asked: UnderLease, opened: Outcome) -> FileWork[Folder | None]:
         work = self._work
-        if not self._is_usual(opened):
-            found = held_by(work.spool, _DELAY, file_name(self._queue, message_id), opened)
-            return (yield from self._move_unusual(message_id, found))
+        if not self._is_usual(asked, opened):
+            found = held_by(work.spool, _DELAY, file_name(self._queue, asked[0]), opened)
+            return (yield from self._move_unusual(asked, found))
         fd = opened[0][0]
         try:
-            moved = yield FileCalls(work.files, self._calls(message_id, fd))
+            moved = yield FileCalls(work.files, self._calls(asked[0], fd))
         except BaseException:
             work.files.close(fd)
             raise
-        return (yield from self._end_move(message_id, fd, moved))
+        return (yield from self._end_move(asked, fd, moved))
 
     def _calls(self, message_id: MessageId, fd: int) -> Chain:
         """Return the calls that move a usual message, and close it."""
         name, spool = file_name(self._queue, message_id), self._work.spool
         return spool.rename_call(_DELAY, spool.fd(_DELAY), name, _REMOVE, name), (CLOSE, fd)
 
-    def _end_move(self, message_id: MessageId, fd: int, moved: Outcome) -> FileWork[Folder | None]:
+    def _end_move(self, asked: UnderLease, fd: int, moved: Outcome) -> FileWork[Folder | None]:
         """End a move after `_calls` were made, of which only the rename decides."""
-        work, (results, code) = self._work, moved
+        work, (results, code), message_id = self._work, moved, asked[0]
         try:
             name = file_name(self._queue, message_id)
             is_moved = bool(results) or _move_beside(work, _DELAY, name, name, code)
@@ -128,16 +132,16 @@ class LeasedRemover:
             if not results:
                 work.files.close(fd)
         if not is_moved:
-            return (yield from self._move_unusual(message_id, Lost.GONE))
+            return (yield from self._move_unusual(asked, Lost.GONE))
         remove_other_names(work, self._queue, message_id)
         return _DELAY
 
     def _move_unusual(
-        self, message_id: MessageId, found: Held | Lost | None
+        self, asked: UnderLease, found: Held | Lost | None
     ) -> FileWork[Folder | None]:
         """Do what `remove` does, wherever the message is. `found` is what is in `delay`, where it
         is looked for first."""
-        work, queue = self._work, self._queue
+        work, queue, (message_id, leases) = self._work, self._queue, asked
         target = file_name(queue, message_id)
         for source, name in places(queue, message_id, _ORDER):
             if source is Folder.QUEUES:
@@ -149,7 +153,7 @@ class LeasedRemover:
             if isinstance(held, Lost):
                 continue
             with held:
-                if held.lease not in self._leases:
+                if held.lease not in leases:
                     raise LeaseMismatch(
                         f"message {message_id} of queue {queue} does not have that lease: the "
                         "lease ran out and another receiver has the message, or it was released; "

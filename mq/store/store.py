@@ -35,7 +35,7 @@ from mq.store.purge import purge
 from mq.store.receiving.fetches import Fetches, Receive
 from mq.store.receiving.receive import Ask, receive_some
 from mq.store.receiving.received_message import Received
-from mq.store.remove_many import removal, remove_many
+from mq.store.remove_many import removal, remove_each, remove_many
 from mq.store.settings import NO_CHANGES
 
 T = TypeVar("T")
@@ -46,8 +46,7 @@ class Store:
 
     def __init__(self, work: Workspace, committer: Committer, workers: Executor) -> None:
         self._work = work
-        self._committer = committer
-        self._workers = workers
+        self._committer, self._workers = committer, workers
         self.health = StoreHealth(work, committer, workers)
         self.max_body_bytes = work.config.max_body_bytes
         self.batch_slots = asyncio.Semaphore(MAX_BATCHES_AT_ONCE)
@@ -56,6 +55,7 @@ class Store:
         self.put_back_left = self._fetches.put_back_left
         self.stop_waiting = self._fetches.waiting.stop
         self._publisher = Publisher(work, committer)
+        self._removals = self.joint(remove_each)
         self._hidden_peeks = HiddenPeeks(work, committer, workers)
         self.background = Background()
 
@@ -258,7 +258,7 @@ class Store:
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None, done: Done
     ) -> None:
         """Remove as `remove` does, for a caller that does not wait: see `submit_publish`."""
-        self._committer.submit(Submitted(removal(self._work, queue, message_id, leases), done))
+        self._removals.submit(queue, (message_id, leases), done)
 
     async def remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int] | None = None

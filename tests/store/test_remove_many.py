@@ -1,0 +1,183 @@
+"""Removals of several requests in one turn of the event loop: one operation for all, and what is
+wrong with one costs no other."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from mq.commit.operation import Submitted
+from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound, StoreUnavailable
+from mq.names import MessageId, QueueName
+from mq.store.joint import MAX_TOGETHER
+from mq.store.receiving.received_message import Received
+from mq.store.remove_many import Removal
+from mq.store.store import Store
+from tests.support.descriptors import open_descriptors
+from tests.support.faults import WatchedFiles
+from tests.support.messages import names_in
+from tests.support.stores import LONG_SECONDS, ORDERS, draft_of, drain, publish, store_on
+from tests.support.submits import answered, note_operations
+
+
+async def remove(
+    store: Store, *asked: Removal, queue: QueueName = ORDERS
+) -> list[BaseException | None]:
+    """Return what is wrong with each of the removals of one turn."""
+    removing = (answered(store.submit_remove, queue, *each) for each in asked)
+    async with asyncio.timeout(20):
+        return [*await asyncio.gather(*removing, return_exceptions=True)]
+
+
+async def received(store: Store, count: int) -> list[Received]:
+    for number in range(count):
+        await store.publish(ORDERS, draft_of(b"%d" % number))
+    return await store.receive_many(ORDERS, count, LONG_SECONDS)
+
+
+def leased(each: Received) -> Removal:
+    return each.message_id, frozenset({each.lease})
+
+
+def bare(each: Received) -> Removal:
+    return each.message_id, None
+
+
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Submitted]:
+    """The operations of removals."""
+    return note_operations(monkeypatch, "remove", "remove_leased", "remove_each")
+
+
+async def test_they_are_one_operation(root: Path, submitted: list[Submitted]) -> None:
+    async with store_on(root) as store:
+        messages = await received(store, 9)
+
+        assert await remove(store, *map(leased, messages)) == [None] * 9
+
+        assert [each.requests for each in submitted] == [9]
+        assert len(names_in(root / "remove")) == 9
+        assert names_in(root / "delay") == []
+
+
+async def test_those_with_a_lease_and_those_without_may_be_mixed(
+    root: Path, submitted: list[Submitted]
+) -> None:
+    async with store_on(root) as store:
+        a, b, c, d = await received(store, 4)
+        wrong = MessageId("wrong"), frozenset({1})
+
+        outcomes = await remove(store, bare(a), leased(b), wrong, (MessageId("none"), None))
+
+        assert [type(each) for each in outcomes] == [
+            type(None),
+            type(None),
+            MessageNotFound,
+            MessageNotFound,
+        ]
+        assert [each.requests for each in submitted] == [4]
+        assert sorted(names_in(root / "remove")) == sorted(
+            f"{ORDERS}:{each.message_id}" for each in (a, b)
+        )
+        assert await remove(store, leased(c), bare(d)) == [None, None]
+
+
+async def test_each_counts_under_its_own_lease_alone(root: Path) -> None:
+    """That of another message in the same round is none."""
+    async with store_on(root) as store:
+        a, b, c = await received(store, 3)
+        swapped = [(a.message_id, frozenset({b.lease})), (b.message_id, frozenset({a.lease}))]
+
+        first, second, third = await remove(store, *swapped, leased(c))
+
+        assert isinstance(first, LeaseMismatch)
+        assert isinstance(second, LeaseMismatch)
+        assert third is None
+        assert names_in(root / "remove") == [f"{ORDERS}:{c.message_id}"]
+        assert await remove(store, leased(a), leased(b)) == [None, None]
+
+
+async def test_many_are_several_operations(root: Path, submitted: list[Submitted]) -> None:
+    async with store_on(root) as store:
+        messages = await received(store, MAX_TOGETHER + 1)
+
+        assert await remove(store, *map(leased, messages)) == [None] * len(messages)
+
+        assert [each.requests for each in submitted] == [MAX_TOGETHER, 1]
+
+
+async def test_one_that_is_asked_for_twice_is_removed_for_both(root: Path) -> None:
+    async with store_on(root) as store:
+        a, b = await received(store, 2)
+
+        assert await remove(store, leased(a), leased(a), leased(b), bare(b)) == [None] * 4
+
+
+async def test_they_share_a_sync(disk: Path) -> None:
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        messages = await received(store, 20)
+        before = files.syncs()
+
+        assert await remove(store, *map(leased, messages)) == [None] * 20
+
+        assert files.syncs() - before <= 2
+
+
+async def test_a_failed_sync_fails_all_and_each_may_be_tried_again(disk: Path) -> None:
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        messages = await received(store, 5)
+        files.fail("sync", "sync_file_system")
+
+        outcomes = await remove(store, *map(leased, messages))
+
+        assert {type(each) for each in outcomes} == {StoreUnavailable}
+        files.before.clear()
+        async with asyncio.timeout(20):
+            while any(await remove(store, *map(leased, messages))):
+                await asyncio.sleep(0.01)
+        assert await drain(store) == []
+
+
+@pytest.mark.parametrize("call", ["open_message", "rename"])
+async def test_a_call_that_fails_for_one_costs_no_other(root: Path, call: str) -> None:
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        messages = await received(store, 4)
+        descriptors = open_descriptors()
+        files.fail(call, code=errno.EIO)
+
+        first, *others = await remove(store, *map(leased, messages))
+
+        assert isinstance(first, StoreUnavailable)
+        assert others == [None] * 3
+        assert open_descriptors() == descriptors
+        assert await remove(store, leased(messages[0])) == [None]
+
+
+async def test_without_its_queue_each_is_told(root: Path) -> None:
+    async with store_on(root) as store:
+        nowhere = QueueName("nowhere")
+        asked: list[Removal] = [(MessageId("a"), None), (MessageId("b"), frozenset({1}))]
+
+        for outcomes in (
+            await remove(store, *asked, queue=nowhere),
+            await remove(store, asked[0], queue=nowhere),
+        ):
+            assert {type(each) for each in outcomes} == {QueueNotFound}
+
+
+async def test_they_count_as_removed(root: Path) -> None:
+    async with store_on(root) as store:
+        messages = await received(store, 3)
+        ready = await publish(store, b"ready")
+
+        await remove(store, *map(leased, messages), (ready, None))
+        await remove(store, *map(leased, messages))
+
+        assert await drain(store) == []
+        assert store.health.counts.total("removed") == 4
