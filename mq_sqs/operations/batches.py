@@ -42,7 +42,7 @@ def check_entries(entries: Sequence[Values], operation: str) -> None:
             "underscores. It can be at most 80 letters long.",
         )
     if len(set(ids)) < len(ids):
-        repeated = next(each for each in ids if ids.count(each) > 1)
+        repeated = next(each for at, each in enumerate(ids) if each in ids[:at])
         raise SQSError(BATCH_ENTRY_IDS_NOT_DISTINCT, f"Id {repeated} repeated.")
 
 

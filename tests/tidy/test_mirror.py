@@ -90,7 +90,6 @@ ELSEWHERE = {
     "spool/test_network_files.py": "mq/disk/byte_locks",
     "spool/message/test_second_names.py": "mq/disk/libc",
     "sqs/operations/test_receipts.py": "mq/store/visibility",
-    "sqs/operations/test_sending.py": "mq_sqs/operations/batches",
     "sqs/test_cli.py": "mq_sqs/server",
     "sqs/fifo/test_in_flight.py": "mq/store/background",
     "sqs/fifo/test_loading.py": "mq_sqs/fifo/fifo_queue mq_sqs/fifo/using",
