@@ -84,12 +84,12 @@ def _move_together(
 ) -> list[Folder | Exception | None]:
     """Move messages to `remove`. Returns for each the folder that it was moved out of, or what is
     wrong with it; None if another process holds its lock."""
+    bare = [each for each, leases in removals if leases is None]
+    moved = _move_some(work, queue, bare) if bare else []
+    if len(bare) == len(removals):
+        return moved
     leased = [(each, leases) for each, leases in removals if leases is not None]
-    under_lease = LeasedRemover(work, queue).remove_together(leased) if leased else []
-    if len(leased) == len(removals):
-        return under_lease
-    bare = _move_some(work, queue, [each for each, leases in removals if leases is None])
-    of_leased, of_bare = iter(under_lease), iter(bare)
+    of_bare, of_leased = iter(moved), iter(LeasedRemover(work, queue).remove_together(leased))
     return [next(of_bare if leases is None else of_leased) for _, leases in removals]
 
 
