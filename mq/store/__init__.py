@@ -10,7 +10,7 @@
                             `counts`
     queues                  `queues`, `settings`, `purge`, `move`, `redrive`, `expiry`
     what is remembered      `index`; `indexing` reads it from the folders
-    requests together       `joint`
+    requests together       `joint`, `joint_removals`
     limits and locks        `answer_memory`, `patience`, `holding`
 
 Most are operations (`mq.commit.operation`): file calls, and a `yield` for what they need. A server

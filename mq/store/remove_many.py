@@ -11,6 +11,7 @@ from mq.commit.operation import Operation, Together, unavailable
 from mq.errors import MQError, QueueLocked
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name
+from mq.spool.message.held import Lost
 from mq.store.context import Workspace
 from mq.store.remove import has_one_name, move_on, remove, unsynced_removal
 from mq.store.remove_under_lease import LeasedRemover, remove_leased
@@ -41,9 +42,17 @@ def remove_many(
 ) -> Operation[list[MQError | None]]:
     """Remove several messages under one barrier. Returns what is wrong with each, None for those
     that are removed. Raises QueueNotFound, StoreUnavailable."""
+    removals = [(each, leases) for each in ids]
+    outcomes = yield from remove_each(work, queue, removals)
+    busy = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Lost)]
+    if busy:
+        late: list[Any] = yield Together([removal(work, queue, *removals[n]) for n in busy])
+        for number, outcome in zip(busy, late, strict=True):
+            outcomes[number] = outcome
     failed: list[MQError | None] = []
-    for each in (yield from _remove_all(work, queue, [(each, leases) for each in ids])):
+    for each in outcomes:
         if each is not None and not isinstance(each, MQError):
+            assert isinstance(each, Exception)
             raise each
         failed.append(each)
     return failed
@@ -51,32 +60,15 @@ def remove_many(
 
 def remove_each(
     work: Workspace, queue: QueueName, removals: Sequence[Removal]
-) -> Operation[list[Exception | None]]:
-    """Do what `removal` does, for several requests under one barrier. Returns what is wrong with
-    each, None for those that are removed. Raises what concerns all of them."""
-    if len(removals) == 1:
-        # Its file calls are made with those of other queues.
-        yield from removal(work, queue, *removals[0])
-        return [None]
-    return (yield from _remove_all(work, queue, removals))
-
-
-def _remove_all(
-    work: Workspace, queue: QueueName, removals: Sequence[Removal]
-) -> Operation[list[Exception | None]]:
+) -> Operation[list[Exception | Lost | None]]:
+    """Do what `removal` does, for several messages under one barrier, without waiting for other
+    processes. Returns what is wrong with each, None for those that are removed, and Lost.BUSY for
+    one that another process holds, which is as it was. Raises what concerns all of them."""
     work.require_queue(queue)
     outcomes: list[Folder | Exception | None] = []
     for start in range(0, len(removals), _AT_ONCE):
         outcomes += _move_together(work, queue, removals[start : start + _AT_ONCE])
-    told = yield from _sync_moved(work, queue, outcomes)
-    if None not in outcomes and not any(told):
-        return told
-    busy = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, QueueLocked | None)]
-    if busy:
-        late: list[Any] = yield Together([removal(work, queue, *removals[n]) for n in busy])
-        for number, outcome in zip(busy, late, strict=True):
-            told[number] = _error_in(outcome)
-    return told
+    return (yield from _sync_moved(work, queue, outcomes))
 
 
 def _move_together(
@@ -95,8 +87,8 @@ def _move_together(
 
 def _sync_moved(
     work: Workspace, queue: QueueName, outcomes: Sequence[Folder | Exception | None]
-) -> Operation[list[Exception | None]]:
-    """Issue one barrier for all that were moved. Returns what is wrong with each."""
+) -> Operation[list[Exception | Lost | None]]:
+    """Issue one barrier for all that were moved. Returns what `remove_each` returns."""
     moved = {each: number for each, number in Counter(outcomes).items() if isinstance(each, Folder)}
     if moved:
         came_from = {name for each in moved for name in unsynced_removal(each, queue).implied}
@@ -104,15 +96,15 @@ def _sync_moved(
         work.counts.of(queue).removed += sum(moved.values()) - moved.get(_REMOVE, 0)
     if moved.get(_DELAY) == len(outcomes):
         return [None] * len(outcomes)
-    return [*map(_error_in, outcomes)]
+    return [*map(_told, outcomes)]
 
 
-def _error_in(outcome: Folder | Exception | None) -> Exception | None:
-    if outcome is _DELAY:
+def _told(outcome: Folder | Exception | None) -> Exception | Lost | None:
+    if isinstance(outcome, Folder):
         return None
-    if isinstance(outcome, OSError):
-        return unavailable(outcome)
-    return outcome if isinstance(outcome, Exception) else None
+    if outcome is None or isinstance(outcome, QueueLocked):
+        return Lost.BUSY
+    return unavailable(outcome) if isinstance(outcome, OSError) else outcome
 
 
 def _move_some(

@@ -25,6 +25,7 @@ from mq.store.by_id import Guard
 from mq.store.context import Workspace
 from mq.store.health import StoreHealth
 from mq.store.joint import ForAll, JointOperation
+from mq.store.joint_removals import JointRemovals
 from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
 from mq.store.peek import PeekedMessage
 from mq.store.peek_hidden import HiddenAsk, HiddenPeeks
@@ -35,7 +36,7 @@ from mq.store.purge import purge
 from mq.store.receiving.fetches import Fetches, Receive
 from mq.store.receiving.receive import Ask, receive_some
 from mq.store.receiving.received_message import Received
-from mq.store.remove_many import removal, remove_each, remove_many
+from mq.store.remove_many import removal, remove_many
 from mq.store.settings import NO_CHANGES
 
 T = TypeVar("T")
@@ -45,8 +46,7 @@ class Store:
     """One server's queues. Everything is durable on return, unless it says otherwise."""
 
     def __init__(self, work: Workspace, committer: Committer, workers: Executor) -> None:
-        self._work = work
-        self._committer, self._workers = committer, workers
+        self._work, self._committer, self._workers = work, committer, workers
         self.health = StoreHealth(work, committer, workers)
         self.max_body_bytes = work.config.max_body_bytes
         self.batch_slots = asyncio.Semaphore(MAX_BATCHES_AT_ONCE)
@@ -55,7 +55,7 @@ class Store:
         self.put_back_left = self._fetches.put_back_left
         self.stop_waiting = self._fetches.waiting.stop
         self._publisher = Publisher(work, committer)
-        self._removals = self.joint(remove_each)
+        self._removals = JointRemovals(work, committer)
         self._hidden_peeks = HiddenPeeks(work, committer, workers)
         self.background = Background()
 

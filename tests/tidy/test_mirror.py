@@ -103,7 +103,7 @@ ELSEWHERE = {
     " mq/store/index/hidden_window",
     "store/test_store.py": "mq/store/context mq/store/publishing/publisher"
     " mq/store/receiving/lease mq/store/receiving/received_message",
-    "store/publishing/test_publish_each.py": "mq/store/joint",
+    "store/test_remove.py": "mq/store/remove_many",
     "store/receiving/test_waiting.py": "mq/store/receiving/watching",
     "tidy/test_documented.py": "mq/config mq/errors mq_mover/cli mq_reaper/cli",
     "vsqs/test_commands.py": "vsqs/arguments vsqs/cli vsqs/pump vsqs/rate vsqs/sink",

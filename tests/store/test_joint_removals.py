@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mq.commit.operation import Submitted
+from mq.disk.files import Files
 from mq.errors import LeaseMismatch, MessageNotFound, QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.store.joint import MAX_TOGETHER
@@ -114,6 +115,33 @@ async def test_one_that_is_asked_for_twice_is_removed_for_both(root: Path) -> No
         a, b = await received(store, 2)
 
         assert await remove(store, leased(a), leased(a), leased(b), bare(b)) == [None] * 4
+
+
+async def test_one_that_another_process_holds_keeps_no_other_waiting(root: Path) -> None:
+    others = Files()
+    async with store_on(root) as store:
+        held, *free = await received(store, 4)
+        fd = others.open_message(
+            others.open_folder(None, str(root / "delay")), f"{ORDERS}:{held.message_id}"
+        )
+        assert others.lock(fd)
+        told: list[MessageId] = []
+
+        async def remove_and_note(each: Received) -> None:
+            try:
+                await answered(store.submit_remove, ORDERS, *leased(each))
+            finally:
+                told.append(each.message_id)
+
+        first, *rest = await asyncio.gather(
+            *map(remove_and_note, (held, *free)), return_exceptions=True
+        )
+
+        assert isinstance(first, StoreUnavailable)
+        assert rest == [None] * 3
+        assert told == [each.message_id for each in (*free, held)]
+        others.close(fd)
+        assert await remove(store, leased(held)) == [None]
 
 
 async def test_they_share_a_sync(disk: Path) -> None:
