@@ -50,7 +50,7 @@ def test_touch_begins_no_lease_and_takes_no_other(ctl: Ctl, queue: str) -> None:
     message_id = ctl.ok("send", queue, "body").out.decode().strip()
     words = ("touch", queue, message_id, "--visibility", "60")
 
-    assert_refused(ctl(*words), ExitCode.REFUSED, "does not have that lease")
+    assert_refused(ctl(*words), ExitCode.REFUSED, "has no lease: nobody has received it")
     assert_refused(ctl(*words, "--lease", UNKNOWN), ExitCode.REFUSED, "does not have that lease")
     assert ctl("touch", queue, "absent", "--visibility", "60").code == ExitCode.NOT_FOUND
     assert ctl("touch", queue, message_id).code == ExitCode.USAGE
