@@ -7,10 +7,9 @@ import os
 import stat
 from collections.abc import Sequence
 from functools import partial
-from operator import itemgetter
 
 from mq.commit.operation import Operation
-from mq.disk.calls import CLOSE, Chain, Outcome, run
+from mq.disk.calls import CLOSE, CODE, Chain, Outcome, run
 from mq.disk.file_work import FileCalls, FileWork, do_together
 from mq.disk.status import INODE, MODE, OWNER
 from mq.errors import LeaseMismatch
@@ -27,9 +26,6 @@ from mq.store.remove import ORDER, has_one_name, places, remove_other_names, uns
 _ORDER = (*ORDER, Folder.REMOVE)
 
 _DELAY, _REMOVE = Folder.DELAY, Folder.REMOVE
-
-_CODE = itemgetter(1)
-"""Takes the errno out of an outcome."""
 
 
 def remove_leased(
@@ -85,7 +81,7 @@ class LeasedRemover:
             for fd in fds:
                 files.close(fd)
             raise
-        if has_one_name(work) and not any(map(_CODE, moved)):
+        if has_one_name(work) and not any(map(CODE, moved)):
             return [_DELAY] * len(ids)
         return do_together([*map(self._end_move, asked, fds, moved)])
 

@@ -26,8 +26,7 @@ from mq.names import Position, QueueName, file_name
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.publishing.delivering import Linked, deliver_all, deliver_once_unlocked
-from mq.store.publishing.publish import LINKED_IN_NEW, Draft, Published, linking, visible_after
-from mq.store.settings import delay_ns
+from mq.store.publishing.publish import LINKED_IN_NEW, Draft, Published, linking, visible_from
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 
 _LATE_NS = SECOND_NS
@@ -188,8 +187,7 @@ def _chain_of(
     work: Workspace, queue: QueueName, message: OrderedDraft, position: Position
 ) -> tuple[Chain, int | None]:
     draft, name = message.draft, file_name(queue, position.message_id)
-    hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
-    visible_ns = visible_after(work, hidden_ns)
+    visible_ns = visible_from(work, queue, draft)
     return linking(work, draft, name, position.published_ns, visible_ns), visible_ns
 
 

@@ -23,7 +23,7 @@ from mq.store.indexing import find_space
 from mq.store.publishing.delivering import Linked, deliver, deliver_once_unlocked, let_go
 from mq.store.settings import delay_ns
 
-_NEW, _QUEUES = Folder.NEW, Folder.QUEUES
+_NEW = Folder.NEW
 LINKED_IN_NEW = (_NEW,)
 
 
@@ -109,8 +109,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
     try:
         message_id, published_ns = position = work.ids.next_position(draft.message_id)
         name = file_name(queue, message_id)
-        hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
-        visible_ns = visible_after(work, hidden_ns)
+        visible_ns = visible_from(work, queue, draft)
         chain = linking(work, draft, name, published_ns, visible_ns)
         results = check((yield FileCalls(work.files, chain)))
         fd = draft.fd if draft.body is None else results[0]
@@ -168,6 +167,12 @@ def check_publish(
     work.floor.require(length)
     if messages and not work.has_space(queue, messages):
         yield from find_space(work, queue, messages)
+
+
+def visible_from(work: Workspace, queue: QueueName, draft: Draft) -> int | None:
+    """Return when a message that is published now becomes visible, as `visible_after` does."""
+    hidden_ns = delay_ns(work, queue) if draft.delay_ns is None else draft.delay_ns
+    return visible_after(work, hidden_ns)
 
 
 def visible_after(work: Workspace, hidden_ns: int) -> int | None:
