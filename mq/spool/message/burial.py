@@ -6,7 +6,8 @@ leaves it on a message that is still where it was: there it says nothing, becaus
 in the queue that it came from.
 
 A message of a FIFO queue that is moved without a reason is not a dead letter. It keeps the name of
-the queue that it was sent to, alone: there its deduplication id still counts.
+the queue that it was sent to, alone: there its deduplication id still counts. If it then dies in
+another FIFO queue, that name stays before the burial.
 """
 
 from __future__ import annotations
@@ -29,13 +30,17 @@ _NOTHING = b""
 
 
 class Burial(NamedTuple):
-    """The attribute `user.mq.dead`: the queue that the message came from, a space, the reason."""
+    """The attribute `user.mq.dead`: the queue that the message came from, a space, the reason. If
+    that was not the FIFO queue that it was sent to, the name of that one and a colon are before
+    it."""
 
     queue: QueueName
     reason: str
+    sent_to: QueueName | None = None
 
     def pack(self) -> bytes:
-        return f"{self.queue} {self.reason}".encode("ascii")
+        head = "" if self.sent_to is None else f"{self.sent_to}:"
+        return f"{head}{self.queue} {self.reason}".encode("ascii")
 
     @classmethod
     def unpack(cls, data: bytes | None) -> Burial | None:
@@ -43,10 +48,12 @@ class Burial(NamedTuple):
         carry."""
         if not data:
             return None
-        queue, _, reason = data.decode("latin-1").partition(" ")
-        if not is_queue_name(queue) or not is_dead_reason(reason):
+        queues, _, reason = data.decode("latin-1").partition(" ")
+        head, colon, queue = queues.rpartition(":")
+        sent_to = _fifo_queue(head)
+        if not is_queue_name(queue) or not is_dead_reason(reason) or (colon and sent_to is None):
             return None
-        return cls(QueueName(queue), reason)
+        return cls(QueueName(queue), reason, sent_to)
 
 
 def burial_of(files: Files, fd: int, queue: str) -> Burial | None:
@@ -62,8 +69,8 @@ def burial_in(value: bytes | None, queue: str) -> Burial | None:
 
 
 def origin_in(value: bytes | None, queue: str) -> QueueName | None:
-    """Return the queue that a message of `queue` was sent to, or died in, from the value of the
-    attribute; None if it says no other than `queue`."""
+    """Return the queue that a message of `queue` was sent to, from the value of the attribute; for
+    standard queues the one that it died in. None if it says no other than `queue`."""
     origin = _origin(value)
     return None if origin == queue else origin
 
@@ -76,18 +83,29 @@ def origin_of(files: Files, fd: int, queue: str) -> QueueName | None:
 def _origin(value: bytes | None) -> QueueName | None:
     burial = Burial.unpack(value)
     if burial is not None:
-        return burial.queue
-    name = (value or _NOTHING).decode("latin-1")
+        return burial.sent_to or burial.queue
+    return _fifo_queue((value or _NOTHING).decode("latin-1"))
+
+
+def _fifo_queue(name: str) -> QueueName | None:
     return QueueName(name) if is_queue_name(name) and is_fifo(name) else None
+
+
+def _buried(before: bytes, queue: QueueName, reason: str) -> bytes:
+    """Return what a message says that dies in `queue`."""
+    origin = _origin(before)
+    is_from_elsewhere = origin is not None and origin != queue and is_fifo(origin)
+    return Burial(queue, reason, origin if is_from_elsewhere else None).pack()
 
 
 def bury(files: Files, fd: int, queue: QueueName) -> None:
     """Note that a message of `queue` was received too often. The message is moved whether or not
     the disk has room for the note."""
-    burial = Burial(queue, MAX_RECEIVES_REASON).pack()
     try:
-        if files.attribute(fd, DEAD_ATTRIBUTE) != burial:
-            files.set_attribute(fd, DEAD_ATTRIBUTE, burial)
+        before = files.attribute(fd, DEAD_ATTRIBUTE) or _NOTHING
+        after = _buried(before, queue, MAX_RECEIVES_REASON)
+        if before != after:
+            files.set_attribute(fd, DEAD_ATTRIBUTE, after)
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
@@ -104,7 +122,7 @@ def change_burial(
     without a reason the disk need not have room.
     """
     before = files.attribute(fd, DEAD_ATTRIBUTE) or _NOTHING
-    after = _moved_on(before, source) if reason is None else Burial(source, reason).pack()
+    after = _moved_on(before, source) if reason is None else _buried(before, source, reason)
     if before == after:
         return None
     try:
@@ -118,11 +136,11 @@ def change_burial(
 
 def _moved_on(before: bytes, source: QueueName) -> bytes:
     """Return what a message says that leaves `source`, and does not die there."""
-    origin = _origin(before)
-    if origin is not None and origin != source:
+    burial, origin = Burial.unpack(before), _origin(before)
+    if (origin if burial is None else burial.queue) not in (None, source):
         return before
     if is_fifo(source):
-        return source.encode("ascii")
+        return (origin or source).encode("ascii")
     # A message that lies in the queue that it died in was redriven: it is not dead elsewhere
     # either.
     return before if origin is None else _NOTHING

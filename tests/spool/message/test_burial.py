@@ -92,6 +92,36 @@ def test_a_redriven_message_of_a_fifo_queue_that_goes_elsewhere_was_sent_there(f
     assert origin_of(Files(), fd, OTHER) == line
 
 
+def test_a_message_that_dies_in_another_fifo_queue_keeps_where_it_was_sent(fd: int) -> None:
+    sent, line, third = map(QueueName, ("sent.fifo", "line.fifo", "third.fifo"))
+    change_burial(Files(), fd, sent, None)
+
+    bury(Files(), fd, line)
+
+    assert os.getxattr(fd, DEAD_ATTRIBUTE) == b"sent.fifo:line.fifo max-receives"
+    assert burial_of(Files(), fd, sent) == Burial(line, "max-receives", sent)
+    assert burial_of(Files(), fd, line) is None
+    assert origin_of(Files(), fd, third) == sent
+
+    change_burial(Files(), fd, sent, None)
+    assert os.getxattr(fd, DEAD_ATTRIBUTE) == b"sent.fifo:line.fifo max-receives"
+
+    change_burial(Files(), fd, line, None)
+    assert os.getxattr(fd, DEAD_ATTRIBUTE) == b"sent.fifo"
+
+    bury(Files(), fd, third)
+    bury(Files(), fd, sent)
+    assert os.getxattr(fd, DEAD_ATTRIBUTE) == b"sent.fifo max-receives"
+
+
+def test_a_standard_queue_in_which_a_message_dies_again_is_the_only_one_named(fd: int) -> None:
+    bury(Files(), fd, ORDERS)
+
+    bury(Files(), fd, OTHER)
+
+    assert os.getxattr(fd, DEAD_ATTRIBUTE) == b"other max-receives"
+
+
 def test_a_message_is_moved_without_a_reason_also_when_the_disk_has_no_room(fd: int) -> None:
     files = WatchedFiles()
     files.fail("set_attribute", code=errno.ENOSPC, times=2)
@@ -102,8 +132,10 @@ def test_a_message_is_moved_without_a_reason_also_when_the_disk_has_no_room(fd: 
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b"orders", b"orders ", b" text", b".hidden text", b"orders a\nb", b"orders \xff"]
-)
+    "value",
+    [b"", b"orders", b"orders ", b" text", b".hidden text", b"orders a\nb", b"orders \xff",
+     b":orders text", b"sent:orders text", b"a.fifo:b.fifo:orders text", b"a.fifo: text"],
+)  # fmt: skip
 def test_what_a_person_wrote_there_and_no_header_can_carry_counts_as_none(
     fd: int, value: bytes
 ) -> None:

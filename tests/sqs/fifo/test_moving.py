@@ -177,6 +177,39 @@ async def check_is_sent_to(line: FifoLine, home: QueueName, first: MessageId) ->
         assert (again.message_id == first, again.is_duplicate) == (queue == home,) * 2, queue
 
 
+@pytest.mark.parametrize("home", [DEAD_LINE, LINE])
+async def test_what_dies_where_it_was_moved_to_counts_as_sent_where_it_was_sent(
+    root: Path, home: QueueName
+) -> None:
+    """One was sent to the dead letters, moved, and died; the other died, was moved, and died again:
+    a gateway that starts knows it only from the file."""
+    async with fifo_on(root) as line:
+        await bury(line)
+        line.queue = home
+        first = await line.send("1")
+        if home == LINE:
+            await die(line)
+        line.queue = THIRD if home == LINE else LINE
+        await line.store.create_queue(THIRD)
+        await line.store.change_settings(THIRD, POLICY)
+        await move(line, target=line.queue)
+        await die(line)
+        died_in = line.queue
+
+    async with fifo_on(root) as line:
+        await check_is_sent_to(line, home, first.message_id)
+        line.queue = DEAD_LINE
+        [letter, *_] = await line.receive(10)
+        assert letter.message_id == first.message_id
+        assert letter.burial is not None
+        assert letter.burial.queue == died_in
+
+
+async def die(line: FifoLine) -> None:
+    [taken] = await line.receive()
+    await line.show(taken)
+
+
 async def test_a_task_moves_all_that_were_there(root: Path) -> None:
     async with fifo_on(root) as line:
         await bury(line, *((str(number), "ab"[number % 2]) for number in range(8)))
