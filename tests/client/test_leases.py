@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from mq.client import AsyncClient, Client, LeaseLost, Message, Queue
+from mq.client import AsyncClient, Client, LeaseLost, Message, Queue, QueueNotFound
 from tests.support.faces import counts, new_queue, receive_now
 from tests.support.processes import Process, Server, start_mover, wait_until
 from tests.support.proxy import LossyProxy
@@ -91,6 +91,45 @@ def test_a_lease_of_the_length_that_the_server_chose_is_renewed_too(hasty_orders
         assert hasty_orders.receive() is None
 
     assert counts(hasty_orders) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("settle", "error"),
+    [
+        (lambda message: message.move("nowhere"), QueueNotFound),
+        (lambda message: message.release(-1), ValueError),
+    ],
+)
+def test_a_lease_is_renewed_on_after_what_failed_to_settle_the_message(
+    hasty_orders: Queue, settle: Callable[[Message], None], error: type[Exception]
+) -> None:
+    hasty_orders.publish("one")
+
+    with receive_now(hasty_orders, VISIBILITY_SECONDS) as message:
+        with pytest.raises(error):
+            settle(message)
+        wait_for_renewals(message, 6)
+        assert hasty_orders.receive() is None
+
+    assert counts(hasty_orders) == (0, 0, 0)
+
+
+def test_what_could_not_be_given_back_is_not_renewed(
+    hasty_server: Server, connect_client: Callable[..., Client]
+) -> None:
+    proxy = LossyProxy(hasty_server.port, 0)
+    orders = new_queue(connect_client(hasty_server.url))
+    orders.publish("one")
+    unlucky = connect_client(proxy.url, retry_seconds=0).queue(orders.name)
+
+    with receive_now(unlucky, VISIBILITY_SECONDS) as message:
+        proxy.losses = 1
+        message.give_back(delay=0.2)
+        again = orders.receive(wait=10)
+
+    proxy.close()
+    assert again is not None
+    assert message.is_settled
 
 
 def test_renewing_alone_settles_nothing(hasty_orders: Queue) -> None:

@@ -63,6 +63,7 @@ class AsyncMessage(ReceivedMessage):
         """Release the message if that can be done soon. If not, it returns when the lease is
         over."""
         hurried = self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
+        await self._renewal.end()
         try:
             await self._settle(operations.release(hurried, self.delivery, delay))
         except ClientError as error:
@@ -72,9 +73,14 @@ class AsyncMessage(ReceivedMessage):
 
     async def _settle(self, operation: Operation[None]) -> None:
         # The renewal ends first: one on its way would undo a release.
-        await self._renewal.end()
-        await self._run(operation)
-        self.is_settled = True
+        was_renewing = await self._renewal.end()
+        try:
+            await self._run(operation)
+            self.is_settled = True
+        finally:
+            if was_renewing and not self.is_settled and self.lost is None:
+                # The block goes on, and still has the message.
+                self._renewal.start()
 
     async def _run(self, operation: Operation[None]) -> None:
         try:
@@ -119,12 +125,11 @@ class AsyncRenewal:
     async def __aenter__(self) -> AsyncMessage:
         if self._renewer is not None:
             raise RuntimeError("the lease of this message is being renewed already")
-        self._stop.clear()
         self._has_cancelled = False
         self._owner = asyncio.current_task()
         assert self._owner is not None
         self._cancelling = self._owner.cancelling()
-        self._renewer = asyncio.create_task(self._renew(self._owner))
+        self.start()
         return self._message
 
     async def __aexit__(
@@ -140,17 +145,23 @@ class AsyncRenewal:
         if is_over and self._message.lost is not None:
             raise self._message.lost from error
 
-    async def end(self) -> None:
-        """Stop renewing. A renewal under way is waited for: if it were cut off, it might be done
-        all the same and make a new lease."""
+    def start(self) -> None:
+        assert self._owner is not None
+        self._stop.clear()
+        self._renewer = asyncio.create_task(self._renew(self._owner))
+
+    async def end(self) -> bool:
+        """Stop renewing. Returns whether the lease was being renewed. A renewal under way is waited
+        for: if it were cut off, it might be done all the same and make a new lease."""
         renewer, self._renewer = self._renewer, None
         if renewer is None:
-            return
+            return False
         self._stop.set()
         try:
             await asyncio.shield(renewer)
         finally:
             renewer.cancel()
+        return True
 
     async def _renew(self, owner: asyncio.Task[object]) -> None:
         delivery = self._message.delivery

@@ -63,6 +63,7 @@ class Message(ReceivedMessage):
         """Release the message if that can be done soon. If not, it returns when the lease is
         over."""
         hurried = self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
+        self._renewal.end()
         try:
             self._settle(operations.release(hurried, self.delivery, delay))
         except ClientError as error:
@@ -72,9 +73,14 @@ class Message(ReceivedMessage):
 
     def _settle(self, operation: Operation[None]) -> None:
         # The renewal ends first: one on its way would undo a release.
-        self._renewal.end()
-        self._run(operation)
-        self.is_settled = True
+        was_renewing = self._renewal.end()
+        try:
+            self._run(operation)
+            self.is_settled = True
+        finally:
+            if was_renewing and not self.is_settled and self.lost is None:
+                # The block goes on, and still has the message.
+                self._renewal.start()
 
     def _run(self, operation: Operation[None]) -> None:
         try:
@@ -117,9 +123,7 @@ class Renewal:
     def __enter__(self) -> Message:
         if self._thread is not None:
             raise RuntimeError("the lease of this message is being renewed already")
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="mq-renewal", daemon=True)
-        self._thread.start()
+        self.start()
         return self._message
 
     def __exit__(
@@ -132,14 +136,21 @@ class Renewal:
         if kind is None and self._message.lost is not None:
             raise self._message.lost
 
-    def end(self) -> None:
-        """Stop renewing. A renewal under way is waited for: if it were cut off, it might be done
-        all the same and make a new lease."""
+    def start(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="mq-renewal", daemon=True)
+        self._thread.start()
+
+    def end(self) -> bool:
+        """Stop renewing. Returns whether the lease was being renewed. A renewal under way is waited
+        for: if it were cut off, it might be done all the same and make a new lease."""
         thread, self._thread = self._thread, None
         # In a forked process the thread does not run, and a lock that it held stays taken.
-        if thread is not None and thread.is_alive():
-            self._stop.set()
-            thread.join()
+        if thread is None or not thread.is_alive():
+            return False
+        self._stop.set()
+        thread.join()
+        return True
 
     def _renew(self) -> None:
         delivery = self._message.delivery
