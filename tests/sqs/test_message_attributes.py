@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from mq_sqs.faults import SQSError
-from mq_sqs.message_attributes import check_number, check_text, choice_of, md5_of, size_of
+from mq_sqs.message_attributes import (
+    check_name,
+    check_number,
+    check_text,
+    choice_of,
+    md5_of,
+    size_of,
+)
 
 CITY: dict[str, Any] = {"DataType": "String", "StringValue": "Any City"}
 GREETING: dict[str, Any] = {"DataType": "Binary", "BinaryValue": b"Hello, World!"}
@@ -73,6 +80,19 @@ def test_every_character_of_xml_is_taken(text: str) -> None:
 def test_any_other_character_is_refused_by_name(text: str) -> None:
     with pytest.raises(SQSError, match=f"U\\+{ord(text[-1]):04X}"):
         check_text(text.encode(), "it")
+
+
+@pytest.mark.parametrize("name", ["a", "a.b-c_1", "größe", "ключ", "名前", "\u0661", "x" * 256])
+def test_a_name_has_letters_and_digits_of_any_script(name: str) -> None:
+    check_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a b", ".a", "a.", "a..b", "AWS.a", "amazon.b", "x" * 257, "a\n", "a:b", "☃"]
+)
+def test_any_other_name_is_refused(name: str) -> None:
+    with pytest.raises(SQSError, match="its name has letters"):
+        check_name(name)
 
 
 @pytest.mark.parametrize(
