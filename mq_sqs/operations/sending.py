@@ -135,7 +135,7 @@ async def send_message_batch(operations: Operations, call: SqsCall, queue: Queue
     total = 0
     for entry in entries:
         try:
-            message = _check_message(entry, rules)
+            message = _check_message(entry, rules, "cannot be validated")
             good[entry["Id"]] = (message, message.draft())
             total += message.size
         except (SQSError, PropertiesTooLarge) as error:
@@ -191,8 +191,9 @@ def _rules_by(queue: QueueName, settings: QueueSettings, trace: str | None) -> R
     return Rules(is_fifo(queue), message_limit(settings), settings, told)
 
 
-def _check_message(values: Values, rules: Rules) -> Outgoing:
-    """Check a message. Raises SQSError, PropertiesTooLarge."""
+def _check_message(values: Values, rules: Rules, are_wrong: str = "are invalid") -> Outgoing:
+    """Check a message; `are_wrong` is what Amazon says of the parameters of one that is too long.
+    Raises SQSError, PropertiesTooLarge."""
     text = values["MessageBody"]
     if not text:
         raise missing("MessageBody")
@@ -208,7 +209,7 @@ def _check_message(values: Values, rules: Rules) -> Outgoing:
     if size > rules.limit:
         raise SQSError(
             INVALID_PARAMETER_VALUE,
-            "One or more parameters are invalid. Reason: Message must be shorter than "
+            f"One or more parameters {are_wrong}. Reason: Message must be shorter than "
             f"{rules.limit} bytes.",
         )
     trailer = NO_TRAILER
