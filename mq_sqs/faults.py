@@ -55,6 +55,8 @@ RESOURCE_NOT_FOUND = _plain("ResourceNotFoundException", 404)
 MISSING_PARAMETER = SqsFault("MissingRequiredParameterException", "MissingParameter")
 INVALID_PARAMETER_VALUE = SqsFault("InvalidParameterValueException", "InvalidParameterValue")
 MISSING_ACTION = _plain("MissingAction")
+NO_OPERATION = SqsFault("UnknownOperation", "UnknownOperationException", 404)
+"""What Amazon says to a GET without an action, as that of a browser at the URL of a queue."""
 INVALID_ACTION = SqsFault("UnknownOperationException", "InvalidAction")
 SERIALIZATION = SqsFault("SerializationException", "MalformedInput")
 MALFORMED_QUERY = SqsFault("MalformedQueryString", "MalformedQueryString", 400)

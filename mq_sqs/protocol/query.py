@@ -19,6 +19,7 @@ from mq_sqs.faults import (
     INVALID_PARAMETER_VALUE,
     MALFORMED_QUERY,
     MISSING_ACTION,
+    NO_OPERATION,
     QUEUE_DOES_NOT_EXIST,
     SERIALIZATION,
     SQSError,
@@ -58,7 +59,7 @@ class QueryDialect:
         action = _fields(asked).get("Action")
         if not action:
             raise SQSError(
-                MISSING_ACTION,
+                NO_OPERATION if asked.method == "GET" else MISSING_ACTION,
                 "The request must contain the parameter Action, or the header X-Amz-Target.",
             )
         return action

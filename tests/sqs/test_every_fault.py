@@ -92,6 +92,7 @@ OF_VALUES = frozenset({
 
 OTHERS = {
     "MalformedQueryString": "of the query protocol alone: tests/sqs/test_faults.py",
+    "UnknownOperation": "of the query protocol alone, and of GET: tests/sqs/test_faults.py",
     "MissingAction": "of the query protocol alone: JSON names an operation, or is not JSON",
     "MessageNotInflight": "of a message that came back: tests/sqs/operations/test_receipts.py",
     "RequestTimeout": "test_a_body_that_does_not_come_is_told_so",

@@ -182,7 +182,11 @@ def test_what_is_not_the_protocol_is_refused(gateway: Server, url: str) -> None:
                  b"&".join(b"a%d=1" % at for at in range(2001))):  # fmt: skip
         told = send(gateway, "POST", "/", form, body)
         assert (told.status, told.code) == (400, "MalformedQueryString"), body[:20]
-    told = send(gateway, "GET", "/", {})
+    for target in ("/", url, f"{url}?a=b"):
+        told = send(gateway, "GET", target, {})
+        assert (told.status, told.code) == (404, "UnknownOperationException"), target
+        assert "Action" in told.message
+    told = send(gateway, "POST", url, form, b"a=b")
     assert (told.status, told.code) == (400, "MissingAction")
     for method in ("PUT", "DELETE", "OPTIONS", "PATCH"):
         told = send(gateway, method, "/", {})
