@@ -142,10 +142,9 @@ class MqChannel(virtual.Channel):
         """Prepare a message. Raises ValueError for a priority, and for anything else that MQ does
         not have."""
         message: dict[str, Any] = super().prepare_message(body, priority, *given, **kwargs)
-        properties = message["properties"]
-        refuse_properties(properties, message["headers"])
+        refuse_properties(message)
         # kombu keeps the properties when it tries again.
-        properties.setdefault(OWN_ID, self._session.context.ids.next())
+        message["properties"].setdefault(OWN_ID, self._session.context.ids.next())
         return message
 
     def encode_body(self, body: Any, encoding: str | None = None) -> tuple[Any, str | None]:

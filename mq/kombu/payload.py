@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -32,12 +33,13 @@ _REFUSED_ARGUMENTS = {
 }
 
 
-def refuse_properties(properties: dict[str, Any], headers: Mapping[str, Any] | None) -> None:
+def refuse_properties(message: Mapping[str, Any]) -> None:
     """Raise ValueError for properties that would have no effect. Priority 0 counts as none. To a
     task with `expires` Celery adds `expiration`, for brokers that drop messages; it is left out,
-    because the worker reads the header."""
-    if (headers or {}).get("expires"):
-        properties.pop("expiration", None)
+    because the worker looks at `expires`."""
+    properties = message["properties"]
+    if properties.get("expiration") and _headers_of(message).get("expires"):
+        del properties["expiration"]
     for name, way_out in _REFUSED_PROPERTIES.items():
         if properties.get(name):
             raise ValueError(f"{name}={properties[name]!r} of a message: {way_out}")
@@ -59,7 +61,7 @@ def refuse_arguments(queue: str, arguments: Mapping[str, Any], auto_delete: bool
 
 def delay_of(message: Mapping[str, Any], now: datetime | None = None) -> float | None:
     """Return how many seconds a message is hidden: as the property `delay_seconds` says, or until
-    Celery's header `eta`. None leaves it to the queue's settings. Raises ValueError."""
+    Celery's `eta`. None leaves it to the queue's settings. Raises ValueError."""
     given = message["properties"].get("delay_seconds")
     if given is not None:
         if isinstance(given, bool) or not isinstance(given, int | float):
@@ -69,12 +71,29 @@ def delay_of(message: Mapping[str, Any], now: datetime | None = None) -> float |
         if not 0 <= given <= MAX_DELAY_SECONDS:
             raise ValueError(f"delay_seconds={given!r} of a message: give 0 to {MAX_DELAY_SECONDS}")
         return float(given)
-    eta = _time_of((message.get("headers") or {}).get("eta"))
+    eta = _time_of(_headers_of(message).get("eta"))
     if eta is None:
         return None
     seconds = (eta - (now or datetime.now(UTC))).total_seconds()
     # A task that is due later is delivered after a year, and the worker holds it from then on.
     return min(max(seconds, 0.0), float(MAX_DELAY_SECONDS))
+
+
+def _headers_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the headers of a message. A task of Celery's protocol 1 has them in its body, where
+    they are found if that is plain JSON."""
+    headers: Mapping[str, Any] = message.get("headers") or {}
+    if "task" in headers or message.get("content-type") != "application/json":
+        return headers
+    body = message["body"]
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
+    if '"eta"' not in text:
+        return headers
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return headers
+    return found if isinstance(found, dict) and "task" in found else headers
 
 
 def _time_of(eta: object) -> datetime | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,6 +33,32 @@ def message(eta: object = None, **properties: Any) -> dict[str, Any]:
 )
 def test_an_eta_is_a_delay(eta: object, seconds: float | None) -> None:
     assert delay_of(message(eta), NOW) == seconds
+
+
+TASK = {"task": "tasks.brew", "id": "4", "args": [], "eta": "2026-01-01T00:01:30+00:00"}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "seconds"),
+    [
+        (json.dumps(TASK), "application/json", 90),
+        (json.dumps(TASK).encode(), "application/json", 90),
+        (json.dumps(TASK), "text/plain", None),
+        (json.dumps({**TASK, "eta": None}), "application/json", None),
+        (json.dumps({"eta": TASK["eta"]}), "application/json", None),
+        ('{"eta": "task', "application/json", None),
+        ('["eta", "task"]', "application/json", None),
+        (b'\xff"eta"', "application/json", None),
+        ('{"eta": ' + "[" * 100_000, "application/json", None),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_the_eta_of_a_task_of_protocol_1_is_in_its_body(
+    body: object, kind: str, seconds: float | None
+) -> None:
+    task = {"body": body, "content-type": kind, "headers": {}, "properties": {}}
+
+    assert delay_of(task, NOW) == seconds
 
 
 def test_delay_seconds_counts_before_an_eta() -> None:

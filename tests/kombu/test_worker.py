@@ -183,6 +183,25 @@ def test_a_task_that_has_expired_is_dropped_by_its_worker(
     assert celery.done() == {"2"}
 
 
+def test_tasks_of_protocol_1_wait_on_the_server_and_expire(
+    celery: CeleryRun, server: Server
+) -> None:
+    """Their headers are in the body."""
+    celery.run(
+        "app.conf.task_protocol = 1\n"
+        "leave_a_file.apply_async((1,), expires=0.001)\n"
+        "leave_a_file.apply_async((2,), expires=600)\n"
+        "leave_a_file.apply_async((3,), countdown=3600)\n"
+    )
+    with Client(server.url) as client:
+        assert counts(client) == (2, 0, 1)
+        celery.start_worker("-c", "1")
+
+        celery.wait_for(1)
+        wait_until(lambda: counts(client) == (0, 0, 1))
+    assert celery.done() == {"2"}
+
+
 def test_celery_purge_and_what_needs_remote_control(celery: CeleryRun, server: Server) -> None:
     celery.run("for number in range(3): leave_a_file.delay(number)")
 
