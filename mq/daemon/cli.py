@@ -54,6 +54,8 @@ def mq(
     from mq.daemon.server import serve
     from mq.daemon.standalone import Supervision
 
+    if _is_flag("keep_seconds") and not standalone:
+        raise click.UsageError("--keep goes with --standalone; or give it to mq-reaper")
     if _is_flag("sqs_port") and not standalone:
         raise click.UsageError("--sqs-port goes with --standalone; or start mq-sqs beside mq")
     if _is_flag("admin_write") and fields["admin"] is None:

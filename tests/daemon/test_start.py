@@ -189,6 +189,7 @@ def test_server_refuses_another_system_than_linux(
         ("mq", ["--visibility=nan"], "--visibility"),
         ("mq", ["--visibility=2592001"], "--visibility"),
         ("mq", ["--keep=inf"], "--keep"),
+        ("mq", ["--keep=9"], "--keep goes with --standalone; or give it to mq-reaper"),
         ("mq", ["--max-body=lots"], "'lots' is not a size; write it like 65536, 64KiB or 256MiB"),
         ("mq", ["--max-body=-1"], "--max-body"),
         ("mq", ["--min-free=1.5GiB"], "--min-free"),
