@@ -14,6 +14,7 @@ from mq.names import QueueName
 from mq.spool.folders import Spool
 from mq.spool.queue import settings_file
 from mq.spool.queue.queue_settings import NO_SETTINGS, DeadLetterRule, QueueSettings
+from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.store.context import Workspace, no_queue
 
 NO_CHANGES: Mapping[str, str] = {}
@@ -54,6 +55,11 @@ def change_settings(
         raise no_queue(queue) from None
     except BlockingIOError as error:
         raise StoreUnavailable(f"queue {queue}: {error.strerror}; try again in a moment") from None
+    except IsADirectoryError:
+        raise StoreUnavailable(
+            f"{Folder.QUEUES}/{queue}/{SETTINGS_FILE} is a folder, in the way of the queue's "
+            "settings; move it away, or have mqctl fsck --repair do it, and try again"
+        ) from None
     work.require_queue(queue)
     yield Unsynced((), (f"{Folder.QUEUES}/{queue}",))
     work.settings.forget(queue)

@@ -133,3 +133,13 @@ def test_a_folder_that_is_opened_again_meanwhile_is_that_of_the_queue(
     _change(spool, {"ttl": "60"})
 
     assert settings_of(spool, ORDERS).ttl_seconds == 60
+
+
+def test_a_folder_that_is_in_the_way_is_named_with_the_way_out(spool: Spool, orders: Path) -> None:
+    (orders / ".settings").mkdir()
+
+    with pytest.raises(StoreUnavailable, match=r"queues/orders/\.settings is a folder") as refused:
+        _change(spool, {"ttl": "60"})
+
+    assert "mqctl fsck --repair" in str(refused.value)
+    assert os.listdir(spool.root / "new") == []
