@@ -127,11 +127,7 @@ async def cancel_message_move_task(
     try:
         await operations.move_tasks.cancel(source, task)
     except InvalidRequest as error:  # The handle is right, and the settings are full.
-        raise SQSError(
-            UNSUPPORTED_OPERATION,
-            f"The task cannot be cancelled: {error}; take a tag or a note of the queue away, then "
-            "cancel it again",
-        ) from None
+        raise SQSError(UNSUPPORTED_OPERATION, f"The task cannot be cancelled: {error}.") from None
     return {"ApproximateNumberOfMessagesMoved": task.moved}
 
 

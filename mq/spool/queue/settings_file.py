@@ -101,7 +101,8 @@ def changed(queue: QueueName, before: QueueSettings, changes: Mapping[str, str])
     after = change(queue, before, changes)
     if len(after.text().encode()) > MAX_SETTINGS_BYTES:
         raise InvalidRequest(
-            f"queue {queue}: its settings would have more than {MAX_SETTINGS_BYTES} bytes"
+            f"queue {queue}: its settings would have more than {MAX_SETTINGS_BYTES} bytes; take a "
+            "tag or a note of a gateway away first"
         )
     return after
 

@@ -48,11 +48,11 @@ def pack(said: object) -> str:
     return base64.b64encode(json.dumps(said, separators=(",", ":")).encode()).decode()
 
 
-def full_of_notes(task_id: str) -> str:
-    """Settings of a queue with a task that runs, a tag, and room for nothing more."""
-    task = MoveTask(task_id, TaskStatus.RUNNING, 1, 0, 3, rate=1)
+def full_of_notes(task_id: str, status: TaskStatus = TaskStatus.RUNNING) -> str:
+    """Settings of a queue with a task, a tag, and room for nothing more."""
+    task = MoveTask(task_id, status, 1, 0, 3, rate=1)
     lines = [f"{name}={text}\n" for name, text in task.note().items()]
-    lines.append(f"sqs.tag.own={'x' * 200}\n")
+    lines.append(f"sqs.tag.own={'x' * 400}\n")
     lines += [f"own.{number}={'x' * 3000}\n" for number in range(21)]
     left = MAX_SETTINGS_BYTES - len("".join(lines)) - len("own.z=\n")
     return "".join([*lines, f"own.z={'x' * left}\n"])
@@ -136,6 +136,24 @@ def test_a_task_without_room_for_its_cancellation_is_told_the_way_out(
     sqs.untag_queue(QueueUrl=dead, TagKeys=["own"])
     sqs.cancel_message_move_task(TaskHandle=handle)
     wait_until(lambda: tasks_of(sqs, dead)[0]["Status"] == "CANCELLED")
+
+
+def test_a_task_that_settings_have_no_room_for_is_refused_with_the_way_out(
+    gateway: Server, sqs: Any
+) -> None:
+    _, dead = make_dead(sqs)
+    settings = gateway.root / "queues" / name_of(dead) / ".settings"
+    settings.write_text(full_of_notes("old", TaskStatus.COMPLETED))
+
+    told = ask_both(gateway, "StartMessageMoveTask", {"SourceArn": ARN + name_of(dead)})
+    told += ask_both(gateway, "TagQueue", {"QueueUrl": dead, "Tags": {"more": "x"}})
+
+    for each in told:
+        assert (each.status, each.code) == (400, "InvalidParameterValue")
+        assert f"queue {name_of(dead)}: its settings would have".encode() in each.body
+        assert b"take a tag or a note" in each.body
+    sqs.untag_queue(QueueUrl=dead, TagKeys=["own"])
+    sqs.start_message_move_task(SourceArn=ARN + name_of(dead))
 
 
 def test_dead_letters_of_the_servers_own_flag_are_redriven_too(gateway: Server, sqs: Any) -> None:
