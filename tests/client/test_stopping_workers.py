@@ -6,6 +6,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.support.certificates import make_certificate
 from tests.support.faces import Running, counts, new_queue
 from tests.support.processes import Server, wait_until
 from tests.support.proxy import LateProxy
+from tests.support.wire import Wire, make_queue
 
 STOPS = {"http": 20, "unix": 4, "https": 4}
 """Each takes up to two seconds over TLS and unix sockets."""
@@ -63,6 +65,42 @@ async def test_an_answer_on_its_way_to_a_worker_that_is_cancelled_is_given_back(
             await task
 
         assert (await orders.counts())[1:4] == (1, 0, 0)
+
+
+@pytest.mark.parametrize("exits", [False, True])
+def test_the_end_of_an_event_loop_releases_what_its_worker_was_at(
+    server: Server, wire: Wire, exits: bool
+) -> None:
+    """asyncio.run() then cancels all tasks together, those that renew leases too."""
+    queue, mq = make_queue(wire), AsyncClient(server.url)
+    for _ in range(3):
+        wire.publish(queue)
+    begun: list[str] = []
+
+    async def handle(message: AsyncMessage) -> None:
+        begun.append(message.id)
+        if exits and len(begun) == 3:
+            raise SystemExit
+        await asyncio.Event().wait()
+
+    async def program() -> None:
+        working = asyncio.create_task(mq.queue(queue).worker(handle, concurrency=3).run())
+        while len(begun) < 3 or exits:
+            await asyncio.sleep(0.01)
+        assert not working.done()
+
+    loop = asyncio.new_event_loop()
+    with suppress(SystemExit):
+        loop.run_until_complete(program())
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.run_until_complete(mq.close())
+    loop.close()
+
+    assert len(begun) == 3
+    assert wire.count(queue) == (3, 0)
 
 
 @pytest.fixture(params=STOPS)

@@ -158,7 +158,8 @@ class AsyncRenewal:
             return False
         self._stop.set()
         try:
-            await asyncio.shield(renewer)
+            # The renewer may have been cancelled too: asyncio.run() cancels all tasks at its end.
+            await asyncio.wait([renewer])
         finally:
             renewer.cancel()
         return True

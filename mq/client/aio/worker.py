@@ -112,7 +112,8 @@ class AsyncWorker:
         self._is_given_up = True
         self.stop()
         for task in tasks:
-            if task not in self._receiving:
+            # One that was cancelled together with `run` is releasing its message.
+            if task not in self._receiving and not task.cancelling():
                 task.cancel()
         try:
             await asyncio.wait(tasks, timeout=WORKER_STOP_SECONDS)
