@@ -14,6 +14,7 @@ from typing import NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from mq.command.stderr import guard_stderr
 from mq.command.stdin import guard_stdin
 from mq.command.stdout import ReaderGone, drop_stdout, guard_stdout, printable
 from mq.errors import EXIT_CODES, CommandFailed, ExitCode
@@ -29,6 +30,7 @@ def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -
     _follow_parent()
     guard_stdin()
     guard_stdout()
+    guard_stderr()
     try:
         code = command.main(prog_name=command.name, standalone_mode=False)
         sys.stdout.flush()
