@@ -47,8 +47,8 @@ DRAIN_SECONDS = 0.1
 """How often an index is compared with its folder, whatever inotify said, and how often where no
 events come; the pause after a listing, as a multiple of its time; how long events may wait."""
 
-MAX_OPEN_QUEUES = 128
-"""A process keeps the folders of this many queues open; any other folder is opened for each use."""
+MAX_OPEN_QUEUES = 1024
+"""How many folders of queues stay open: at most an eighth of the files that a process may open."""
 
 DEDUPLICATION_SECONDS = 300
 """How long a FIFO queue knows what was sent, and how long the reaper keeps that at least."""

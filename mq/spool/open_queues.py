@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -49,7 +50,8 @@ class OpenQueue:
 
 
 class OpenQueues:
-    """The queues below one folder, of which up to MAX_OPEN_QUEUES stay open.
+    """The queues below one folder, of which up to MAX_OPEN_QUEUES stay open, if this process may
+    open as many files.
 
     Threads may share it, except for `hold` and `let_go`. It has no lock that a forked process could
     find taken: a thread that loses a race opens a folder once more.
@@ -59,6 +61,7 @@ class OpenQueues:
         """Take `queues_fd`, which is open at `ROOT/queues` and stays open."""
         self._files = files
         self.fd = queues_fd
+        self._most = _most_open()
         self._opened: dict[str, OpenQueue] = {}
         self._held: dict[str, OpenQueue] = {}
 
@@ -204,9 +207,18 @@ class OpenQueues:
             raise _not_ours(queue)
         self._opened.pop(queue, None)
         self._opened[queue] = opened
-        for oldest in list(self._opened)[:-MAX_OPEN_QUEUES]:
-            self.drop(oldest)
+        if len(self._opened) > self._most:
+            # Several at once: to find the oldest one takes time for each queue.
+            for oldest in list(self._opened)[: self._most // 8 + 1]:
+                self.drop(oldest)
         return opened
+
+
+def _most_open() -> int:
+    """Return how many queues stay open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_unlimited = files == resource.RLIM_INFINITY
+    return MAX_OPEN_QUEUES if is_unlimited else min(MAX_OPEN_QUEUES, files // 8)
 
 
 def _not_ours(queue: str) -> NotADirectoryError:

@@ -39,16 +39,27 @@ def opened_folders(below: Path) -> list[str]:
     return [path for path in found if path.startswith(f"{below}/")]
 
 
-def test_a_bounded_number_of_queues_stays_open(spool: Spool) -> None:
-    queues = spool.root / "queues"
-    for number in range(MAX_OPEN_QUEUES + 20):
-        (queues / f"orders{number}").mkdir()
-        write_message(queues / f"orders{number}" / "1")
+@pytest.mark.parametrize(
+    ("files", "most"), [(8 * MAX_OPEN_QUEUES + 8, MAX_OPEN_QUEUES), (1024, 128)]
+)
+def test_a_bounded_number_of_queues_stays_open(
+    root: Path, files: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves most of what the process may open for messages and connections. A queue that was
+    used a moment ago is not opened again."""
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
+    with closing(open_root(root, 0o700, Files())[0]) as spool:
+        queues = spool.root / "queues"
+        for number in range(most + 20):
+            (queues / f"orders{number}").mkdir()
+            write_message(queues / f"orders{number}" / "1")
 
-    for number in range(MAX_OPEN_QUEUES + 20):
-        assert spool.exists(Folder.QUEUES, f"orders{number}/1")
+        for number in range(most + 20):
+            assert spool.exists(Folder.QUEUES, f"orders{number}/1")
 
-    assert len(opened_folders(queues)) == MAX_OPEN_QUEUES
+        opened = opened_folders(queues)
+        assert most // 2 < len(opened) <= most
+        assert str(queues / f"orders{most + 19}") in opened
 
 
 def test_a_folder_is_not_closed_while_somebody_uses_it(spool: Spool) -> None:
