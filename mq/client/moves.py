@@ -52,6 +52,8 @@ def move_many(
             continue
         if answer.status == 207:
             failed |= read_failures(answer)
+        elif answer.status == 200:
+            _read_moved(answer)
     return failed
 
 

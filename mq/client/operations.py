@@ -51,6 +51,9 @@ from mq.names import MessageId, QueueName
 _LONGEST_PURGE_SECONDS = 300.0
 """The server may take this long for millions of messages."""
 
+REMOVED = frozenset({202, 207})
+"""The statuses of a removal: of all messages, or of those that the lines of the answer name."""
+RELEASED = frozenset({204})
 _GONE = (MessageNotFound, QueueNotFound)
 """The answers to a removal that an earlier try has done."""
 _ENDED = (*_GONE, LeaseLost)
@@ -127,7 +130,9 @@ def publish_many(
             part.data,
             {"Content-Type": MEDIA_TYPE},
         )
-        yield from ask(context, request)
+        answer = yield from ask(context, request)
+        if [document_in(line).get("id") for line in answer.body.splitlines()] != part.ids:
+            raise unexpected("has other ids")
         published += part.ids
     return published
 
@@ -182,14 +187,14 @@ def peek(
 
 def remove(context: Context, queue: QueueName, message_id: str) -> Operation[None]:
     target = f"/{queue}/messages/{arguments.message_id('message_id', message_id)}"
-    yield from ask(context, Request("DELETE", target), _GONE)
+    yield from ask(context, Request("DELETE", target, done=REMOVED), _GONE)
 
 
 def acknowledge(context: Context, delivery: Delivery) -> Operation[None]:
     """Remove a message under its lease. Raises LeaseLost if the lease is not the current one, or
     the message is gone."""
     target = f"/{delivery.queue}/messages/{delivery.id}"
-    request = Request("DELETE", target, headers=_guard(delivery))
+    request = Request("DELETE", target, headers=_guard(delivery), done=REMOVED)
     try:
         yield from ask(context, request, _GONE)
     except (MessageNotFound, QueueNotFound) as error:
@@ -205,7 +210,7 @@ def acknowledge_many(
     for ids in split_ids(arguments.leases_by_id(leases), MAX_REMOVALS, MOST_BYTES_OF_IDS):
         target = f"/{queue}/messages/{','.join(ids)}"
         matched = ", ".join(f'"{leases[each]}"' for each in ids)
-        request = Request("DELETE", target, headers={"If-Match": matched})
+        request = Request("DELETE", target, headers={"If-Match": matched}, done=REMOVED)
         try:
             answer = yield from ask(context, request, _GONE)
         except (LeaseLost, MessageNotFound) as error:
@@ -227,7 +232,7 @@ def release(context: Context, delivery: Delivery, delay: float) -> Operation[Non
     if delay > 0:
         return (yield from extend(context, delivery, delay))
     try:
-        yield from ask(context, _by_id(delivery, 0), _ENDED)
+        yield from ask(context, replace(_by_id(delivery, 0), done=RELEASED), _ENDED)
     except (MessageNotFound, QueueNotFound) as error:
         raise _lost(error) from None
 

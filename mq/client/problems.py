@@ -50,7 +50,7 @@ _TRY_AGAIN = frozenset({408, 429, 502, 503, 504})
 
 
 def error_of(answer: ServerAnswer) -> ClientError:
-    """Return the error for an answer whose status is not a success."""
+    """Return the error for an answer whose status does not say that the request was done."""
     status, reason, headers, body, *_ = answer
     problem = _problem_of(status, reason, body)
     text = f"{problem.detail} ({status})"

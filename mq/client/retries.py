@@ -15,7 +15,7 @@ from mq.client.errors import ClientError, NoAnswer, Unauthorized, Unavailable
 from mq.client.own_ids import OwnIds
 from mq.client.problems import error_of
 from mq.client.token import Refreshed, Token, bearer
-from mq.client.wire import ClientPause, Operation, Request, ServerAnswer, is_success
+from mq.client.wire import ClientPause, Operation, Request, ServerAnswer
 from mq.config import (
     CLIENT_BACKOFF_SECONDS,
     CLIENT_TOKEN_SECONDS,
@@ -90,7 +90,7 @@ def ask(
             now = context.clock()
             context.ids.hear(answer.headers.get("date"), now - sent_at, now - answer.came_at)
             answer = answer._replace(is_repeated=is_uncertain)
-            if is_success(answer.status):
+            if answer.status in request.done:
                 return answer
             error = error_of(answer)
             if is_uncertain and isinstance(error, done_if):

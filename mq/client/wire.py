@@ -6,7 +6,7 @@ and are sent its Answer, or yield a Pause. The blocking client and the asynchron
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import NamedTuple, TypeVar
@@ -17,6 +17,9 @@ from mq.names import MessageId
 
 T = TypeVar("T")
 
+SUCCESS = range(200, 300)
+"""The statuses that say that a request was done (RFC 9110, section 15.3)."""
+
 _SHORTEST_SECONDS = 1e-9
 """The server takes nine decimals."""
 
@@ -25,12 +28,14 @@ _SHORTEST_SECONDS = 1e-9
 class Request:
     """A request. `target` is path and query; `wait_seconds` is how long the server may take on
     purpose, and `timeout_seconds` how much longer the next bytes may take. Without `wants_body` a
-    large body of the answer is not read, which costs the connection."""
+    large body of the answer is not read, which costs the connection. Any other status than those
+    in `done` is an error."""
 
     method: str
     target: str
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
+    done: Collection[int] = SUCCESS
     wait_seconds: float = 0.0
     timeout_seconds: float = CLIENT_TIMEOUT_SECONDS
     wants_body: bool = True
@@ -57,10 +62,6 @@ class ServerAnswer(NamedTuple):
     body: bytes
     came_at: float
     is_repeated: bool = False
-
-
-def is_success(status: int) -> bool:
-    return 200 <= status < 300
 
 
 class ClientPause(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -117,6 +118,17 @@ def test_a_proxy_that_does_not_know_the_server_says_nothing_of_an_earlier_try(
     for make in made:
         with pytest.raises(UnexpectedAnswer):
             Played(make(), clock, lost, NOT_HERE)
+
+
+@pytest.mark.parametrize("settle", [operations.acknowledge, partial(operations.release, delay=0)])
+def test_a_page_of_another_web_server_settles_nothing(
+    context: Context,
+    clock: PlayedClock,
+    delivery: Delivery,
+    settle: Callable[[Context, Delivery], Operation[None]],
+) -> None:
+    with pytest.raises(UnexpectedAnswer):
+        Played(settle(context, delivery), clock, answer(200, b"<html>"))
 
 
 @pytest.mark.parametrize(

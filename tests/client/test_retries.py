@@ -18,6 +18,7 @@ from mq.client import (
     Unauthorized,
     Unavailable,
     UnexpectedAnswer,
+    moves,
     operations,
 )
 from mq.client.retries import Context, handling_backoff_seconds
@@ -26,6 +27,8 @@ from mq.config import CLIENT_BACKOFF_SECONDS, WORKER_BACKOFF_SECONDS
 from tests.support.played import BUSY, COUNTS, GONE, ORDERS, Played, PlayedClock, answer, problem
 
 CREATED = answer(201, x_message_id="echo")
+WELCOME = answer(200, b"<html>")
+"""What another web server answers, whatever it is asked."""
 
 
 def test_a_publish_is_sent_again_under_the_same_id(context: Context, clock: PlayedClock) -> None:
@@ -43,7 +46,7 @@ def test_a_batch_is_sent_again_as_it_was(context: Context, clock: PlayedClock) -
     messages = [NewMessage("one"), NewMessage("two")]
 
     played = Played(
-        operations.publish_many(context, ORDERS, messages), clock, GONE, GONE, answer(201)
+        operations.publish_many(context, ORDERS, messages), clock, GONE, GONE, answer(201, b"echo")
     )
 
     assert len({request.body for request in played.requests}) == 1
@@ -137,6 +140,11 @@ def test_what_would_fail_again_is_not_sent_again(
         (lambda context: operations.receive_many(context, ORDERS, 9, 0, None), answer(200, b"x")),
         (lambda context: operations.receive_many(context, ORDERS, 9, 0, None), answer(200, b"{}")),
         (lambda context: operations.peek(context, ORDERS, 9, None), answer(200, b'{"id": "1"}')),
+        (lambda context: operations.publish_many(context, ORDERS, [NewMessage("x")]), answer(201)),
+        (lambda context: operations.publish_many(context, ORDERS, [NewMessage("x")]), WELCOME),
+        (lambda context: operations.remove(context, ORDERS, "1"), WELCOME),
+        (lambda context: operations.acknowledge_many(context, ORDERS, {"1": "2"}), WELCOME),
+        (lambda context: moves.move_many(context, ORDERS, ORDERS, ["1"], None), WELCOME),
     ],
 )
 def test_success_of_somebody_else_is_none(

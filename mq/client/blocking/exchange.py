@@ -12,7 +12,7 @@ from typing import Self
 from mq import __version__
 from mq.client.connection import ServerAddress
 from mq.client.problems import cut_off, error_of, no_answer, not_http
-from mq.client.wire import Request, ServerAnswer, is_success
+from mq.client.wire import Request, ServerAnswer
 from mq.config import CLIENT_SLOWEST_BYTES_PER_SECOND
 
 _USER_AGENT = f"mq-client/{__version__}"
@@ -78,8 +78,9 @@ class Exchange:
             return head._replace(body=self._response.read())
 
     def accepted(self) -> ServerAnswer:
-        """Return the answer without its body. Raises ClientError if it is not a success."""
-        if not is_success(self.head().status):
+        """Return the answer without its body. Raises ClientError if it says that the request was
+        not done."""
+        if self.head().status not in self._request.done:
             raise error_of(self.whole())
         return self.head()
 

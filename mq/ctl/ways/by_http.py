@@ -169,7 +169,8 @@ class HttpAccess:
     def release(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         target = f"/{queue}/messages?id={message_id}&visibility=0"
         with self._failures():
-            self._ask(Request("GET", target, headers=_if_match(lease)))
+            done = operations.RELEASED
+            self._ask(Request("GET", target, headers=_if_match(lease), done=done))
 
     def move(
         self, source: QueueName, target: QueueName, limit: int, reason: str | None
@@ -195,7 +196,8 @@ class HttpAccess:
     def remove(self, queue: QueueName, message_id: MessageId, lease: int | None) -> None:
         target = f"/{queue}/messages/{message_id}"
         with self._failures():
-            self._ask(Request("DELETE", target, headers=_if_match(lease)))
+            done = operations.REMOVED
+            self._ask(Request("DELETE", target, headers=_if_match(lease), done=done))
 
     def peek(
         self, queue: QueueName, limit: int, state: State = State.READY
