@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from shutil import which
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -160,20 +160,17 @@ class CommandRunner:
         # The command runs in a group of its own, so that an interrupt at the terminal lets it
         # finish. It does not outlive this process, because nothing would renew its lease: prctl(2)
         # takes no lock that a thread may hold.
-        process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, env=os.environ | _variables(message),
-            process_group=0, preexec_fn=self._end_with_us,  # noqa: PLW1509
-        )  # fmt: skip
-        body: bytes | None = message.body
+        with _file_with(message.body) as body:
+            process = subprocess.Popen(
+                self._command, stdin=body, env=os.environ | _variables(message),
+                process_group=0, preexec_fn=self._end_with_us,  # noqa: PLW1509
+            )  # fmt: skip
         while True:
             try:
-                process.communicate(body, timeout=_LOOK_SECONDS)
+                return process.wait(_LOOK_SECONDS)
             except subprocess.TimeoutExpired:
-                body = None  # The body is on its way.
                 if message.lost is not None:
                     os.killpg(process.pid, signal.SIGTERM)
-            else:
-                return process.returncode
 
     def _give_back(self, message: Message, outcome: str, why: str) -> None:
         from mq.client.retries import handling_backoff_seconds
@@ -195,6 +192,15 @@ class CommandRunner:
     def _count(self, outcome: str) -> None:
         with self._lock:
             self._counts[outcome] += 1
+
+
+def _file_with(body: bytes) -> BinaryIO:
+    """Return a file in memory, to be read from its start. Unlike a pipe it has all of the body at
+    once: a command that reads it late waits for nobody."""
+    file = open(os.memfd_create("body"), "w+b")  # noqa: SIM115
+    file.write(body)
+    file.seek(0)
+    return file
 
 
 def _name_of_signal(number: int) -> str:

@@ -62,19 +62,22 @@ def publish(wire: Wire, queue: str, *bodies: bytes) -> list[str]:
 def test_a_message_is_removed_when_its_command_exits_with_0(
     wire: Wire, queue: str, start: Start, tmp_path: Path
 ) -> None:
-    ids = publish(wire, queue, b"one", b"two\0", b"")
+    bodies = [b"one", b"two\0", b"", bytes(range(256)) * 8192]
+    ids = publish(wire, queue, *bodies)
+    # It reads the large one late, after exec has looked whether it has ended.
+    cat = f"test $MQ_MESSAGE_ID != {ids[-1]} || sleep 1.5; cat > {tmp_path}/$MQ_MESSAGE_ID"
 
-    process = start(queue, f"cat > {tmp_path}/$MQ_MESSAGE_ID; echo $MQ_RECEIVE_COUNT $MQ_QUEUE")
+    process = start(queue, f"{cat}; echo $MQ_RECEIVE_COUNT $MQ_QUEUE")
 
     wait_until(lambda: wire.count(queue) == (0, 0))
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=60)
-    assert [(tmp_path / each).read_bytes() for each in ids] == [b"one", b"two\0", b""]
+    assert [(tmp_path / each).read_bytes() for each in ids] == bodies
     *echoed, summary = out.decode().splitlines()
-    assert echoed == [f"1 {queue}"] * 3
+    assert echoed == [f"1 {queue}"] * 4
     assert json.loads(summary) == {
         "queue": queue,
-        "done": 3,
+        "done": 4,
         "failed": 0,
         "given_back": 0,
         "dead": 0,
