@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +22,16 @@ class ReceivedMessage:
     def __init__(self, delivery: Delivery) -> None:
         self.delivery = delivery
         self.is_settled = False
+        self._block_of = 0
         self.lost: LeaseLost | None = None
+
+    def _begin_block(self) -> None:
+        self._block_of = os.getpid()
+
+    def is_to_settle(self) -> bool:
+        """Return whether the end of a block has to settle the message: not if that is done, and not
+        in a process that was forked within the block. There its parent still has the message."""
+        return not self.is_settled and self._block_of == os.getpid()
 
     def __repr__(self) -> str:
         delivery = self.delivery

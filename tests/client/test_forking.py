@@ -168,6 +168,36 @@ def test_a_child_may_acknowledge_what_its_parent_renews(hasty_server: Server) ->
         assert counts(orders) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("error", [None, SystemExit()])
+def test_a_child_that_leaves_the_block_of_its_parent_settles_nothing(
+    server: Server, error: BaseException | None
+) -> None:
+    """sys.exit() in a child of a handler is an end like this."""
+    with Client(server.url) as mq:
+        orders = new_queue(mq)
+        orders.publish("one")
+        with receive_now(orders, 30) as message:
+            kind = None if error is None else type(error)
+            assert_done(fork(lambda: message.__exit__(kind, error, None)))
+            assert counts(orders) == (0, 1, 0)
+            assert not message.is_settled
+        assert counts(orders) == (0, 0, 0)
+
+
+def test_a_child_may_handle_what_its_parent_received(server: Server) -> None:
+    with Client(server.url) as mq:
+        orders = new_queue(mq)
+        orders.publish("one")
+        message = receive_now(orders, 30)
+
+        def handle() -> None:
+            with message:
+                pass
+
+        assert_done(fork(handle))
+        assert counts(orders) == (0, 0, 0)
+
+
 async def test_an_asynchronous_client_begins_anew_in_a_child(server: Server) -> None:
     """What the parent has open goes on working, too."""
     mq = AsyncClient(server.url)

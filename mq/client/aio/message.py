@@ -90,6 +90,7 @@ class AsyncMessage(ReceivedMessage):
             raise
 
     async def __aenter__(self) -> Self:
+        self._begin_block()
         await self._renewal.__aenter__()
         return self
 
@@ -100,7 +101,7 @@ class AsyncMessage(ReceivedMessage):
         traceback: TracebackType | None,
     ) -> None:
         await self._renewal.__aexit__(kind, error, traceback)
-        if self.is_settled:
+        if not self.is_to_settle():
             return
         if kind is None:
             await self.ack()

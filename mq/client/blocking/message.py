@@ -90,6 +90,7 @@ class Message(ReceivedMessage):
             raise
 
     def __enter__(self) -> Self:
+        self._begin_block()
         self._renewal.__enter__()
         return self
 
@@ -100,7 +101,7 @@ class Message(ReceivedMessage):
         traceback: TracebackType | None,
     ) -> None:
         self._renewal.end()
-        if self.is_settled:
+        if not self.is_to_settle():
             return
         if kind is None:
             # It is acknowledged even if its lease seems lost, because only the server knows.
