@@ -25,7 +25,7 @@ from mq.client.errors import (
     UnexpectedAnswer,
 )
 from mq.client.own_ids import read_http_date
-from mq.client.wire import ServerAnswer
+from mq.client.wire import LONGEST_SECONDS, ServerAnswer
 
 _PREFIX = "urn:mq:problem:"
 NO_TYPE = "about:blank"
@@ -80,10 +80,10 @@ def _seconds_to_wait(headers: Mapping[str, str]) -> float | None:
     the `Date` (RFC 9110, section 10.2.3)."""
     retry_after = headers.get("retry-after", "").strip()
     if retry_after.isdecimal():
-        return float(retry_after)
+        return min(float(retry_after), LONGEST_SECONDS)
     due = read_http_date(retry_after)
     now = read_http_date(headers.get("date", "")) or datetime.now(UTC)
-    return None if due is None else max((due - now).total_seconds(), 0.0)
+    return None if due is None else min(max((due - now).total_seconds(), 0.0), LONGEST_SECONDS)
 
 
 def not_connected(address: ServerAddress, error: Exception) -> NoAnswer | UnexpectedAnswer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import random
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from mq.client.errors import ClientError, NoAnswer, Unauthorized, Unavailable
 from mq.client.own_ids import OwnIds
 from mq.client.problems import error_of
 from mq.client.token import Refreshed, Token, bearer
-from mq.client.wire import ClientPause, Operation, Request, ServerAnswer
+from mq.client.wire import LONGEST_SECONDS, ClientPause, Operation, Request, ServerAnswer
 from mq.config import (
     CLIENT_BACKOFF_SECONDS,
     CLIENT_TOKEN_SECONDS,
@@ -55,8 +54,11 @@ def new_context(url: str, token: Token, timeout_seconds: float, retry_seconds: f
     """Return what the requests of a new client share. Raises ValueError, TypeError."""
     arguments.seconds("timeout_seconds", timeout_seconds)
     arguments.seconds("retry_seconds", retry_seconds)
-    if not 0 < timeout_seconds < math.inf:
-        raise ValueError(f"timeout_seconds={timeout_seconds}: give more than 0 seconds")
+    if not 0 < timeout_seconds <= LONGEST_SECONDS:
+        raise ValueError(
+            f"timeout_seconds={timeout_seconds}: give more than 0, up to {LONGEST_SECONDS:.0f} "
+            "seconds"
+        )
     if not retry_seconds >= 0:
         raise ValueError(f"retry_seconds={retry_seconds}: give 0 seconds or more; 0 is for never")
     return Context(timeout_seconds, retry_seconds, time.monotonic, token, OwnIds(), url)

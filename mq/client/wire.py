@@ -20,6 +20,9 @@ T = TypeVar("T")
 SUCCESS = range(200, 300)
 """The statuses that say that a request was done (RFC 9110, section 15.3)."""
 
+LONGEST_SECONDS = 365 * 86_400.0
+"""Upper bound on a pause and on a timeout: no thread or socket can wait for centuries."""
+
 _SHORTEST_SECONDS = 1e-9
 """The server takes nine decimals."""
 

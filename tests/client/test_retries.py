@@ -21,8 +21,8 @@ from mq.client import (
     moves,
     operations,
 )
-from mq.client.retries import Context, handling_backoff_seconds
-from mq.client.wire import Operation, ServerAnswer
+from mq.client.retries import WORKER_PAUSE_SECONDS, Context, handling_backoff_seconds
+from mq.client.wire import LONGEST_SECONDS, Operation, ServerAnswer
 from mq.config import CLIENT_BACKOFF_SECONDS, WORKER_BACKOFF_SECONDS
 from tests.support.played import BUSY, COUNTS, GONE, ORDERS, Played, PlayedClock, answer, problem
 
@@ -197,6 +197,18 @@ def test_retry_after_may_be_a_time(
     assert pause == seconds if seconds is not None else pause <= CLIENT_BACKOFF_SECONDS[0]
 
 
+@pytest.mark.parametrize("far", ["9" * 12, "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_a_server_that_asks_to_wait_for_centuries_is_asked_again_in_a_year(
+    context: Context, clock: PlayedClock, far: str
+) -> None:
+    """No thread can wait for longer than 292 years."""
+    poll = operations.poll(context, ORDERS, 20, None)
+
+    played = Played(poll, clock, busy_until(far))
+
+    assert played.pauses == [WORKER_PAUSE_SECONDS, LONGEST_SECONDS]
+
+
 def test_the_first_retry_names_the_server_and_the_cause(
     context: Context, clock: PlayedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -214,6 +226,7 @@ def test_the_first_retry_names_the_server_and_the_cause(
         {"timeout_seconds": -1.0},
         {"timeout_seconds": math.nan},
         {"timeout_seconds": math.inf},
+        {"timeout_seconds": 1e10},
         {"retry_seconds": -1},
         {"retry_seconds": math.nan},
     ],
