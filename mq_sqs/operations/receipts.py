@@ -12,7 +12,14 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, is_fifo, queue_path
 from mq.store.context import Workspace
 from mq_sqs.calls import Begun, Operations, Result, SqsCall, check_number
-from mq_sqs.faults import INVALID_PARAMETER_VALUE, MESSAGE_NOT_INFLIGHT, SQSError, translate
+from mq_sqs.faults import (
+    INVALID_PARAMETER_VALUE,
+    MESSAGE_NOT_INFLIGHT,
+    RECEIPT_HANDLE_IS_INVALID,
+    SQSError,
+    SqsFault,
+    translate,
+)
 from mq_sqs.handles import LeasedMessage, make_handle, read_handle
 from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.protocol import Values
@@ -106,7 +113,9 @@ async def change_message_visibility(
     operations: Operations, call: SqsCall, queue: QueueName
 ) -> Result:
     receipt = read_handle(queue, call.values["ReceiptHandle"])
-    await _change(operations, queue, receipt, call.values["VisibilityTimeout"])
+    await _change(
+        operations, queue, receipt, call.values["VisibilityTimeout"], INVALID_PARAMETER_VALUE
+    )
     return {}
 
 
@@ -117,10 +126,13 @@ async def change_message_visibility_batch(
     check_entries(entries, "ChangeMessageVisibilityBatch")
     receipts, failed = _read_handles(queue, entries)
     changes = [
-        _change(operations, queue, receipts[entry["Id"]], entry.get("VisibilityTimeout"))
+        _change(
+            operations, queue, receipts[entry["Id"]], entry.get("VisibilityTimeout"),
+            RECEIPT_HANDLE_IS_INVALID,
+        )
         for entry in entries
         if entry["Id"] in receipts
-    ]
+    ]  # fmt: skip
     outcomes = await asyncio.gather(*changes, return_exceptions=True)
     for entry_id, outcome in zip(receipts, outcomes, strict=True):
         if isinstance(outcome, MQError):
@@ -133,7 +145,11 @@ async def change_message_visibility_batch(
 
 
 async def _change(
-    operations: Operations, queue: QueueName, receipt: LeasedMessage, seconds: int | None
+    operations: Operations,
+    queue: QueueName,
+    receipt: LeasedMessage,
+    seconds: int | None,
+    fault_if_gone: SqsFault,
 ) -> None:
     """Change the visibility of a message. Raises SQSError, MQError."""
     if seconds is None:
@@ -143,7 +159,7 @@ async def _change(
     if not await operations.keeper_of(queue).change_visibility(queue, message_id, lease, seconds):
         is_there = await operations.store.run(lambda work: _is_there(work, queue, message_id))
         raise SQSError(
-            MESSAGE_NOT_INFLIGHT if is_there else INVALID_PARAMETER_VALUE,
+            MESSAGE_NOT_INFLIGHT if is_there else fault_if_gone,
             f"Value {make_handle(queue, message_id, lease)} for parameter ReceiptHandle is "
             "invalid. Reason: Message does not exist or is not available for visibility timeout "
             "change.",

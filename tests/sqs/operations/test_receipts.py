@@ -197,12 +197,32 @@ def test_a_batch_of_changes_says_of_each_how_it_went(sqs: Any, url: str) -> None
 
     assert [each["Id"] for each in done["Successful"]] == ["a"]
     assert {each["Id"]: each["Code"].rpartition(".")[2] for each in done["Failed"]} == {
-        "b": "InvalidParameterValue",
+        "b": "ReceiptHandleIsInvalid",
         "c": "InvalidParameterValue",
         "d": "MissingParameter",
         "e": "ReceiptHandleIsInvalid",
     }
     assert len(handles(sqs, url)) == 1
+
+
+def test_in_a_batch_the_handle_of_what_is_gone_is_invalid(sqs: Any, url: str) -> None:
+    """Amazon's answer differs from that of the single operation. gocloud.dev ignores this code, so
+    that a message may be released after it has been deleted."""
+    removed, older = take(sqs, url, 2)
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=removed)
+    change(sqs, url, older, 0)
+
+    entries = [
+        {"Id": str(at), "ReceiptHandle": each, "VisibilityTimeout": 1}
+        for at, each in enumerate([removed, older])
+    ]
+    done = sqs.change_message_visibility_batch(QueueUrl=url, Entries=entries)
+
+    assert [each["Code"] for each in done["Failed"]] == [
+        "ReceiptHandleIsInvalid",
+        "AWS.SimpleQueueService.MessageNotInflight",
+    ]
+    assert all("not available for visibility" in each["Message"] for each in done["Failed"])
 
 
 def test_a_batch_for_a_queue_that_is_not_there_fails_as_a_whole(sqs: Any) -> None:
