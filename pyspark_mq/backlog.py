@@ -79,7 +79,7 @@ class Backlog:
 
     def _keys(self, queue: QueueName) -> list[str]:
         """Return the places of a queue's messages, in order, and none if the queue is gone."""
-        listing = list_queue(self._spool, queue, lambda _: False)
+        listing = list_queue(self._spool, queue)
         keys = [] if listing is None else listing.keys
         if self._left:
             keys = [key for key in keys if (queue, id_of_key(key)) not in self._left]

@@ -64,6 +64,6 @@ def _list(work: Workspace, queue: QueueName) -> Operation[None]:
     ready = work.ready.begin_listing(queue)
     found: Listing | None = None
     try:
-        found = yield InWorker(list_queue, work.spool, queue, ready.__contains__)
+        found = yield InWorker(list_queue, work.spool, queue, ready)
     finally:
         ready.end_listing(found)

@@ -126,7 +126,7 @@ class Surveyor:
         if before is not None and self._is_unchanged(queue, before):
             self._listed[queue] = before
             return before.ready
-        listing = list_queue(self._spool, queue, lambda _: False)
+        listing = list_queue(self._spool, queue)
         if listing is None:
             return None
         ready = Ready(len(listing.keys), time_of_key(listing.keys[0]) if listing.keys else None)

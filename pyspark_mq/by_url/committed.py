@@ -54,7 +54,7 @@ def delayed_messages(spool: Spool) -> dict[QueueName, list[Committed]]:
 
 def ready_messages(spool: Spool, queue: QueueName) -> list[Committed]:
     """Return the messages of a queue, in order."""
-    listing = list_queue(spool, queue, lambda _: False)
+    listing = list_queue(spool, queue)
     ids = [MessageId(id_of_key(key)) for key in listing.keys] if listing is not None else []
     return [Committed(Folder.QUEUES, queue_path(queue, each), each) for each in ids]
 

@@ -94,7 +94,7 @@ class Side:
 
     def load_index(self) -> None:
         ready = self.work.ready.begin_listing(ORDERS)
-        ready.end_listing(list_queue(self.spool, ORDERS, ready.__contains__))
+        ready.end_listing(list_queue(self.spool, ORDERS, ready))
 
 
 class Redelivered(NamedTuple):

@@ -18,13 +18,18 @@ from mq.config import SECOND_NS, MoverConfig
 from mq.disk.files import Files
 from mq.errors import StoreUnavailable
 from mq.names import MessageId
+from mq.spool.sets import Rolled
+from mq.store.publishing.filling import Batch
 from mq.store.receiving.receive import receive as receive_oldest
+from mq.store.store import Store
 from mq_mover.mover import Mover
 from tests.support.faults import WatchedFiles
 from tests.support.messages import foreign_id, new_id, write_message
 from tests.support.stores import (
     LONG_SECONDS,
     ORDERS,
+    batch_of,
+    draft_of,
     drain,
     eventually,
     publish,
@@ -220,6 +225,55 @@ async def test_servers_that_race_for_messages_give_each_once(root: Path) -> None
 
         fetched = Counter(message_id for half in halves for message_id in half)
         assert fetched == Counter(published)
+
+
+async def test_what_others_took_is_not_counted_for_ever_where_there_are_no_events(
+    root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One server publishes, and another one, of which nobody tells it, receives."""
+    monkeypatch.setattr("mq.store.index.ready_queues.Watch.__init__", _no_instances_left)
+    monkeypatch.setattr("mq.store.maintenance.RELIST_SECONDS", 0.02)
+    async with store_on(root, max_queue_messages=2) as store:
+        for _ in range(2):
+            (orders / await publish(store, b"body")).rename(root / "elsewhere")
+        left = await eventually_counted(store, 0)
+        await publish(store, b"body")
+
+        assert left == 0
+        assert (await store.describe_queue(ORDERS)).ready == 1
+
+
+async def test_what_others_took_while_a_batch_was_delivered_is_not_counted_for_ever(
+    root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has heard that it left before it notes that it came."""
+    monkeypatch.setattr("mq.store.maintenance.RELIST_SECONDS", 0.02)
+    loop, deliver = asyncio.get_running_loop(), Batch.deliver
+    async with store_on(root) as store:
+        assert await drain(store) == []
+
+        def deliver_and_lose_one(batch: Batch) -> Rolled:
+            rolled = deliver(batch)
+            (orders / min(os.listdir(orders))).rename(root / "elsewhere")
+            # This takes in what the system tells.
+            asyncio.run_coroutine_threadsafe(store.describe_queue(ORDERS), loop).result()
+            return rolled
+
+        monkeypatch.setattr(Batch, "deliver", deliver_and_lose_one)
+        await store.publish_batch(ORDERS, batch_of(*[draft_of(b"body")] * 200))
+
+        assert await eventually_counted(store, 199) == 199
+        assert len(await drain(store)) == 199
+
+
+async def eventually_counted(store: Store, number: int) -> int:
+    """Wait until that many are counted as ready."""
+
+    async def is_counted() -> bool:
+        return (await store.describe_queue(ORDERS)).ready == number
+
+    await eventually(is_counted)
+    return number
 
 
 async def test_a_root_without_the_file_format_still_has_its_queues(root: Path) -> None:

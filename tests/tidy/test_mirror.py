@@ -96,7 +96,7 @@ ELSEWHERE = {
     "sqs/fifo/test_sending.py": "mq_sqs/fifo/parameters",
     "sqs/test_faults.py": "mq_sqs/operations/refusing",
     "sqs/test_signatures.py": "mq_sqs/signature_fields",
-    "store/index/test_ready_queues.py": "mq/store/indexing mq/store/index/ready_queue",
+    "store/index/test_ready_queues.py": "mq/store/indexing",
     "store/test_maintenance.py": "mq/store/opening",
     "store/test_open_files.py": "mq/store/bodies",
     "store/test_peek_hidden.py": "mq/spool/queue/hidden mq/store/index/hidden_index"

@@ -52,7 +52,7 @@ def count_queue(spool: Spool, queue: QueueName) -> QueueCounts:
 def _count(spool: Spool, queue: QueueName, hidden: tuple[int, int]) -> QueueCounts | None:
     """Return the counts of a queue, or None if there is no such queue. `hidden` are the numbers of
     leased and delayed messages."""
-    listing = list_queue(spool, queue, lambda _: False)
+    listing = list_queue(spool, queue)
     if listing is None:
         return None
     age = None
@@ -70,7 +70,7 @@ def oldest_messages(
 
 
 def _look_at_ready(spool: Spool, queue: QueueName) -> Iterator[PeekedMessage]:
-    listing = list_queue(spool, queue, lambda _: False)
+    listing = list_queue(spool, queue)
     if listing is None:
         raise no_queue(queue)
     yield from peek_ready(spool, queue, (MessageId(id_of_key(key)) for key in listing.keys))

@@ -9,7 +9,7 @@ import heapq
 import random
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -37,6 +37,7 @@ class ReadyQueue:
         self._heap: list[str] = []
         self._keys: dict[str, str] = {}
         self._gone_while_listing: set[str] | None = None
+        self._there_while_listing: set[str] | None = None
         self._being_taken: dict[str, bool] = {}
         self.follower: Follower | None = None
         self.inode = 0
@@ -48,7 +49,11 @@ class ReadyQueue:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def __contains__(self, message_id: str) -> bool:
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the messages that are in now, whatever another thread changes meanwhile."""
+        return iter(list(self._keys))
+
+    def __contains__(self, message_id: object) -> bool:
         return message_id in self._keys
 
     def add(self, key: str) -> None:
@@ -58,6 +63,7 @@ class ReadyQueue:
     def restore(self, key: str) -> bool:
         """Put back what was taken out, and tell nobody. Returns False if it is there already."""
         message_id = id_of_key(key)
+        self.is_there(message_id)
         if message_id in self._keys:
             return False
         self._keys[message_id] = key
@@ -65,6 +71,11 @@ class ReadyQueue:
         if self.follower is not None:
             self.follower.came(key)
         return True
+
+    def is_there(self, message_id: str) -> None:
+        """Note that a message is in the folder, whatever a listing that is under way has found."""
+        if self._there_while_listing is not None:
+            self._there_while_listing.add(message_id)
 
     def discard(self, message_id: str) -> None:
         """Drop an id; its place in the heap is skipped later."""
@@ -197,12 +208,16 @@ class ReadyQueue:
 
     def begin_listing(self) -> None:
         self._gone_while_listing = set()
+        self._there_while_listing = set()
 
     def end_listing(self, listing: Listing | None) -> None:
-        """Take in what a listing found, except what left while it ran. It is None if it failed."""
+        """Take in what a listing found, except what left while it ran, and drop what it did not
+        find, except what came. It is None if it failed."""
         gone, self._gone_while_listing = self._gone_while_listing or set(), None
+        there, self._there_while_listing = self._there_while_listing or set(), None
         if listing is None:
             return
+        self.discard_all([each for each in listing.missing if each not in there])
         fresh = {id_of_key(key): key for key in listing.keys}
         for message_id in gone | (fresh.keys() & self._keys.keys()):
             fresh.pop(message_id, None)

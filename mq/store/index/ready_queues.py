@@ -16,10 +16,10 @@ import structlog
 
 from mq.config import DRAIN_SECONDS
 from mq.lifecycle import Folder
-from mq.names import MessageId, QueueName, is_message_id, queue_path
+from mq.names import MessageId, QueueName, is_message_id
 from mq.spool.arrivals import Change, Watch
 from mq.spool.folders import Spool
-from mq.spool.queue.listing import key_of
+from mq.spool.queue.listing import key_of, may_be_in
 from mq.store.index.ready_queue import ReadyQueue
 
 log = structlog.get_logger(__name__)
@@ -101,15 +101,8 @@ class ReadyQueues:
         """Put a message back that an operation passed over: it is there as before, so nobody is
         told. If it has left meanwhile, the event may have been taken in by now."""
         key = key_of(self._spool, queue, message_id)
-        if queue in self._queues and key is not None and self._may_be_in(queue, message_id):
+        if queue in self._queues and key is not None and may_be_in(self._spool, queue, message_id):
             self._queues[queue].restore(key)
-
-    def _may_be_in(self, queue: QueueName, message_id: MessageId) -> bool:
-        """Return False if the message is not in the queue; True also if the disk does not say."""
-        try:
-            return self._spool.exists(Folder.QUEUES, queue_path(queue, message_id))
-        except OSError:
-            return True
 
     def _add_watch(self, queue: QueueName, ready: ReadyQueue) -> None:
         if self.watch is None:
@@ -161,7 +154,9 @@ class ReadyQueues:
 
     def _take_in(self, queue: QueueName, ready: ReadyQueue, names: Sequence[str]) -> None:
         for name in names:
-            if name not in ready and not ready.is_being_taken(name) and is_message_id(name):
+            if name in ready:
+                ready.is_there(name)
+            elif not ready.is_being_taken(name) and is_message_id(name):
                 self._came(queue, ready, name)
 
     def _forget_if_replaced(self, queue: QueueName) -> None:

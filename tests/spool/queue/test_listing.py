@@ -1,15 +1,18 @@
-"""The place of a message in the order, wherever it is."""
+"""The place of a message in the order, wherever it is, and what a listing finds."""
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mq.names import MessageId, QueueName, order_key
+from mq.names import MessageId, QueueName, id_of_key, order_key
 from mq.spool.folders import Spool
 from mq.spool.queue import listing
-from mq.spool.queue.listing import place_of
+from mq.spool.queue.listing import list_queue, place_of
 from tests.support.messages import seal_of, write_message
 
 ORDERS, OWN = QueueName("orders"), MessageId("own-1")
@@ -48,3 +51,27 @@ def test_a_message_is_found_though_it_comes_back_between_two_looks(
     monkeypatch.setattr(listing, "_published_ns", look_late)
 
     assert place_of(spool, ORDERS, OWN) == order_key(OWN, PUBLISHED_NS)
+
+
+def test_what_was_known_and_is_not_there_is_missing_unless_the_disk_does_not_say(
+    spool: Spool, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_message(orders / "a")
+    write_message(orders / "b")
+
+    found = list_queue(spool, ORDERS, ["b", "c"])
+    assert found is not None
+    assert [id_of_key(key) for key in found.keys] == ["a"]
+    assert found.missing == ["c"]
+
+    look = spool.files.status_of
+
+    def fail(folder_fd: int, name: str) -> os.stat_result:
+        if name == "c":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return look(folder_fd, name)
+
+    monkeypatch.setattr(spool.files, "status_of", fail)
+    found = list_queue(spool, ORDERS, ["b", "c"])
+    assert found is not None
+    assert found.missing == []
