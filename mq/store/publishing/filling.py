@@ -65,7 +65,7 @@ class Batch:
     @property
     def added(self) -> int:
         """How many of its messages were not published before."""
-        return sum(not published.is_duplicate for published in self.published)
+        return len(self.keys)
 
     def fill(self, entries: Sequence[Entry], positions: Sequence[Position]) -> bool:
         """Do what `write` does. On return the data of all is durable."""
