@@ -92,6 +92,7 @@ async def test_disk_that_does_not_say_which_folder_it_is_costs_a_listing_and_no_
     root: Path, orders: Path, monkeypatch: pytest.MonkeyPatch, listings: Counter[str]
 ) -> None:
     """The look is nobody's request: an error of it would end the committer."""
+    monkeypatch.setattr("mq.store.index.ready_queue.RELIST_PAUSE_FACTOR", 10**6)
 
     def fail(spool: Spool, folder: Folder, name: str) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
