@@ -66,6 +66,7 @@ class MoveTasks:
         self._store = store
         self._fifo = fifo
         self._running: dict[QueueName, asyncio.Task[None]] = {}
+        self._runs: dict[QueueName, _Run] = {}
 
     async def start(
         self, source: QueueName, target: QueueName | None, rate: int | None
@@ -139,6 +140,13 @@ class MoveTasks:
         except StoreUnavailable as error:
             log.warning("move tasks wait until they are asked for", why=str(error))
 
+    def latest(self, source: QueueName, task: MoveTask) -> MoveTask:
+        """Return a task with what this process has moved since the note was written."""
+        run = self._runs.get(source)
+        if run is None or run.task.task_id != task.task_id:
+            return task
+        return replace(task, moved=max(task.moved, run.task.moved))
+
     def is_working_on(self, source: QueueName) -> bool:
         """Return whether this process moves messages of that queue."""
         return source in self._running
@@ -153,6 +161,7 @@ class MoveTasks:
     def _begin(self, source: QueueName, task: MoveTask, lock: Unlock) -> None:
         def end(work: asyncio.Task[None]) -> None:
             self._running.pop(source, None)
+            self._runs.pop(source, None)
             lock()
             defect = None if work.cancelled() else work.exception()
             if defect is not None:
@@ -165,7 +174,7 @@ class MoveTasks:
 
     async def _work_on(self, source: QueueName, task: MoveTask) -> None:
         """Move messages to the end of the task, or to that of its queue."""
-        run = _Run(self._store, self._fifo, source, task)
+        run = self._runs[source] = _Run(self._store, self._fifo, source, task)
         try:
             while True:
                 try:
@@ -198,7 +207,7 @@ class _Run:
     def __init__(self, store: Store, fifo: FifoService, source: QueueName, task: MoveTask) -> None:
         self._store = store
         self._source = source
-        self._task = task
+        self.task = task
         self._chunks = Chunks(store, fifo, source, task.target)
         self._saved = self._due = time.monotonic()
 
@@ -206,13 +215,13 @@ class _Run:
         """Move messages until the task is over. Raises QueueNotFound if the source is gone,
         StoreUnavailable."""
         while True:
-            task, begun = self._task, time.monotonic()
+            task, begun = self.task, time.monotonic()
             settings = await self._settings()
             if settings.notes.get(TASK_CANCELLED) == task.task_id:
                 return await self._end(TaskStatus.CANCELLED)
             limit = min(task.total - task.moved, CHUNK_MESSAGES, max(1, (task.rate or 1000) // 10))
             chunk = await self._move(limit) if limit > 0 else Chunk(is_last=True)
-            self._task = replace(task, moved=task.moved + chunk.moved)
+            self.task = replace(task, moved=task.moved + chunk.moved)
             if chunk.reason is not None:
                 return await self._end(TaskStatus.FAILED, chunk.reason)
             if chunk.is_last:
@@ -234,22 +243,22 @@ class _Run:
             return Chunk(reason=QUEUE_DOES_NOT_EXIST.code if is_gone else str(error))
 
     async def _end(self, status: TaskStatus, reason: str | None = None) -> None:
-        self._task = replace(self._task, status=status, reason=reason and reason[:1000])
+        self.task = replace(self.task, status=status, reason=reason and reason[:1000])
         await self._settings()
-        for changes in ends_of(self._task):
+        for changes in ends_of(self.task):
             with suppress(InvalidRequest):  # the settings are full
                 await self._store.change_settings(self._source, changes)
                 break
         log.info(
-            "move task ended", queue=self._source, task=self._task.task_id, status=str(status),
-            moved=self._task.moved, reason=reason or "",
+            "move task ended", queue=self._source, task=self.task.task_id, status=str(status),
+            moved=self.task.moved, reason=reason or "",
         )  # fmt: skip
 
     async def _settings(self) -> QueueSettings:
         """Read the settings of the source. Raises QueueNotFound, also if another queue of that name
         has been made meanwhile, and StoreUnavailable."""
         settings = await self._store.read_settings(self._source)
-        if self._task.name not in settings.notes:
+        if self.task.name not in settings.notes:
             raise QueueNotFound(f"queue {self._source} was deleted, and its tasks with it")
         return settings
 
@@ -257,7 +266,7 @@ class _Run:
         await self._settings()
         self._saved = time.monotonic()
         with suppress(InvalidRequest):  # the settings are full: what was moved is moved
-            await self._store.change_settings(self._source, self._task.note())
+            await self._store.change_settings(self._source, self.task.note())
 
 
 def _take_lock(work: Workspace, source: QueueName) -> Operation[Unlock | None]:

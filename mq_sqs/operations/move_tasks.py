@@ -107,7 +107,8 @@ async def list_message_move_tasks(
     with suppress(QueueNotFound):
         await operations.move_tasks.adopt(source)
     tasks = tasks_of(await operations.store.read_settings(source))[:limit]
-    return {"Results": [_result(operations, source, each) for each in tasks]} if tasks else {}
+    latest = [operations.move_tasks.latest(source, each) for each in tasks]
+    return {"Results": [_result(operations, source, each) for each in latest]} if latest else {}
 
 
 async def cancel_message_move_task(
@@ -128,7 +129,8 @@ async def cancel_message_move_task(
         await operations.move_tasks.cancel(source, task)
     except InvalidRequest as error:  # The handle is right, and the settings are full.
         raise SQSError(UNSUPPORTED_OPERATION, f"The task cannot be cancelled: {error}.") from None
-    return {"ApproximateNumberOfMessagesMoved": task.moved}
+    moved = operations.move_tasks.latest(source, task).moved
+    return {"ApproximateNumberOfMessagesMoved": moved}
 
 
 def _queue_of(arn: str, member: str) -> QueueName:

@@ -49,3 +49,34 @@ async def test_what_a_task_has_missed_is_not_made_up_for(
         await eventually(is_over)
         await tasks.stop()
     assert naps == pytest.approx([0.25] * 8)
+
+
+async def test_what_was_moved_since_the_note_was_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note is written about once a second, and this second never ends."""
+    is_asleep = asyncio.Event()
+
+    async def sleep(_seconds: float) -> None:
+        is_asleep.set()
+        await asyncio.Event().wait()
+
+    clock = SimpleNamespace(monotonic=lambda: 0.0, time_ns=time.time_ns)
+    monkeypatch.setattr("mq_sqs.move_tasks.time", clock)
+    own = SimpleNamespace(**{**vars(asyncio), "sleep": sleep})
+    monkeypatch.setattr("mq_sqs.move_tasks.asyncio", own)
+    async with store_on(tmp_path) as store:
+        await store.create_queue(TARGET)
+        for _ in range(3):
+            await publish(store, b"a")
+        tasks = MoveTasks(store, FifoService(store))
+
+        await tasks.start(ORDERS, TARGET, 1)
+        await is_asleep.wait()
+
+        [noted] = tasks_of(await store.read_settings(ORDERS))
+        assert noted.moved == 0
+        assert tasks.latest(ORDERS, noted).moved == 1
+        assert tasks.latest(TARGET, noted) == noted
+        await tasks.stop()
+        assert tasks.latest(ORDERS, noted) == noted
