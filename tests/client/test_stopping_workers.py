@@ -67,6 +67,30 @@ async def test_an_answer_on_its_way_to_a_worker_that_is_cancelled_is_given_back(
         assert (await orders.counts())[1:4] == (1, 0, 0)
 
 
+@pytest.mark.parametrize("steps", range(6))
+async def test_what_a_worker_has_handled_is_acknowledged_though_it_is_cancelled(
+    server: Server, wire: Wire, steps: int
+) -> None:
+    """It is cancelled this many steps of the event loop after its handler."""
+    queue = make_queue(wire)
+    wire.publish(queue)
+    is_handled = asyncio.Event()
+
+    async def handle(message: AsyncMessage) -> None:
+        is_handled.set()
+
+    async with AsyncClient(server.url) as mq:
+        task = asyncio.create_task(mq.queue(queue).worker(handle).run())
+        await is_handled.wait()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    assert wire.count(queue) == (0, 0)
+
+
 @pytest.mark.parametrize("exits", [False, True])
 def test_the_end_of_an_event_loop_releases_what_its_worker_was_at(
     server: Server, wire: Wire, exits: bool

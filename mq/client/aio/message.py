@@ -14,6 +14,7 @@ from mq.client.errors import ClientError, LeaseLost
 from mq.client.messages import Delivery
 from mq.client.received import ReceivedMessage
 from mq.client.renewals import renew
+from mq.client.retries import Context
 from mq.client.wire import Operation, Stopped
 from mq.config import CLIENT_GIVE_BACK_SECONDS
 
@@ -62,14 +63,21 @@ class AsyncMessage(ReceivedMessage):
     async def give_back(self, delay: float = 0.0) -> None:
         """Release the message if that can be done soon. If not, it returns when the lease is
         over."""
-        hurried = self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
         await self._renewal.end()
-        try:
-            await self._settle(operations.release(hurried, self.delivery, delay))
-        except ClientError as error:
-            log.warning("message %s of queue %s not released: %s", self.id, self.queue, error)
+        await self._settle_soon(
+            operations.release(self._hurried(), self.delivery, delay), "released"
+        )
         # Even if this fails, a message that is given back is not acknowledged.
         self.is_settled = True
+
+    def _hurried(self) -> Context:
+        return self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
+
+    async def _settle_soon(self, operation: Operation[None], done: str) -> None:
+        try:
+            await self._settle(operation)
+        except ClientError as error:
+            log.warning("message %s of queue %s not %s: %s", self.id, self.queue, done, error)
 
     async def _settle(self, operation: Operation[None]) -> None:
         # The renewal ends first: one on its way would undo a release.
@@ -100,13 +108,19 @@ class AsyncMessage(ReceivedMessage):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._renewal.__aexit__(kind, error, traceback)
-        if not self.is_to_settle():
-            return
-        if kind is None:
-            await self.ack()
-        elif self.lost is None:
-            await self.give_back()
+        try:
+            await self._renewal.__aexit__(kind, error, traceback)
+            if kind is None and self.is_to_settle():
+                await self.ack()
+        except asyncio.CancelledError:
+            # The block has handled the message. What was cut off here may not be done.
+            if kind is None and self.is_to_settle() and self.lost is None:
+                hurried = operations.acknowledge(self._hurried(), self.delivery)
+                await self._settle_soon(hurried, "acknowledged")
+            raise
+        finally:
+            if kind is not None and self.is_to_settle() and self.lost is None:
+                await self.give_back()
 
 
 class AsyncRenewal:
