@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,7 +12,7 @@ from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message.checksum import measure
-from mq.spool.message.held import Held, Lost, hold_in
+from mq.spool.message.held import NO_MESSAGE, Held, Lost, hold_in
 
 WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
 
@@ -79,14 +80,18 @@ class Duplicate:
 
     def _compare(self, held: Held) -> Likeness | None:
         """Compare the two. Returns None unless both names exist at one instant: the first is looked
-        at once more."""
+        at once more. What is not a file in `remove` is left to the reaper."""
         files = self.spool.files
         try:
             at = self.spool.at(*self.kept)
             fd = files.open_message(at.fd, at.name)
-        except FileNotFoundError:
-            return None
+        except OSError as error:
+            if error.errno in NO_MESSAGE:
+                return None
+            raise
         try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return None
             if self.spool.inode(*self.other) != held.status.st_ino:
                 return None
             if files.inode(fd) == held.status.st_ino:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from itertools import combinations
 from pathlib import Path
 
@@ -87,6 +88,24 @@ def test_two_sparse_files_that_nobody_could_read_are_compared(root: Path, fsck: 
         "duplicate", "queues/orders/1", "delay/orders:1 is a file with the same body",
         "moved to corrupt/orders:1",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "socket"])
+def test_what_is_no_file_in_remove_is_no_second_name(
+    root: Path, orders: Path, fsck: Fsck, kind: str
+) -> None:
+    (orders / "id").touch()
+    other = root / "remove" / "orders:id"
+    if kind == "link":
+        other.symlink_to("nowhere")
+    elif kind == "fifo":
+        os.mkfifo(other)
+    else:
+        os.mknod(other, stat.S_IFSOCK | 0o600)
+
+    assert fsck.mend() == []
+    assert (orders / "id").exists()
+    assert os.path.lexists(other)
 
 
 @pytest.mark.parametrize("other", WAY[:3])
