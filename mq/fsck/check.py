@@ -9,9 +9,9 @@ from pathlib import Path
 from mq.config import FSCK_SETTLE_SECONDS
 from mq.disk.files import Files
 from mq.fsck.suspect import SETTLING, UNREADABLE, Finding, FindingKind, Suspect
-from mq.fsck.tree import suspects_of_tree
+from mq.fsck.tree import is_whole, suspects_of_tree
 from mq.fsck.walk import Walk
-from mq.lifecycle import FIXED_FOLDERS, Actor
+from mq.lifecycle import Actor
 from mq.spool.root import visit_root
 
 _DAMAGED_SAYS_SO = frozenset(
@@ -81,7 +81,7 @@ class Check:
 
     def _findings(self) -> Iterator[Finding]:
         yield from self._examine(suspects_of_tree(self._root, self._files))
-        if not all((self._root / folder).exists() for folder in FIXED_FOLDERS):
+        if not is_whole(self._root):
             return
         spool = visit_root(self._root, self._files, Actor.FSCK)
         try:

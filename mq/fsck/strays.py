@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
 import time
 from dataclasses import dataclass
@@ -129,3 +130,12 @@ class DeadUpload:
 
 
 _DEAD_UPLOAD = "a probe or an upload whose process died"
+
+
+def kind_of(status: os.stat_result) -> str:
+    """Return what a name leads to, in words."""
+    if stat.S_ISLNK(status.st_mode):
+        return "a link"
+    if stat.S_ISREG(status.st_mode):
+        return "a file"
+    return "a folder" if stat.S_ISDIR(status.st_mode) else "a special file"

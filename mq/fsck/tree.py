@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mq.disk.files import Files
 from mq.errors import ExitCode, StartRefused
-from mq.fsck.strays import FOLDER_NEEDS
+from mq.fsck.strays import FOLDER_NEEDS, kind_of
 from mq.fsck.suspect import FindingKind, Suspect, SuspectPlace
 from mq.lifecycle import FIXED_FOLDERS, Folder
 from mq.spool.folders import Spool
@@ -39,8 +39,41 @@ def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:
     for folder in FIXED_FOLDERS:
         yield MissingFolder(root, files, folder)
     for folder in (*FIXED_FOLDERS, Folder.CORRUPT, Folder.SPARK):
+        yield InPlaceOf(root, folder, "folder")
         yield WrongFolderMode(root, files, folder)
+    yield InPlaceOf(root, FORMAT_FILE, "file")
     yield MissingFormat(root, files)
+
+
+def is_whole(root: Path) -> bool:
+    """Return whether a root has the folders without which nothing can be looked at, and no link or
+    other thing in the place of one or of its format."""
+    places = [InPlaceOf(root, folder, "folder") for folder in FIXED_FOLDERS]
+    return all((root / folder).exists() for folder in FIXED_FOLDERS) and not any(
+        each.look() for each in (*places, InPlaceOf(root, FORMAT_FILE, "file"))
+    )
+
+
+@dataclass(frozen=True)
+class InPlaceOf:
+    """A link, or something else, that has the name of a folder of the root or of its format. No
+    process follows a link there. Only a person knows where the messages are."""
+
+    root: Path
+    path: str
+    wanted: str
+    kind: FindingKind = FindingKind.FOREIGN
+
+    def look(self) -> str | None:
+        try:
+            status = (self.root / self.path).lstat()
+        except FileNotFoundError:
+            return None
+        is_wanted = stat.S_ISDIR if self.wanted == "folder" else stat.S_ISREG
+        return None if is_wanted(status.st_mode) else f"{kind_of(status)}, not a {self.wanted}"
+
+    def mend(self) -> str | None:
+        raise OSError(0, "move it away, and what belongs there into its place")
 
 
 @dataclass(frozen=True)
@@ -70,7 +103,7 @@ class MissingFormat:
     kind: FindingKind = FindingKind.MISSING
 
     def look(self) -> str | None:
-        return None if (self.root / FORMAT_FILE).exists() else "the file is not there"
+        return None if os.path.lexists(self.root / FORMAT_FILE) else "the file is not there"
 
     def mend(self) -> str | None:
         write_format(self.root, self.files)
@@ -111,10 +144,10 @@ class WrongFolderMode:
     kind: FindingKind = FindingKind.MODE
 
     def look(self) -> str | None:
-        try:
-            mode = _mode(self.root / self.path)
-        except FileNotFoundError:
-            return None
+        path = self.root / self.path
+        if not path.is_dir() or (self.path and path.is_symlink()):
+            return None  # That is a finding of its own.
+        mode = _mode(path)
         if mode & FOLDER_NEEDS == FOLDER_NEEDS:
             return None
         return f"mode {mode:04o} shuts its owner out"

@@ -11,7 +11,7 @@ from mq.fsck.damage import AbandonedBatch, Damaged, Deletion, Leftover, Orphan
 from mq.fsck.duplicate import WAY, Duplicate
 from mq.fsck.implausible import Implausible
 from mq.fsck.settings import DamagedSettings
-from mq.fsck.strays import FILE_NEEDS, FOLDER_NEEDS, DeadUpload, Foreign, WrongMode
+from mq.fsck.strays import FILE_NEEDS, FOLDER_NEEDS, DeadUpload, Foreign, WrongMode, kind_of
 from mq.fsck.suspect import UNREADABLE, Suspect, SuspectPlace
 from mq.fsck.tree import OldFormat
 from mq.lifecycle import Folder
@@ -61,7 +61,7 @@ class Walk:
             if status is not None and stat.S_ISDIR(status.st_mode):
                 yield Deletion(self._spool, queue, status.st_ino)
             elif status is not None:
-                yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a folder")
+                yield Foreign(self._spool, place, status.st_ino, f"{kind_of(status)}, not a folder")
         for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE):
             for name in self._spool.names(folder):
                 place = SuspectPlace(folder, name)
@@ -97,7 +97,7 @@ class Walk:
         elif stat.S_ISDIR(status.st_mode) and place.folder is Folder.NEW and batch is not None:
             yield AbandonedBatch(self._spool, place, batch)
         elif not stat.S_ISREG(status.st_mode):
-            yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a message")
+            yield Foreign(self._spool, place, status.st_ino, f"{kind_of(status)}, not a message")
         elif place.name.startswith(HIDDEN):
             yield DeadUpload(self._spool, place, status.st_ino, self._settle_ns)
         elif (parsed := parse_file_name(place.name)) is None:
@@ -126,7 +126,7 @@ class Walk:
         if stat.S_ISREG(status.st_mode) and place.name.startswith(HIDDEN):
             yield DeadUpload(self._spool, place, status.st_ino, self._settle_ns)
         elif not stat.S_ISDIR(status.st_mode):
-            yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a queue")
+            yield Foreign(self._spool, place, status.st_ino, f"{kind_of(status)}, not a queue")
         elif not is_queue_name(place.name):
             yield Foreign(self._spool, place, status.st_ino, "a folder that is not a queue")
         else:
@@ -151,7 +151,7 @@ class Walk:
         if name == SETTINGS_FILE:
             yield DamagedSettings(self._spool, queue)
         elif not stat.S_ISREG(status.st_mode):
-            yield Foreign(self._spool, place, status.st_ino, f"{_kind(status)}, not a message")
+            yield Foreign(self._spool, place, status.st_ino, f"{kind_of(status)}, not a message")
         elif not is_message_id(name):
             yield Foreign(self._spool, place, status.st_ino, "not the id of a message")
         else:
@@ -198,11 +198,3 @@ class Walk:
             yield Duplicate(self._spool, other, kept)
         if place.folder is not Folder.QUEUES:
             self._flat[message] = place.folder
-
-
-def _kind(status: os.stat_result) -> str:
-    if stat.S_ISLNK(status.st_mode):
-        return "a link"
-    if stat.S_ISREG(status.st_mode):
-        return "a file"
-    return "a folder" if stat.S_ISDIR(status.st_mode) else "a special file"

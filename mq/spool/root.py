@@ -114,6 +114,7 @@ def _refusing(root: Path) -> Iterator[None]:
 def _open_checked(root: Path, files: Files, actor: Actor) -> Spool:
     refuse_unknown_format(root)
     _refuse_mixed_file_systems(root)
+    _refuse_links(root)
     files.owners.add(os.stat(root).st_uid)
     return Spool(root, files, actor)
 
@@ -175,6 +176,17 @@ def _keep_names_from_others(files: Files, folder: Path) -> None:
     mode = stat.S_IMODE(os.stat(folder).st_mode)
     if sticky(mode) != mode:
         files.set_mode(None, str(folder), sticky(mode))
+
+
+def _refuse_links(root: Path) -> None:
+    """Refuse a link in the place of a folder of the root: its target may be exchanged at any
+    time."""
+    for folder in (root / name for name in FIXED_FOLDERS):
+        if folder.is_symlink():
+            raise StartRefused(
+                ExitCode.ROOT,
+                f"root {root}: {folder} is a link; move the folder that it leads to into its place",
+            )
 
 
 def _refuse_foreign_owner(root: Path, folder: Path) -> None:

@@ -31,7 +31,9 @@ _KNOWN = (FORMAT, LONG_SEALS)
 def read_format(root: Path) -> str | None:
     """Return what the file says, or None if there is none. Raises OSError."""
     try:
-        with open(os.open(root / FORMAT_FILE, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as f:
+        # Without O_NONBLOCK a FIFO of that name would keep the process waiting for ever.
+        fd = os.open(root / FORMAT_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(fd, errors="replace") as f:
             return f.read(80).strip()
     except FileNotFoundError:
         return None

@@ -177,6 +177,52 @@ def test_a_missing_folder_is_made(root: Path, fsck: Fsck, name: str) -> None:
     assert stat.S_IMODE((root / name).stat().st_mode) == 0o700
 
 
+IN_PLACE_OF = ["a link", "a dangling link", "a file", "a FIFO"]
+
+
+def put_in_place(path: Path, elsewhere: Path, kind: str) -> None:
+    path.rename(elsewhere) if path.exists() else elsewhere.mkdir()
+    if kind == "a link":
+        path.symlink_to(elsewhere)
+    elif kind == "a dangling link":
+        path.symlink_to("nowhere")
+    elif kind == "a file":
+        path.touch()
+    else:
+        os.mkfifo(path)
+
+
+@pytest.mark.parametrize("kind", IN_PLACE_OF)
+@pytest.mark.parametrize("name", ["queues", "delay", "corrupt", "spark"])
+def test_what_has_the_place_of_a_folder_of_the_root_is_named_and_left_to_a_person(
+    root: Path, tmp_path: Path, fsck: Fsck, name: str, kind: str
+) -> None:
+    put_in_place(root / name, tmp_path / "elsewhere", kind)
+    before = (root / name).lstat()
+
+    found = [*fsck.report(), *fsck.mend()]
+
+    assert [(each.kind, each.path, each.repair) for each in found] == [("foreign", name, None)] * 2
+    assert "not a folder; not repaired: move it away" in found[1].detail
+    assert (root / name).lstat() == before
+
+
+@pytest.mark.parametrize("kind", ["a link", "a dangling link", "a folder", "a FIFO"])
+def test_what_has_the_place_of_the_format_is_named_and_left_to_a_person(
+    root: Path, tmp_path: Path, fsck: Fsck, kind: str
+) -> None:
+    if kind == "a folder":
+        (root / "format").unlink()
+        (root / "format").mkdir()
+    else:
+        put_in_place(root / "format", tmp_path / "elsewhere", kind)
+
+    found = [*fsck.report(), *fsck.mend()]
+
+    assert [(each.kind, each.path) for each in found] == [("foreign", "format")] * 2
+    assert "not a file; not repaired: move it away" in found[1].detail
+
+
 @pytest.mark.parametrize("missing", [["new"], ["new", "queues", "delay", "remove"]])
 def test_a_missing_folder_is_not_made_for_others_because_the_root_is_open(
     root: Path, fsck: Fsck, missing: list[str]

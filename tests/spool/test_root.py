@@ -125,6 +125,22 @@ def test_file_in_place_of_a_folder_is_refused(root: Path) -> None:
     assert _refusal(root)[0] is ExitCode.ROOT
 
 
+@pytest.mark.parametrize("name", FIXED_FOLDERS)
+def test_link_in_place_of_a_folder_is_refused_by_name(
+    root: Path, tmp_path: Path, name: str
+) -> None:
+    _open(root)
+    (root / name).rename(tmp_path / "elsewhere")
+    (root / name).symlink_to(tmp_path / "elsewhere")
+
+    code, text = _refusal(root)
+
+    assert code is ExitCode.ROOT
+    assert text.endswith(
+        f"{root / name} is a link; move the folder that it leads to into its place"
+    )
+
+
 def test_folders_on_different_file_systems_are_refused_by_name(root: Path, memory: Path) -> None:
     root.mkdir()
     if root.stat().st_dev == memory.stat().st_dev:
