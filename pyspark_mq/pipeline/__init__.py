@@ -2,6 +2,7 @@
 
     archive       `archive`; a lake is `lake` in `hadoop_folder`, its columns are `lake_columns`,
                   and `merging` says which of its files can be merged
+    files         are read by `whole_files`
     replay, load  `replay`, `load`; both write by `publishing`; `json_texts`
     report        `report`, `page`, `page_file`
     all of them   the command line (`cli`), where the queues are (`place_flags`, `places`), the

@@ -17,6 +17,7 @@ from pyspark_mq.pipeline.hadoop_folder import LakeFolder
 from pyspark_mq.pipeline.json_texts import is_one_json
 from pyspark_mq.pipeline.lake import INCOMING, Lake, LakeDamaged
 from pyspark_mq.pipeline.merging import first_conflict
+from pyspark_mq.pipeline.whole_files import reader_of
 
 BASE = (
     "id string, value binary, content_type string, published_at timestamp, receive_count int, "
@@ -135,7 +136,7 @@ def read_rows(spark: Any, lake: Lake, with_bodies: bool) -> Any | None:
     files = lake.files()
     if not files:
         return None
-    reader = spark.read.option("basePath", lake.folder.url)
+    reader = reader_of(spark).option("basePath", lake.folder.url)
     found = reader.parquet(files[0]).columns
     missing = [name for name in ("id", "value", "published_at", "day") if name not in found]
     if missing:

@@ -17,6 +17,7 @@ from pyspark_mq.pipeline.json_texts import is_one_json
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
 from pyspark_mq.pipeline.publishing import digest_of, publish_once
+from pyspark_mq.pipeline.whole_files import reader_of_folders, reader_of_partitions
 
 _JSON = "application/json"
 _NESTED = (StructType, ArrayType, MapType, VariantType)
@@ -64,7 +65,7 @@ def _unreadable(job: LoadJob, error: Exception) -> JobRefused:
 
 
 _NOT_READABLE = ("PATH_NOT_FOUND", "CANNOT_READ_FILE_FOOTER", "MALFORMED_", "FAILED_READ_FILE",
-                 "UNABLE_TO_INFER_SCHEMA", "CANNOT_MERGE")  # fmt: skip
+                 "UNABLE_TO_INFER_SCHEMA", "CANNOT_MERGE", "CONFLICTING_DIRECTORY")  # fmt: skip
 
 _OTHER_HEADER = "their headers differ, or one names a column twice or leaves a name out"
 
@@ -81,18 +82,20 @@ def _messages(spark: Any, job: LoadJob) -> Any:
 def _read(spark: Any, job: LoadJob) -> Any:
     paths = [_as_spark_reads_it(spark, path) for path in job.paths]
     if job.format != "parquet":
-        _require_utf8(spark.read.text(paths), job.paths)
+        _require_utf8(reader_of_folders(spark).text(paths), job.paths)
     if job.format == "json":
-        lines = spark.read.text(paths).where(F.length(F.trim("value")) > 0)
+        lines = reader_of_folders(spark).text(paths).where(F.length(F.trim("value")) > 0)
         _require_json(lines, job.paths)
         if job.body is None:
-            # Each line is a message as it is. The names of folders may have made more columns.
+            # Each line is a message as it is.
             return lines.select("value", F.lit(_JSON).alias("content_type"))
-        return _values(lines, lambda texts: spark.read.schema(texts).json(paths), job, job.body)
-    elif job.format == "csv":
-        rows = spark.read.options(**_CSV).csv(paths)
+        objects = reader_of_folders(spark)
+        return _values(lines, lambda texts: objects.schema(texts).json(paths), job, job.body)
+    reader = reader_of_partitions(spark, paths)
+    if job.format == "csv":
+        rows = reader.options(**_CSV).csv(paths)
     else:
-        rows = spark.read.option("mergeSchema", "true").parquet(*paths)
+        rows = reader.option("mergeSchema", "true").parquet(*paths)
     return _bodies(rows, job)
 
 

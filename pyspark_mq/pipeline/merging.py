@@ -12,6 +12,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructT
 
 from pyspark_mq.pipeline.causes import reason_of
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
+from pyspark_mq.pipeline.whole_files import reader_of
 
 
 class OtherType(NamedTuple):
@@ -28,7 +29,7 @@ class OtherType(NamedTuple):
 
 def read_merged(spark: Any, folder: LakeFolder, names: Iterable[str]) -> Any:
     """Return the rows of files, with the columns of all of them."""
-    reader = spark.read.option("mergeSchema", "true")
+    reader = reader_of(spark).option("mergeSchema", "true")
     return reader.parquet(*(folder.full(name) for name in names))
 
 
@@ -55,7 +56,7 @@ def first_conflict(spark: Any, addresses: Iterable[str]) -> str | None:
     """Return which file has which column in another type than one before it, or None."""
     seen: dict[str, tuple[str, str]] = {}
     for address in addresses:
-        for column, kind in types_in(spark.read.parquet(address).schema):
+        for column, kind in types_in(reader_of(spark).parquet(address).schema):
             file, usual = seen.setdefault(column, (address, kind))
             if kind != usual:
                 return f"{OtherType(address, column, kind, usual)}, and {file} as {usual}"
@@ -101,7 +102,7 @@ def types_in(kind: DataType, column: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _schemas(spark: Any, folder: LakeFolder, names: list[str]) -> dict[str, StructType]:
-    return {name: spark.read.parquet(folder.full(name)).schema for name in names}
+    return {name: reader_of(spark).parquet(folder.full(name)).schema for name in names}
 
 
 def _is_readable(spark: Any, folder: LakeFolder, name: str, warn: Callable[[str], object]) -> bool:
