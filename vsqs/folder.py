@@ -191,14 +191,15 @@ class QueueFolder:
         if now < self._next_rescan:
             return False
         self._next_rescan = now + VSQS_RESCAN_SECONDS
-        if self._status().st_mtime_ns == self._listed_mtime_ns:
+        if self.require_at_path().st_mtime_ns == self._listed_mtime_ns:
             return False
         self._list()
         return True
 
-    def _status(self) -> os.stat_result:
-        """Return the folder's status. Raises FileNotFoundError if the folder was moved or
-        deleted."""
+    def require_at_path(self) -> os.stat_result:
+        """Return the folder's status. Raises FileNotFoundError if the path does not lead there any
+        more: the folder, or one above it, was moved or deleted, a link changed, or something was
+        mounted. No event reports most of that."""
         status = os.stat(self.path)
         if not os.path.samestat(status, self._opened):
             raise FileNotFoundError(
@@ -222,7 +223,7 @@ class QueueFolder:
         for _, text, change in arrivals:
             name = parse_name(text)
             if change is Change.FOLDER_WENT:
-                self._status()
+                self.require_at_path()
             elif change is Change.OVERFLOW:
                 are_lost = True
             elif name is None:

@@ -196,6 +196,7 @@ class Queue:
     def _write(self, folder: QueueFolder, body: memoryview) -> protocol.NewFile:
         """Write a message, whole and synced, under a name that no receiver takes."""
         with self._shared.lock:
+            folder.require_at_path()
             draft = protocol.begin(folder)
         try:
             try:

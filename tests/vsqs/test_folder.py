@@ -108,6 +108,44 @@ def test_a_folder_that_went_away_is_an_error_until_it_is_there_again(
     assert names_in(folder) == [message_id]
 
 
+@pytest.mark.parametrize("how", ["parent", "link"])
+def test_no_message_goes_where_the_path_does_not_lead_any_more(tmp_path: Path, how: str) -> None:
+    """No event tells of it: the folder itself is where it was, or moved along with one above."""
+    above, old = tmp_path / "above", tmp_path / "old"
+    above.mkdir()
+    if how == "link":
+        old.mkdir()
+        (above / "orders").symlink_to(old)
+    with Queue(above / "orders") as queue:
+        queue.publish(b"old")
+        if how == "link":
+            (above / "orders").unlink()
+        else:
+            above.rename(old)
+        (above / "orders").mkdir(parents=True)
+
+        with pytest.raises(FileNotFoundError, match="replaced"):
+            queue.publish(b"lost")
+        message_id = queue.publish(b"new")
+
+    assert names_in(above / "orders") == [message_id]
+    assert len(list(old.rglob("*[0-9]"))) == 1
+
+
+@needs_root
+def test_no_message_goes_below_what_is_mounted_on_the_folder(folder: Path, queue: Queue) -> None:
+    with ExitStack() as mounts:
+        mounts.callback(_unmount, _mount(folder))
+
+        with pytest.raises(FileNotFoundError, match="replaced"):
+            queue.publish(b"lost")
+        message_id = queue.publish(b"new")
+
+        assert names_in(folder) == [message_id]
+        queue.close()
+    assert names_in(folder) == []
+
+
 def test_wrong_arguments_are_refused(folder: Path, queue: Queue) -> None:
     with pytest.raises(ValueError, match="unit"):
         Queue(folder, unit="s")
