@@ -89,7 +89,7 @@ def read_row(
     bare = row_without_body(opened, queue, message_id, state)
     return bare._replace(
         value=None if content is None else content.body,
-        length=len(data) if opened.seal is None and data is not None else opened.length,
+        length=len(data) if opened.seal is None and data is not None else bare.length,
         properties=[] if content is None else sorted(content.properties.items()),
     )
 
@@ -106,7 +106,8 @@ def row_without_body(
         opened.published_ns(message_id) // 1000,
         min(opened.receive_count, MAX_RECEIVE_COUNT),
         state,
-        opened.length,
+        # A damaged seal may say a length that the column cannot hold, nor any file have.
+        opened.length if opened.is_as_long_as_sealed() else opened.status.st_size,
         [],
     )
 

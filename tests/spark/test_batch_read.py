@@ -255,6 +255,21 @@ def test_a_message_that_cannot_be_read_has_no_value(
     assert [(row["value"], row["length"]) for row in rows] == [(None, 3), (b"two", 3)]
 
 
+@pytest.mark.parametrize("bodies", ["true", "false"])
+def test_a_seal_with_a_length_that_no_file_has_costs_no_other_message(
+    lone_root: Root, bodies: str
+) -> None:
+    damaged, _ = lone_root.put("orders", b"one", b"two")
+    path = lone_root.path / "queues/orders" / damaged
+    os.setxattr(path, "user.mq", b"\xff" * 8 + os.getxattr(path, "user.mq")[8:])
+
+    rows = rows_of(lone_root, bodies=bodies)
+
+    assert {row["id"]: row["length"] for row in rows}[damaged] == 3
+    assert sum(row["length"] for row in rows) == 6
+    assert {row["value"] for row in rows} == ({None, b"two"} if bodies == "true" else {None})
+
+
 def test_a_message_without_a_seal_is_whole(lone_root: Root) -> None:
     (lone_root.path / "queues/orders/by-hand").write_bytes(b"by hand")
 
