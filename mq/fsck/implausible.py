@@ -39,7 +39,8 @@ class Implausible:
 
     def mend(self) -> str | None:
         """Write a new seal with the count 0 and, as publication time, that of the file's last
-        write, or now. The body is whole, so the message stays where it is."""
+        write, or now. The body is whole, so the message stays where it is. Raises OSError if the
+        clock may be wrong: all messages would get a new time, and the queue another order."""
         held = hold_in(self.spool, *self.place)
         if isinstance(held, Lost):
             return None
@@ -47,6 +48,14 @@ class Implausible:
             now_ns = time.time_ns()
             if held.seal is None or _why(held.seal, now_ns) is None:
                 return None
+            if _is_ahead(held.seal.published_ns, now_ns) and _is_ahead(
+                held.status.st_ctime_ns, now_ns
+            ):
+                raise OSError(
+                    0,
+                    "the file was last changed in the future too, so this machine's clock may be "
+                    "behind: set it; if it is right, chmod u+rw the file first",
+                )
             held.write_seal(_plausible(held.seal, held.status, now_ns))
             if self.place.folder is Folder.DELAY:
                 self._keep_stamp(held, now_ns)
@@ -64,14 +73,18 @@ def _why(seal: Seal, now_ns: int) -> str | None:
     if seal.receive_count > MAX_PLAUSIBLE_RECEIVES:
         return f"its seal says that it was received {seal.receive_count} times"
     days = (seal.published_ns - now_ns) // (86_400 * SECOND_NS)
-    if seal.published_ns > now_ns + MAX_PLAUSIBLE_AHEAD_NS:
+    if _is_ahead(seal.published_ns, now_ns):
         return f"its seal says that it was published {days} days from now"
     return None
 
 
 def _plausible(seal: Seal, status: AnyStatus, now_ns: int) -> Seal:
     count = 0 if seal.receive_count > MAX_PLAUSIBLE_RECEIVES else seal.receive_count
-    if seal.published_ns <= now_ns + MAX_PLAUSIBLE_AHEAD_NS:
+    if not _is_ahead(seal.published_ns, now_ns):
         return seal._replace(receive_count=count)
     published_ns = min(max(status.st_mtime_ns, 0), now_ns)
     return seal._replace(receive_count=count, published_ns=published_ns)
+
+
+def _is_ahead(time_ns: int, now_ns: int) -> bool:
+    return time_ns > now_ns + MAX_PLAUSIBLE_AHEAD_NS

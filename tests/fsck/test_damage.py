@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from mq.spool.message.held import Held, hold
 from mq.spool.queue.queues import begin_deletion, finish_deletion
 from tests.support.faults import WatchedFiles
 from tests.support.fsck import Fsck, everything, sealed
-from tests.support.messages import DAY_NS, SECOND_NS, names_in, read_seal, seal_of, write_message
+from tests.support.messages import names_in, seal_of, write_message
 
 ORDERS = QueueName("orders")
 
@@ -103,39 +102,6 @@ def test_a_damaged_message_that_somebody_holds_stays_a_finding(
     assert found.repair is None
     assert "another process is working on it" in found.detail
     assert names_in(orders) == ["1"]
-
-
-@pytest.mark.parametrize("name", ["queues/orders/1", "delay/orders:1"])
-@pytest.mark.parametrize(
-    ("claim", "detail"),
-    [
-        (((1 << 32) - 1, 0), "received 4294967295 times"),
-        ((1 << 31, 0), "received 2147483648 times"),
-        ((3, 60_000), "published 59999 days from now"),
-        ((3, 3), "published 2 days from now"),
-    ],
-)
-def test_a_seal_that_says_what_cannot_be_is_written_anew(
-    root: Path, fsck: Fsck, name: str, claim: tuple[int, int], detail: str
-) -> None:
-    """Only the body has a checksum."""
-    count, days = claim
-    now_ns = time.time_ns()
-    published_ns = now_ns + days * DAY_NS
-    path = write_message(
-        root / name,
-        seal=seal_of(b"body", count=count, lease=7, published_ns=published_ns),
-        due_in_seconds=1000,
-    )
-
-    fsck.assert_mends("seal", name, detail, "a new seal was written")
-
-    seal = read_seal(path)
-    assert seal.receive_count == (count if days else 0)
-    assert seal.lease == 7
-    assert seal.published_ns <= time.time_ns()
-    assert path.read_bytes() == b"body"
-    assert path.stat().st_mtime_ns > now_ns + 900 * SECOND_NS
 
 
 def test_a_leftover_of_a_dead_publisher_is_delivered(orders: Path, root: Path, fsck: Fsck) -> None:

@@ -52,7 +52,7 @@ ELSEWHERE = {
     "daemon/test_process.py": "mq/daemon/cli mq/daemon/shared_flags",
     "daemon/test_start.py": "mq/daemon/server",
     "daemon/test_tls.py": "mq/web/handshakes",
-    "fsck/test_damage.py": "mq/fsck/implausible mq/fsck/suspect",
+    "fsck/test_damage.py": "mq/fsck/suspect",
     "fsck/test_races.py": "mq/fsck/check",
     "fsck/test_strays.py": "mq/fsck/tree mq/fsck/walk",
     "http/publish/test_batch.py": "mq/web/batch_lines mq/web/batches",
