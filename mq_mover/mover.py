@@ -27,7 +27,7 @@ from mq.spool.message.seal import due_ns, is_due
 from mq.spool.moves import Moves, OpenFolder
 from mq.spool.network_files import STALE_NS
 from mq.spool.open_queues import OpenQueues
-from mq.spool.queue.settings_file import KnownSettings
+from mq.spool.queue.known_settings import KnownSettings
 from mq.spool.redelivery import lives_on, redeliver, report_living
 from mq.spool.root import folder_of_root
 from mq.spool.trouble import require_at

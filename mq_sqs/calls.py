@@ -17,8 +17,8 @@ from aiohttp import web
 from mq.commit.operation import Done
 from mq.errors import MQError
 from mq.names import QueueName, is_fifo
+from mq.spool.queue.known_settings import SETTINGS_LOOK_SECONDS
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.spool.queue.settings_file import SETTINGS_LOOK_SECONDS
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.web.tokens import KnownToken

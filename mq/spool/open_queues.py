@@ -73,7 +73,7 @@ class OpenQueues:
         held = self._held.get(queue)
         if held is not None:
             return held
-        status = self._status(queue)
+        status = self.status(queue)
         known = self._opened.get(queue)
         return known if known is not None and known.is_at(status) else self._open(queue)
 
@@ -94,7 +94,7 @@ class OpenQueues:
             opened = self.opened(queue)
             is_shared = self._files.lock_shared(opened.fd)
             try:
-                status = self._status(queue)
+                status = self.status(queue)
             except OSError:
                 if is_shared:
                     self._unlock(queue, opened)
@@ -144,7 +144,7 @@ class OpenQueues:
             is_locked = is_ours = False
             try:
                 is_locked = take_lock(fd)
-                is_ours = is_locked and opened.is_at(self._status(queue))
+                is_ours = is_locked and opened.is_at(self.status(queue))
             finally:
                 if not is_ours:
                     self._files.close(fd)
@@ -184,7 +184,7 @@ class OpenQueues:
         self.let_go_all()
         self._opened.clear()
 
-    def _status(self, queue: str) -> os.stat_result:
+    def status(self, queue: str) -> os.stat_result:
         """Return the status of what has the queue's name now. Raises NotADirectoryError if it is
         not a folder of MQ."""
         try:

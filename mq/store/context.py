@@ -22,7 +22,7 @@ from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, ServerIds, is_fifo
 from mq.spool.folders import Spool
 from mq.spool.message.seal import Leases
-from mq.spool.queue.settings_file import KnownSettings
+from mq.spool.queue.known_settings import KnownSettings
 from mq.spool.redelivery import report_living
 from mq.spool.spark.finished import DoneBatches
 from mq.store.counts import OperationCounts

@@ -44,7 +44,7 @@ class _Expiry(Enum):
 
 
 def queues_to_expire(work: Workspace) -> list[QueueName]:
-    """Return the queues with a ttl. For a worker: about 5 µs for each queue. Raises OSError."""
+    """Return the queues with a ttl. For a worker: it looks at each queue. Raises OSError."""
     names = set(filter(is_queue_name, work.spool.names(Folder.QUEUES)))
     work.settings.keep(names)
     queues = map(QueueName, sorted(names))

@@ -10,8 +10,8 @@ import pytest
 
 from mq.errors import QueueNotFound
 from mq.names import QueueName
+from mq.spool.queue.known_settings import SETTINGS_LOOK_SECONDS
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.spool.queue.settings_file import SETTINGS_LOOK_SECONDS
 from mq.store.store import Store
 from mq_sqs import calls
 from mq_sqs.addresses import Addressing

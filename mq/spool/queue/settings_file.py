@@ -19,7 +19,7 @@ import os
 import stat
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -31,13 +31,10 @@ from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
 from mq.spool.locks import lock_names
-from mq.spool.open_queues import OpenQueue, OpenQueues
+from mq.spool.open_queues import OpenQueue
 from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings, change, parse_settings
 
 SETTINGS_FILE = f"{HIDDEN}settings"
-
-SETTINGS_LOOK_SECONDS = 0.5
-"""A process that works on a queue looks at its settings again after this time."""
 
 MAX_SETTINGS_BYTES = 64 * KIB
 """The largest size of the file."""
@@ -63,12 +60,16 @@ class SettingsRead(NamedTuple):
     fault: str | None = None
 
 
+NO_FILE = SettingsRead()
+"""The result of a look that finds no file."""
+
+
 def read_settings(files: Files, opened: OpenQueue, queue: QueueName) -> SettingsRead:
     """Read the settings of a queue whose folder is open. Raises OSError."""
     try:
         fd = files.open_to_look(opened.fd, SETTINGS_FILE)
     except FileNotFoundError:
-        return SettingsRead()
+        return NO_FILE
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             return SettingsRead(fault="a link or a special file, not settings")
@@ -80,7 +81,7 @@ def read_settings(files: Files, opened: OpenQueue, queue: QueueName) -> Settings
         text = files.read(fd, MAX_SETTINGS_BYTES + 1)
     finally:
         files.close(fd)
-    version = _version(status)
+    version = version_of(status)
     try:
         if len(text) > MAX_SETTINGS_BYTES:
             raise InvalidRequest(f"it has more than {MAX_SETTINGS_BYTES} bytes")
@@ -165,86 +166,9 @@ def _replace(spool: Spool, opened: OpenQueue, settings: QueueSettings) -> None:
         files.close(fd)
 
 
-def _version(status: os.stat_result) -> FileVersion | None:
-    if status.st_mtime_ns >= time.time_ns() - SAME_TICK_NS:
+def version_of(status: os.stat_result) -> FileVersion | None:
+    """Return what distinguishes this state from any later one, or None if a change within the same
+    tick of the clock would look the same."""
+    if max(status.st_mtime_ns, status.st_ctime_ns) >= time.time_ns() - SAME_TICK_NS:
         return None
     return FileVersion(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-class _KnownFile(NamedTuple):
-    settings: QueueSettings
-    version: FileVersion | None
-    fault: str | None
-    next_look: float
-
-
-_UNKNOWN = _KnownFile(NO_SETTINGS, None, None, 0.0)
-
-
-class KnownSettings:
-    """The settings of the queues that a process works on, at most SETTINGS_LOOK_SECONDS old. After
-    that time the file is looked at again, and read if it has changed.
-
-    `report` is called once for each damaged version, `changed` for each queue whose settings
-    changed. Threads may share it: a lost race costs one more look.
-    """
-
-    def __init__(
-        self,
-        files: Files,
-        queues: OpenQueues,
-        report: Callable[[str, str], None],
-        changed: Callable[[QueueName], None] = lambda queue: None,
-    ) -> None:
-        self.changed = changed
-        self._files = files
-        self._queues = queues
-        self._report = report
-        self._known: dict[str, _KnownFile] = {}
-
-    def of(self, queue: QueueName) -> QueueSettings:
-        """Return the settings of a queue, or those of a queue without settings if it does not
-        exist."""
-        known = self._known.get(queue)
-        if known is not None and time.monotonic() < known.next_look:
-            return known.settings
-        return self._look(queue, known or _UNKNOWN)
-
-    def forget(self, queue: QueueName) -> None:
-        """Look again at the next use: the settings were changed, or the queue is another one."""
-        known = self._known.get(queue)
-        if known is not None:
-            self._known[queue] = known._replace(next_look=0.0, version=None)
-
-    def keep(self, queues: Collection[str]) -> None:
-        """Forget all other queues."""
-        for queue in self._known.keys() - queues:
-            self._known.pop(queue, None)
-
-    def _look(self, queue: QueueName, known: _KnownFile) -> QueueSettings:
-        try:
-            opened = self._queues.open(queue)
-            found = self._read(opened, queue, known)
-        except (FileNotFoundError, NotADirectoryError):
-            self._known.pop(queue, None)
-            return NO_SETTINGS
-        except OSError as error:
-            # The error does not say what the settings are, so they stay as they were.
-            found = SettingsRead(known.settings, None, f"cannot be read: {error.strerror}")
-        if found.fault is not None and found.fault != known.fault:
-            self._report(f"{Folder.QUEUES}/{queue}/{SETTINGS_FILE}", found.fault)
-        next_look = time.monotonic() + SETTINGS_LOOK_SECONDS
-        self._known[queue] = _KnownFile(found.settings, found.version, found.fault, next_look)
-        if found.settings != known.settings:
-            self.changed(queue)
-        return found.settings
-
-    def _read(self, opened: OpenQueue, queue: QueueName, known: _KnownFile) -> SettingsRead:
-        if known.version is not None:
-            try:
-                status = os.stat(SETTINGS_FILE, dir_fd=opened.fd, follow_symlinks=False)
-            except FileNotFoundError:
-                return SettingsRead()
-            if _version(status) == known.version:
-                return SettingsRead(known.settings, known.version, known.fault)
-        return read_settings(self._files, opened, queue)

@@ -1,0 +1,120 @@
+"""What a process knows of the settings of queues, which others change."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from mq.disk.files import Files
+from mq.lifecycle import Folder
+from mq.names import QueueName
+from mq.spool.open_queues import OpenQueue, OpenQueues
+from mq.spool.queue.queue_settings import NO_SETTINGS, QueueSettings
+from mq.spool.queue.settings_file import (
+    NO_FILE,
+    SETTINGS_FILE,
+    FileVersion,
+    SettingsRead,
+    read_settings,
+    version_of,
+)
+
+SETTINGS_LOOK_SECONDS = 0.5
+"""A process that works on a queue looks at its settings again after this time."""
+
+
+class _KnownFile(NamedTuple):
+    """What a look has found. `folder` is the queue's folder, if there was no such file in it."""
+
+    settings: QueueSettings
+    version: FileVersion | None
+    fault: str | None
+    next_look: float
+    folder: FileVersion | None = None
+
+
+_UNKNOWN = _KnownFile(NO_SETTINGS, None, None, 0.0)
+
+
+class KnownSettings:
+    """The settings of the queues that a process works on, at most SETTINGS_LOOK_SECONDS old. After
+    that time the file is looked at again, and read if it has changed.
+
+    `report` is called once for each damaged version, `changed` for each queue whose settings
+    changed. Threads may share it: a lost race costs one more look.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        queues: OpenQueues,
+        report: Callable[[str, str], None],
+        changed: Callable[[QueueName], None] = lambda queue: None,
+    ) -> None:
+        self.changed = changed
+        self._files = files
+        self._queues = queues
+        self._report = report
+        self._known: dict[str, _KnownFile] = {}
+
+    def of(self, queue: QueueName) -> QueueSettings:
+        """Return the settings of a queue, or those of a queue without settings if it does not
+        exist."""
+        known = self._known.get(queue)
+        if known is not None and time.monotonic() < known.next_look:
+            return known.settings
+        return self._look(queue, known or _UNKNOWN)
+
+    def forget(self, queue: QueueName) -> None:
+        """Look again at the next use: the settings were changed, or the queue is another one."""
+        known = self._known.get(queue)
+        if known is not None:
+            self._known[queue] = known._replace(next_look=0.0, version=None, folder=None)
+
+    def keep(self, queues: Collection[str]) -> None:
+        """Forget all other queues."""
+        for queue in self._known.keys() - queues:
+            self._known.pop(queue, None)
+
+    def _look(self, queue: QueueName, known: _KnownFile) -> QueueSettings:
+        next_look = time.monotonic() + SETTINGS_LOOK_SECONDS
+        folder = None
+        try:
+            if self._has_still_none(queue, known):
+                self._known[queue] = known._replace(next_look=next_look)
+                return known.settings
+            found, folder = self._read(self._queues.open(queue), queue, known)
+        except (FileNotFoundError, NotADirectoryError):
+            self._known.pop(queue, None)
+            return NO_SETTINGS
+        except OSError as error:
+            # The error does not say what the settings are, so they stay as they were.
+            found = SettingsRead(known.settings, None, f"cannot be read: {error.strerror}")
+        if found.fault is not None and found.fault != known.fault:
+            self._report(f"{Folder.QUEUES}/{queue}/{SETTINGS_FILE}", found.fault)
+        self._known[queue] = _KnownFile(*found, next_look, folder)
+        if found.settings != known.settings:
+            self.changed(queue)
+        return found.settings
+
+    def _has_still_none(self, queue: QueueName, known: _KnownFile) -> bool:
+        """Return whether a queue that had no settings has had nothing come or go since, which takes
+        one look at its folder. Many queues are idle."""
+        return known.folder is not None and known.folder == version_of(self._queues.status(queue))
+
+    def _read(
+        self, opened: OpenQueue, queue: QueueName, known: _KnownFile
+    ) -> tuple[SettingsRead, FileVersion | None]:
+        """Return what the file says, and the state of the folder if there is no file in it."""
+        if known.version is not None:
+            try:
+                status = os.stat(SETTINGS_FILE, dir_fd=opened.fd, follow_symlinks=False)
+            except FileNotFoundError:
+                return NO_FILE, None
+            if version_of(status) == known.version:
+                return SettingsRead(known.settings, known.version, known.fault), None
+        folder = None if self._files.is_of_network else version_of(os.fstat(opened.fd))
+        found = read_settings(self._files, opened, queue)
+        return found, folder if found is NO_FILE else None
