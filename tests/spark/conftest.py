@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.lone_root import Root
 from tests.support.packages import IS_SPARK_INSTALLED, JAVA_OPTIONS
+from tests.support.worker_forks import worker_forks
 
 IN_MEMORY = Path("/dev/shm")
 
@@ -33,9 +34,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def worker_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The Python of the session's workers."""
+    with worker_forks(tmp_path_factory.mktemp("workers")) as python:
+        yield python
+
+
+@pytest.fixture(scope="session")
+def spark(worker_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Two cores, 1 GiB; a task is tried four times. Nothing is registered: Spark finds the source
-    by itself."""
+    by itself. Its workers are forked."""
     from pyspark.sql import SparkSession
 
     import pyspark_mq
@@ -53,7 +61,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={warehouse} {JAVA_OPTIONS}",
     }
     session = SparkSession.builder.master("local[2,4]").appName("tests").config(map=settings)
-    made = session.getOrCreate()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", str(worker_python))
+        made = session.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     yield made
     made.stop()

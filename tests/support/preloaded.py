@@ -119,14 +119,16 @@ def _control() -> socket.socket:
 # The process that forks
 
 
-class _Start(NamedTuple):
+class Start(NamedTuple):
+    """What is to be run, and where."""
+
     module: str
     words: list[str]
     env: dict[str, str]
     folder: str
 
 
-def _serve() -> tuple[_Start, list[int]] | None:
+def _serve() -> tuple[Start, list[int]] | None:
     """Fork one process for each request until there are no more. In the forked process it returns
     the request and the three files."""
     control = socket.socket(fileno=_CONTROL_FD)
@@ -146,7 +148,7 @@ def _serve() -> tuple[_Start, list[int]] | None:
             if pid == 0:
                 selector.close()
                 control.detach()
-                return _Start(*json.loads(data)), fds
+                return Start(*json.loads(data)), fds
             for fd in fds:
                 os.close(fd)
             status.sendall(b"%d" % pid)
@@ -163,7 +165,7 @@ def _tell_end(pidfd: int, pid: int, status: socket.socket) -> None:
     status.close()
 
 
-def _become(request: _Start, fds: list[int]) -> None:
+def become(request: Start, fds: list[int]) -> None:
     """Be as a process that `python -m` has just started."""
     for number, fd in enumerate(fds):
         os.dup2(fd, number)
@@ -185,5 +187,5 @@ if __name__ == "__main__":
     for name in PRELOADED:
         importlib.import_module(name)
     if forked := _serve():
-        _become(*forked)
+        become(*forked)
         runpy.run_module(forked[0].module, run_name="__main__", alter_sys=True)

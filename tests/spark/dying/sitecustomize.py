@@ -1,5 +1,5 @@
 """Lets an application die at a named step: Python imports this module when it starts, if its folder
-is on PYTHONPATH, in the driver and in every worker. Without MQ_DIE_AT it does nothing.
+is on PYTHONPATH, in the driver and in every worker. Without MQ_DIE_AT it kills nothing.
 
 The process that comes to the step leaves a mark, and kills everything of its session with SIGKILL:
 driver, JVM, workers, itself. With MQ_SLEEPS they are stopped, and go on when a test wakes them.
@@ -174,6 +174,9 @@ class _Patcher(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             owner = getattr(owner, each)
         setattr(owner, name, _dies(getattr(owner, name), self._step, self._mark))
 
+
+# Every worker would compile PySpark again from there. It is installed, too.
+sys.path[:] = [each for each in sys.path if not each.endswith("/pyspark.zip")]
 
 if os.environ.get("MQ_DIE_AT"):
     _steps = SOURCE | SINK | SOURCE_BY_URL | SINK_BY_URL
