@@ -32,6 +32,10 @@ _REFUSED_ARGUMENTS = {
     "x-dead-letter-routing-key": "give the queue the setting dead-letters (mqctl set)",
 }
 
+_OF_PROTOCOL_1 = {"task", "id", "args", "kwargs", "retries", "eta", "expires", "utc"}
+"""What the body of a task of Celery's protocol 1 has, among others; one with fewer of these is of
+another program."""
+
 
 def refuse_properties(message: Mapping[str, Any]) -> None:
     """Raise ValueError for properties that would have no effect. Priority 0 counts as none. To a
@@ -93,7 +97,7 @@ def _headers_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return headers
-    return found if isinstance(found, dict) and "task" in found else headers
+    return found if isinstance(found, dict) and found.keys() >= _OF_PROTOCOL_1 else headers
 
 
 def _time_of(eta: object) -> datetime | None:

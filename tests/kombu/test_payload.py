@@ -35,7 +35,8 @@ def test_an_eta_is_a_delay(eta: object, seconds: float | None) -> None:
     assert delay_of(message(eta), NOW) == seconds
 
 
-TASK = {"task": "tasks.brew", "id": "4", "args": [], "eta": "2026-01-01T00:01:30+00:00"}
+TASK = {"task": "tasks.brew", "id": "4", "args": [], "kwargs": {}, "retries": 0, "utc": True,
+        "expires": None, "eta": "2026-01-01T00:01:30+00:00"}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,7 @@ TASK = {"task": "tasks.brew", "id": "4", "args": [], "eta": "2026-01-01T00:01:30
         (json.dumps(TASK), "text/plain", None),
         (json.dumps({**TASK, "eta": None}), "application/json", None),
         (json.dumps({"eta": TASK["eta"]}), "application/json", None),
+        (json.dumps({"task": "deliver", "eta": TASK["eta"]}), "application/json", None),
         ('{"eta": "task', "application/json", None),
         ('["eta", "task"]', "application/json", None),
         (b'\xff"eta"', "application/json", None),
