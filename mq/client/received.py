@@ -28,9 +28,10 @@ class ReceivedMessage:
     def _begin_block(self) -> None:
         self._block_of = os.getpid()
 
+    @property
     def is_to_settle(self) -> bool:
-        """Return whether the end of a block has to settle the message: not if that is done, and not
-        in a process that was forked within the block. There its parent still has the message."""
+        """Whether the end of a block has to settle the message: not if that is done, and not in a
+        process that was forked within the block. There its parent still has the message."""
         return not self.is_settled and self._block_of == os.getpid()
 
     def __repr__(self) -> str:

@@ -110,16 +110,16 @@ class AsyncMessage(ReceivedMessage):
     ) -> None:
         try:
             await self._renewal.__aexit__(kind, error, traceback)
-            if kind is None and self.is_to_settle():
+            if kind is None and self.is_to_settle:
                 await self.ack()
         except asyncio.CancelledError:
             # The block has handled the message. What was cut off here may not be done.
-            if kind is None and self.is_to_settle() and self.lost is None:
+            if kind is None and self.is_to_settle and self.lost is None:
                 hurried = operations.acknowledge(self._hurried(), self.delivery)
                 await self._settle_soon(hurried, "acknowledged")
             raise
         finally:
-            if kind is not None and self.is_to_settle() and self.lost is None:
+            if kind is not None and self.is_to_settle and self.lost is None:
                 await self.give_back()
 
 

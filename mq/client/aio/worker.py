@@ -177,7 +177,7 @@ class AsyncWorker:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             log.exception("message %s of queue %s failed", message.id, message.queue)
-            if message.is_to_settle():
+            if message.is_to_settle:
                 await message.give_back(handling_backoff_seconds(message.receive_count))
         else:
             if not is_awaitable:

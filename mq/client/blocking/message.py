@@ -101,7 +101,7 @@ class Message(ReceivedMessage):
         traceback: TracebackType | None,
     ) -> None:
         self._renewal.end()
-        if not self.is_to_settle():
+        if not self.is_to_settle:
             return
         if kind is None:
             # It is acknowledged even if its lease seems lost, because only the server knows.

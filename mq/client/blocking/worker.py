@@ -163,7 +163,7 @@ class Worker:
             if not (isinstance(error, Exception) or _is_cancellation(error)):
                 raise
             log.exception("message %s of queue %s failed", message.id, message.queue)
-            if message.is_to_settle():
+            if message.is_to_settle:
                 message.give_back(handling_backoff_seconds(message.receive_count))
         else:
             if is_undone(result):
