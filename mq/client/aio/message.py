@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
@@ -52,8 +54,11 @@ class AsyncMessage(ReceivedMessage):
 
     async def extend(self, visibility: float | None = None) -> None:
         """Let the lease end in `visibility` seconds from now; None means as the queue's setting or
-        the server's `--visibility` says. Raises LeaseLost."""
-        await self._run(operations.extend(self._session.context, self.delivery, visibility))
+        the server's `--visibility` says. Renewals in a block are of that length from then on.
+        Raises LeaseLost."""
+        async with self._unrenewed():
+            await self._run(operations.extend(self._session.context, self.delivery, visibility))
+            self.delivery.visibility = visibility
 
     def renewing(self) -> AsyncRenewal:
         """Return an asynchronous context manager that renews the lease while its block runs, and
@@ -80,14 +85,19 @@ class AsyncMessage(ReceivedMessage):
             log.warning("message %s of queue %s not %s: %s", self.id, self.queue, done, error)
 
     async def _settle(self, operation: Operation[None]) -> None:
-        # The renewal ends first: one on its way would undo a release.
-        was_renewing = await self._renewal.end()
-        try:
+        async with self._unrenewed():
             await self._run(operation)
             self.is_settled = True
+
+    @asynccontextmanager
+    async def _unrenewed(self) -> AsyncIterator[None]:
+        """Pause the renewal: one on its way would undo a release. It goes on if the block still has
+        the message then."""
+        was_renewing = await self._renewal.end()
+        try:
+            yield
         finally:
             if was_renewing and not self.is_settled and self.lost is None:
-                # The block goes on, and still has the message.
                 self._renewal.start()
 
     async def _run(self, operation: Operation[None]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -51,8 +53,11 @@ class Message(ReceivedMessage):
 
     def extend(self, visibility: float | None = None) -> None:
         """Let the lease end in `visibility` seconds from now; None means as the queue's setting or
-        the server's `--visibility` says. Raises LeaseLost."""
-        self._run(operations.extend(self._session.context, self.delivery, visibility))
+        the server's `--visibility` says. Renewals in a block are of that length from then on.
+        Raises LeaseLost."""
+        with self._unrenewed():
+            self._run(operations.extend(self._session.context, self.delivery, visibility))
+            self.delivery.visibility = visibility
 
     def renewing(self) -> Renewal:
         """Return a context manager that renews the lease while its block runs, and settles nothing.
@@ -72,14 +77,19 @@ class Message(ReceivedMessage):
         self.is_settled = True
 
     def _settle(self, operation: Operation[None]) -> None:
-        # The renewal ends first: one on its way would undo a release.
-        was_renewing = self._renewal.end()
-        try:
+        with self._unrenewed():
             self._run(operation)
             self.is_settled = True
+
+    @contextmanager
+    def _unrenewed(self) -> Iterator[None]:
+        """Pause the renewal: one on its way would undo a release. It goes on if the block still has
+        the message then."""
+        was_renewing = self._renewal.end()
+        try:
+            yield
         finally:
             if was_renewing and not self.is_settled and self.lost is None:
-                # The block goes on, and still has the message.
                 self._renewal.start()
 
     def _run(self, operation: Operation[None]) -> None:
