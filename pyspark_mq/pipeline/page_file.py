@@ -17,6 +17,11 @@ def check_page_file(path: Path) -> None:
     folder = path.resolve().parent
     if path.is_dir():
         raise CommandFailed(ExitCode.USAGE, f"--html {path} is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        raise CommandFailed(
+            ExitCode.USAGE,
+            f"--html {path} is a device or the like, which the page would replace; name a file",
+        )
     if not folder.is_dir():
         raise CommandFailed(
             ExitCode.USAGE, f"--html {path}: there is no folder {folder}; make it, or name another"

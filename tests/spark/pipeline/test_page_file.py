@@ -44,6 +44,21 @@ def test_a_page_goes_to_where_a_link_leads(tmp_path: Path) -> None:
     assert (tmp_path / "there.html").read_text() == "page"
 
 
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_page_replaces_no_device(tmp_path: Path, is_linked: bool) -> None:
+    """The user root could replace /dev/null for everyone."""
+    device = tmp_path / "null"
+    os.mkfifo(device)
+    named = tmp_path / "link" if is_linked else device
+    if is_linked:
+        named.symlink_to(device)
+
+    with pytest.raises(CommandFailed, match="is a device or the like") as refused:
+        check_page_file(named)
+
+    assert refused.value.exit_code is ExitCode.USAGE
+
+
 @pytest.mark.parametrize("failing", ["open_unnamed", "write", "sync", "link", "replace"])
 def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, failing: str) -> None:
     path = tmp_path / "report.html"
