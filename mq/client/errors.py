@@ -67,7 +67,8 @@ class ClientClosed(ClientError):
 
 
 class Refused(ClientError):
-    """The server refused; nothing was changed. `problem` says why."""
+    """The server refused. `problem` says why. Nothing was changed, except perhaps after a 500,
+    which is a defect of the server."""
 
 
 class BadRequest(Refused):

@@ -69,7 +69,7 @@ class AsyncWorker:
         messages released.
 
         Raises errors that waiting does not mend: QueueNotFound, Unauthorized, Forbidden,
-        BadRequest; and ClientClosed if the client is closed before.
+        BadRequest, UnexpectedAnswer; and ClientClosed if the client is closed before.
         """
         self._begin()
         loop = asyncio.get_running_loop()

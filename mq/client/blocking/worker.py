@@ -71,7 +71,7 @@ class Worker:
         been handled.
 
         Raises errors that waiting does not mend: QueueNotFound, Unauthorized, Forbidden,
-        BadRequest; and ClientClosed if the client is closed before.
+        BadRequest, UnexpectedAnswer; and ClientClosed if the client is closed before.
         """
         threads = [
             threading.Thread(target=self._work, name=f"mq-worker-{number}", daemon=True)
