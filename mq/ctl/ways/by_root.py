@@ -72,7 +72,8 @@ class RootAccess:
 
     @cached_property
     def _runner(self) -> Runner:
-        runner = Runner(self._spool)
+        with _disk_errors():
+            runner = Runner(self._spool)
         self._opened.callback(runner.close)
         return runner
 

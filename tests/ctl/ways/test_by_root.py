@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -117,6 +118,19 @@ def test_a_failed_sync_at_receive_leaves_the_message_under_a_lease_nobody_has(
 
     access.close()
     assert names_in(tmp_path / "root" / "delay") == [f"orders:{message_id}"]
+
+
+def test_a_file_system_that_became_read_only_is_no_defect_of_mqctl(
+    access: RootAccess, root: Path
+) -> None:
+    send(access)
+    files = WatchedFiles()
+    files.fail("open_unnamed", code=errno.EROFS)
+    with (
+        closing(RootAccess(root, files)) as other,
+        pytest.raises(StoreUnavailable, match="Read-only file system"),
+    ):
+        other.receive(ORDERS, None)
 
 
 def test_nothing_is_synced_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
