@@ -8,6 +8,7 @@ import json
 import os
 import runpy
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -44,7 +45,7 @@ def worker_forks(folder: Path) -> Iterator[Path]:
             [sys.executable, "-m", __name__, str(listener.fileno())],
             stdin=subprocess.PIPE, cwd=REPOSITORY, env=environment, pass_fds=[listener.fileno()],
         )  # fmt: skip
-    launcher = f"{sys.executable} -IS {worker_python.__file__} {path}"
+    launcher = shlex.join([sys.executable, "-IS", str(worker_python.__file__), str(path)])
     python.write_text(f'#!/bin/sh\nexec {launcher} "$@"\n')
     python.chmod(0o700)
     yield python
