@@ -104,7 +104,6 @@ ELSEWHERE = {
     "store/test_store.py": "mq/store/context mq/store/publishing/publisher"
     " mq/store/receiving/lease mq/store/receiving/received_message",
     "store/test_remove.py": "mq/store/remove_many",
-    "store/receiving/test_waiting.py": "mq/store/receiving/watching",
     "tidy/test_documented.py": "mq/config mq/errors mq_mover/cli mq_reaper/cli",
     "vsqs/test_commands.py": "vsqs/arguments vsqs/cli vsqs/pump vsqs/rate vsqs/sink",
     "vsqs/test_folder.py": "vsqs/opening",

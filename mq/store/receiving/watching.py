@@ -6,6 +6,8 @@ Nothing runs while no request waits, and only a slow timer while nothing happens
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 
 from mq.commit.committer import Committer
 from mq.config import MAX_WAITING_REQUESTS, RELIST_WAITING_SECONDS
@@ -16,6 +18,9 @@ from mq.store.indexing import relist
 from mq.store.receiving.waiting import Waiters
 
 _UNAVAILABLE_PAUSE_SECONDS = 0.1
+
+_AT_ONCE = 100
+"""The settings of this many queues are looked at in one go."""
 
 
 class Watching:
@@ -79,16 +84,26 @@ class Watching:
     async def _relist(self) -> None:
         while True:
             await asyncio.sleep(RELIST_WAITING_SECONDS)
-            for queue in self.waiting.queues():
-                await self._look_at(queue)
+            queues = self.waiting.queues()
+            for some in (queues[at : at + _AT_ONCE] for at in range(0, len(queues), _AT_ONCE)):
+                await self._look_at(some)
 
-    async def _look_at(self, queue: QueueName) -> None:
-        try:
-            # Requests that wait for the end of a pause learn of it here.
-            await self._committer.call(self._work.settings.of, queue)
+    async def _look_at(self, queues: Sequence[QueueName]) -> None:
+        # If the store is not available, the next look finds what came meanwhile.
+        with suppress(StoreUnavailable):
+            await self._committer.call(self._look_at_settings, queues)
+        for queue in queues:
             if not self._work.sees_all_events(queue):
-                await self._committer.run(relist(self._work, queue))
+                with suppress(StoreUnavailable):
+                    await self._list(queue)
+
+    def _look_at_settings(self, queues: Sequence[QueueName]) -> None:
+        """Look for the end of a pause: requests that wait for it learn of it here."""
+        for queue in queues:
+            self._work.settings.of(queue)
+
+    async def _list(self, queue: QueueName) -> None:
+        try:
+            await self._committer.run(relist(self._work, queue))
         except QueueNotFound:
             self.waiting.wake_all(queue)
-        except StoreUnavailable:
-            pass  # The next look finds what came meanwhile.

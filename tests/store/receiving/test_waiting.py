@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,31 +13,12 @@ from mq.names import QueueName
 from mq.spool.arrivals import Watch
 from mq.spool.message.held import Held, hold
 from mq.store.receiving.received_message import Received
-from mq.store.store import Store
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import new_id, write_message
-from tests.support.stores import LONG_SECONDS, ORDERS, eventually, publish, receive, store_on
+from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on
+from tests.support.waiting import WAIT_SECONDS, parked, wait, waiters
 
 MANY = 1000
-WAIT_SECONDS = 60.0
-
-
-def wait(store: Store, queue: QueueName = ORDERS) -> asyncio.Task[Received | None]:
-    return asyncio.create_task(store.receive(queue, LONG_SECONDS, WAIT_SECONDS))
-
-
-async def parked(store: Store, count: int, queue: QueueName = ORDERS) -> None:
-    """Return once `count` requests wait and do nothing else."""
-    lines = store._fetches.waiting._lines
-    async with asyncio.timeout(20):
-        while (len(lines[queue].parked) if queue in lines else 0) != count:
-            await asyncio.sleep(0.001)
-
-
-async def waiters(store: Store, count: int) -> list[asyncio.Task[Received | None]]:
-    started = [wait(store) for _ in range(count)]
-    await parked(store, count)
-    return started
 
 
 async def test_one_message_wakes_one_of_a_thousand(root: Path) -> None:
@@ -225,39 +205,6 @@ async def test_nobody_waits_in_vain_at_a_store_that_fails(disk: Path) -> None:
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert {type(each) for each in outcomes} <= {Received, StoreUnavailable}
         assert isinstance(outcomes[0], StoreUnavailable)
-
-
-async def test_who_waits_learns_of_the_end_of_a_pause_though_a_sync_failed_meanwhile(
-    disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mq.store.receiving.watching.RELIST_WAITING_SECONDS", 0.01)
-    files = WatchedFiles()
-    looks: list[str | None] = []
-    async with store_on(disk, files) as store:
-        await store.create_queue(ORDERS, {"paused": "true"})
-        message_id = await publish(store, b"body")
-        (task,) = await waiters(store, 1)
-        committer, call = store._committer, store._committer.call
-
-        async def note_look(*asked: Any) -> Any:
-            looks.append(committer.failure)
-            return await call(*asked)
-
-        async def was_looked_at_in_vain() -> bool:
-            return any(looks)
-
-        monkeypatch.setattr(committer, "call", note_look)
-        files.fail(*SYNCS, times=1_000_000)
-        with pytest.raises(StoreUnavailable):
-            await publish(store, b"body")
-        await eventually(was_looked_at_in_vain)
-        files.before.clear()
-        (disk / "queues/orders/.settings").unlink()
-
-        async with asyncio.timeout(10):
-            received = await task
-        assert received is not None
-        assert received.message_id == message_id
 
 
 async def test_a_message_comes_to_one_of_two_servers(root: Path) -> None:
