@@ -58,7 +58,7 @@ def fill(root: Path, depth: int, groups: int) -> None:
     with click.progressbar(range(depth), label=f"filling {depth}", file=sys.stderr) as steps:
         for at in steps:
             lane = {GROUP_ID: f"filled-{at % groups}", DEDUPLICATION_ID: f"filled-{at}"}
-            trailer = trailer_of({}, kept_texts(lane))
+            trailer = trailer_of("", kept_texts(lane))
             draft = Draft(len(body), zlib.crc32(body), body=body, trailer=trailer)
             without_barriers(publish(work, filling, draft))
     (root / Folder.QUEUES / filling).rename(root / Folder.QUEUES / name)

@@ -43,14 +43,15 @@ Base64."""
 
 class Packed(NamedTuple):
     """Attributes that are allowed: the bytes that they add to the size of a message, their MD5 in
-    hexadecimal, and what is kept of them."""
+    hexadecimal, what is kept of them, and that as JSON in printable ASCII, empty without any."""
 
     size: int
     md5: str
     kept: Kept
+    text: str
 
 
-NO_ATTRIBUTES = Packed(0, "", {})
+NO_ATTRIBUTES = Packed(0, "", {}, "")
 
 
 class _Head(NamedTuple):
@@ -83,9 +84,11 @@ def pack_attributes(attributes: Attributes) -> Packed:
                 check_number(name, text)
         hashed += (head, len(data).to_bytes(4, "big"), data)
         kept[name] = (kind, text)
-    _check_texts(kept)
+    text = _printable(kept)
+    if "\\" in text:  # Nothing else brings what is not printable into a string of JSON.
+        _check_texts(kept)
     covered = b"".join(hashed)
-    return Packed(len(covered) - len(kept) * BYTES_AROUND, md5_in_hex(covered), kept)
+    return Packed(len(covered) - len(kept) * BYTES_AROUND, md5_in_hex(covered), kept, text)
 
 
 def pack_system_attributes(attributes: Attributes) -> Packed:
@@ -103,12 +106,13 @@ def kept_texts(texts: Mapping[str, str]) -> Kept:
     return {name: ("String", text) for name, text in texts.items()}
 
 
-def trailer_of(attributes: Kept, system: Kept) -> bytes:
+def trailer_of(attributes: str, system: Kept) -> bytes:
     """Return the trailer of a message, as `pack_trailer` of `mq.spool.message.trailer` makes it of
-    the same properties. Raises PropertiesTooLarge."""
+    the same properties. `attributes` are the JSON of what is kept of them. Raises
+    PropertiesTooLarge."""
     properties = {}
     if attributes:
-        properties[ATTRIBUTES] = _printable(attributes)
+        properties[ATTRIBUTES] = attributes
     if system:
         properties[SYSTEM] = _printable(system)
     if not properties:
@@ -137,9 +141,6 @@ def _head_of(name: str, kind: str) -> _Head:
 
 def _check_texts(kept: Kept) -> None:
     """Raise SQSError for a character that SQS does not take."""
-    written = orjson.dumps(kept)
-    if written.isascii() and b"\\" not in written:
-        return
     for name, (_, text) in kept.items():
         check_text(text.encode(), f"message attribute {name!r}")
 

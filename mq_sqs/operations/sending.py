@@ -213,10 +213,13 @@ def _check_message(values: Values, rules: Rules, are_wrong: str = "are invalid")
             f"{rules.limit} bytes.",
         )
     trailer = NO_TRAILER
-    if attributes.kept or system.kept or lane or rules.trace is not None:
+    kept = system.kept
+    if lane or rules.trace is not None:
         # Neither counts towards the size of the message, nor towards an MD5.
         own = lane if rules.trace is None else {TRACE_HEADER: rules.trace, **lane}
-        trailer = trailer_of(attributes.kept, {**kept_texts(own), **system.kept})
+        kept = {**kept_texts(own), **kept}
+    if attributes.text or kept:
+        trailer = trailer_of(attributes.text, kept)
     delay_ns = None if rules.is_fifo else _delay_ns(values)
     return Outgoing(body, trailer, size, attributes.md5, system.md5, delay_ns, lane)
 

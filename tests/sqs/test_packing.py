@@ -40,7 +40,7 @@ def test_one_pass_finds_what_many_would(
 ) -> None:
     """What is kept is a trailer like any other, and has what was sent."""
     packed = pack_attributes(attributes)
-    trailer = trailer_of(packed.kept, kept_texts(system))
+    trailer = trailer_of(packed.text, kept_texts(system))
     properties = json.loads(trailer or "{}")
 
     assert (attributes_of(properties), system_of(properties)) == (attributes, system)
@@ -56,7 +56,7 @@ def test_one_pass_finds_what_many_would(
 def test_a_text_cannot_leave_its_quotation_marks(value: str) -> None:
     attributes = {"a": {"DataType": "String", "StringValue": value}, "b": CITY}
 
-    trailer = trailer_of(pack_attributes(attributes).kept, kept_texts({"c": value}))
+    trailer = trailer_of(pack_attributes(attributes).text, kept_texts({"c": value}))
 
     properties = json.loads(trailer)
     assert (attributes_of(properties), system_of(properties)) == (attributes, {"c": value})
@@ -71,7 +71,7 @@ def test_the_order_in_which_they_are_sent_does_not_matter() -> None:
 
 
 def test_a_message_without_attributes_has_no_trailer() -> None:
-    assert trailer_of(pack_attributes({}).kept, {}) == b""
+    assert trailer_of(pack_attributes({}).text, {}) == b""
     assert properties_in(b"") == {}
 
 
@@ -83,11 +83,11 @@ def test_no_more_is_kept_than_a_message_may_have() -> None:
 
     for text in (longest, quotes):
         packed = pack_attributes({"a": {"DataType": "String", "StringValue": text}})
-        assert len(trailer_of(packed.kept, {})) > MAX_STORED_PROPERTIES_BYTES
+        assert len(trailer_of(packed.text, {})) > MAX_STORED_PROPERTIES_BYTES
     for text in (longest + "x", quotes + "xx"):
         packed = pack_attributes({"a": {"DataType": "String", "StringValue": text}})
         with pytest.raises(PropertiesTooLarge):
-            trailer_of(packed.kept, {})
+            trailer_of(packed.text, {})
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_name_may_have_letters_of_any_script() -> None:
     packed = pack_attributes({"attr.1\u00f8\u00df\u00e4": CITY})
 
     assert packed.size == len("attr.1") + 2 * 3 + len("String") + len(CITY["StringValue"])
-    properties = properties_in(trailer_of(packed.kept, {}))
+    properties = properties_in(trailer_of(packed.text, {}))
     assert attributes_of(properties) == {"attr.1\u00f8\u00df\u00e4": CITY}
 
 

@@ -96,7 +96,7 @@ async def fifo_on(
 def in_order(body: str, group: str, deduplication_id: str) -> OrderedDraft:
     data = body.encode()
     lane = {GROUP_ID: group, DEDUPLICATION_ID: deduplication_id}
-    trailer = trailer_of({}, kept_texts(lane))
+    trailer = trailer_of("", kept_texts(lane))
     draft = Draft(len(data), zlib.crc32(data), body=data, trailer=trailer)
     return OrderedDraft(draft, group, deduplication_id)
 
