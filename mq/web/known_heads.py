@@ -16,9 +16,9 @@ from multidict import CIMultiDictProxy
 
 from mq.names import MessageId, QueueName
 
-MAX_KNOWN_HEADS = 256
+MAX_KNOWN_HEADS = 4096
 MAX_KNOWN_HEAD_BYTES = 1024
-_MAX_SEEN = 4096
+_MAX_SEEN = 16_384
 
 _END = b"\r\n\r\n"
 _REMOVAL = re.compile(
