@@ -148,6 +148,7 @@ def test_a_profile_names_what_the_time_goes_to(tmp_path: Path) -> None:
     [
         ["throughput.py", "--rounds=1", "--messages=12", "--connections=3", "--servers=1,2"],
         ["depth.py", "--depth=20", "--rounds=1", "--messages=12", "--connections=3"],
+        ["many_queues.py", "--queues=1,5", "--rounds=1", "--messages=12", "--connections=3"],
         ["sqs.py", "--rounds=1", "--messages=40", "--connections=3"],
         ["fifo_depth.py", "--depth=20", "--groups=5", "--rounds=1", "--messages=40",
          "--connections=3"],
