@@ -35,12 +35,14 @@ class CeleryRun:
     def __init__(self, server: Server, folder: Path) -> None:
         self.effects = folder / "effects"
         self.effects.mkdir()
+        self._temporary = folder  # A worker that is killed leaves files.
         self.log = folder / "worker.log"
         self._broker = server.url.replace("http://", "mq://")
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def environment(self) -> dict[str, str]:
-        ours = {"BROKER": self._broker, "EFFECTS": str(self.effects), "PYTHONWARNINGS": "ignore"}
+        ours = {"BROKER": self._broker, "EFFECTS": str(self.effects), "PYTHONWARNINGS": "ignore",
+                "TMPDIR": str(self._temporary)}  # fmt: skip
         return {k: v for k, v in os.environ.items() if not k.startswith("MQ_")} | ours
 
     def start_worker(

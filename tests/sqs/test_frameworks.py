@@ -33,7 +33,8 @@ class SqsWorkers:
         with self.log.open("ab") as log:
             self._workers.append(
                 subprocess.Popen(
-                    celery, stdout=log, stderr=log, cwd=folder, env=environment,
+                    celery, stdout=log, stderr=log, cwd=folder,
+                    env=environment | {"TMPDIR": str(self.log.parent)},  # A kill leaves files.
                     start_new_session=True,
                 )
             )  # fmt: skip
