@@ -212,7 +212,7 @@ def test_long_heads_are_parsed_each_time(lesson: Lesson) -> None:
     assert not lesson.knows(data)
 
 
-def test_few_heads_are_kept(lesson: Lesson) -> None:
+def test_a_bounded_number_of_heads_is_kept(lesson: Lesson) -> None:
     for number in range(MAX_KNOWN_HEADS + 10):
         data = request_bytes("GET", "/orders/messages", x_number=str(number))
         for _ in range(2):

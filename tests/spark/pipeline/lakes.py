@@ -19,3 +19,10 @@ def numbers_in(spark: Any, lake: Lake) -> list[int]:
 
 def files_in(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "lake").glob("queue=*/day=*/*.parquet"))
+
+
+def cut_one(tmp_path: Path, kept_bytes: int) -> Path:
+    """Cut the end of the first file of a lake: all but `kept_bytes`, or that many if negative."""
+    damaged = min(files_in(tmp_path))
+    damaged.write_bytes(damaged.read_bytes()[:kept_bytes])
+    return damaged

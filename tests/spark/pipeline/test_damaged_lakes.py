@@ -14,7 +14,7 @@ from pyspark_mq.pipeline import lake as lake_module
 from pyspark_mq.pipeline.causes import JobRefused
 from pyspark_mq.pipeline.lake import Lake
 from pyspark_mq.pipeline.lake_columns import read_rows
-from tests.spark.pipeline.lakes import files_in, numbers_in, rows_of
+from tests.spark.pipeline.lakes import cut_one, files_in, numbers_in, rows_of
 
 
 @pytest.mark.parametrize("kept_bytes", [7, -20])
@@ -29,8 +29,7 @@ def test_a_file_that_cannot_be_read_stays_and_the_others_are_merged(
     said: list[str] = []
     for batch in range(4):
         make_lake().add(rows_of(spark, batch), batch)
-    damaged = min(files_in(tmp_path))
-    damaged.write_bytes(damaged.read_bytes()[:kept_bytes])
+    damaged = cut_one(tmp_path, kept_bytes)
     kept = damaged.read_bytes()
 
     lake = Lake(spark, str(tmp_path / "lake"), said.append)

@@ -22,7 +22,7 @@ from pyspark_mq.pipeline.load import LoadJob, load
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine
 from pyspark_mq.pipeline.session import SETTINGS
-from tests.spark.pipeline.lakes import files_in, rows_of
+from tests.spark.pipeline.lakes import cut_one, files_in, rows_of
 from tests.support.lone_root import Root
 
 Load = Callable[..., int]
@@ -79,8 +79,7 @@ def test_a_lenient_spark_unlinks_no_damaged_file(
     monkeypatch.setattr(lake_module, "MOST_SMALL_FILES", 1)
     for batch in range(4):
         make_lake().add(rows_of(lenient, batch), batch)
-    damaged = min(files_in(tmp_path))
-    damaged.write_bytes(damaged.read_bytes()[:kept_bytes])
+    damaged = cut_one(tmp_path, kept_bytes)
 
     assert make_lake().compact() == 3
     assert damaged.exists()
