@@ -45,17 +45,20 @@ async def send_if_half_closed(request: web.BaseRequest, answer: Response) -> Res
     ConnectionError if that client is gone."""
     if not _has_client_closed(request):
         return answer
-    sent = await _send_last(request, answer)
+    sent = await _send(request, answer)
     if not await _takes_answer(request):
         raise ConnectionResetError("the client is gone")
     return sent
 
 
-async def _send_last(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
-    """Write an answer, which is the last of its connection. An answer that was written already is
-    left alone."""
+async def _send(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
+    """Write an answer, the last of its connection unless other requests have come behind this one.
+    An answer that was written already is left alone."""
+    connection = request.protocol
+    assert isinstance(connection, Connection)
     response = answer.as_response() if isinstance(answer, Answer) else answer
-    response.force_close()
+    if connection.is_last:
+        response.force_close()
     await response.prepare(request)
     await response.write_eof()
     return response

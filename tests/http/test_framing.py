@@ -1,16 +1,13 @@
-"""Where a request ends: what is refused ends the connection, and nothing behind it is carried out.
-A client that has sent a whole request is answered, whatever it closes then."""
+"""Where a request ends: what is refused ends the connection; nothing behind it is carried out."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from mq.config import MAX_HEAD_BYTES
-from tests.support.processes import Server, wait_until
+from tests.support.processes import Server
 from tests.support.wire import (
     SMALL_BODY_BYTES,
     Wire,
@@ -184,93 +181,6 @@ def test_a_request_that_came_with_a_broken_one_is_answered_and_done_or_neither(
     assert wire.is_closed()
     wait_until_closed(server, wire.local_port)
     assert statuses == [201] * len(files_of(server, queue)) + [400]
-
-
-# The client closes its direction
-
-
-def half_close(wire: Wire, *data: bytes) -> None:
-    wire.send(*data)
-    wire.socket.shutdown(socket.SHUT_WR)
-
-
-@pytest.mark.parametrize("size", [5, 3 * SMALL_BODY_BYTES])
-def test_a_whole_publish_is_answered_after_a_half_close(
-    server: Server, wire: Wire, queue: str, connect: Callable[[Server], Wire], size: int
-) -> None:
-    other = connect(server)
-
-    half_close(other, request_bytes("POST", f"/{queue}/messages", b"b" * size))
-
-    assert other.answer().status == 201
-    assert other.is_closed()
-    assert wire.receive(queue).body == b"b" * size
-
-
-@pytest.mark.parametrize("size", [5, 3 * SMALL_BODY_BYTES])
-@pytest.mark.parametrize("query", ["", "?max=10", "?peek", "?wait=0"])
-def test_a_message_is_given_to_a_client_that_half_closed(
-    server: Server, wire: Wire, connect: Callable[[Server], Wire], size: int, query: str
-) -> None:
-    queue = make_queue(wire)
-    wire.publish(queue, b"b" * size)
-    other = connect(server)
-
-    half_close(other, request_bytes("GET", f"/{queue}/messages{query}"))
-
-    answer = other.answer()
-    assert answer.status == 200
-    assert b"b" * size in answer.body
-    assert other.is_closed()
-    assert wire.count(queue) == ((1, 0) if query == "?peek" else (0, 1))
-
-
-def test_all_pipelined_requests_are_answered_after_a_half_close(
-    server: Server, queue: str, connect: Callable[[Server], Wire]
-) -> None:
-    other = connect(server)
-    publish = request_bytes("POST", f"/{queue}/messages", b"body")
-
-    half_close(other, publish * 40, request_bytes("GET", f"/{queue}"))
-
-    assert [other.answer().status for _ in range(40)] == [201] * 40
-    assert other.answer().json()["ready"] == 40
-    assert other.is_closed()
-
-
-@pytest.mark.parametrize("sent", [5, 3 * SMALL_BODY_BYTES])
-def test_half_a_publish_before_a_half_close_leaves_nothing(
-    server: Server, queue: str, connect: Callable[[Server], Wire], sent: int
-) -> None:
-    other = connect(server)
-    head = request_bytes("POST", f"/{queue}/messages", content_length=str(sent + 1))
-
-    half_close(other, head, b"b" * sent)
-
-    wait_until_closed(server, other.local_port)
-    wait_until(lambda: files_of(server, queue) == [])
-
-
-def test_a_half_close_ends_an_idle_connection(
-    server: Server, queue: str, connect: Callable[[Server], Wire]
-) -> None:
-    other = connect(server)
-    assert other.request("GET", f"/{queue}").status == 200
-
-    other.socket.shutdown(socket.SHUT_WR)
-
-    assert other.is_closed()
-
-
-def test_over_a_unix_socket_too(start_server: Callable[..., Server], tmp_path: Path) -> None:
-    server = start_server(f"--socket={tmp_path / 'mq.sock'}")
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(10)
-        client.connect(str(tmp_path / "mq.sock"))
-        client.sendall(request_bytes("PUT", "/orders"))
-        client.shutdown(socket.SHUT_WR)
-        assert client.makefile("rb").readline() == b"HTTP/1.1 201 Created\r\n"
-    assert server.stop() == 0
 
 
 def test_an_error_of_framing_is_told_before_the_end(wire: Wire, queue: str) -> None:
