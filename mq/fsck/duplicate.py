@@ -12,7 +12,8 @@ from mq.fsck.suspect import FindingKind, SuspectPlace, move_to_corrupt
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message.checksum import measure
-from mq.spool.message.held import NO_MESSAGE, Held, Lost, hold_in
+from mq.spool.message.held import NO_MESSAGE, Held, Lost, hold_in, seal_of
+from mq.spool.message.seal import published_ns
 
 WAY = (Folder.NEW, Folder.QUEUES, Folder.DELAY, Folder.REMOVE)
 
@@ -39,7 +40,8 @@ class Duplicate:
     `other` is set aside, so a removed message does not return.
 
     A message with another body than the removed one, however, was never removed: it stays, and the
-    removed one makes room.
+    removed one makes room. Files of two queues are one message only if it was published at one time
+    too: the queues may have the same id.
     """
 
     spool: Spool
@@ -96,12 +98,18 @@ class Duplicate:
                 return None
             if files.inode(fd) == held.status.st_ino:
                 return Likeness.SAME_FILE
-            if self.other.message != self.kept.message:
-                return None
             is_same = _is_same(files, fd, held)
+            if self.other.message != self.kept.message:
+                is_one = is_same and self._is_of_one_time(fd, held)
+                return Likeness.SAME_BODY if is_one else None
             return Likeness.SAME_BODY if is_same else Likeness.OTHER_BODY
         finally:
             files.close(fd)
+
+    def _is_of_one_time(self, fd: int, held: Held) -> bool:
+        message_id = self.kept.message.rpartition(":")[2]
+        kept_ns = published_ns(seal_of(self.spool.files, fd), os.fstat(fd), message_id)
+        return kept_ns == held.published_ns(message_id)
 
     def _make_room(self) -> str:
         """Give the removed file the next free name, as a second removal would."""

@@ -31,9 +31,9 @@ class FindingKind(StrEnum):
     SEAL = "seal"
     SETTINGS = "settings"
     DELETION = "deletion"
+    DUPLICATE = "duplicate"
     BATCH = "batch"
     UPLOAD = "upload"
-    DUPLICATE = "duplicate"
     ORPHAN = "orphan"
     LEFTOVER = "leftover"
 
@@ -52,7 +52,8 @@ SETTLING = frozenset(
 
 
 class SuspectPlace(NamedTuple):
-    """A name below a root's folder: `QUEUE:ID`, or `QUEUE/ID` below queues."""
+    """A name below a root's folder: `QUEUE:ID`, or `QUEUE/ID` below queues; or one of these in a
+    batch or among what was purged."""
 
     folder: Folder
     name: str
@@ -63,6 +64,9 @@ class SuspectPlace(NamedTuple):
     @property
     def message(self) -> str:
         """The message as `QUEUE:ID`, in whatever folder it is."""
+        folder, slash, name = self.name.rpartition("/")
+        if slash and self.folder is not Folder.QUEUES:
+            return name if ":" in name else f"{folder.partition(':')[0]}:{name}"
         return self.name.replace("/", ":", 1)
 
 

@@ -23,6 +23,8 @@ from mq.names import (
     parse_file_name,
 )
 from mq.spool.folders import DELETING_SUFFIX, Spool
+from mq.spool.message.burial import DEAD_ATTRIBUTE, Burial, burial_in
+from mq.spool.queue.purged import parts_of
 from mq.spool.queue.queues import unfinished_deletions
 from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.spool.sets import parse_batch_name
@@ -47,7 +49,8 @@ class Walk:
         self._settle_ns = int(settle_seconds * 1e9)
         self._done = 0
         self._total = 0
-        self._flat: dict[str, Folder] = {}
+        self._seen: dict[str, Folder | SuspectPlace] = {}
+        """Where a message `QUEUE:ID` was seen: under that name in a folder, or elsewhere in one."""
         self._owner = os.stat(spool.root).st_uid
         self._knows_format = spool.has_long_seals
 
@@ -96,6 +99,8 @@ class Walk:
             yield from self._in_remove(place, status)
         elif stat.S_ISDIR(status.st_mode) and place.folder is Folder.NEW and batch is not None:
             yield AbandonedBatch(self._spool, place, batch)
+            if place.name == batch.sealed:
+                yield from self._second_names_in(place)
         elif not stat.S_ISREG(status.st_mode):
             yield Foreign(self._spool, place, status.st_ino, f"{kind_of(status)}, not a message")
         elif place.name.startswith(HIDDEN):
@@ -117,6 +122,8 @@ class Walk:
             yield Foreign(self._spool, place, status.st_ino, "not the folder of a deleted queue")
         else:
             yield WrongMode(self._spool, place, FOLDER_NEEDS, self._owner)
+            for part in parts_of(self._spool, place.name):
+                yield from self._second_names_in(SuspectPlace(Folder.REMOVE, part))
 
     def _in_queues(self, place: SuspectPlace) -> Iterator[Suspect]:
         self._tick()
@@ -156,10 +163,27 @@ class Walk:
             yield Foreign(self._spool, place, status.st_ino, "not the id of a message")
         else:
             yield from self._message(place, status)
-            if queue.endswith(DEAD_SUFFIX):
-                # A crash may have come between the dead letter's link and unlink.
-                alive = queue.removesuffix(DEAD_SUFFIX)
-                yield from self._second_names(place, f"{alive}:{name}")
+            yield from self._where_it_died(queue, name, place)
+
+    def _where_it_died(self, queue: QueueName, name: str, place: SuspectPlace) -> Iterator[Suspect]:
+        """Yield a dead letter that is seen where it died too. A crash may have come between its
+        link and unlink, or it died while the root was copied."""
+        burial = self._burial_of(place, queue)
+        if burial is not None:
+            yield from self._second_names(place, f"{burial.queue}:{name}")
+            yield Duplicate(
+                self._spool, SuspectPlace(Folder.QUEUES, f"{burial.queue}/{name}"), place
+            )
+        elif queue.endswith(DEAD_SUFFIX):
+            yield from self._second_names(place, f"{queue.removesuffix(DEAD_SUFFIX)}:{name}")
+
+    def _burial_of(self, place: SuspectPlace, queue: QueueName) -> Burial | None:
+        try:
+            at = self._spool.at(*place)
+            path = f"/proc/self/fd/{at.fd}/{at.name}"
+            return burial_in(self._spool.files.attribute(path, DEAD_ATTRIBUTE), queue)
+        except OSError:
+            return None  # It is gone, or a finding of its own.
 
     def _unless_unreadable(
         self, place: SuspectPlace, suspects: Iterator[Suspect]
@@ -188,13 +212,26 @@ class Walk:
             if self._knows_format:
                 yield suspect
 
+    def _second_names_in(self, folder: SuspectPlace) -> Iterator[Suspect]:
+        """Yield messages in a sealed batch, or among what was purged, that were seen in another
+        folder too."""
+        try:
+            names = self._spool.names_below(*folder)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return
+        for name in names:
+            place = SuspectPlace(folder.folder, f"{folder.name}/{name}")
+            if is_message_id(name) or parse_file_name(name) is not None:
+                yield from self._second_names(place, place.message)
+
     def _second_names(self, place: SuspectPlace, message: str) -> Iterator[Suspect]:
         """Yield a message that was seen in another folder too: the name further on its way stays.
         Queues come last and hold a message once, so only the other folders are remembered."""
-        known = self._flat.get(message)
+        known = self._seen.get(message)
         if known is not None:
-            pair = (SuspectPlace(known, message), place)
-            other, kept = sorted(pair, key=lambda each: WAY.index(each.folder))
-            yield Duplicate(self._spool, other, kept)
+            seen = known if isinstance(known, SuspectPlace) else SuspectPlace(known, message)
+            if seen.folder is not place.folder:
+                other, kept = sorted((seen, place), key=lambda each: WAY.index(each.folder))
+                yield Duplicate(self._spool, other, kept)
         if place.folder is not Folder.QUEUES:
-            self._flat[message] = place.folder
+            self._seen[message] = place.folder if place.name == message else place

@@ -13,7 +13,7 @@ from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
 from tests.support.faults import WatchedFiles
-from tests.support.fsck import Fsck, everything, sealed
+from tests.support.fsck import Fsck, everything, published_later, sealed
 from tests.support.messages import names_in, write_message
 
 WAY = ["new/orders:1", "queues/orders/1", "delay/orders:1", "remove/orders:1"]
@@ -168,7 +168,7 @@ def test_the_same_id_in_two_queues_is_none(root: Path, fsck: Fsck) -> None:
     (root / "queues" / "orders.dead").mkdir()
     for name in ("queues/orders/1", "queues/orders.dead/1", "delay/orders:2", "delay/returns:1"):
         sealed(root / name)
-    sealed(root / "queues" / "orders.dead" / "2")
+    published_later(root / "queues" / "orders.dead" / "2")
     (root / "queues" / "returns").mkdir()
 
     assert fsck.report() == []

@@ -65,3 +65,9 @@ def everything(root: Path) -> dict[str, bytes]:
 def sealed(path: Path, body: bytes = b"body") -> Path:
     """A message as a server writes it."""
     return write_message(path, body, seal=seal_of(body))
+
+
+def published_later(path: Path, body: bytes = b"body") -> Path:
+    """A message that another one with its body was before."""
+    seal = seal_of(body)
+    return write_message(path, body, seal=seal._replace(published_ns=seal.published_ns + 1))

@@ -75,16 +75,23 @@ def close_abandoned(spool: Spool) -> int:
     OSError."""
     closed = 0
     for folder in spool.names(Folder.REMOVE):
-        if not folder.endswith(PURGED_SUFFIX):
-            continue
-        for entry in _parts_in(spool, folder):
-            if not entry.endswith(OPEN_SUFFIX) or _number_of(entry) is None:
+        for part in parts_of(spool, folder):
+            if not part.endswith(OPEN_SUFFIX):
                 continue
-            fd = hold_set(spool, Folder.REMOVE, f"{folder}/{entry}")
+            fd = hold_set(spool, Folder.REMOVE, part)
             if not isinstance(fd, Lost):
-                close_part(spool, OpenPart(f"{folder}/{entry}", fd))
+                close_part(spool, OpenPart(part, fd))
                 closed += 1
     return closed
+
+
+def parts_of(spool: Spool, folder: str) -> Iterator[str]:
+    """Yield the parts, open or closed, in `QUEUE:.purged`, each by its name from `remove` on; none
+    for a folder of another kind."""
+    if folder.endswith(PURGED_SUFFIX):
+        for entry in _parts_in(spool, folder):
+            if _number_of(entry) is not None:
+                yield f"{folder}/{entry}"
 
 
 def places_in(parts: Iterable[str], queue: QueueName) -> Iterator[str]:
