@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import structlog
@@ -51,9 +52,10 @@ class Child:
         self._process: asyncio.subprocess.Process | None = None
 
     def reload(self) -> None:
-        """Let it read its files again, if it runs. One that is started later reads them anyway."""
+        """Let it read its files again, if it runs. One that is just starting, or is started later,
+        reads them anyway."""
         process = self._process
-        if process is not None and process.returncode is None:
+        if process is not None and process.returncode is None and _hears_hangup(process.pid):
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGHUP)
 
@@ -96,6 +98,17 @@ class Children(NamedTuple):
 
     counts: ChildCounts
     gateway: Child | None
+
+
+def _hears_hangup(pid: int) -> bool:
+    """Return whether a process has a handler for SIGHUP: until then the signal would end it. See
+    proc_pid_status(5)."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    caught = status.partition("\nSigCgt:")[2].partition("\n")[0]
+    return bool(int(caught, 16) >> (signal.SIGHUP - 1) & 1)
 
 
 @asynccontextmanager

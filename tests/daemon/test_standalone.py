@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mq.config import ServerConfig
-from mq.daemon.standalone import Supervision, run_children
+from mq.daemon.standalone import Child, Supervision, run_children
 from tests.support.messages import names_in, write_message
 from tests.support.processes import Server, wait_until
 from tests.support.wire import Wire
@@ -134,6 +134,20 @@ def test_no_stopped_child_outlives_a_killed_server(standalone: Server, child: st
 
 def test_without_the_flag_there_are_no_children(start_server: StartServer) -> None:
     assert _children(start_server()) == {}
+
+
+async def test_a_reload_does_not_end_a_child_that_is_just_starting() -> None:
+    child = Child(["timeit", "import time; time.sleep(60)"])
+    running = asyncio.create_task(child.keep_running())
+    while child._process is None:
+        await asyncio.sleep(0.001)
+
+    child.reload()
+
+    # Of two signals that wait, the process gets SIGHUP first.
+    child._process.terminate()
+    assert await child._process.wait() == -signal.SIGTERM
+    running.cancel()
 
 
 async def test_child_that_cannot_be_started_is_tried_again(
