@@ -33,7 +33,7 @@ from mq.store.publishing.own_id import Ids, check_publish_under
 from mq.store.publishing.publish import Draft, Entry, Published
 from mq.store.publishing.publisher import Publisher
 from mq.store.purge import purge
-from mq.store.receiving.fetches import Fetches, Receive
+from mq.store.receiving.fetches import Fetches, LongPoll, Receive
 from mq.store.receiving.receive import Ask, receive_some
 from mq.store.receiving.received_message import Received
 from mq.store.remove_many import removal, remove_many
@@ -164,7 +164,7 @@ class Store:
         queue: QueueName,
         limit: int,
         visibility_seconds: float | None,
-        wait_seconds: float = 0.0,
+        wait: float | LongPoll = 0.0,
         share: MayShare = None,
         *,
         by: Receive = receive_some,
@@ -172,7 +172,7 @@ class Store:
         """Receive as `receive` does, up to `limit` messages and MAX_FETCH_BYTES of bodies, or what
         `share` has memory for, under one barrier, chosen as `by` does. Waits only for the first."""
         ask = Ask(_ns(visibility_seconds), limit, share=share)
-        return await self._fetches.fetch(queue, ask, wait_seconds, by)
+        return await self._fetches.fetch(queue, ask, wait, by)
 
     async def take(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -19,15 +19,24 @@ T = TypeVar("T")
 _LOOK_SECONDS = 0.005
 
 
-async def unless_client_leaves(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T | None:
+async def unless_client_leaves(
+    request: web.BaseRequest, work: Coroutine[Any, Any, T], hurry: Callable[[], object]
+) -> T | None:
     """Return what `work` returns. If the client leaves before that, `work` is cancelled and None is
-    returned."""
+    returned. `hurry` is called if the client has only closed its own direction."""
     connection = request.protocol
     assert isinstance(connection, Connection)
     task = asyncio.ensure_future(work)
-    connection.when_lost = task.cancel
-    if request.transport is None or request.transport.is_closing():
-        task.cancel()
+
+    def leave() -> None:
+        if request.transport is None or request.transport.is_closing():
+            task.cancel()
+        else:
+            hurry()
+
+    connection.when_lost = leave
+    if _has_client_closed(request):
+        leave()
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

@@ -18,6 +18,7 @@ from mq.errors import InvalidRequest
 from mq.lines.ndjson import write_members
 from mq.names import parse_message_id
 from mq.store.answer_memory import Share
+from mq.store.receiving.fetches import LongPoll
 from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from mq.times import rfc3339
@@ -63,8 +64,10 @@ async def receive(store: Store, request: web.BaseRequest, target: Target) -> Res
         parameters, "visibility", MAX_VISIBILITY_SECONDS, is_zero_allowed=False
     )
     with store.answer_memory.share() as share:
-        fetch = store.receive_many(target.queue, limit or 1, visibility, wait, share)
-        found = (await unless_client_leaves(request, fetch) if wait else await fetch) or []
+        poll = LongPoll(wait)
+        fetch = store.receive_many(target.queue, limit or 1, visibility, poll, share)
+        waited = unless_client_leaves(request, fetch, poll.end) if wait else fetch
+        found = await waited or []
         if limit is None:
             return await _answer(store, request, found[0] if found else None)
         return await _answer_many(store, request, found, share)

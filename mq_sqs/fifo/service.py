@@ -17,6 +17,7 @@ from mq.names import MessageId, QueueName
 from mq.store.answer_memory import MayShare
 from mq.store.context import Workspace
 from mq.store.publishing.publish import Published
+from mq.store.receiving.fetches import LongPoll
 from mq.store.receiving.received_message import Received
 from mq.store.redrive import Redriven
 from mq.store.store import Store
@@ -112,13 +113,13 @@ class FifoService:
         queue: QueueName,
         limit: int,
         visibility_seconds: float | None,
-        wait_seconds: float,
+        wait: float | LongPoll,
         share: MayShare,
     ) -> list[Received]:
         """Do what the store's method does, in order."""
         await self.require(queue)
         return await self._store.receive_many(
-            queue, limit, visibility_seconds, wait_seconds, share,
+            queue, limit, visibility_seconds, wait, share,
             by=lambda work, name, ask: receive_in_order(work, self._queues, name, ask),
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mq.names import QueueName, is_fifo
+from mq.store.receiving.fetches import LongPoll
 from mq.store.receiving.received_message import Received
 from mq.web.presence import unless_client_leaves
 from mq_sqs.addresses import Addressing
@@ -80,8 +81,9 @@ async def _receive(operations: Operations, call: SqsCall, queue: QueueName) -> _
     seconds = visibility if hidden_seconds else _UNTIL_SHOWN_SECONDS
     share = call.exits.enter_context(operations.store.answer_memory.share())
     keeper = operations.keeper_of(queue)
-    fetch = keeper.receive_many(queue, limit, seconds, float(wait), share)
-    found = await unless_client_leaves(call.request, fetch) if wait else await fetch
+    poll = LongPoll(wait)
+    fetch = keeper.receive_many(queue, limit, seconds, poll, share)
+    found = await unless_client_leaves(call.request, fetch, poll.end) if wait else await fetch
     call.received.extend(found or ())
     if not hidden_seconds:
         await asyncio.gather(

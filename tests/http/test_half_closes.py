@@ -16,7 +16,11 @@ from tests.support.wire import (
     make_queue,
     request_bytes,
     wait_until_closed,
+    wait_until_read,
 )
+
+FOREIGN_FILES = 15_000
+"""With this many, the listing that a queue's first receive waits for takes a tenth of a second."""
 
 
 def half_close(wire: Wire, *data: bytes) -> None:
@@ -68,7 +72,37 @@ def test_all_pipelined_requests_are_answered_after_a_half_close(
     assert other.is_closed()
 
 
-@pytest.mark.parametrize("query", ["", "?max=1"])
+@pytest.mark.parametrize("query", ["?wait=60", "?wait=60&max=10"])
+def test_a_message_that_is_being_taken_is_given_to_a_client_that_half_closes(
+    server: Server, wire: Wire, connect: Callable[[Server], Wire], query: str
+) -> None:
+    queue = make_queue(wire)
+    for number in range(FOREIGN_FILES):
+        (server.root / "queues" / queue / f"{number:05}").touch()
+    other = connect(server)
+    other.send(request_bytes("GET", f"/{queue}/messages{query}"))
+    wait_until_read(server, other)
+
+    other.socket.shutdown(socket.SHUT_WR)
+
+    assert other.answer().status == 200
+    assert other.is_closed()
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_a_long_poll_ends_after_a_half_close(
+    server: Server, queue: str, connect: Callable[[Server], Wire], before: int
+) -> None:
+    other = connect(server)
+    poll = request_bytes("GET", f"/{queue}/messages?wait=60")
+
+    half_close(other, request_bytes("GET", f"/{queue}") * before, poll * 2)
+
+    assert [other.answer().status for _ in range(before + 2)] == [200] * before + [204] * 2
+    assert other.is_closed()
+
+
+@pytest.mark.parametrize("query", ["", "?max=1", "?wait=1"])
 def test_requests_behind_a_receive_are_answered_after_a_half_close(
     server: Server, wire: Wire, connect: Callable[[Server], Wire], query: str
 ) -> None:

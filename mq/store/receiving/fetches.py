@@ -32,6 +32,27 @@ _BUSY_PAUSE_SECONDS = (0.01, 1.0)
 """The first and the longest pause of a long poll while others hold all messages."""
 
 
+class LongPoll:
+    """How long a fetch waits, from now on."""
+
+    __slots__ = ("_loop", "deadline", "waiter")
+
+    def __init__(self, wait_seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.deadline = self._loop.time() + wait_seconds
+        self.waiter: Waiter | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self._loop.time() >= self.deadline
+
+    def end(self) -> None:
+        """Let the fetch wait no longer. It gets what is there, and what it is just taking."""
+        self.deadline = 0.0
+        if self.waiter is not None:
+            self.waiter.leave()
+
+
 class Fetches:
     """Everything that is received on one server."""
 
@@ -54,17 +75,17 @@ class Fetches:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def fetch(
-        self, queue: QueueName, ask: Ask, wait_seconds: float, receive: Receive = receive_some
+        self, queue: QueueName, ask: Ask, wait: float | LongPoll, receive: Receive = receive_some
     ) -> list[Received]:
-        """Take the messages that `receive` chooses, as a rule the oldest. Waits up to
-        `wait_seconds` for the first one, in order of arrival.
+        """Take the messages that `receive` chooses, as a rule the oldest. Waits for the first one,
+        for as long as `wait` says or up to that many seconds, in order of arrival.
 
         A request that waits comes before one that does not. If the caller is cancelled, the
         messages are released. Raises QueueNotFound, StoreUnavailable.
         """
-        if wait_seconds > 0:
-            deadline = self._loop.time() + wait_seconds
-            return await self._fetch_in_line(queue, ask, deadline, receive)
+        poll = wait if isinstance(wait, LongPoll) else LongPoll(wait)
+        if not poll.is_over:
+            return await self._fetch_in_line(queue, ask, poll, receive)
         taken = await self._try(queue, ask, self.waiting.count(queue), receive)
         if isinstance(taken, list) and taken:
             return taken
@@ -76,21 +97,22 @@ class Fetches:
         self._joint.submit(queue, done)
 
     async def _fetch_in_line(
-        self, queue: QueueName, ask: Ask, deadline: float, receive: Receive
+        self, queue: QueueName, ask: Ask, poll: LongPoll, receive: Receive
     ) -> list[Received]:
         pause, longest = _BUSY_PAUSE_SECONDS
         with self.waiting.enter(queue) as waiter:
+            poll.waiter = waiter
             while not self.waiting.is_stopped:
                 taken = await self._try_in_line(queue, ask, waiter, receive)
                 if isinstance(taken, list) and taken:
                     return taken
-                until = deadline
+                until = poll.deadline
                 if taken is Lost.BUSY:
-                    until = min(deadline, self._loop.time() + pause)
+                    until = min(until, self._loop.time() + pause)
                     pause = min(2 * pause, longest)
                 if self.waiting.is_stopped:
                     break  # Stopped during the try: nothing would wake this request.
-                if not await waiter.woken(until) and self._loop.time() >= deadline:
+                if not await waiter.woken(until) and poll.is_over:
                     break
         return []
 

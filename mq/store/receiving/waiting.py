@@ -66,7 +66,7 @@ class Waiter:
         future: asyncio.Future[bool] = self._loop.create_future()
         self._future = future
         insort(line.parked, self)
-        timer = self._loop.call_at(deadline, self._time_out)
+        timer = self._loop.call_at(deadline, self.leave)
         try:
             return await future
         finally:
@@ -89,8 +89,9 @@ class Waiter:
         self._future.set_result(is_turn)
         return True
 
-    def _time_out(self) -> None:
-        # It leaves the line at once, so that a message that comes now wakes the next request.
+    def leave(self) -> None:
+        """Wait no longer for a turn. It leaves the line at once, so that a message that comes now
+        wakes the next request."""
         self._step_out()
         self.resume(False)
 
