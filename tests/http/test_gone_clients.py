@@ -6,6 +6,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,10 @@ def witness(any_server: Server, connect: Callable[[Server], Wire]) -> Wire:
 
 def unfinished_uploads(server: Server) -> int:
     """Unnamed files that the server holds open."""
-    links = [os.readlink(fd) for fd in Path(f"/proc/{server.popen.pid}/fd").iterdir()]
+    links: list[str] = []
+    for fd in Path(f"/proc/{server.popen.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # It was closed meanwhile.
+            links.append(os.readlink(fd))
     return sum(link.startswith(str(server.root)) and "(deleted)" in link for link in links)
 
 
