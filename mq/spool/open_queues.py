@@ -68,7 +68,8 @@ class OpenQueues:
     def open(self, queue: str) -> OpenQueue:
         """Return the folder that the queue's name leads to now.
 
-        Raises FileNotFoundError if there is none, NotADirectoryError if it is not a folder of MQ.
+        Raises FileNotFoundError if there is none, NotADirectoryError if it is not a folder of MQ,
+        PermissionError if this process may not open it.
         """
         held = self._held.get(queue)
         if held is not None:
@@ -202,6 +203,8 @@ class OpenQueues:
         except OSError as error:
             if error.errno in _NO_FOLDER:
                 raise _not_ours(queue) from None
+            if error.errno == errno.EACCES:
+                raise _shut(queue, self.status(queue)) from None
             raise
         if os.fstat(opened.fd).st_uid not in self._files.owners:
             raise _not_ours(queue)
@@ -225,6 +228,15 @@ def _not_ours(queue: str) -> NotADirectoryError:
     return NotADirectoryError(
         errno.ENOTDIR, "no folder, or another user's: not a queue", f"queues/{queue}"
     )
+
+
+def _shut(queue: str, status: os.stat_result) -> PermissionError:
+    mode = stat.S_IMODE(status.st_mode)
+    why = (
+        f"queues/{queue} belongs to user {status.st_uid} and has mode {mode:04o}, which shuts user "
+        f"{os.geteuid()} out: chown or chmod it"
+    )
+    return PermissionError(errno.EACCES, why, f"queues/{queue}")
 
 
 def _locked_by_another(queue: str) -> BlockingIOError:

@@ -47,7 +47,7 @@ class StoreHealth:
         self.moved: str | None = None
         """The folder of the root that was no longer the one that was opened, at the last look."""
         self._survey: asyncio.Task[Survey] | None = None
-        self._surveyor = Surveyor(work.spool, work.clock_ns)
+        self._surveyor = Surveyor(work.spool, work.clock_ns, work.report)
 
     @property
     def counts(self) -> OperationCounts:

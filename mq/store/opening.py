@@ -125,7 +125,7 @@ def catch_up(work: Workspace, sweeper: Sweeper) -> None:
 
 def _start_ids_above(ids: ServerIds, spool: Spool, report: Callable[[str, str], None]) -> None:
     """Look at every name, and at the seal if a producer made the id. Names that no request can
-    reach are reported."""
+    reach are reported, and queues that this process may not open."""
     for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE):
         for name in spool.names(folder):
             _start_after(ids, spool, folder, name)
@@ -139,6 +139,9 @@ def _start_ids_above(ids: ServerIds, spool: Spool, report: Callable[[str, str], 
             continue
         except NotADirectoryError:
             report(f"{Folder.QUEUES}/{queue}", "no folder")
+            continue
+        except PermissionError as error:
+            report(f"{Folder.QUEUES}/{queue}", str(error.strerror))
             continue
         for name in names:
             if is_message_id(name):

@@ -84,9 +84,17 @@ class Surveyor:
     """Surveys one root. Blocking, for one worker at a time. A survey that took long is returned
     again for a while."""
 
-    def __init__(self, spool: Spool, clock_ns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        clock_ns: Callable[[], int],
+        report: Callable[[str, str], None] = lambda *_: None,
+    ) -> None:
+        """`report` is called with a queue that this process may not open, and why. Nothing in it is
+        counted."""
         self._spool = spool
         self._clock_ns = clock_ns
+        self._report = report
         self._last: Survey | None = None
         self._next = 0.0
         self._listed: dict[QueueName, _Listed] = {}
@@ -126,7 +134,11 @@ class Surveyor:
         if before is not None and self._is_unchanged(queue, before):
             self._listed[queue] = before
             return before.ready
-        listing = list_queue(self._spool, queue)
+        try:
+            listing = list_queue(self._spool, queue)
+        except PermissionError as error:
+            self._report(f"{Folder.QUEUES}/{queue}", str(error.strerror))
+            return None
         if listing is None:
             return None
         ready = Ready(len(listing.keys), time_of_key(listing.keys[0]) if listing.keys else None)

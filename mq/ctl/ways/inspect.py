@@ -30,15 +30,24 @@ from mq.store.queues import count_hidden, is_leased
 
 
 def count_queues(spool: Spool) -> list[QueueCounts]:
-    """Return the counts of every queue, by name. Lists every folder once."""
+    """Return the counts of every queue, by name. Lists every folder once. A queue that this process
+    may not open is reported."""
     hidden = Counter(
         (parsed[0], is_leased(spool, name))
         for name in spool.names(Folder.DELAY)
         if (parsed := parse_file_name(name)) is not None
     )
     names = sorted(QueueName(name) for name in spool.names(Folder.QUEUES) if is_queue_name(name))
-    counted = (_count(spool, name, (hidden[name, True], hidden[name, False])) for name in names)
-    return [counts for counts in counted if counts is not None]
+    found = []
+    for name in names:
+        try:
+            counts = _count(spool, name, (hidden[name, True], hidden[name, False]))
+        except PermissionError as error:
+            spool.report_left(f"{Folder.QUEUES}/{name}", str(error.strerror))
+            continue
+        if counts is not None:
+            found.append(counts)
+    return found
 
 
 def count_queue(spool: Spool, queue: QueueName) -> QueueCounts:

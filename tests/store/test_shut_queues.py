@@ -1,0 +1,78 @@
+"""A queue whose folder another user has, restored by root for example: the others go on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from mq.ctl.ways.inspect import count_queues
+from mq.disk.files import Files
+from mq.errors import StoreUnavailable
+from mq.lifecycle import Actor
+from mq.names import QueueName
+from mq.spool.root import visit_root
+from tests.support.stores import ORDERS, publish, receive, store_on
+
+RETURNS = QueueName("returns")
+
+
+class ShutFiles(Files):
+    """Files of a user whom one folder shuts out, as root would not be."""
+
+    def open_folder(self, folder_fd: int | None, name: str) -> int:
+        if name == RETURNS:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+        return super().open_folder(folder_fd, name)
+
+
+@pytest.fixture(autouse=True)
+async def shut(root: Path) -> None:
+    async with store_on(root) as store:
+        await store.create_queue(RETURNS)
+
+
+async def test_a_server_starts_and_names_it(root: Path) -> None:
+    with capture_logs() as logs:
+        async with store_on(root, ShutFiles()) as store:
+            await publish(store, b"body")
+            await receive(store)
+
+    left = [each for each in logs if each["event"] == "file left where it is"]
+    (why,) = [each["why"] for each in left if each["name"] == f"queues/{RETURNS}"]
+    assert re.fullmatch(
+        r"queues/returns belongs to user \d+ and has mode 0700, which shuts user \d+ out: "
+        "chown or chmod it", why
+    )  # fmt: skip
+
+
+async def test_the_others_are_counted(root: Path) -> None:
+    async with store_on(root, ShutFiles()) as store:
+        await publish(store, b"body")
+
+        survey = await store.health.survey()
+
+    assert {queue: found.ready for queue, found in survey.queues.items()} == {ORDERS: 1}
+
+
+async def test_a_request_for_it_is_told_who_is_shut_out(root: Path) -> None:
+    async with store_on(root, ShutFiles()) as store:
+        for answer in (publish(store, b"body", RETURNS), receive(store, RETURNS)):
+            with pytest.raises(StoreUnavailable, match="has mode 0700, which shuts user"):
+                await answer
+
+
+def test_mqctl_lists_the_others(root: Path) -> None:
+    with closing(visit_root(root, ShutFiles(), Actor.SERVER)) as spool:
+        left: list[str] = []
+        spool.report_left = lambda name, why: left.append(f"{name}: {why}")
+
+        counted = count_queues(spool)
+
+    assert [each.queue for each in counted] == [ORDERS]
+    assert left[0].startswith("queues/returns: queues/returns belongs to user")
