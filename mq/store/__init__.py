@@ -8,7 +8,8 @@
                             `remove_many`
     look                    `peek`; `peek_hidden`: at leased and delayed messages; `survey`,
                             `counts`
-    queues                  `queues`, `settings`, `purge`, `move`, `redrive`, `expiry`
+    queues                  `queues`, `settings`, `purge`, `expiry`
+    between queues          `move`, `move_many`, `redrive`
     what is remembered      `index`; `indexing` reads it from the folders
     requests together       `joint`, `joint_removals`
     limits and locks        `answer_memory`, `patience`, `holding`

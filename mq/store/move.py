@@ -1,4 +1,4 @@
-"""Move: messages go from one queue to another as they are, each by one rename.
+"""Move a message: it goes from one queue to another as it is, by one rename.
 
 This serves redrive, "dead now", and moving between queues. A message keeps its id, its type, and
 its publication time, and with that its place in the order; its count begins at 0. It is ready in
@@ -11,30 +11,22 @@ what the target has until the rename is done: a queue never has two messages wit
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import structlog
+from typing import NamedTuple
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import Operation, Pause, Together
-from mq.config import MAX_MOVES
-from mq.errors import IdTaken, InvalidRequest, MQError, StoreUnavailable
+from mq.commit.operation import Operation
+from mq.errors import IdTaken, InvalidRequest, MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, order_key, queue_path
 from mq.spool.message.burial import DEAD_ATTRIBUTE, change_burial
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
 from mq.spool.message.seal import NO_LEASE
-from mq.store.by_id import Guard, hold_by_id
 from mq.store.context import Workspace, refuse_fifo
 from mq.store.holding import once_unlocked
-from mq.store.indexing import MAX_LISTINGS, being_made_again, find_space, listing, relist
-from mq.store.patience import with_message
-from mq.store.publishing.own_id import has_another, lock_ids
+from mq.store.indexing import MAX_LISTINGS, being_made_again, listing
+from mq.store.publishing.twins import has_another, lock_ids
 from mq.store.receiving.lease import Place, place_in
 from mq.store.receiving.receive import MOST_FAILURES
-
-log = structlog.get_logger(__name__)
 
 MOVES_AT_ONCE = 32
 """How many messages are moved before other requests have their turn."""
@@ -73,71 +65,11 @@ def check_move(work: Workspace, moving: Moving) -> None:
         refuse_fifo(work, queue)
 
 
-def move_ready(work: Workspace, moving: Moving, limit: int) -> Operation[MovedMessages]:
-    """Move ready messages, oldest first, up to `limit`, and no more after MAX_MOVES that stay.
-
-    On return all of it survives a power cut; after a crash each message is in one of the two
-    queues. If the target gets full meanwhile, a queue is deleted, or the disk fails, the messages
-    moved before that count. Raises InvalidRequest, QueueNotFound, StoreUnavailable.
-    """
-    check_move(work, moving)
-    yield from relist(work, moving.source)
-    moved, passed = 0, _Passed([], [], [])
-    try:
-        is_dry = False
-        while not is_dry and moved < limit and len(passed.all) < MAX_MOVES:
-            try:
-                yield from prepare_move(work, moving)
-                some, is_dry = _move_some(work, moving, min(MOVES_AT_ONCE, limit - moved), passed)
-            except (MQError, OSError):
-                if not moved:
-                    raise
-                break
-            yield unsynced_move(moving, Folder.QUEUES) if some else Pause(0.0)
-            moved += some
-            count_moved(work, moving, some)
-        if passed.failures and not moved:
-            raise passed.failures[0]
-    finally:
-        for message_id in passed.all:
-            work.ready.restore(moving.source, message_id)
-    return MovedMessages(moved, passed.taken, sorted(set(passed.all) - set(passed.taken)))
-
-
-def move_by_id(
-    work: Workspace, moving: Moving, ids: Sequence[MessageId], guard: Guard | None
-) -> Operation[list[MQError | None]]:
-    """Move these messages, ready, leased or delayed; with a guard only those that it admits.
-
-    Returns what is wrong with each, None for those that are moved: MessageNotFound, LeaseMismatch,
-    IdTaken, StoreUnavailable. Durable on return. Raises InvalidRequest, QueueNotFound,
-    StoreUnavailable.
-    """
-    check_move(work, moving)
-    outcomes: list[MQError | None] = []
-    for start in range(0, len(ids), MOVES_AT_ONCE):
-        some = ids[start : start + MOVES_AT_ONCE]
-        ended: list[Any] = yield Together([_move_one(work, moving, each, guard) for each in some])
-        for outcome in ended:
-            if isinstance(outcome, BaseException) and not isinstance(outcome, MQError):
-                raise outcome
-        outcomes += ended
-    return outcomes
-
-
-class _Passed(NamedTuple):
-    """Messages that stay: all, those whose ids the target has, and the errors of the disk."""
-
-    all: list[MessageId]
-    taken: list[MessageId]
-    failures: list[OSError]
-
-
 def prepare_move(work: Workspace, moving: Moving) -> Operation[None]:
     """Prepare a move: on return both queues are held, the source's index is loaded, and the target
     has room. Raises QueueNotFound, StoreUnavailable."""
     for _ in range(MAX_LISTINGS):
-        yield from _hold_both(work, moving)
+        yield from hold_both_queues(work, moving)
         if work.loaded_index(moving.source) is None:
             yield listing(work, moving.source)
         elif not work.has_space(moving.target):
@@ -147,7 +79,7 @@ def prepare_move(work: Workspace, moving: Moving) -> Operation[None]:
     raise being_made_again(moving.source)
 
 
-def _hold_both(work: Workspace, moving: Moving) -> Operation[None]:
+def hold_both_queues(work: Workspace, moving: Moving) -> Operation[None]:
     """Hold both queues. A deletion of either waits until the message has its new name: so one of
     the source misses none of its messages, and one of the target none that was moved there."""
 
@@ -156,39 +88,6 @@ def _hold_both(work: Workspace, moving: Moving) -> Operation[None]:
         work.hold_queue(moving.target)
 
     yield from once_unlocked(moving.source, hold_both)
-
-
-def _move_some(work: Workspace, moving: Moving, most: int, passed: _Passed) -> tuple[int, bool]:
-    """Try up to this many of the oldest messages. Returns how many were moved, and whether there
-    are no more. Raises OSError if the disk fails before the first one."""
-    ready = work.ready.get(moving.source)
-    if ready is None:
-        return 0, False
-    moved = 0
-    try:
-        for _ in range(most):
-            if (message_id := ready.pop()) is None:
-                work.ready.drain()
-                message_id = ready.pop()
-            if message_id is None:
-                # If it was listed again meanwhile, it is another index.
-                return moved, work.ready.get(moving.source) is ready
-            if message_id in passed.all:
-                continue  # An event has brought it back.
-            outcome = try_move(work, moving, message_id, passed.failures)
-            moved += outcome is None
-            if outcome is Lost.BUSY or isinstance(outcome, MQError):
-                passed.all.append(message_id)
-            if isinstance(outcome, IdTaken):
-                passed.taken.append(message_id)
-            if isinstance(outcome, StoreUnavailable):
-                break  # The target is full.
-    except OSError as error:
-        if not moved:
-            raise
-        log.error("move ended early", queue=moving.source, error=str(error))
-        return moved, True
-    return moved, False
 
 
 def try_move(
@@ -205,7 +104,9 @@ def try_move(
                 work.report(f"{Folder.QUEUES}/{name}", held.value)
             return held
         with held:
-            return _move(work, moving, place_in(Folder.QUEUES, moving.source, message_id), held)
+            return move_message(
+                work, moving, place_in(Folder.QUEUES, moving.source, message_id), held
+            )
     except MQError as error:
         return error
     except OSError as error:
@@ -220,30 +121,7 @@ def try_move(
         return Lost.BUSY
 
 
-def _move_one(
-    work: Workspace, moving: Moving, message_id: MessageId, guard: Guard | None
-) -> Operation[None]:
-    """Move one message by its id. Waits BUSY_WAIT_SECONDS for others that hold it or its id."""
-    patience = with_message(message_id)
-    while True:
-        yield from _hold_both(work, moving)
-        if not work.has_space(moving.target):
-            yield from find_space(work, moving.target)
-            yield from _hold_both(work, moving)
-        found = hold_by_id(work, moving.source, message_id, guard)
-        if found is not None:
-            place, held = found
-            with held:
-                outcome = _move(work, moving, place, held)
-            if outcome is None:
-                break
-        yield patience.pause()
-    work.ready.discard(moving.source, message_id)
-    yield unsynced_move(moving, place.folder)
-    count_moved(work, moving, 1)
-
-
-def _move(work: Workspace, moving: Moving, place: Place, held: Held) -> Lost | None:
+def move_message(work: Workspace, moving: Moving, place: Place, held: Held) -> Lost | None:
     """Move a held message. Returns None if it was moved, Lost.GONE if it is gone, Lost.BUSY if
     another process is just publishing its id in the target. Raises IdTaken, OSError. A failure
     leaves the message as it was."""

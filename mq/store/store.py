@@ -13,12 +13,12 @@ from typing import TypeVar
 
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Operation, Submitted
-from mq.config import MAX_BATCHES_AT_ONCE, MAX_MOVES, SECOND_NS
+from mq.config import MAX_BATCHES_AT_ONCE, SECOND_NS
 from mq.errors import MQError
 from mq.lifecycle import Folder, PurgeScope, State
 from mq.names import MessageId, QueueName
 from mq.spool.queue.queue_settings import QueueSettings
-from mq.store import bodies, by_id, peek, queues, settings, visibility
+from mq.store import bodies, by_id, move_many, peek, queues, settings, visibility
 from mq.store.answer_memory import AnswerMemory, MayShare
 from mq.store.background import Background
 from mq.store.by_id import Guard
@@ -26,7 +26,7 @@ from mq.store.context import Workspace
 from mq.store.health import StoreHealth
 from mq.store.joint import ForAll, JointOperation
 from mq.store.joint_removals import JointRemovals
-from mq.store.move import MovedMessages, Moving, move_by_id, move_ready
+from mq.store.move import MovedMessages, Moving
 from mq.store.peek import PeekedMessage
 from mq.store.peek_hidden import HiddenAsk, HiddenPeeks
 from mq.store.publishing.own_id import Ids, check_publish_under
@@ -276,7 +276,7 @@ class Store:
     async def move(self, moving: Moving, limit: int) -> MovedMessages:
         """Move the oldest ready messages from one queue to another, up to `limit` and MAX_MOVES.
         Raises InvalidRequest, QueueNotFound, StoreUnavailable."""
-        return await self._committer.run(move_ready(self._work, moving, min(limit, MAX_MOVES)))
+        return await self._committer.run(move_many.move_ready(self._work, moving, limit))
 
     async def move_by_id(
         self, moving: Moving, ids: Sequence[MessageId], guard: Guard | None = None
@@ -284,7 +284,7 @@ class Store:
         """Move these messages, whatever their state; with a guard, only those that it admits.
         Returns what is wrong with each, None for those that are moved. Raises InvalidRequest,
         QueueNotFound, StoreUnavailable."""
-        return await self._committer.run(move_by_id(self._work, moving, ids, guard))
+        return await self._committer.run(move_many.move_by_id(self._work, moving, ids, guard))
 
     def _close_all(self, messages: Sequence[PeekedMessage]) -> None:
         for each in messages:

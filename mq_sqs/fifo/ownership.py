@@ -11,7 +11,7 @@ from mq.spool.root_format import FORMAT_FILE
 from mq.store.context import Workspace
 
 _OFFSET = 1 << 62
-"""Beyond the bytes that are locks of ids (`mq.store.publishing.own_id`)."""
+"""Beyond the bytes that are locks of ids (`mq.store.publishing.twins`)."""
 
 
 class Ownership:

@@ -15,7 +15,7 @@ from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
 from mq.store import expiry, probe, remove, remove_many
-from mq.store.publishing import batch, delivering, filling, own_id
+from mq.store.publishing import batch, delivering, filling, own_id, twins
 from mq.store.receiving import lease
 from mq.store.remove_under_lease import LeasedRemover
 from mq_mover import mover
@@ -69,8 +69,8 @@ NOT_RUN_HERE = {
     name_of(expiry._remove): "hands on to `move_aside`, as `remove` does",
     name_of(lease._lease_by_move): "on file systems of the network: tests/store/test_network.py",
     name_of(lease.set_aside_leased): "hands on to `_set_aside`",
-    name_of(own_id._is_twin): "hands on to `move_aside`, as `remove` does",
-    name_of(own_id._make_room): "hands on to `move_aside`, as `remove` does",
+    name_of(twins._is_twin): "hands on to `move_aside`, as `remove` does",
+    name_of(twins._make_room): "hands on to `move_aside`, as `remove` does",
     name_of(own_id._publish): "hands on to `move_aside`, as `remove` does",
     name_of(LeasedRemover.remove_together): "as `remove_leased` does, for several: "
     "tests/store/test_remove_under_lease.py",

@@ -25,7 +25,7 @@ from mq.store import (
     remove_under_lease,
     visibility,
 )
-from mq.store.publishing import batch, delivering, filling, own_id, publish, publish_each
+from mq.store.publishing import batch, delivering, filling, own_id, publish, publish_each, twins
 from mq.store.receiving import lease, receive, taking
 from mq.web import downloads
 from mq_mover import mover
@@ -100,7 +100,7 @@ REDUNDANT = {
         delivering.deliver
     ): "what is published while its queue is purged may go with the rest; "
     "with it what was answered after the purge stays",
-    name_of(own_id._is_left_over): "the lock of the id keeps other publishers of it away; a "
+    name_of(twins._is_left_over): "the lock of the id keeps other publishers of it away; a "
     "sweep that comes in between moves the file on, and the descriptor stays the file's",
     name_of(sockets.bind_unix): "of the folder of a socket: tests/daemon/test_sockets.py",
     name_of(sweep.Sweeper._set_aside_if_damaged): "only a sealed batch is looked at, whose lock "

@@ -17,6 +17,7 @@ from mq.store import (
     bodies,
     by_id,
     move,
+    move_many,
     probe,
     purge,
     queues,
@@ -47,7 +48,7 @@ ADOPTED = "what is in its queue is durable, but where a sweep has to deliver it 
 
 REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(by_id._take, "a queue's folder"): (SOURCE, (at(by_id._take, "delay"),)),
-    at(move._move_one, "delay"): (SOURCE, (at(move._move_one, "a queue's folder"),)),
+    at(move_many._move_one, "delay"): (SOURCE, (at(move_many._move_one, "a queue's folder"),)),
     at(own_id._adopt, "a file"): (ADOPTED, ()),
     at(own_id._adopt, "new"): (ADOPTED, ()),
     at(publish.publish, "new"): (LINKED, (at(publish.publish, "a file"),)),

@@ -16,9 +16,9 @@ from mq.errors import (
     StoreUnavailable,
 )
 from mq.names import MessageId
-from mq.store import move
+from mq.store import move_many
 from mq.store.move import MOVES_AT_ONCE, MovedMessages, Moving
-from mq.store.publishing.own_id import lock_ids
+from mq.store.publishing.twins import lock_ids
 from mq.store.store import Store
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
@@ -124,7 +124,7 @@ async def test_one_that_goes_while_a_move_passes_it_over_is_not_counted_any_more
             if path.exists():
                 path.rename(root / f"remove/orders:{first}")
 
-        monkeypatch.setattr(move, "count_moved", remove_it)
+        monkeypatch.setattr(move_many, "count_moved", remove_it)
         with open(path) as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             assert await store.move(TO_DEAD, MANY) == MovedMessages(len(others), [], [first])

@@ -19,7 +19,7 @@ from mq.commit.group import GroupCommitter
 from mq.errors import StoreUnavailable
 from mq.names import MessageId
 from mq.spool.folders import Spool
-from mq.store.publishing import own_id
+from mq.store.publishing import twins
 from mq.store.store import Store
 from tests.support.faults import Gate, WatchedFiles
 from tests.support.messages import write_message
@@ -294,6 +294,6 @@ def test_own_id_whose_message_has_no_status_leaves_nothing_open(
 
     with monkeypatch.context() as failing, suppress(OSError):
         failing.setattr(os, "fstat", fail)
-        own_id._open(spool, "queues/orders/1")
+        twins._open(spool, "queues/orders/1")
 
     assert os.listdir("/proc/self/fd") == before

@@ -57,7 +57,8 @@ ELSEWHERE = {
     "fsck/test_strays.py": "mq/fsck/tree mq/fsck/walk",
     "http/publish/test_batch.py": "mq/web/batch_lines mq/web/batches",
     "http/publish/test_move.py": "mq/web/burials mq/web/moving",
-    "http/publish/test_own_ids.py": "mq/store/publishing/own_id mq/store/patience",
+    "http/publish/test_own_ids.py": "mq/store/publishing/own_id mq/store/publishing/twins"
+    " mq/store/patience",
     "http/publish/test_publish.py": "mq/web/publishing mq/store/free_space",
     "http/queues": "mq/web/queues",
     "http/receive/test_by_id.py": "mq/store/by_id",
@@ -84,6 +85,7 @@ ELSEWHERE = {
     "spool/spark/test_transactions.py": "mq/spool/spark/jobs mq/spool/spark/settle",
     "disk/test_calls.py": "mq/disk/files mq/disk/status",
     "spool/queue/test_purging.py": "mq/spool/queue/purged",
+    "store/test_move_races.py": "mq/store/move_many",
     "store/test_purge.py": "mq/store/holding",
     "spool/message/test_held.py": "mq/spool/message/seal",
     "spool/test_moves.py": "mq/spool/folders",

@@ -14,7 +14,6 @@ from typing import Any
 from mq.commit.operation import unavailable
 from mq.config import (
     CHUNK_BYTES,
-    MAX_MOVES,
     SECOND_NS,
     SMALL_BODY_BYTES,
     ServerConfig,
@@ -37,7 +36,8 @@ from mq.spool.queue.queues import finish_deletion
 from mq.spool.root import open_root, visit_root
 from mq.store import by_id, queues
 from mq.store.by_id import Guard
-from mq.store.move import Moving, move_by_id, move_ready
+from mq.store.move import Moving
+from mq.store.move_many import move_by_id, move_ready
 from mq.store.peek import peek
 from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.own_id import check_publish_under, publish_own
@@ -197,8 +197,8 @@ class RootAccess:
     def move(
         self, source: QueueName, target: QueueName, limit: int, reason: str | None
     ) -> tuple[int, list[str]]:
-        moving, most = Moving(source, target, reason), min(limit, MAX_MOVES)
-        moved = self._runner.run(move_ready(self._runner.work, moving, most))
+        moving = Moving(source, target, reason)
+        moved = self._runner.run(move_ready(self._runner.work, moving, limit))
         return moved.number, [*moved.taken]
 
     def move_by_id(

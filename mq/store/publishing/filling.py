@@ -27,7 +27,7 @@ from mq.spool.sets import (
     roll_forward,
 )
 from mq.store.context import Workspace, no_queue
-from mq.store.publishing.own_id import deliver_leftover, finder_for, lock_ids, open_twin
+from mq.store.publishing.own_id import deliver_leftover
 from mq.store.publishing.publish import (
     Draft,
     Entry,
@@ -35,6 +35,7 @@ from mq.store.publishing.publish import (
     published_before,
     visible_after,
 )
+from mq.store.publishing.twins import finder_for, lock_ids, open_twin
 from mq.store.settings import delay_ns
 
 log = structlog.get_logger(__name__)

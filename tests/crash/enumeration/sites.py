@@ -21,7 +21,7 @@ from mq.spool import folders, locks, moves, open_queues, sets, sweep
 from mq.spool.message import held, opening
 from mq.spool.spark import settle
 from mq.store import context, holding, indexing, remove_under_lease
-from mq.store.publishing import filling, own_id, publish
+from mq.store.publishing import filling, publish, twins
 from mq.store.receiving import lease, taking
 from tests.support.sources import PACKAGES, module_name, package_files, parse
 
@@ -127,7 +127,7 @@ PASSED_OVER = frozenset({
     name_of(indexing.find_space),
     name_of(lease._calls),
     name_of(publish.linking),
-    name_of(own_id.lock_ids),
+    name_of(twins.lock_ids),
     name_of(remove_under_lease._move_beside),
     name_of(remove_under_lease._move_held),
     name_of(remove_under_lease.LeasedRemover._move_unusual),

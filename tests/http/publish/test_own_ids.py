@@ -14,7 +14,7 @@ from mq.lifecycle import Actor
 from mq.names import MessageId, QueueName
 from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.root import visit_root
-from mq.store.publishing.own_id import lock_ids
+from mq.store.publishing.twins import lock_ids
 from tests.support.processes import Server, wait_until
 from tests.support.wire import (
     SMALL_BODY_BYTES,
