@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -18,6 +18,7 @@ from mq import __version__
 from mq.config import Address
 from mq.errors import ExitCode, StartRefused
 from mq.metrics.histogram import Histogram
+from mq.metrics.metrics_server import MetricsServer
 from mq.metrics.tally import MoverCounts, ReaperCounts
 
 
@@ -40,7 +41,7 @@ def serve_in_thread(address: Address, collector: Collector) -> int:
     """Serve `/metrics` beside a blocking process until it ends; returns the port. Raises
     StartRefused."""
     try:
-        server, _ = start_http_server(address.port, address.host, registry_of(collector))
+        server = MetricsServer(address, make_wsgi_app(registry_of(collector)))
     except (OSError, UnicodeError) as error:  # UnicodeError: it cannot be the name of a host.
         reason = getattr(error, "strerror", None) or error
         raise StartRefused(
@@ -48,6 +49,7 @@ def serve_in_thread(address: Address, collector: Collector) -> int:
             f"cannot listen on {address} for --metrics-port: {reason}; stop what "
             "listens there or choose another port",
         ) from error
+    server.start()
     return int(server.server_port)
 
 
