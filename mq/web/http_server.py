@@ -159,7 +159,9 @@ class HttpServer(web.Server):
         await asyncio.sleep(0)  # Connections that were accepted already exist after this.
         for connection in self.connections:
             if connection not in self.busy and not _is_expected(connection):
-                connection.close()
+                # `close` would end aiohttp's task alone, and a request that the client then sends
+                # would not be answered.
+                connection.force_close()
         await self._wait_until_answered(self._is_anybody_expected, FIRST_REQUEST_SECONDS)
         await self._wait_until_answered(lambda: bool(self.busy), timeout_seconds)
 

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from mq.web.http_server import HttpServer
 from tests.support.processes import Server, wait_until
-from tests.support.wire import Wire, request_bytes, server_end
+from tests.support.wire import Wire, request_bytes, server_end, wait_until_read
 
 Connect = Callable[[Server], Wire]
 
@@ -69,6 +69,28 @@ def test_what_lies_in_the_socket_of_an_idle_connection_is_answered(
 
     assert {answer.status for answer in answers} == {201}
     assert all(wire.is_closed() for wire in wires)
+    assert server.popen.wait(15) == 0
+
+
+@pytest.mark.parametrize(
+    "last", [("GET", "/orders"), ("POST", "/orders/messages")], ids=["usual way", "quick way"]
+)
+def test_idle_connections_are_closed_while_others_are_answered(
+    start_server: Callable[..., Server], connect: Connect, last: tuple[str, str]
+) -> None:
+    """A client whose connection stayed open would send a request that nobody answers."""
+    server = start_server()
+    idle, busy = connect(server), connect(server)
+    assert idle.request("PUT", "/orders").status == 201
+    assert idle.request(*last).status in (200, 201)
+    busy.send(request_bytes("POST", "/orders/messages", content_length="4"), b"bo")
+    wait_until_read(server, busy)
+
+    server.popen.send_signal(signal.SIGTERM)
+
+    assert idle.is_closed()
+    busy.send(b"dy")
+    assert busy.answer().status == 201
     assert server.popen.wait(15) == 0
 
 
