@@ -81,7 +81,7 @@ class Check:
 
     def _findings(self) -> Iterator[Finding]:
         yield from self._examine(suspects_of_tree(self._root, self._files))
-        if not is_whole(self._root):
+        if not is_whole(self._root, self._files):
             return
         spool = visit_root(self._root, self._files, Actor.FSCK)
         try:

@@ -22,6 +22,7 @@ from mq.spool.root_format import (
     FORMAT,
     FORMAT_FILE,
     LONG_SEALS,
+    fill_format,
     raise_format,
     read_format,
     write_format,
@@ -43,14 +44,16 @@ def suspects_of_tree(root: Path, files: Files) -> Iterator[Suspect]:
         yield WrongFolderMode(root, files, folder)
     yield InPlaceOf(root, FORMAT_FILE, "file")
     yield MissingFormat(root, files)
+    yield BlankFormat(root, files)
 
 
-def is_whole(root: Path) -> bool:
-    """Return whether a root has the folders without which nothing can be looked at, and no link or
-    other thing in the place of one or of its format."""
-    places = [InPlaceOf(root, folder, "folder") for folder in FIXED_FOLDERS]
+def is_whole(root: Path, files: Files) -> bool:
+    """Return whether a root has the folders without which nothing can be looked at, no link or
+    other thing in the place of one or of its format, and no blank format."""
+    suspects: list[Suspect] = [InPlaceOf(root, folder, "folder") for folder in FIXED_FOLDERS]
+    suspects += InPlaceOf(root, FORMAT_FILE, "file"), BlankFormat(root, files)
     return all((root / folder).exists() for folder in FIXED_FOLDERS) and not any(
-        each.look() for each in (*places, InPlaceOf(root, FORMAT_FILE, "file"))
+        each.look() for each in suspects
     )
 
 
@@ -108,6 +111,26 @@ class MissingFormat:
     def mend(self) -> str | None:
         write_format(self.root, self.files)
         return f"written as {FORMAT!r}"
+
+
+@dataclass(frozen=True)
+class BlankFormat:
+    """A format file that is empty, or of zeros: a copy was cut off, or the power failed. No server
+    opens such a root."""
+
+    root: Path
+    files: Files
+    path: str = FORMAT_FILE
+    kind: FindingKind = FindingKind.FORMAT
+
+    def look(self) -> str | None:
+        if InPlaceOf(self.root, FORMAT_FILE, "file").look() is not None:
+            return None  # That is a finding of its own.
+        return "the file is blank" if read_format(self.root) == "" else None
+
+    def mend(self) -> str | None:
+        fill_format(self.root, self.files)
+        return f"written as {LONG_SEALS!r}"
 
 
 @dataclass(frozen=True)

@@ -27,16 +27,23 @@ LONG_SEALS = "mq 2"
 
 _KNOWN = (FORMAT, LONG_SEALS)
 
+_READ_BYTES = 80
+"""More than any format has."""
+
 
 def read_format(root: Path) -> str | None:
-    """Return what the file says, or None if there is none. Raises OSError."""
+    """Return what the file says, or None if there is none; an empty text if it is blank. Raises
+    OSError."""
+    path = root / FORMAT_FILE
     try:
         # Without O_NONBLOCK a FIFO of that name would keep the process waiting for ever.
-        fd = os.open(root / FORMAT_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(fd, errors="replace") as f:
-            return f.read(80).strip()
+            return f.read(_READ_BYTES).strip("\0 \t\r\n")
     except FileNotFoundError:
         return None
+    except IsADirectoryError as error:
+        raise IsADirectoryError(error.errno, error.strerror, str(path)) from None
 
 
 def find_unknown_format(root: Path) -> str | None:
@@ -44,6 +51,11 @@ def find_unknown_format(root: Path) -> str | None:
     found = read_format(root)
     if found is None or found in _KNOWN:
         return None
+    if not found:
+        return (
+            f"{root / FORMAT_FILE} is blank: a copy was cut off, or the disk has lost what it "
+            f"said; mqctl --root {root} fsck --repair writes it again"
+        )
     return (
         f"{root / FORMAT_FILE} says {found!r}, this server knows {FORMAT!r} and {LONG_SEALS!r}; "
         "use the version of MQ that wrote it"
@@ -73,6 +85,19 @@ def write_format(root: Path, files: Files) -> None:
         files.sync(root_fd)
     finally:
         files.close(root_fd)
+
+
+def fill_format(root: Path, files: Files) -> None:
+    """Let a blank file say `mq 2`, durably: a root that says so may have all that one of `mq 1`
+    has. Raises OSError."""
+    fd = files.open_to_lock(str(root / FORMAT_FILE))
+    try:
+        # In place, because its bytes are locks. A disk may have left zeros there.
+        length = min(os.fstat(fd).st_size, _READ_BYTES)
+        files.write(fd, f"{LONG_SEALS}\n".encode().ljust(length, b"\n"))
+        files.sync(fd)
+    finally:
+        files.close(fd)
 
 
 def raise_format(root: Path, files: Files) -> None:

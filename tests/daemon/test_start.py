@@ -138,7 +138,28 @@ def test_server_refuses_a_file_where_a_folder_must_be(tmp_path: Path, place: str
     assert file.read_bytes() == b"kept"
 
 
-@pytest.mark.parametrize("found", ["mq 3", "", "something else\nof two lines"])
+@pytest.mark.parametrize("found", ["", "\0\0\0\0\0"])
+def test_server_names_the_way_out_of_a_blank_format(tmp_path: Path, found: str) -> None:
+    """A copy may have been cut off. No version wrote that."""
+    (tmp_path / "format").write_text(found)
+
+    refusal = start("mq", f"--root={tmp_path}", "--port=0")
+
+    assert refusal.exit_code == ExitCode.FORMAT
+    assert f"{tmp_path}/format is blank" in refusal.line
+    assert f"mqctl --root {tmp_path} fsck --repair writes it again" in refusal.line
+
+
+def test_server_names_what_has_the_place_of_the_format(tmp_path: Path) -> None:
+    (tmp_path / "format").mkdir()
+
+    refusal = start("mq", f"--root={tmp_path}", "--port=0")
+
+    assert refusal.exit_code == ExitCode.ROOT
+    assert f"Is a directory: {tmp_path}/format;" in refusal.line
+
+
+@pytest.mark.parametrize("found", ["mq 3", "something else\nof two lines"])
 def test_server_refuses_an_unknown_format(tmp_path: Path, found: str) -> None:
     (tmp_path / "format").write_text(found)
 

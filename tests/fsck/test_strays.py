@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
+from mq.spool.root import open_root
+from mq.spool.root_format import read_format
 from tests.support.faults import WatchedFiles
 from tests.support.fsck import Fsck, everything, sealed
 from tests.support.messages import SECOND_NS, stamp
@@ -205,6 +208,22 @@ def test_what_has_the_place_of_a_folder_of_the_root_is_named_and_left_to_a_perso
     assert [(each.kind, each.path, each.repair) for each in found] == [("foreign", name, None)] * 2
     assert "not a folder; not repaired: move it away" in found[1].detail
     assert (root / name).lstat() == before
+
+
+@pytest.mark.parametrize("found", [b"", bytes(5), bytes(4096)])
+def test_a_blank_format_file_is_written_again_in_its_place(
+    root: Path, fsck: Fsck, found: bytes
+) -> None:
+    """Other processes lock its bytes. `mq 2` also keeps out versions that would misread seals."""
+    sealed(root / "queues" / "orders" / "1")
+    (root / "format").write_bytes(found)
+    inode = (root / "format").stat().st_ino
+
+    fsck.assert_mends("format", "format", "the file is blank", "written as 'mq 2'")
+
+    assert read_format(root) == "mq 2"
+    assert (root / "format").stat().st_ino == inode
+    open_root(root, 0o700, Files())[0].close()
 
 
 @pytest.mark.parametrize("kind", ["a link", "a dangling link", "a folder", "a FIFO"])

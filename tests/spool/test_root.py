@@ -107,7 +107,7 @@ def test_sweep_of_another_server_does_not_take_the_probe(root: Path) -> None:
     assert len(os.listdir(root / "remove")) == 2
 
 
-@pytest.mark.parametrize("content", ["mq 3\n", "mq 10", "", "something else", "\xff"])
+@pytest.mark.parametrize("content", ["mq 3\n", "mq 10", "something else", "\xff"])
 def test_root_of_an_unknown_format_is_refused(root: Path, content: str) -> None:
     _open(root)
     (root / "format").write_text(content, encoding="latin-1")
