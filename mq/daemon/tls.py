@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import stat
 from pathlib import Path
@@ -12,6 +13,13 @@ import structlog
 from mq.errors import ExitCode, StartRefused
 
 log = structlog.get_logger(__name__)
+
+_CERTIFICATE = re.compile(rb"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----")
+_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_MOST_BYTES = 1 << 20
+_MISMATCHES = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
+"""What OpenSSL says of a key that belongs to another certificate; the last if it is of another
+kind."""
 
 
 class Certificate:
@@ -46,17 +54,20 @@ def _load(cert: Path, key: Path) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     try:
-        for path in (cert, key):
-            # OpenSSL does not say which of the two files is missing, and would wait for a pipe.
+        for path, what, begin in (cert, "certificate", _CERTIFICATE), (key, "private key", _KEY):
+            # OpenSSL does not say which of the two files is wrong, and would wait for a pipe.
             if not stat.S_ISREG(path.stat().st_mode):
                 raise ValueError(f"{path} is not a regular file")
-            with path.open("rb"):
-                pass
+            with path.open("rb") as file:
+                if not begin.search(file.read(_MOST_BYTES)):
+                    raise ValueError(f"{path} has no {what} in PEM")
         context.load_cert_chain(cert, key, _no_password)
         if os.stat(key).st_mode & 0o007:
             log.warning("key may be read by others; chmod 600", key=str(key))
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        if reason in _MISMATCHES:
+            reason = "the key is not that of the certificate"
         raise StartRefused(
             ExitCode.USAGE,
             f"certificate {cert} with key {key}: {reason}; give a PEM file with the certificate "

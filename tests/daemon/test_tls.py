@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import ssl
+import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -218,14 +219,19 @@ def test_a_pipe_in_place_of_a_file_holds_up_nothing(pair: Pair, tmp_path: Path, 
 def test_refusals_of_start_name_the_file(tmp_path: Path, pair: Pair) -> None:
     other = make_certificate(tmp_path, "other")
     secret = make_certificate(tmp_path, "secret", "-passout", "pass:word")
-    nothing = tmp_path / "nothing"
+    nothing, of_other_kind = tmp_path / "nothing", tmp_path / "ed25519.key"
+    subprocess.run(
+        ["openssl", "genpkey", "-algorithm", "ed25519", "-out", of_other_kind], check=True
+    )
     root = f"--root={tmp_path / 'root'}"
 
     for cert, key, why in (
         (pair.cert, nothing, "No such file or directory"),
-        (pair.cert, other.key, "KEY_VALUES_MISMATCH"),
+        (pair.cert, other.key, "the key is not that of the certificate"),
+        (pair.cert, of_other_kind, "the key is not that of the certificate"),
         (secret.cert, secret.key, "password"),
-        (pair.key, pair.key, f"certificate {pair.key} with key {pair.key}"),
+        (pair.key, pair.key, f"{pair.key} has no certificate in PEM"),
+        (pair.cert, pair.cert, f"{pair.cert} has no private key in PEM"),
     ):
         refusal = start("mq", root, "--port=0", "--admin=", f"--cert={cert}", f"--key={key}")
         assert refusal.exit_code == ExitCode.USAGE
