@@ -97,7 +97,7 @@ class Duplicate:
             if self.spool.inode(*self.other) != held.status.st_ino:
                 return None
             if files.inode(fd) == held.status.st_ino:
-                return Likeness.SAME_FILE
+                return None if self._is_in_batch else Likeness.SAME_FILE
             is_same = _is_same(files, fd, held)
             if self.other.message != self.kept.message:
                 is_one = is_same and self._is_of_one_time(fd, held)
@@ -105,6 +105,12 @@ class Duplicate:
             return Likeness.SAME_BODY if is_same else Likeness.OTHER_BODY
         finally:
             files.close(fd)
+
+    @property
+    def _is_in_batch(self) -> bool:
+        """Whether the message is in a sealed batch, which unlinks names that are left over when it
+        goes on."""
+        return self.other.folder is Folder.NEW and "/" in self.other.name
 
     def _is_of_one_time(self, fd: int, held: Held) -> bool:
         message_id = self.kept.message.rpartition(":")[2]
