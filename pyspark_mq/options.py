@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mq.config import CLAIM_MESSAGES, CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
+from mq.config import CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
 from mq.errors import InvalidName
 from mq.names import DEAD_SUFFIX, QueueName, is_fifo, parse_queue_name
 from pyspark_mq.by_url.addresses import LEASE_SECONDS, Addresses
+
+CLAIM_MESSAGES = 100_000
+"""How many messages a batch has at most, unless the query sets another limit."""
 
 IN, OUT = "in", "out"
 """The roots of a staging, one for each direction."""

@@ -3,7 +3,7 @@
     for programs            `queue`; `shared`: the open folder, for threads and forked children
     the protocol            `protocol`, `names`, `visibility`; `turn`: the order of publishers
     the folder              `folder`, `opening`, `listing`, `index`; `foreign`: what is there and
-                            is not a message; `bell` wakes threads that wait
+                            is not a message; `bell` wakes threads that wait; `limits`
     the arguments           `checks` of programs, `arguments` of commands
     the commands            `cli`, `pump`, `sink`, `rate`, `transfer`
 

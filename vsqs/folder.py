@@ -16,19 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
-from mq.config import (
-    RELIST_PAUSE_FACTOR,
-    VSQS_LEAD_PAUSE_SECONDS,
-    VSQS_MAX_LEAD_SECONDS,
-    VSQS_MAX_LOOKS,
-    VSQS_NEW_SECONDS,
-    VSQS_RESCAN_SECONDS,
-)
+from mq.config import RELIST_PAUSE_FACTOR
 from mq.disk.files import Files
 from mq.spool.arrivals import Change, Watch
 from mq.spool.file_system import file_system_kind
 from vsqs.bell import Bell
 from vsqs.index import Index
+from vsqs.limits import LEAD_PAUSE_SECONDS, MAX_LEAD_SECONDS, MAX_LOOKS, NEW_SECONDS, RESCAN_SECONDS
 from vsqs.listing import list_folder
 from vsqs.names import NEW, UNITS_PER_SECOND, Name, other_unit, parse_name
 from vsqs.opening import open_queue_folder, unit_in
@@ -121,7 +115,7 @@ class QueueFolder:
         was opened."""
         now = self.now()
         later = max(now, self.index.newest + 1)
-        if self._changed_at - now < VSQS_MAX_LEAD_SECONDS * self.units_per_second:
+        if self._changed_at - now < MAX_LEAD_SECONDS * self.units_per_second:
             later = max(later, self._changed_at + 1)
         while self.index.is_taken(later):
             later += 1
@@ -131,8 +125,8 @@ class QueueFolder:
         """Wait until the clock has come to this time, if that is soon: more messages are published
         than there are names, and names must be times. If it is not soon, the clock was set back."""
         lead = (created - self.now()) / self.units_per_second
-        if 0 < lead <= VSQS_MAX_LEAD_SECONDS:
-            time.sleep(min(lead, VSQS_LEAD_PAUSE_SECONDS))
+        if 0 < lead <= MAX_LEAD_SECONDS:
+            time.sleep(min(lead, LEAD_PAUSE_SECONDS))
 
     def _in_units(self, ns: int) -> int:
         return ns * self.units_per_second // 1_000_000_000
@@ -167,10 +161,10 @@ class QueueFolder:
 
         A listing is as of one moment, and so misses no message that is renamed. Where it is not (a
         network, FUSE, btrfs) a listing that found nothing counts if the folder has not changed
-        meanwhile; otherwise it is tried again, VSQS_MAX_LOOKS times at most.
+        meanwhile; otherwise it is tried again, MAX_LOOKS times at most.
         """
         beginning = str(created).encode()
-        for _ in range(VSQS_MAX_LOOKS):
+        for _ in range(MAX_LOOKS):
             listed = list_folder(self.files, self.fd, lambda name: name.startswith(beginning))
             found = [name for name in listed.names if name.time == created and not name.is_new]
             if found or listed.quiet_mtime_ns is not None:
@@ -181,7 +175,7 @@ class QueueFolder:
         """Wait until something may have changed. Raises FolderDropped if another thread had an
         error."""
         events = None if self._watch is None else self._watch.fileno()
-        self.bell.wait(events, min(seconds, VSQS_RESCAN_SECONDS))
+        self.bell.wait(events, min(seconds, RESCAN_SECONDS))
         if self.is_dropped:
             raise FolderDropped
 
@@ -190,7 +184,7 @@ class QueueFolder:
         now = time.monotonic()
         if now < self._next_rescan:
             return False
-        self._next_rescan = now + VSQS_RESCAN_SECONDS
+        self._next_rescan = now + RESCAN_SECONDS
         if self.require_at_path().st_mtime_ns == self._listed_mtime_ns:
             return False
         self._list()
@@ -248,7 +242,7 @@ class QueueFolder:
             self.index.discard(name)  # It may have been left, and may be read now.
         self.index.add(name)
         if name.is_new:
-            age = VSQS_NEW_SECONDS if change is Change.CAME else 0.0
+            age = NEW_SECONDS if change is Change.CAME else 0.0
             self._check_new_at[name.time] = time.monotonic() + age
 
     def _list(self) -> None:
@@ -257,7 +251,7 @@ class QueueFolder:
         self.index.load(names)
         self._check_new_at = {name.time: 0.0 for name in names if name.is_new}
         now = time.monotonic()
-        pause = max(VSQS_RESCAN_SECONDS, RELIST_PAUSE_FACTOR * (now - started))
+        pause = max(RESCAN_SECONDS, RELIST_PAUSE_FACTOR * (now - started))
         self._next_rescan = now + pause
         self._warn_of_other_unit()
 
@@ -288,11 +282,11 @@ class QueueFolder:
             age = time.time() - status.st_mtime
             if not stat.S_ISREG(status.st_mode):
                 return
-            if age > VSQS_NEW_SECONDS:
+            if age > NEW_SECONDS:
                 self.index.discard(name)
                 self.files.unlink(self.fd, str(name))
             else:
-                self._check_new_at[name.time] = time.monotonic() + VSQS_NEW_SECONDS - age
+                self._check_new_at[name.time] = time.monotonic() + NEW_SECONDS - age
         except FileNotFoundError:
             self.index.discard(name)
         except PermissionError:

@@ -15,7 +15,16 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from mq.client import arguments
-from mq.config import CHUNK_BYTES, DEFAULT_URL
+from mq.config import CHUNK_BYTES, DEFAULT_URL, KIB
+
+CONNECT_SECONDS = 10.0
+"""How long a client waits for a connection."""
+
+IDLE_SECONDS = 60.0
+"""A connection that was idle for this time is not used again: servers close theirs a bit later."""
+
+SLOWEST_BYTES_PER_SECOND = 64 * KIB
+"""A client gives up a body that is sent more slowly than this."""
 
 _HOST = re.compile(r"[^\x00-\x20\x7f]+")
 _NOT_TLS = frozenset(

@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from mq.client.forking import start_anew_in_children
-from mq.config import CLIENT_CLOCK_SKEW_SECONDS, SECOND_NS
+from mq.config import SECOND_NS
 from mq.names import MessageId, MessageIds
 
-_SKEW_NS = int(CLIENT_CLOCK_SKEW_SECONDS * SECOND_NS)
+CLOCK_SKEW_SECONDS = 2.0
+"""If the clocks differ by more, the ids that a client makes follow the server's clock."""
+
+_SKEW_NS = int(CLOCK_SKEW_SECONDS * SECOND_NS)
 
 
 class OwnIds:

@@ -15,11 +15,18 @@ from mq.client.own_ids import OwnIds
 from mq.client.problems import error_of
 from mq.client.token import Refreshed, Token, bearer
 from mq.client.wire import LONGEST_SECONDS, ClientPause, Operation, Request, ServerAnswer
-from mq.config import (
-    CLIENT_BACKOFF_SECONDS,
-    CLIENT_TOKEN_SECONDS,
-    WORKER_BACKOFF_SECONDS,
-)
+from mq.config import CLIENT_BACKOFF_SECONDS
+
+GIVE_BACK_SECONDS = 2.0
+"""How long a client tries to give back a message whose handling failed. If it cannot, the message
+returns when its lease ends."""
+
+TOKEN_SECONDS = 3.0
+"""How long a request whose token was refused waits for another token while the file of the token is
+missing or empty: it may be just being written."""
+
+WORKER_BACKOFF_SECONDS = (1.0, 300.0)
+"""How long a worker hides a message after the first failure, and at most."""
 
 log = logging.getLogger("mq.client")
 
@@ -139,7 +146,7 @@ class _Credentials:
             self._refusals += 1
             return 0.0 if self._refusals < _MOST_TOKENS else None
         if self._wait_until is None:
-            self._wait_until = now + CLIENT_TOKEN_SECONDS
+            self._wait_until = now + TOKEN_SECONDS
         return backoff_seconds if found is Refreshed.NOT_YET and now < self._wait_until else None
 
 

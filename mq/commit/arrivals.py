@@ -8,6 +8,9 @@ from collections import deque
 from mq.commit.engine import Engine
 from mq.commit.operation import Submitted
 
+MAX_PENDING_OPERATIONS = 8192
+"""How many operations may wait; for more the server answers 503."""
+
 
 class Arrivals:
     """Operations that no round has taken yet: new ones, and those whose wait is over. They come in

@@ -13,12 +13,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from mq.config import FEW_UNSYNCED
 from mq.disk.calls import STAMP, WRITE_OUT, check, run_one
 from mq.disk.libc import BEGIN, WHOLE
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.open_queues import OpenQueue
+
+FEW_UNSYNCED = 4
+"""Up to this many folders and one file are synced one by one. For more, one syncfs is cheaper, even
+if others write 20 MB/s to the same file system: three new files take 1.6 ms, and one syncfs 0.9."""
 
 MOST_WRITTEN_OUT = 32
 """The data of up to this many new files is written out before one sync of the log. For more, a

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import structlog
 
 from mq.commit import awaited
-from mq.commit.arrivals import Arrivals
+from mq.commit.arrivals import MAX_PENDING_OPERATIONS, Arrivals
 from mq.commit.barrier import Barrier
 from mq.commit.barrier_thread import BarrierThread
 from mq.commit.engine import Engine
@@ -33,9 +33,8 @@ from mq.commit.loop_rounds import LoopRounds
 from mq.commit.operation import Operation, Submitted, requests_of
 from mq.commit.pipelined_rounds import PipelinedRounds
 from mq.commit.reopening import Reopening
-from mq.commit.rounds import Rounds
+from mq.commit.rounds import MAX_ROUND_OPERATIONS, Rounds
 from mq.commit.turns import Turns
-from mq.config import MAX_PENDING_OPERATIONS, MAX_ROUND_OPERATIONS
 from mq.errors import StoreUnavailable
 
 log = structlog.get_logger(__name__)

@@ -8,8 +8,10 @@ from collections.abc import Callable
 import structlog
 
 from mq.commit.barrier import Barrier, Unsynced
-from mq.config import RECOVERY_BACKOFF_SECONDS
 from mq.lifecycle import FIXED_FOLDERS
+
+RECOVERY_BACKOFF_SECONDS = (0.1, 2.0)
+"""The first and the longest pause between two tries to reopen a store whose sync failed."""
 
 log = structlog.get_logger(__name__)
 

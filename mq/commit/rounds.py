@@ -26,6 +26,9 @@ from mq.commit.operation import Submitted, tell_each
 from mq.errors import StoreUnavailable
 from mq.metrics.histogram import CommitStats
 
+MAX_ROUND_OPERATIONS = 512
+"""How many operations share one barrier."""
+
 log = structlog.get_logger(__name__)
 
 _MESSAGES = attrgetter("need.messages")

@@ -13,10 +13,13 @@ from mq import __version__
 from mq.command.flags import FILE, Daemon, HostPort, Mode, Port, Seconds, Size, flag
 from mq.command.logs import configure_logs
 from mq.command.running import exit_codes_text, run
-from mq.config import STANDALONE_KEEP_SECONDS, ServerConfig
+from mq.config import ServerConfig
 from mq.daemon.shared_flags import client_flags, store_flags
 from mq.disk.calls import STATE
 from mq.errors import CommandFailed, ExitCode
+
+STANDALONE_KEEP_SECONDS = 60.0
+"""`--keep` of the reaper that `mq --standalone` starts."""
 
 _DEFAULTS = ServerConfig()
 

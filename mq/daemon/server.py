@@ -24,12 +24,7 @@ import uvloop
 
 from mq import __version__
 from mq.admin.endpoints import Admin
-from mq.config import (
-    MAX_ADMIN_CONNECTIONS,
-    RESERVED_DESCRIPTORS,
-    SHUTDOWN_SECONDS,
-    ServerConfig,
-)
+from mq.config import ServerConfig
 from mq.daemon.credentials import Credentials
 from mq.daemon.listeners import bind
 from mq.daemon.notify import Notifier, beat_forever
@@ -49,6 +44,15 @@ from mq.web.durations import Durations
 from mq.web.http_server import HttpServer
 from mq.web.origin_policy import OriginPolicy, origin_policy_of
 from mq.web.quick import make_http
+
+SHUTDOWN_SECONDS = 10.0
+"""How long a stopping server waits for a request to finish."""
+
+RESERVED_DESCRIPTORS = 4096
+"""Descriptors that are kept for files, at most half of all; each connection takes two others."""
+
+MAX_ADMIN_CONNECTIONS = 100
+"""How many connections the admin listener takes at once."""
 
 log = structlog.get_logger(__name__)
 

@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mq.config import FSCK_SETTLE_SECONDS
 from mq.disk.files import Files
-from mq.fsck.suspect import SETTLING, UNREADABLE, Finding, FindingKind, Suspect
+from mq.fsck.suspect import SETTLE_SECONDS, SETTLING, UNREADABLE, Finding, FindingKind, Suspect
 from mq.fsck.tree import is_whole, suspects_of_tree
 from mq.fsck.walk import Walk
 from mq.lifecycle import Actor
@@ -57,7 +56,7 @@ class Check:
         treat: Treatment,
         progress: Callable[[int, int], None],
         *,
-        settle_seconds: float = FSCK_SETTLE_SECONDS,
+        settle_seconds: float = SETTLE_SECONDS,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._root = root

@@ -7,13 +7,17 @@ import os
 import time
 from dataclasses import dataclass
 
-from mq.config import MAX_PLAUSIBLE_AHEAD_NS, MAX_PLAUSIBLE_RECEIVES, SECOND_NS
+from mq.config import SECOND_NS
 from mq.disk.status import AnyStatus
 from mq.fsck.suspect import FindingKind, SuspectPlace
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.message.held import Held, Lost, hold_in, seal_at
 from mq.spool.message.seal import Seal
+
+MAX_PLAUSIBLE_AHEAD_NS = 86_400 * SECOND_NS
+MAX_PLAUSIBLE_RECEIVES = 10**9
+"""A seal with a larger count was damaged: 1,000 receives a second take eleven days to reach it."""
 
 
 @dataclass(frozen=True)

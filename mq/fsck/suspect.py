@@ -10,6 +10,9 @@ from typing import NamedTuple, Protocol
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 
+SETTLE_SECONDS = 2.0
+"""After this time a check looks again at what may be a move, deletion or upload under way."""
+
 _MAX_CORRUPT_NAME_BYTES = 240
 """At most this many of the 255 bytes that a name may have."""
 
@@ -48,7 +51,7 @@ SETTLING = frozenset(
         FindingKind.LEFTOVER,
     }
 )
-"""These may be work under way. They count if they are still the same after FSCK_SETTLE_SECONDS."""
+"""These may be work under way. They count if they are still the same after SETTLE_SECONDS."""
 
 
 class SuspectPlace(NamedTuple):

@@ -15,10 +15,13 @@ from io import BufferedIOBase
 from typing import BinaryIO, NamedTuple
 
 from mq.command.pace import messages_text
-from mq.config import MAX_BATCH_LINES, MAX_LINE_BYTES, SMALL_BODY_BYTES
+from mq.config import MAX_BATCH_LINES, MIB, SMALL_BODY_BYTES
 from mq.disk.files import Files
 from mq.errors import CommandFailed, ExitCode, InvalidBatch, InvalidRequest, MQError
 from mq.lines.ndjson import JSON_SPACE, Line, parse_line, write_line
+
+MAX_LINE_BYTES = 384 * MIB
+"""The longest line that `import` takes: a body of the largest usual size in base64."""
 
 _PASSED_OVER = frozenset(
     {"state", "lease", "receive_count", "published_at", "visible_at", "damaged", "length",

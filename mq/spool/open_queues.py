@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
-from mq.config import MAX_OPEN_QUEUES
 from mq.disk.files import Files
+
+MAX_OPEN_QUEUES = 1024
+"""How many folders of queues stay open: at most an eighth of the files that a process may open."""
 
 _NO_FOLDER = {errno.ENOTDIR, errno.ELOOP}
 

@@ -9,7 +9,14 @@ from threading import Lock
 from types import TracebackType
 from typing import Self
 
-from mq.config import MAX_ANSWERS_BYTES, MAX_FETCH_BYTES
+from mq.config import MIB
+
+MAX_FETCH_BYTES = 16 * MIB
+"""A fetch with `max` returns at most this many bytes of bodies, but at least one message."""
+
+MAX_ANSWERS_BYTES = 256 * MIB
+"""How much memory the answers to fetches with `max` take together, until clients have read them."""
+
 
 _WORST_GROWTH = 7
 """A body grows by this factor, at worst, in the line of JSON that is made of it, where six

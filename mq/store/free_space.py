@@ -10,9 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
-from mq.config import MIN_FREE_BYTES, MIN_FREE_FRACTION, MIN_FREE_INODES
+from mq.config import MIB
 from mq.errors import StoreUnavailable
 from mq.spool.file_system import nearest_folder
+
+MIN_FREE_BYTES = 16 * MIB
+MIN_FREE_FRACTION = 0.01
+MIN_FREE_INODES = 1000
+"""The floors of free space and free inodes, or a hundredth of a smaller file system."""
 
 
 def default_floor_bytes(root: Path) -> int:

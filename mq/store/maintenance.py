@@ -12,12 +12,7 @@ from typing import Any
 import structlog
 
 from mq.commit.committer import Committer
-from mq.config import (
-    HINDERED_SWEEP_SECONDS,
-    RELIST_SECONDS,
-    RELIST_WAITING_SECONDS,
-    SWEEP_SECONDS,
-)
+from mq.config import RELIST_WAITING_SECONDS, SWEEP_SECONDS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import QueueName
 from mq.spool.sweep import Sweeper
@@ -26,6 +21,12 @@ from mq.store.counts import OperationCounts
 from mq.store.expiry import expire, queues_to_expire
 from mq.store.indexing import relist
 from mq.store.store import Store
+
+HINDERED_SWEEP_SECONDS = 1.0
+"""How soon a server looks again for what a crash left, after an error of the disk."""
+
+RELIST_SECONDS = 30.0
+"""How often an index is compared with its folder, whatever inotify said."""
 
 log = structlog.get_logger(__name__)
 

@@ -6,15 +6,16 @@ import random
 import time
 
 from mq.commit.operation import Pause
-from mq.config import (
-    BUSY_WAIT_SECONDS,
-    FOLDER_LOCK_SECONDS,
-    OWN_ID_WAIT_SECONDS,
-    PURGE_LOCK_SECONDS,
-)
+from mq.config import FOLDER_LOCK_SECONDS, PURGE_LOCK_SECONDS
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName
+
+BUSY_WAIT_SECONDS = 0.05
+"""How long an operation on a message waits for another process to let go of its lock."""
+
+OWN_ID_WAIT_SECONDS = 10.0
+"""How long a publish waits for another one of the same id before it answers 503."""
 
 _SHORT_PAUSE_SECONDS = (0.002, 0.002)
 _OWN_ID_PAUSE_SECONDS = (0.001, 0.05)

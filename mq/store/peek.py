@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mq.commit.operation import InWorker, Operation
-from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
+from mq.config import SMALL_BODY_BYTES
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, queue_path
@@ -19,7 +19,7 @@ from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, state_in
 from mq.spool.message.trailer import read_long, split
 from mq.spool.queue.listing import place_of
-from mq.store.answer_memory import Share
+from mq.store.answer_memory import MAX_FETCH_BYTES, Share
 from mq.store.context import Workspace, no_message
 from mq.store.indexing import MAX_LISTINGS, listing
 

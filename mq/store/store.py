@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Operation, Submitted
-from mq.config import MAX_BATCHES_AT_ONCE, SECOND_NS
+from mq.config import SECOND_NS
 from mq.errors import MQError
 from mq.lifecycle import Folder, PurgeScope, State
 from mq.names import MessageId, QueueName
@@ -30,7 +30,7 @@ from mq.store.move import MovedMessages, Moving
 from mq.store.peek import PeekedMessage
 from mq.store.peek_hidden import HiddenAsk, HiddenPeeks
 from mq.store.publishing.own_id import Ids, check_publish_under
-from mq.store.publishing.publish import Draft, Entry, Published
+from mq.store.publishing.publish import MAX_BATCHES_AT_ONCE, Draft, Entry, Published
 from mq.store.publishing.publisher import Publisher
 from mq.store.purge import purge
 from mq.store.receiving.fetches import Fetches, LongPoll, Receive

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from mq.config import SECOND_NS, SURVEY_PAUSE_FACTOR
+from mq.config import SECOND_NS
 from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name, parse_file_name, time_of_key
@@ -15,6 +15,7 @@ from mq.spool.folders import Spool
 from mq.spool.message.seal import due_ns, is_due
 from mq.spool.queue.listing import list_queue
 from mq.store.context import Workspace
+from mq.store.index.hidden_index import SURVEY_PAUSE_FACTOR
 from mq.store.queues import is_leased
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from aiohttp import StreamReader, web
 
-from mq.config import CHUNK_BYTES, MIN_BODY_BYTES_PER_SECOND, SMALL_BODY_BYTES
+from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
 from mq.errors import BodyTooLarge, BodyUnreadable, ExpectationFailed, RequestTimeout
 from mq.names import QueueName
 from mq.store.bodies import Upload
@@ -17,6 +17,7 @@ from mq.store.publishing.own_id import Ids
 from mq.store.store import Store
 from mq.web.connection import Connection
 from mq.web.parameters import HEADER_SPACE
+from mq.web.unread import MIN_BODY_BYTES_PER_SECOND
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 

@@ -13,9 +13,8 @@ from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
-from mq.config import MAX_HEADER_BYTES
 from mq.web.answers import OUR_HEADERS
-from mq.web.framing import Framing, blame
+from mq.web.framing import MAX_HEADER_BYTES, Framing, blame
 from mq.web.problems import (
     BAD_HTTP,
     DEFECT,

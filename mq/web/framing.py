@@ -11,9 +11,13 @@ from aiohttp.http import HttpVersion11, RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
 
-from mq.config import MAX_HEAD_BYTES, MAX_HEADER_BYTES, MAX_HEADERS
+from mq.config import MAX_HEAD_BYTES
 from mq.errors import InvalidRequest, PropertiesTooLarge
 from mq.properties import MAX_PROPERTIES_BYTES, is_property
+
+MAX_HEADERS = 64
+MAX_HEADER_BYTES = 4096
+"""How many headers a request may have, and how long one may be that is not a property."""
 
 _CHUNK_BYTES = 16
 """What a chunk needs besides its data, and a few zeros in front of its size."""

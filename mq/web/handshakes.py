@@ -8,8 +8,10 @@ import ssl
 
 import structlog
 
-from mq.config import TLS_HANDSHAKE_SECONDS
 from mq.web.http_server import HttpServer
+
+TLS_HANDSHAKE_SECONDS = 10.0
+"""How long a client has for its TLS handshake."""
 
 log = structlog.get_logger(__name__)
 

@@ -10,20 +10,22 @@ from typing import Any, cast
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 
-from mq.config import (
-    FIRST_REQUEST_SECONDS,
-    KEEPALIVE_SECONDS,
-    MAX_HEAD_BYTES,
-    MAX_HEADERS,
-    MAX_REQUEST_LINE_BYTES,
-    UNREAD_LOOK_SECONDS,
-)
+from mq.config import MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES
 from mq.errors import InvalidRequest, StoreUnavailable
 from mq.web.answers import OUR_HEADERS, HttpHandler, Response
 from mq.web.connection import Connection, Limits
-from mq.web.framing import refuse_coding
+from mq.web.framing import MAX_HEADERS, refuse_coding
 from mq.web.problems import BAD_HTTP, PROBLEMS, error_response, problem_response, raw_answer
 from mq.web.quick_connection import QuickConnection, QuickHandler
+
+FIRST_REQUEST_SECONDS = 1.0
+"""How long a stopping server waits for a request that is about to arrive."""
+
+UNREAD_LOOK_SECONDS = 5.0
+"""How often the server looks for answers that are not read."""
+
+KEEPALIVE_SECONDS = 75.0
+"""How long an idle connection stays open."""
 
 _VERSIONS = (HttpVersion11, HttpVersion10)
 

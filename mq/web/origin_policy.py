@@ -18,9 +18,12 @@ from functools import lru_cache
 from aiohttp import web
 from multidict import istr
 
-from mq.config import MAX_KNOWN_HOSTS, ServerConfig
+from mq.config import ServerConfig
 from mq.errors import ForeignPage, UnknownHost
 from mq.web.parameters import Head
+
+MAX_KNOWN_HOSTS = 256
+"""This many values of the header `Host` are parsed once and remembered."""
 
 ANY_HOST = "*"
 

@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 from aiohttp.abc import AbstractStreamWriter
 
-from mq.config import MIN_BODY_BYTES_PER_SECOND
+MIN_BODY_BYTES_PER_SECOND = 1024
+"""A body that comes more slowly than this over `--body-timeout` is cut off; so is an answer that
+its client reads more slowly."""
+
 
 _BROKEN = select.POLLERR | select.POLLNVAL
 _GONE = _BROKEN | select.POLLHUP

@@ -51,7 +51,7 @@ def test_connections_that_are_idle_for_long_are_closed_though_others_are_in_use(
 
         wait_until(lambda: time.monotonic() > ended_at + 0.2)
         orders.counts()
-        monkeypatch.setattr(connections, "CLIENT_IDLE_SECONDS", 0.2)
+        monkeypatch.setattr(connections, "IDLE_SECONDS", 0.2)
         orders.counts()
 
         assert connections_to(server.port) == 1

@@ -21,9 +21,14 @@ from mq.client import (
     moves,
     operations,
 )
-from mq.client.retries import WORKER_PAUSE_SECONDS, Context, handling_backoff_seconds
+from mq.client.retries import (
+    WORKER_BACKOFF_SECONDS,
+    WORKER_PAUSE_SECONDS,
+    Context,
+    handling_backoff_seconds,
+)
 from mq.client.wire import LONGEST_SECONDS, Operation, ServerAnswer
-from mq.config import CLIENT_BACKOFF_SECONDS, WORKER_BACKOFF_SECONDS
+from mq.config import CLIENT_BACKOFF_SECONDS
 from tests.support.played import BUSY, COUNTS, GONE, ORDERS, Played, PlayedClock, answer, problem
 
 CREATED = answer(201, x_message_id="echo")

@@ -9,10 +9,9 @@ import pytest
 
 from mq.client import Unauthorized, operations
 from mq.client.connection import parse_url
-from mq.client.retries import Context
+from mq.client.retries import TOKEN_SECONDS, Context
 from mq.client.token import Token
 from mq.client.wire import ClientPause, Request, ServerAnswer
-from mq.config import CLIENT_TOKEN_SECONDS
 from tests.support.played import COUNTS, ORDERS, Played, PlayedClock, problem
 
 ADDRESS = parse_url("http://localhost", None, None)
@@ -86,7 +85,7 @@ def test_a_file_without_a_token_is_waited_for_a_moment_and_the_old_token_stays(
     spoil(path)
     with pytest.raises(Unauthorized):
         Played(operations.count(context, ORDERS), clock, REFUSED)
-    assert CLIENT_TOKEN_SECONDS <= clock.now - 1000 <= 3 * CLIENT_TOKEN_SECONDS
+    assert TOKEN_SECONDS <= clock.now - 1000 <= 3 * TOKEN_SECONDS
     assert context.token.show() == "old"
 
     counting = operations.count(context, ORDERS)

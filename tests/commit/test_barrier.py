@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mq.commit.barrier import MOST_WRITTEN_OUT, Barrier, Unsynced
+from mq.commit.barrier import FEW_UNSYNCED, MOST_WRITTEN_OUT, Barrier, Unsynced
 from mq.commit.blocking import BlockingCommitter
-from mq.config import FEW_UNSYNCED
 from mq.disk.libc import BEGIN, WHOLE
 from mq.lifecycle import FIXED_FOLDERS, Folder
 from mq.spool.folders import Spool

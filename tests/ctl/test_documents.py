@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 import pytest
 
-from mq.config import FSCK_SETTLE_SECONDS, MAX_VISIBILITY_SECONDS, MIB, ServerConfig
+from mq.config import MAX_VISIBILITY_SECONDS, MIB, ServerConfig
 from mq.ctl.cli import mqctl
 from mq.errors import CTL_EXIT_CODES
-from mq.fsck.suspect import FindingKind
+from mq.fsck.suspect import SETTLE_SECONDS, FindingKind
 from tests.support.mqctl import without_ours
 from tests.support.processes import Server
 from tests.support.sessions import ConsoleSession, read_sessions
@@ -85,7 +85,7 @@ def test_every_kind_of_finding_is_listed() -> None:
         f"up to {MAX_VISIBILITY_SECONDS} (30 days)",
         f"at most {ServerConfig().max_body_bytes // MIB} MiB",
         f"The default is {ServerConfig().visibility_seconds:g} with `--root`",
-        {2.0: "after two seconds"}[FSCK_SETTLE_SECONDS],
+        {2.0: "after two seconds"}[SETTLE_SECONDS],
     ],
 )
 def test_a_number_in_the_text_is_that_of_the_code(words: str) -> None:

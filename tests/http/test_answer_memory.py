@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mq.config import MAX_ANSWERS_BYTES, MIB
+from mq.config import MIB
+from mq.store.answer_memory import MAX_ANSWERS_BYTES
 from tests.support.processes import Server, resident_bytes, wait_until
 from tests.support.wire import Wire, make_queue, request_bytes
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from mq.config import MAX_OPEN_QUEUES
 from mq.disk.files import Files
 from mq.errors import QueueNotFound
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
+from mq.spool.open_queues import MAX_OPEN_QUEUES
 from mq.spool.root import open_root
 from tests.support.messages import names_in, write_message
 from tests.support.stores import LONG_SECONDS, ORDERS, publish, receive, store_on

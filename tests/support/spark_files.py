@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mq.config import STAGE_KEEP_SECONDS
 from mq.disk.files import Files
 from mq.lifecycle import Actor
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
-from mq.spool.spark.staging import Attempt, StagedMessage
+from mq.spool.spark.staging import STAGE_KEEP_SECONDS, Attempt, StagedMessage
 from mq.spool.sweep import Sweeper
 from tests.support.lone_root import make_root
 from tests.support.messages import SECOND_NS

@@ -12,13 +12,22 @@ import pytest
 from click.testing import CliRunner
 
 from mq import config
+from mq.commit.arrivals import MAX_PENDING_OPERATIONS
+from mq.commit.barrier import FEW_UNSYNCED
 from mq.config import MoverConfig, ReaperConfig, ServerConfig
-from mq.daemon.cli import mq
+from mq.daemon.cli import STANDALONE_KEEP_SECONDS, mq
+from mq.daemon.server import SHUTDOWN_SECONDS
 from mq.errors import EXIT_CODES
 from mq.lifecycle import MOVES
 from mq.properties import MAX_STORED_PROPERTIES_BYTES
-from mq.spool.message.seal import Seal
+from mq.spool.message.seal import MAX_STAMP_AHEAD_NS, Seal
+from mq.store.answer_memory import MAX_FETCH_BYTES
+from mq.store.free_space import MIN_FREE_INODES
+from mq.store.maintenance import RELIST_SECONDS
+from mq.store.patience import BUSY_WAIT_SECONDS
+from mq.store.receiving.waiting import MAX_WAITING_REQUESTS
 from mq.web import problems
+from mq.web.http_server import KEEPALIVE_SECONDS
 from mq.web.problems import PROBLEMS, TYPE_PREFIX, ProblemType
 from mq.web.routes import RESOURCES
 from mq_mover.cli import mq_mover
@@ -163,13 +172,13 @@ def test_protocol_has_the_limits_as_they_are() -> None:
 
     assert limits["body"] == f"--max-body, {ServerConfig().max_body_bytes // config.MIB} MiB"
     assert limits["Content-Type"].startswith(f"{config.MAX_CONTENT_TYPE_BYTES} ")
-    assert limits["requests that wait for the disk"] == str(config.MAX_PENDING_OPERATIONS)
-    assert limits["idle connection"] == f"{config.KEEPALIVE_SECONDS:g} seconds"
+    assert limits["requests that wait for the disk"] == str(MAX_PENDING_OPERATIONS)
+    assert limits["idle connection"] == f"{KEEPALIVE_SECONDS:g} seconds"
     assert limits["wait"] == f"{config.MAX_WAIT_SECONDS} seconds"
-    assert limits["fetches that wait for a message"] == str(config.MAX_WAITING_REQUESTS)
+    assert limits["fetches that wait for a message"] == str(MAX_WAITING_REQUESTS)
     assert limits["max"] == f"{config.MAX_FETCH_MESSAGES} messages"
     fetched = limits["bodies of a fetch with max"]
-    assert fetched.startswith(f"{config.MAX_FETCH_BYTES // config.MIB} MiB")
+    assert fetched.startswith(f"{MAX_FETCH_BYTES // config.MIB} MiB")
     days = config.MAX_VISIBILITY_SECONDS // 86_400
     assert limits["visibility timeout"] == f"--visibility: above 0, up to {days} days"
 
@@ -178,18 +187,18 @@ def test_protocol_has_the_limits_as_they_are() -> None:
     ("document", "words"),
     [
         ("lifecycle", f"every {config.SWEEP_SECONDS:g} seconds"),
-        ("lifecycle", f"every {config.RELIST_SECONDS:g} seconds"),
-        ("lifecycle", f"up to {config.BUSY_WAIT_SECONDS * 1000:g} ms"),
-        ("lifecycle", f"more than {config.MAX_STAMP_AHEAD_NS // (86_400 * 10**9)} days ahead"),
-        ("lifecycle", f"Up to {config.FEW_UNSYNCED} files and folders"),
+        ("lifecycle", f"every {RELIST_SECONDS:g} seconds"),
+        ("lifecycle", f"up to {BUSY_WAIT_SECONDS * 1000:g} ms"),
+        ("lifecycle", f"more than {MAX_STAMP_AHEAD_NS // (86_400 * 10**9)} days ahead"),
+        ("lifecycle", f"Up to {FEW_UNSYNCED} files and folders"),
         ("lifecycle", f"Bodies over {config.SMALL_BODY_BYTES // config.KIB} KiB"),
-        ("operations", f"up to {config.SHUTDOWN_SECONDS:g} seconds"),
-        ("operations", f"every {config.RELIST_SECONDS:g} seconds"),
-        ("operations", f"below {config.MIN_FREE_INODES} of them"),
+        ("operations", f"up to {SHUTDOWN_SECONDS:g} seconds"),
+        ("operations", f"every {RELIST_SECONDS:g} seconds"),
+        ("operations", f"below {MIN_FREE_INODES} of them"),
         ("operations", f"every {MoverConfig(Path(), Path()).rescan_seconds:g} seconds, so"),
         ("lifecycle", f"up to {MAX_STORED_PROPERTIES_BYTES // config.MIB} MiB of them"),
         ("protocol", f"longer ones, up to {MAX_STORED_PROPERTIES_BYTES // config.MIB} MiB"),
-        ("protocol", f"{config.STANDALONE_KEEP_SECONDS:g} seconds with `mq --standalone`"),
+        ("protocol", f"{STANDALONE_KEEP_SECONDS:g} seconds with `mq --standalone`"),
         ("protocol", f"`--visibility`, {ServerConfig().visibility_seconds:g} seconds"),
     ],
 )

@@ -107,6 +107,7 @@ ELSEWHERE = {
     " mq/store/receiving/lease mq/store/receiving/received_message",
     "store/test_remove.py": "mq/store/remove_many",
     "tidy/test_documented.py": "mq/config mq/errors mq_mover/cli mq_reaper/cli",
+    "vsqs/test_documents.py": "vsqs/limits",
     "vsqs/test_commands.py": "vsqs/arguments vsqs/cli vsqs/pump vsqs/rate vsqs/sink",
     "vsqs/test_folder.py": "vsqs/opening",
     "vsqs/test_protocol.py": "vsqs/names vsqs/queue vsqs/visibility",

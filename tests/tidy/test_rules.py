@@ -128,3 +128,39 @@ def test_a_second_has_its_nanoseconds_in_one_place() -> None:
     ]
 
     assert {each.partition(":")[0] for each in defined} == {"mq/config.py"}, defined
+
+
+def test_a_limit_of_one_room_is_in_that_room() -> None:
+    shared = REPOSITORY / "mq" / "config.py"
+    limits = {name for name in names_assigned_in(shared) if name.isupper()}
+    rooms = {name: set[str]() for name in limits}
+    for path in package_files():
+        for name in limits & names_imported_from("mq.config", path):
+            rooms[name].add(room_of(path))
+
+    assert {name: found for name, found in rooms.items() if len(found) < 2} == {}
+
+
+def names_assigned_in(path: Path) -> set[str]:
+    targets = [
+        target
+        for node in parse(path).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+    ]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def names_imported_from(module: str, path: Path) -> set[str]:
+    return {
+        alias.name
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.ImportFrom) and node.module == module
+        for alias in node.names
+    }
+
+
+def room_of(path: Path) -> str:
+    """`mq/store` for what is below that folder, `vsqs` for what is in another package."""
+    package, *inside = path.relative_to(REPOSITORY).parts
+    return f"{package}/{inside[0]}" if package == "mq" else package

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from mq import config
 from tests.support.sessions import ConsoleSession, read_sessions
 from tests.support.sources import REPOSITORY, read_table
+from vsqs import limits
 from vsqs.arguments import EXIT_CODES
 from vsqs.cli import vsqs
 from vsqs.pump import vsqspump
@@ -122,9 +122,9 @@ def test_every_exit_code_is_listed() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        f"not written to for {config.VSQS_NEW_SECONDS:g} seconds",
-        {1.0: "set back by more than a second"}[config.VSQS_MAX_LEAD_SECONDS],
-        {1.0: "looks by itself every second"}[config.VSQS_RESCAN_SECONDS],
+        f"not written to for {limits.NEW_SECONDS:g} seconds",
+        {1.0: "set back by more than a second"}[limits.MAX_LEAD_SECONDS],
+        {1.0: "looks by itself every second"}[limits.RESCAN_SECONDS],
     ],
 )
 def test_a_number_in_the_text_is_that_of_the_code(words: str) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mq.config import VSQS_NEW_SECONDS
 from tests.support.faults import OldFiles, WatchedFiles
 from tests.support.vsqs import Clock, OpenQueue, names_in
+from vsqs.limits import NEW_SECONDS
 
 # Requeue
 
@@ -206,7 +206,7 @@ def test_an_old_new_is_swept(open_queue: OpenQueue, folder: Path) -> None:
 def test_a_new_that_is_not_old_yet_is_left(open_queue: OpenQueue, folder: Path) -> None:
     folder.mkdir()
     (folder / "5.new").write_text("half")
-    age = VSQS_NEW_SECONDS - 30
+    age = NEW_SECONDS - 30
     status = (folder / "5.new").stat()
     os.utime(folder / "5.new", times=(status.st_mtime - age, status.st_mtime - age))
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mq.config import VSQS_RESCAN_SECONDS
 from mq.disk.libc import list_at_once
 from tests.support.processes import wait_until
 from tests.support.vsqs import in_another_process, wait_until_blocked
+from vsqs.limits import RESCAN_SECONDS
 from vsqs.queue import Queue, QueueFullException
 
 PUBLISH = """
@@ -51,7 +51,7 @@ def test_receive_waits_for_a_message_of_another_process(
 def test_receive_is_woken_by_the_event_and_not_by_the_rescan(
     queue: Queue, folder: Path, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vsqs.folder.VSQS_RESCAN_SECONDS", 1000.0)
+    monkeypatch.setattr("vsqs.folder.RESCAN_SECONDS", 1000.0)
     received = pool.submit(queue.receive)
     wait_until_blocked(received, queue)
 
@@ -97,7 +97,7 @@ def test_without_events_everything_works(folder: Path, pool: ThreadPoolExecutor)
         received = pool.submit(queue.receive)
         wait_until_blocked(received, queue)
         in_another_process(PUBLISH, folder, "from afar").communicate()
-        assert received.result(VSQS_RESCAN_SECONDS + 20)[1] == b"from afar"
+        assert received.result(RESCAN_SECONDS + 20)[1] == b"from afar"
 
 
 def test_a_rescan_finds_what_no_event_told_of(
@@ -112,7 +112,7 @@ def test_a_rescan_finds_what_no_event_told_of(
 
     in_another_process(PUBLISH, folder, "from afar").communicate()
 
-    assert received.result(VSQS_RESCAN_SECONDS + 20)[1] == b"from afar"
+    assert received.result(RESCAN_SECONDS + 20)[1] == b"from afar"
     os.close(silent)
     os.close(other_end)
 

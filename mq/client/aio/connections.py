@@ -11,17 +11,12 @@ from yarl import URL
 
 from mq import __version__
 from mq.client.aio.connectors import Connector, connector_to
-from mq.client.connection import ServerAddress
+from mq.client.connection import CONNECT_SECONDS, SLOWEST_BYTES_PER_SECOND, ServerAddress
 from mq.client.errors import ClientClosed
 from mq.client.forking import start_anew_in_children
 from mq.client.problems import cut_off, no_answer, not_connected, not_http
 from mq.client.wire import Request, ServerAnswer
-from mq.config import (
-    CLIENT_CONNECT_SECONDS,
-    CLIENT_SLOWEST_BYTES_PER_SECOND,
-    MAX_HEAD_BYTES,
-    SMALL_BODY_BYTES,
-)
+from mq.config import MAX_HEAD_BYTES, SMALL_BODY_BYTES
 
 _USER_AGENT = f"mq-client/{__version__}"
 
@@ -54,7 +49,7 @@ class AsyncConnections:
 
     async def exchange(self, request: Request) -> ServerAnswer:
         """Send a request and read its answer. Raises NoAnswer, UnexpectedAnswer, ClientClosed."""
-        upload_seconds = len(request.body) / CLIENT_SLOWEST_BYTES_PER_SECOND
+        upload_seconds = len(request.body) / SLOWEST_BYTES_PER_SECOND
         within = request.patience_seconds + upload_seconds if request.body else None
         try:
             # aiohttp does not watch how long a body takes to send.
@@ -100,7 +95,7 @@ class AsyncConnections:
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(
                 total=None,
-                sock_connect=min(CLIENT_CONNECT_SECONDS, patience),
+                sock_connect=min(CONNECT_SECONDS, patience),
                 sock_read=patience,
             ),
         ) as response:

@@ -10,8 +10,7 @@ import aiohttp
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
-from mq.client.connection import ServerAddress
-from mq.config import CLIENT_IDLE_SECONDS
+from mq.client.connection import IDLE_SECONDS, ServerAddress
 
 
 class Connector(aiohttp.BaseConnector):
@@ -52,14 +51,14 @@ class _TCPConnector(Connector, aiohttp.TCPConnector):
     def __init__(self, address: ServerAddress) -> None:
         Connector.__init__(self)
         aiohttp.TCPConnector.__init__(
-            self, ssl=address.tls or True, limit=0, keepalive_timeout=CLIENT_IDLE_SECONDS
+            self, ssl=address.tls or True, limit=0, keepalive_timeout=IDLE_SECONDS
         )
 
 
 class _UnixConnector(Connector, aiohttp.UnixConnector):
     def __init__(self, path: str) -> None:
         Connector.__init__(self)
-        aiohttp.UnixConnector.__init__(self, path, limit=0, keepalive_timeout=CLIENT_IDLE_SECONDS)
+        aiohttp.UnixConnector.__init__(self, path, limit=0, keepalive_timeout=IDLE_SECONDS)
 
 
 def connector_to(address: ServerAddress) -> Connector:

@@ -16,9 +16,8 @@ from mq.client.errors import ClientError, LeaseLost
 from mq.client.messages import Delivery
 from mq.client.received import ReceivedMessage
 from mq.client.renewals import renew
-from mq.client.retries import Context
+from mq.client.retries import GIVE_BACK_SECONDS, Context
 from mq.client.wire import Operation, Stopped
-from mq.config import CLIENT_GIVE_BACK_SECONDS
 
 log = logging.getLogger("mq.client")
 
@@ -76,7 +75,7 @@ class AsyncMessage(ReceivedMessage):
         self.is_settled = True
 
     def _hurried(self) -> Context:
-        return self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
+        return self._session.context.within(GIVE_BACK_SECONDS)
 
     async def _settle_soon(self, operation: Operation[None], done: str) -> None:
         try:

@@ -12,12 +12,11 @@ from http.client import HTTPConnection
 from typing import NamedTuple
 
 from mq.client.blocking.exchange import Exchange
-from mq.client.connection import ServerAddress, connection_to
+from mq.client.connection import CONNECT_SECONDS, IDLE_SECONDS, ServerAddress, connection_to
 from mq.client.errors import ClientClosed
 from mq.client.forking import start_anew_in_children
 from mq.client.problems import not_connected
 from mq.client.wire import Request, ServerAnswer
-from mq.config import CLIENT_CONNECT_SECONDS, CLIENT_IDLE_SECONDS
 
 
 class _Idle(NamedTuple):
@@ -114,7 +113,7 @@ class Connections:
 
     def _close_old(self) -> None:
         """Close connections that their server would close soon. The oldest come first."""
-        while self._idle and time.monotonic() - self._idle[0].since >= CLIENT_IDLE_SECONDS:
+        while self._idle and time.monotonic() - self._idle[0].since >= IDLE_SECONDS:
             self._idle.pop(0).connection.close()
 
     def _give_back(self, connection: HTTPConnection) -> None:
@@ -129,7 +128,7 @@ class Connections:
         """Connect, unless it is connected."""
         if connection.sock is not None:
             return
-        connection.timeout = min(CLIENT_CONNECT_SECONDS, request.patience_seconds)
+        connection.timeout = min(CONNECT_SECONDS, request.patience_seconds)
         try:
             connection.connect()
         except OSError as error:

@@ -10,10 +10,9 @@ from types import TracebackType
 from typing import Self
 
 from mq import __version__
-from mq.client.connection import ServerAddress
+from mq.client.connection import SLOWEST_BYTES_PER_SECOND, ServerAddress
 from mq.client.problems import cut_off, error_of, no_answer, not_http
 from mq.client.wire import Request, ServerAnswer
-from mq.config import CLIENT_SLOWEST_BYTES_PER_SECOND
 
 _USER_AGENT = f"mq-client/{__version__}"
 
@@ -43,7 +42,7 @@ class Exchange:
     def send(self, chunks: Iterator[bytes] | None = None) -> None:
         """Send the request, and `chunks` in place of its body. Raises what `chunks` raises."""
         request, connection = self._request, self._connection
-        upload_seconds = len(request.body) / CLIENT_SLOWEST_BYTES_PER_SECOND
+        upload_seconds = len(request.body) / SLOWEST_BYTES_PER_SECOND
         with self._failures():
             connection.sock.settimeout(request.patience_seconds + upload_seconds)
             # The server may have answered before the end of the body, and closed.

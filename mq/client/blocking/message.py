@@ -16,8 +16,8 @@ from mq.client.errors import ClientError, LeaseLost
 from mq.client.messages import Delivery
 from mq.client.received import ReceivedMessage
 from mq.client.renewals import renew
+from mq.client.retries import GIVE_BACK_SECONDS
 from mq.client.wire import Operation, Stopped
-from mq.config import CLIENT_GIVE_BACK_SECONDS
 
 log = logging.getLogger("mq.client")
 
@@ -67,7 +67,7 @@ class Message(ReceivedMessage):
     def give_back(self, delay: float = 0.0) -> None:
         """Release the message if that can be done soon. If not, it returns when the lease is
         over."""
-        hurried = self._session.context.within(CLIENT_GIVE_BACK_SECONDS)
+        hurried = self._session.context.within(GIVE_BACK_SECONDS)
         self._renewal.end()
         try:
             self._settle(operations.release(hurried, self.delivery, delay))

@@ -12,11 +12,14 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from mq.config import DEFAULT_CONTENT_TYPE, MAX_STAMP_AHEAD_NS
+from mq.config import DEFAULT_CONTENT_TYPE, SECOND_NS
 from mq.disk.calls import SET_ATTRIBUTE, STAMP, Chain
 from mq.disk.status import AnyStatus
 from mq.lifecycle import Folder, State
 from mq.names import id_time_ns
+
+MAX_STAMP_AHEAD_NS = 400 * 86_400 * SECOND_NS
+"""A due time further ahead than this comes from a broken clock, and counts as due now."""
 
 SEAL_ATTRIBUTE = "user.mq"
 

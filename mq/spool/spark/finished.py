@@ -20,12 +20,14 @@ from itertools import chain
 from threading import Lock
 from typing import NamedTuple
 
-from mq.config import MAX_DONE_MESSAGES
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
 from mq.spool.spark import claims
 from mq.spool.spark.claims import name_in_remove
 from mq.spool.spark.marker_files import parse_number
+
+MAX_DONE_MESSAGES = 200_000
+"""A server knows the ids of this many messages that Spark is done with, the newest ones: 20 MB."""
 
 CLAIMS = f"{Folder.SPARK}/{claims.CLAIMS}"
 _ARCHIVE = f"{Folder.SPARK}/{claims.ARCHIVE}"

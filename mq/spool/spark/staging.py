@@ -29,6 +29,12 @@ STAGE = "stage"
 GIVEN_UP = "spark"
 """Sets of Spark that do not count go to `remove/spark:.UUID`."""
 
+STAGE_KEEP_SECONDS = 86_400
+"""What a job has staged is given up if nothing was staged or committed for this time."""
+
+STAGE_LOCK_SECONDS = 60.0
+"""How long a commit waits for another process that rolls the same batch forward."""
+
 _TRIES = 10
 
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from mq.config import SECOND_NS, STAGE_KEEP_SECONDS, STAGE_LOCK_SECONDS
+from mq.config import SECOND_NS
 from mq.disk.child_processes import done_beside, processors
 from mq.disk.files import HIDDEN
 from mq.errors import ClaimError, MQError, StoreUnavailable
@@ -46,7 +46,7 @@ from mq.spool.spark.jobs import (
     winners_of,
 )
 from mq.spool.spark.settle import bring, set_aside
-from mq.spool.spark.staging import GIVEN_UP, STAGE
+from mq.spool.spark.staging import GIVEN_UP, STAGE, STAGE_KEEP_SECONDS, STAGE_LOCK_SECONDS
 
 ROLLED_BESIDE_FROM = 1000
 """How many messages a set must have for other processes to help. For fewer it is not worth starting

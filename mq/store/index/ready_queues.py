@@ -14,13 +14,15 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from mq.config import DRAIN_SECONDS
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_message_id
 from mq.spool.arrivals import Change, Watch
 from mq.spool.folders import Spool
 from mq.spool.queue.listing import key_of, may_be_in
 from mq.store.index.ready_queue import ReadyQueue
+
+DRAIN_SECONDS = 0.1
+"""How long events may wait until the index hears of them."""
 
 log = structlog.get_logger(__name__)
 

@@ -26,6 +26,9 @@ from mq.store.settings import delay_ns
 _NEW = Folder.NEW
 LINKED_IN_NEW = (_NEW,)
 
+MAX_BATCHES_AT_ONCE = 4
+"""This many batches are in memory and published at the same time; others wait."""
+
 
 @dataclass(slots=True)
 class Draft:

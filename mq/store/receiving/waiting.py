@@ -11,9 +11,11 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mq.config import MAX_WAITING_REQUESTS
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
+
+MAX_WAITING_REQUESTS = 10_000
+"""How many fetches may wait for a message; for more the server answers 503."""
 
 
 class QueueWaiters:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from mq.commit.committer import Committer
-from mq.config import MAX_WAITING_REQUESTS, RELIST_WAITING_SECONDS
+from mq.config import RELIST_WAITING_SECONDS
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import QueueName
 from mq.store.context import Workspace
 from mq.store.indexing import relist
-from mq.store.receiving.waiting import Waiters
+from mq.store.receiving.waiting import MAX_WAITING_REQUESTS, Waiters
 
 _UNAVAILABLE_PAUSE_SECONDS = 0.1
 

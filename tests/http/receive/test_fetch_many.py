@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mq.config import MAX_FETCH_BYTES
 from mq.names import ServerIds
+from mq.store.answer_memory import MAX_FETCH_BYTES
 from tests.support.batches import body_in, lines_of
 from tests.support.messages import names_in, write_message
 from tests.support.processes import Process, Server, start_mover, wait_until

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.config import MAX_FETCH_BYTES
+from mq.store.answer_memory import MAX_FETCH_BYTES
 from tests.support.batches import body_in, lines_of
 from tests.support.peeks import ids_behind, peek, tree
 from tests.support.processes import Server

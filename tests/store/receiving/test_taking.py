@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq.config import MAX_FETCH_BYTES, SMALL_BODY_BYTES
+from mq.config import SMALL_BODY_BYTES
 from mq.disk.file_work import do_together
 from mq.disk.files import Files
 from mq.names import MessageId, QueueName
 from mq.spool.message.burial import DEAD_ATTRIBUTE
 from mq.spool.message.held import Lost
 from mq.spool.message.seal import MAX_RECEIVE_COUNT, TYPE_ATTRIBUTE, Leases
-from mq.store.answer_memory import AnswerRoom
+from mq.store.answer_memory import MAX_FETCH_BYTES, AnswerRoom
 from mq.store.context import Workspace
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
