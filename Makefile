@@ -113,8 +113,11 @@ $(VENV)/installed: pyproject.toml requirements.lock requirements-build.lock $(NA
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# A pip older than 23.3 takes twice the time to choose among the versions that an index has: here,
+# and in each environment that the tests of packages make.
 $(VENV)/installed-dev: pyproject.toml $(NATIVE) | $(VENV)/bin/python
 	@echo "installing MQ and what its tests need into $(VENV)"
+	@$(PIP) install 'pip>=23.3'
 	@$(PIP) install --editable '.[dev,spark]'
 	@touch $(VENV)/installed $@
 
