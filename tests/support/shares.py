@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 TOGETHER = ("tests/spark/", "tests/deploy/")
 """Folders whose tests share what takes long to make: a Spark session; images and networks."""
 
 FIRST = (*TOGETHER, "tests/packaging/test_packaging.py", "tests/crash/")
-"""What takes longest, in this order, so that no process is left alone with it in the end."""
+"""What takes longest, in this order, so that no process is left alone with it in the end. Unlike
+the others, most of these tests compute all the time."""
 
 
 def share_of(test: str) -> str:
@@ -24,8 +26,16 @@ def share_of(test: str) -> str:
 
 
 class _Shares(LoadScopeScheduling):  # type: ignore[misc]
+    """The first process takes shares from the beginning, the others from the end: tests that
+    compute run beside tests that wait, and no processor is idle while two of these wait."""
+
     def _split_scope(self, nodeid: str) -> str:
         return share_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if node is not self.nodes[0]:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
