@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import stat
 import struct
@@ -45,6 +46,7 @@ _MOST_DIRENT_BYTES = _DIRENT.size + 256 + 8
 _FIRST_LISTING_BYTES = 64 * 1024
 
 
+@functools.cache
 def load_libc() -> ctypes.CDLL:
     """Load the C library. Raises StartRefused where it lacks one of the calls."""
     try:

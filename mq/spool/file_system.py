@@ -148,7 +148,9 @@ def _mount_of(path: Path) -> tuple[str, str]:
     with open("/proc/self/mountinfo", errors="surrogateescape", newline="\n") as mounts:
         for line in mounts:
             before, _, after = line.partition(" - ")
-            point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), before.split(" ")[4])
+            point = before.split(" ")[4]
+            if "\\" in point:
+                point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), point)
             if longest <= len(point) and (real + "/").startswith(point.rstrip("/") + "/"):
                 kind, source = after.split()[:2]
                 found, longest = (kind, source), len(point)

@@ -67,21 +67,21 @@ def folder_of_root(path: Path) -> Folder | None:
     Raises StartRefused for a root itself, for what lies deeper in it, as the folder of a queue, and
     if this version does not know the root's format.
     """
-    real = Path(os.path.realpath(path))
-    for root in (real, *real.parents):
-        inside = real.relative_to(root).parts
-        if not os.path.isfile(root / FORMAT_FILE) or not _is_root_of(root, inside):
-            continue
-        if len(inside) != 1:
-            raise StartRefused(
-                ExitCode.FOLDERS,
-                f"{path} is not one of the folders of the root {root}: give {root}/delay and "
-                f"{root}/queues to a mover, and {root}/remove to a reaper",
-            )
-        with _refusing(root):
-            refuse_unknown_format(root)
-        return Folder(inside[0])
-    return None
+    root, inside = os.path.realpath(path), list[str]()
+    while not os.path.isfile(os.path.join(root, FORMAT_FILE)) or not _is_root_of(root, inside):
+        above, name = os.path.split(root)
+        if above == root:
+            return None
+        root, inside = above, [name, *inside]
+    if len(inside) != 1:
+        raise StartRefused(
+            ExitCode.FOLDERS,
+            f"{path} is not one of the folders of the root {root}: give {root}/delay and "
+            f"{root}/queues to a mover, and {root}/remove to a reaper",
+        )
+    with _refusing(Path(root)):
+        refuse_unknown_format(Path(root))
+    return Folder(inside[0])
 
 
 def root_id(spool: Spool) -> str:
@@ -92,11 +92,11 @@ def root_id(spool: Spool) -> str:
     return hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()[:16]
 
 
-def _is_root_of(root: Path, inside: tuple[str, ...]) -> bool:
+def _is_root_of(root: str, inside: list[str]) -> bool:
     """Return whether what has a file `format` is a root: that of the path `inside`."""
     if inside:
         return inside[0] in list(Folder)
-    return all(os.path.isdir(root / folder) for folder in FIXED_FOLDERS)
+    return all(os.path.isdir(os.path.join(root, folder)) for folder in FIXED_FOLDERS)
 
 
 @contextmanager

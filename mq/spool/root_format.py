@@ -38,12 +38,14 @@ def read_format(root: Path) -> str | None:
     try:
         # Without O_NONBLOCK a FIFO of that name would keep the process waiting for ever.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(fd, errors="replace") as f:
-            return f.read(_READ_BYTES).strip("\0 \t\r\n")
     except FileNotFoundError:
         return None
+    try:
+        return os.read(fd, _READ_BYTES).decode(errors="replace").strip("\0 \t\r\n")
     except IsADirectoryError as error:
         raise IsADirectoryError(error.errno, error.strerror, str(path)) from None
+    finally:
+        os.close(fd)
 
 
 def find_unknown_format(root: Path) -> str | None:

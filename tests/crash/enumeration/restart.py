@@ -28,7 +28,7 @@ from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.promises import Got, Outcome
 from tests.crash.enumeration.properties import body_and_properties
 from tests.crash.enumeration.recorder import Abilities, RecordedFiles
-from tests.crash.enumeration.server import InlineExecutor, OpenedServer
+from tests.crash.enumeration.server import InlineExecutor, OpenedServer, run_on
 from tests.crash.enumeration.states import DiskState, last_state_of
 
 QUEUES = tuple(map(QueueName, ("a", "a.b", "b")))
@@ -115,7 +115,7 @@ class Restarts:
                     reap(self._root, files)
                     end, done = last_state_of(disk), list(disk.events)
                     if end not in self._drained:
-                        self._drained[end] = self._runner.run(self._drain(opened, files, end))
+                        self._drained[end] = run_on(self._runner, self._drain(opened, files, end))
             except (OSError, MQError) as error:
                 return Restarted(disk, None, f"{type(error).__name__}: {error}")
         disk.events = done

@@ -79,6 +79,12 @@ class InlineExecutor(Executor):
         return future
 
 
+def run_on(runner: asyncio.Runner, work: Coroutine[Any, Any, T]) -> T:
+    """Do what its `run` does, but for an interrupt: to prepare for one takes longer than most
+    work here takes."""
+    return runner.get_loop().run_until_complete(work)
+
+
 class OpenedServer:
     """A root opened and swept by a server, ready for its first request. Raises what that raises."""
 
@@ -103,7 +109,7 @@ class PlayedServer(OpenedServer):
     def __init__(self, root: Path, files: Files, clock: StoppedClock, **settings: Any) -> None:
         super().__init__(root, files, clock, **settings)
         self._runner = asyncio.Runner()
-        self.store, self.committer = self._runner.run(self._open())
+        self.store, self.committer = run_on(self._runner, self._open())
 
     async def _open(self) -> tuple[Store, SteppedCommitter]:
         work = self.work
@@ -123,7 +129,7 @@ class PlayedServer(OpenedServer):
         async def gather() -> list[Any]:
             return await asyncio.gather(*work, return_exceptions=True)
 
-        return self._runner.run(gather())
+        return run_on(self._runner, gather())
 
     def run_well(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
         """Do the same, and raise what the first that failed raised."""
@@ -137,7 +143,7 @@ class PlayedServer(OpenedServer):
         self.sweeper.sweep()
 
     def close(self) -> None:
-        self._runner.run(self._close())
+        run_on(self._runner, self._close())
         self._runner.close()
         super().close()
 
