@@ -12,10 +12,11 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-TOGETHER = ("tests/spark/", "tests/deploy/")
-"""Folders whose tests share what takes long to make: a Spark session; images and networks."""
+TOGETHER = ("tests/spark/", "tests/deploy/", "tests/tidy/")
+"""Folders whose tests share what takes long to make: a Spark session; images and networks; the
+syntax of all files."""
 
-FIRST = (*TOGETHER, "tests/packaging/test_packaging.py", "tests/crash/")
+FIRST = ("tests/spark/", "tests/deploy/", "tests/packaging/test_packaging.py", "tests/crash/")
 """What takes longest, in this order, so that no process is left alone with it in the end. Unlike
 the others, most of these tests compute all the time."""
 

@@ -38,11 +38,21 @@ HTTP_MODULES = {"aiohttp", "uvloop", "aiofiles"}
 HIGHEST_WITHOUT_HTTP = 3
 
 PATHS = {module_name(path): path for path in package_files()}
-IMPORTS = {module: imports_of(path) for module, path in PATHS.items()}
-OURS = {
-    module: {name for name in imported if name.partition(".")[0] in PACKAGES}
-    for module, imported in IMPORTS.items()
-}
+
+
+@pytest.fixture(scope="module")
+def imports() -> dict[str, set[str]]:
+    """What each module imports."""
+    return {module: imports_of(path) for module, path in PATHS.items()}
+
+
+@pytest.fixture(scope="module")
+def ours(imports: dict[str, set[str]]) -> dict[str, set[str]]:
+    """What each module imports of the packages."""
+    return {
+        module: {name for name in imported if name.partition(".")[0] in PACKAGES}
+        for module, imported in imports.items()
+    }
 
 
 def room_of(module: str) -> str:
@@ -56,7 +66,7 @@ def level_of(module: str) -> int:
 
 
 def server_modules() -> list[str]:
-    return [module for module in IMPORTS if module.partition(".")[0] in ("mq", "mq_sqs")]
+    return [module for module in PATHS if module.partition(".")[0] in ("mq", "mq_sqs")]
 
 
 def test_the_table_of_levels_names_each_room_once() -> None:
@@ -68,17 +78,17 @@ def test_the_table_of_levels_names_each_room_once() -> None:
 
 
 @pytest.mark.parametrize("module", server_modules())
-def test_a_module_imports_from_its_level_and_below(module: str) -> None:
-    above = {name for name in OURS[module] if level_of(name) > level_of(module)}
+def test_a_module_imports_from_its_level_and_below(module: str, ours: dict[str, set[str]]) -> None:
+    above = {name for name in ours[module] if level_of(name) > level_of(module)}
 
     assert above == set()
 
 
-def test_only_its_own_modules_import_the_gateway() -> None:
+def test_only_its_own_modules_import_the_gateway(ours: dict[str, set[str]]) -> None:
     """It is above all of `mq`, which starts it by its name."""
     importers = {
         module.partition(".")[0]
-        for module, imported in OURS.items()
+        for module, imported in ours.items()
         if any(name.partition(".")[0] == "mq_sqs" for name in imported)
     }
 
@@ -86,8 +96,10 @@ def test_only_its_own_modules_import_the_gateway() -> None:
 
 
 @pytest.mark.parametrize("package", ["mq_mover", "mq_reaper", "pyspark_mq", "vsqs"])
-def test_processes_import_nothing_of_the_server_or_each_other(package: str) -> None:
-    imported = {name for module in OURS if module.startswith(package) for name in OURS[module]}
+def test_processes_import_nothing_of_the_server_or_each_other(
+    package: str, ours: dict[str, set[str]]
+) -> None:
+    imported = {name for module in ours if module.startswith(package) for name in ours[module]}
     others = {name for name in imported if name.partition(".")[0] != package}
     above = {name for name in others if level_of(name) > HIGHEST_FOR_PROCESSES}
 
@@ -99,26 +111,26 @@ def is_client(module: str) -> bool:
     return module == "mq.client" or module.startswith("mq.client.")
 
 
-def test_imports_go_in_no_circle() -> None:
+def test_imports_go_in_no_circle(ours: dict[str, set[str]]) -> None:
     done: set[str] = set()
 
     def visit(module: str, way: tuple[str, ...]) -> None:
         assert module not in way, " -> ".join((*way, module))
         if module not in done:
-            for name in sorted(OURS.get(module, ())):
+            for name in sorted(ours.get(module, ())):
                 visit(name, (*way, module))
             done.add(module)
 
-    for module in OURS:
+    for module in ours:
         visit(module, ())
 
 
-def test_what_handles_files_knows_no_http() -> None:
+def test_what_handles_files_knows_no_http(imports: dict[str, set[str]]) -> None:
     knowing = {
         module
         for module in server_modules()
         if level_of(module) <= HIGHEST_WITHOUT_HTTP
-        and {name.partition(".")[0] for name in IMPORTS[module]} & HTTP_MODULES
+        and {name.partition(".")[0] for name in imports[module]} & HTTP_MODULES
     }
 
     assert knowing == set()
@@ -128,15 +140,15 @@ OPENS_FILES = {"os", "pathlib", "io", "shutil", "tempfile", "aiofiles"}
 
 
 @pytest.mark.parametrize("module", [name for name in server_modules() if name.startswith("mq.web")])
-def test_the_http_layer_knows_no_paths(module: str) -> None:
+def test_the_http_layer_knows_no_paths(module: str, imports: dict[str, set[str]]) -> None:
     called = {
         node.func.id
         for node in ast.walk(parse(PATHS[module]))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
 
-    assert {name.partition(".")[0] for name in IMPORTS[module]} & OPENS_FILES == set()
-    assert "mq.disk.files" not in IMPORTS[module]
+    assert {name.partition(".")[0] for name in imports[module]} & OPENS_FILES == set()
+    assert "mq.disk.files" not in imports[module]
     assert "open" not in called
 
 

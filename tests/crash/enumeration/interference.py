@@ -17,7 +17,7 @@ from mq.commit.operation import Need, Operation, Together
 from mq.lifecycle import FIXED_FOLDERS
 from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.recorder import MODERN, Abilities, RecordedFiles
-from tests.crash.enumeration.sites import running_site
+from tests.crash.enumeration.sites import note_askers, running_site
 
 Say = Callable[[Callable[[Any], None]], None]
 
@@ -54,7 +54,14 @@ class Interference:
         return site in self.sites
 
 
-class WithoutSync(Interference):
+class AtSites(Interference):
+    """Strikes where a site makes a call."""
+
+    def prepare(self, patch: pytest.MonkeyPatch) -> None:
+        note_askers(patch)
+
+
+class WithoutSync(AtSites):
     """Takes out the syncs of these sites: `FUNCTION: WHAT`. Without any it only looks."""
 
     def files(self, disk: RecordedDisk, abilities: Abilities) -> RecordedFiles:
@@ -100,7 +107,7 @@ class _WithoutSync(RecordedFiles):
         return self._interference.strikes(f"{running_site()}: {what}")
 
 
-class WithoutLock(Interference):
+class WithoutLock(AtSites):
     """Takes out the locks of these sites, `FUNCTION: CALL`: they go on as if they had them."""
 
     def files(self, disk: RecordedDisk, abilities: Abilities) -> RecordedFiles:
@@ -128,7 +135,7 @@ class _WithoutLock(RecordedFiles):
         return is_out
 
 
-class Occupied(Interference):
+class Occupied(AtSites):
     """Just before a site moves its next file, a foreign file comes to be where it moves that to.
     With `replacing`, the move replaces it."""
 

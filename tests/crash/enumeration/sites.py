@@ -10,8 +10,11 @@ import ast
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
+from functools import cache
 from types import FrameType, ModuleType
 from typing import Any
+
+import pytest
 
 from mq.disk import calls, file_work, files
 from mq.disk.calls import Chain, _make_calls
@@ -23,7 +26,7 @@ from mq.spool.spark import settle
 from mq.store import context, holding, indexing, remove_under_lease
 from mq.store.publishing import filling, publish, twins
 from mq.store.receiving import lease, taking
-from tests.support.sources import PACKAGES, module_name, package_files, parse
+from tests.support.sources import PACKAGES, module_name, package_files
 
 
 def name_of(code: Callable[..., Any] | ModuleType) -> str:
@@ -144,14 +147,20 @@ UPLOAD = name_of(files.Files.open_unnamed)
 
 def sites_in_source(kind: Kind) -> set[str]:
     """Every function of the packages that syncs, locks or moves."""
-    found = set()
-    for path in package_files():
-        module = module_name(path)
-        if module != _SEAM:
-            for name, function in _functions(parse(path), module):
-                if name not in PASSED_OVER and _names_used(function) & kind.value:
-                    found.add(name)
-    return found
+    return {name for name, names_used in _names_in_source().items() if names_used & kind.value}
+
+
+@cache
+def _names_in_source() -> dict[str, set[str]]:
+    """What each function that may be a site uses of the names in `Kind`."""
+    sought = frozenset[str]().union(*(kind.value for kind in Kind))
+    return {
+        name: _names_used(function) & sought
+        for path in package_files()
+        if (module := module_name(path)) != _SEAM
+        for name, function in _functions(ast.parse(path.read_text()), module)
+        if name not in PASSED_OVER
+    }
 
 
 def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
@@ -204,4 +213,9 @@ def _note(kind: type[FileCalls], files: Files, chain: Chain) -> FileCalls:
 
 
 _make = FileCalls.__new__
-FileCalls.__new__ = _note  # type: ignore[assignment, method-assign]
+
+
+def note_askers(patch: pytest.MonkeyPatch) -> None:
+    """Until `patch` is undone, `running_site` knows who asked for a chain that others make."""
+    _asked.clear()
+    patch.setattr(FileCalls, "__new__", _note)
