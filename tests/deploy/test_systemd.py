@@ -275,6 +275,19 @@ def test_reload_keeps_the_process(machine: Machine) -> None:
     assert machine.curl("-X", "PUT", f"{URL}/reloaded").endswith("201")
 
 
+def test_tokens_come_as_a_credential_that_a_restart_renews(machine: Machine) -> None:
+    given = "[Service]\nLoadCredential=tokens:/root/tokens\nEnvironment=MQ_TOKEN_FILE=%d/tokens\n"
+    drop_in = "/etc/systemd/system/mq.service.d/tokens.conf"
+    machine.run("sh", "-ec", f"echo '{given}' >{drop_in}; systemctl daemon-reload")
+
+    for token in ("Zm9vIGJhciBiYXogcXV1eA1", "Zm9vIGJhciBiYXogcXV1eA2"):
+        write = f"umask 077; echo 'monitor read * {token}' >/root/tokens"
+        machine.run("sh", "-ec", f"{write}; systemctl restart mq.service")
+        asked = machine.curl("-H", f"Authorization: Bearer {token}", f"{URL}/unknown")
+        assert asked.endswith("404"), asked
+    machine.run("sh", "-ec", f"rm {drop_in}; systemctl daemon-reload; systemctl restart mq.service")
+
+
 def test_stop_is_clean(machine: Machine) -> None:
     started = time.monotonic()
     machine.run("systemctl", "stop", "mq.socket", "mq.service", "mq-mover", "mq-reaper",
