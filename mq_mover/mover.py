@@ -75,6 +75,7 @@ class Mover:
                 "between them is not atomic",
             )
         self._refuse_move_of_others()
+        self._refuse_other_root()
         self.counts = own_counts(MoverCounts)
         self._tally = QueueTally(self.counts)
         self._waiting: list[str] = []
@@ -95,6 +96,19 @@ class Mover:
                 f"{self._config.source} and {self._config.destination}: {error}; give ROOT/delay "
                 "and ROOT/queues",
             ) from error
+
+    def _refuse_other_root(self) -> None:
+        """Refuse to take the messages of a root out of it. What lies outside may be moved in."""
+        source, destination = self._config.source, self._config.destination
+        if folder_of_root(source) is None:
+            return
+        root = os.path.dirname(os.path.realpath(source))
+        if os.path.dirname(os.path.realpath(destination)) != root:
+            raise StartRefused(
+                ExitCode.FOLDERS,
+                f"{source} and {destination} are not of one root: messages would leave {root}; "
+                f"give {root}/delay and {root}/queues",
+            )
 
     def _start_watch(self) -> Watch | None:
         try:

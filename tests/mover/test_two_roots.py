@@ -1,0 +1,56 @@
+"""A mover whose two folders are of different roots would take messages to a root where they were
+never sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mq.config import MoverConfig
+from mq.disk.files import Files
+from mq.errors import ExitCode, StartRefused
+from mq.spool.root import open_root
+from mq_mover.mover import Mover
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> tuple[Path, Path]:
+    roots = tmp_path / "shop", tmp_path / "test"
+    for root in roots:
+        open_root(root, 0o700, Files())[0].close()
+    return roots
+
+
+def test_folders_of_two_roots_are_refused(roots: tuple[Path, Path]) -> None:
+    shop, test = roots
+
+    with pytest.raises(StartRefused, match=f"give {shop}/delay and {shop}/queues") as refused:
+        Mover(MoverConfig(shop / "delay", test / "queues"), Files())
+
+    assert refused.value.exit_code == ExitCode.FOLDERS
+
+
+def test_a_folder_outside_of_the_root_is_refused(roots: tuple[Path, Path], tmp_path: Path) -> None:
+    shop, _ = roots
+    outside = tmp_path / "queues"
+    outside.mkdir()
+
+    with pytest.raises(StartRefused, match="not of one root"):
+        Mover(MoverConfig(shop / "delay", outside), Files())
+
+
+def test_a_link_to_the_root_is_the_root(roots: tuple[Path, Path], tmp_path: Path) -> None:
+    shop, _ = roots
+    (tmp_path / "link").symlink_to(shop)
+
+    Mover(MoverConfig(tmp_path / "link" / "delay", shop / "queues"), Files()).close()
+
+
+def test_what_lies_outside_may_be_moved_into_a_root(
+    roots: tuple[Path, Path], tmp_path: Path
+) -> None:
+    shop, _ = roots
+    (tmp_path / "copy").mkdir()
+
+    Mover(MoverConfig(tmp_path / "copy", shop / "queues"), Files()).close()
