@@ -20,6 +20,9 @@ _LEASED = struct.Struct(">BIQ")
 """What a handle begins with: 1, the CRC-32 of the queue's name and of what follows, and the lease.
 The id follows."""
 
+_FROM_URL = bytes.maketrans(b"-_", b"+/")
+"""From the alphabet for URLs. Older gateways gave such handles, which outlive them."""
+
 
 class LeasedMessage(NamedTuple):
     """What a handle says: a message and the lease of one receive."""
@@ -36,7 +39,7 @@ def make_handle(queue: QueueName, message_id: MessageId, lease: int) -> str:
 def read_handle(queue: QueueName, handle: str) -> LeasedMessage:
     """Read a handle. Raises SQSError for a text that is not a handle of this queue."""
     try:
-        text = handle.encode("ascii")
+        text = handle.encode("ascii").translate(_FROM_URL)
         whole = binascii.a2b_base64(text)
         begin, check, lease = _LEASED.unpack_from(whole)
         message_id = whole[_LEASED.size :].decode("ascii")

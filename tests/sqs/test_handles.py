@@ -12,6 +12,7 @@ from mq_sqs.handles import LeasedMessage, make_handle, read_handle
 
 ORDERS = QueueName("orders")
 ID = MessageId("01a1fcfc-2d8b-7793-aa0c-b8e761dfed12")
+_TO_URL = str.maketrans("+/", "-_")
 
 
 @pytest.mark.parametrize("lease", [1, 0x1234, 2**64 - 1])
@@ -56,3 +57,12 @@ def test_no_handle_has_a_dash() -> None:
 
     assert not any("-" in handle for handle in handles)
     assert all(base64.b64decode(handle, validate=True) for handle in handles)
+
+
+def test_a_handle_that_an_older_gateway_gave_is_good() -> None:
+    """The gateway was replaced while a client worked on the message."""
+    leases = range(1 << 40, 200 << 40, 1 << 40)
+    older = [make_handle(ORDERS, ID, each).translate(_TO_URL) for each in leases]
+
+    assert {*"-_"} <= {*"".join(older)}
+    assert [read_handle(ORDERS, each).lease for each in older] == [*leases]
