@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import importlib
 import json
 import os
@@ -26,7 +27,8 @@ from typing import NamedTuple
 from tests.support.sources import REPOSITORY
 
 PRELOADED = (
-    "mq.ctl.ways.by_http", "mq.ctl.ways.by_root", "mq.ctl.cli",
+    "mq.ctl.ways.by_http", "mq.ctl.ways.by_root", "mq.ctl.ways.run_as_owner", "mq.ctl.cli",
+    "mq.ctl.commands.checking", "mq.ctl.commands.releasing", "mq.ctl.screen", "mq.lines.transfer",
     "mq.daemon.cli", "mq.daemon.server", "mq_mover.cli", "mq_reaper.cli",
     "mq_sqs.cli", "mq_sqs.server", "vsqs.cli", "vsqs.queue",
 )  # fmt: skip
@@ -186,6 +188,8 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in PRELOADED:
         importlib.import_module(name)
+    # No forked process goes through all of that for garbage, nor copies its pages for it.
+    gc.freeze()
     if forked := _serve():
         become(*forked)
         runpy.run_module(forked[0].module, run_name="__main__", alter_sys=True)
