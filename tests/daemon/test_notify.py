@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from mq.daemon.notify import Notifier, beat_forever
 from mq.errors import StoreUnavailable
@@ -199,17 +200,14 @@ async def test_each_beat_follows_a_probe(notifier: Notifier, systemd: Systemd) -
 
 
 async def test_a_probe_that_does_not_come_back_stops_the_beat(
-    notifier: Notifier, systemd: Systemd, capsys: pytest.CaptureFixture[str]
+    notifier: Notifier, systemd: Systemd
 ) -> None:
     never = asyncio.Event()
-    said: list[str] = []
 
-    def lines() -> bool:
-        said.append(capsys.readouterr().out)
-        return "".join(said).count("no beat for the watchdog") >= 3
+    with capture_logs() as logs:
+        await beat_while(notifier, lambda: never, lambda: len(logs) >= 3)
 
-    await beat_while(notifier, lambda: never, lines)
-
+    assert {each["event"].partition(":")[0] for each in logs} == {"no beat for the watchdog"}
     assert systemd.told_by_now() == []
 
 
