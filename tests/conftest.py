@@ -4,6 +4,7 @@ with their file of tests if its tests share them."""
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 import pytest
+import structlog
 
 from mq.spool.file_system import file_system_kind
 from mq.spool.folders import Spool
@@ -42,6 +44,19 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """Whatever a test does to the log of this process, others read theirs as usual: a command that
+    runs within a test sends all of it to stderr."""
+    root, access = logging.getLogger(), logging.getLogger("aiohttp.access")
+    handlers, level, access_level = root.handlers[:], root.level, access.level
+    yield
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    access.setLevel(access_level)
 
 
 # File systems and roots

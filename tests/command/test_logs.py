@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -87,19 +85,6 @@ def test_an_error_names_nothing_raw(ctl: Ctl) -> None:
     assert "\x1b" not in done.err + line.err
 
 
-@pytest.fixture
-def log_as_before() -> Iterator[None]:
-    """Whatever the test does to the log of this process, others read theirs as usual."""
-    root, access = logging.getLogger(), logging.getLogger("aiohttp.access")
-    handlers, level, access_level = root.handlers[:], root.level, access.level
-    yield
-    structlog.reset_defaults()
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    access.setLevel(access_level)
-
-
-@pytest.mark.usefixtures("log_as_before")
 def test_a_line_of_the_log_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("text", "mq")
 
