@@ -91,16 +91,16 @@ def loop_mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     """`loop_mount("ext4", 64)` makes and mounts a file system of 64 MiB; returns where."""
     mounts: list[LoopMount] = []
 
-    def mount(kind: str, megabytes: int, *options: str) -> Path:
+    def make(kind: str, megabytes: int, *options: str, mount: tuple[str, ...] = ()) -> Path:
         if os.geteuid() != 0:
             pytest.skip("loop mounts need root")
         if shutil.which(f"mkfs.{kind}") is None:
             package = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}[kind]
             pytest.skip(f"mkfs.{kind} is missing: install the package {package}")
-        mounts.append(LoopMount(kind, tmp_path, megabytes, *options))
+        mounts.append(LoopMount(kind, tmp_path, megabytes, *options, mount=mount))
         return mounts[-1].path
 
-    yield mount
+    yield make
     for made in mounts:
         made.unmount()
 

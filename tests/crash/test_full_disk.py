@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,8 +19,12 @@ SIZES = pytest.mark.parametrize("size", [100, 20_000, 200_000])
 
 
 @pytest.fixture
-def small_disk(loop_mount: Callable[..., Path]) -> Path:
-    return loop_mount("ext4", 24)
+def small_disk(loop_mount: Callable[..., Path], request: pytest.FixtureRequest) -> Path:
+    return loop_mount("ext4", 24, mount=getattr(request, "param", ()))
+
+
+EXACT_ROOM = pytest.mark.parametrize("small_disk", [("nodelalloc",)], indirect=True, ids=[""])
+"""While ext4 writes delayed blocks out it says for a moment that up to 2 MiB more are taken."""
 
 
 @pytest.fixture
@@ -106,11 +110,20 @@ def _free(disk: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
+@contextmanager
+def wires_beside(wire: Wire, number: int) -> Iterator[list[Wire]]:
+    """`number` more connections to the server of `wire`."""
+    with ExitStack() as stack:
+        port = wire.socket.getpeername()[1]
+        yield [stack.enter_context(closing(Wire(port))) for _ in range(number)]
+
+
 FLOOR = 8 << 20
 SLACK = 1 << 18
 """Folders, inodes and the blocks that tell where blocks are; a body is counted by its length."""
 
 
+@EXACT_ROOM
 @pytest.mark.parametrize("clients", [1, 12])
 @pytest.mark.parametrize("target", ["/orders/messages", "/orders/messages?batch"])
 def test_unfinished_bodies_stay_above_the_floor(
@@ -118,26 +131,25 @@ def test_unfinished_bodies_stay_above_the_floor(
 ) -> None:
     """No client says how long its body will be, and no body comes to its end."""
     wire = open_wire(f"--min-free={FLOOR}")
-    uploads = [Wire(wire.socket.getpeername()[1]) for _ in range(clients)]
     head = request_bytes(
         "POST", target, transfer_encoding="chunked", content_type="application/x-ndjson"
     )
-    for each in uploads:
-        each.send(head)
+    with wires_beside(wire, clients) as uploads:
+        for each in uploads:
+            each.send(head)
 
-    refused: set[Wire] = set()
-    for _ in range(200):
-        for each in set(uploads) - refused:
-            try:
-                each.send(chunked(bytes(1 << 17), 1 << 17, end=b""))
-            except OSError:
-                refused.add(each)
-            assert _free(small_disk) >= FLOOR - SLACK
+        refused: set[Wire] = set()
+        for _ in range(200):
+            for each in set(uploads) - refused:
+                try:
+                    each.send(chunked(bytes(1 << 17), 1 << 17, end=b""))
+                except OSError:
+                    refused.add(each)
+                assert _free(small_disk) >= FLOOR - SLACK
 
-    if clients == 1 and "batch" not in target:
-        _assert_unavailable(uploads[0].answer())
-    for each in uploads:
-        each.close()
+        if clients == 1 and "batch" not in target:
+            _assert_unavailable(uploads[0].answer())
+
     wait_until(lambda: wire.request("POST", "/orders/messages", b"body").status == 201)
 
 
@@ -153,23 +165,22 @@ def test_a_body_that_is_too_long_for_the_disk_is_refused_before_it_is_sent(
     assert "--min-free" in refusal.json()["detail"]
 
 
+@EXACT_ROOM
 def test_many_small_bodies_at_once_stay_above_the_floor(
     open_wire: Callable[..., Wire], small_disk: Path
 ) -> None:
     """More of them than there is room for come into one batch."""
     wire = open_wire(f"--min-free={FLOOR}")
-    others = [Wire(wire.socket.getpeername()[1]) for _ in range(64)]
     request = request_bytes("POST", "/orders/messages", bytes(60_000))
     statuses: list[int] = []
-    for _ in range(6):
-        for each in others:
-            each.send(request)
-        statuses += [each.answer().status for each in others]
-        assert _free(small_disk) >= FLOOR - 4 * SLACK
+    with wires_beside(wire, 64) as others:
+        for _ in range(6):
+            for each in others:
+                each.send(request)
+            statuses += [each.answer().status for each in others]
+            assert _free(small_disk) >= FLOOR - 4 * SLACK
 
     assert set(statuses) == {201, 503}
-    for each in others:
-        each.close()
 
 
 def test_default_floor_counts_inodes_too(open_wire: Callable[..., Wire], small_disk: Path) -> None:
