@@ -27,6 +27,9 @@ SLOWEST_BYTES_PER_SECOND = 64 * KIB
 """A client gives up a body that is sent more slowly than this."""
 
 _HOST = re.compile(r"[^\x00-\x20\x7f]+")
+_INTERIM = range(102, 200)
+"""The statuses of answers that another one follows on the same connection (RFC 9110, section 15.2).
+Taken for the answer, one would leave the real one to the next request."""
 _NOT_TLS = frozenset(
     {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL",
      "PACKET_LENGTH_TOO_LONG"}
@@ -172,12 +175,19 @@ class _WholeLines(io.BufferedReader):
 
 
 class _Response(HTTPResponse):
-    """Raises an error for a head that breaks off, which http.client takes for one that ends
-    there."""
+    """Raises an error for a head that breaks off, which http.client takes for one that ends there,
+    and passes over interim answers, of which http.client knows only 100."""
 
     def __init__(self, sock: socket.socket, *given: Any, **named: Any) -> None:
         super().__init__(sock, *given, **named)
         self.fp = _WholeLines(self.fp.detach())
+
+    def begin(self) -> None:
+        super().begin()
+        while self.status in _INTERIM:
+            # It reads a head only while there is none.
+            vars(self)["headers"] = None
+            super().begin()
 
 
 class _UnixConnection(HTTPConnection):

@@ -15,6 +15,7 @@ COUNTS = b'{"queue":"orders","ready":1,"leased":2,"delayed":3,"oldest_age_second
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(COUNTS), COUNTS)
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}"
 BAD = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}"
+INTERIM = b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 SILENCE = b""
 
 AT_ONCE = {
@@ -92,6 +93,13 @@ def test_both_try_again_as_often(loop: Loop, breaking: Callable[..., Breaking], 
     assert len(outcomes) == 1
     heals = "does not heal" not in name
     assert {each.requests for each in outcomes} == {len(TRIED_AGAIN[name]) if heals else 1}
+
+
+def test_both_pass_over_interim_answers(loop: Loop, breaking: Callable[..., Breaking]) -> None:
+    """A proxy sends them (103), or a server that takes long (102)."""
+    for kind in ("blocking", "async"):
+        with open_client(kind, loop, breaking([INTERIM + WHOLE]).url, retry_seconds=0) as mq:
+            assert mq.queue("orders").counts().leased == 2
 
 
 @pytest.mark.parametrize("answered", [SILENCE, WHOLE[:-10]], ids=["nothing", "half"])
