@@ -4,6 +4,7 @@ UnexpectedAnswer."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -20,6 +21,7 @@ from mq.names import MessageId, QueueName
 from mq.properties import Properties, is_property
 
 _SHORTEST_LEASE_SECONDS = 0.1
+_ETAG = re.compile(r'"[0-9a-f]{16}"')
 
 
 def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float | None) -> Delivery:
@@ -28,7 +30,7 @@ def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float |
     fields = {
         "id": headers.get("x-message-id"),
         "content_type": headers.get("content-type"),
-        "lease": headers.get("etag", "").strip('"'),
+        "lease": read_lease(answer),
         "receive_count": headers.get("x-receive-count"),
         "published_at": headers.get("x-published-at"),
         "visible_at": headers.get("x-visible-at"),
@@ -90,6 +92,20 @@ def read_failures(answer: ServerAnswer) -> dict[str, ClientError]:
         if status >= 300 and not (status == 404 and answer.is_repeated):
             failed[str(fields["id"])] = error_of(answer._replace(status=status, body=line))
     return failed
+
+
+def read_lease(answer: ServerAnswer) -> str:
+    """Return the lease in an answer. Raises UnexpectedAnswer for one that is not of this server: a
+    proxy that compresses an answer changes its ETag, and then the lease matches nothing."""
+    tag = answer.headers.get("etag", "")
+    if not _ETAG.fullmatch(tag):
+        found = f"the ETag {tag}" if tag else "no ETag"
+        raise UnexpectedAnswer(
+            f"the answer has {found}, where a lease should be; let the proxy in between compress "
+            "and change nothing",
+            way_out=None,
+        )
+    return tag.strip('"')
 
 
 def read_visible_at(answer: ServerAnswer) -> datetime:

@@ -15,6 +15,7 @@ from mq.client.answers import (
     read_deliveries,
     read_delivery,
     read_failures,
+    read_lease,
     read_peeked,
     read_visible_at,
     unexpected,
@@ -250,7 +251,7 @@ def extend(context: Context, delivery: Delivery, visibility: float | None) -> Op
         raise _lost(error) from None
     delivery.visible_at = read_visible_at(answer)
     # If the server's file system has no extended attributes, every extension is a new lease.
-    delivery.lease = answer.headers.get("etag", "").strip('"')
+    delivery.lease = read_lease(answer)
     if visibility is None:
         visibility, began_at = lease_seconds(answer, delivery.visible_at), answer.came_at
     delivery.lease_seconds, delivery.leased_at = visibility, began_at

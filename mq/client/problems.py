@@ -6,6 +6,7 @@ import json
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from http import HTTPStatus
 
 from mq.client.connection import ServerAddress, is_refused_handshake, reason_of
 from mq.client.errors import (
@@ -62,6 +63,20 @@ def error_of(answer: ServerAnswer) -> ClientError:
     if problem.type.startswith(_PREFIX):
         return Refused(text, problem)
     return UnexpectedAnswer(f"what answers is not a server of MQ: {status} {reason}", problem)
+
+
+def require_end(answer: ServerAnswer) -> None:
+    """Raise UnexpectedAnswer for an answer that ends where its connection does: one that broke off
+    would pass for a whole one, and half of a message would be acknowledged."""
+    headers = answer.headers
+    if answer.status == HTTPStatus.NO_CONTENT or "content-length" in headers:
+        return
+    if "chunked" not in headers.get("transfer-encoding", "").lower():
+        raise UnexpectedAnswer(
+            "the answer does not say where it ends, so a part of it would pass for all of it; let "
+            "the proxy in between keep Content-Length",
+            way_out=None,
+        )
 
 
 def _problem_of(status: int, reason: str, body: bytes) -> Problem:

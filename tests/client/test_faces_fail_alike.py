@@ -16,6 +16,11 @@ WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(COUNTS), COUNT
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}"
 BAD = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}"
 INTERIM = b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+UNTIL_IT_CLOSES = b"HTTP/1.0 200 OK\r\n\r\n" + COUNTS
+IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (
+    len(COUNTS),
+    COUNTS,
+)
 SILENCE = b""
 
 AT_ONCE = {
@@ -25,6 +30,8 @@ AT_ONCE = {
     "not HTTP": [b"220 mail.example ESMTP\r\n"],
     "refused": [BAD],
     "busy": [BUSY],
+    "without an end": [UNTIL_IT_CLOSES],
+    "cut within a chunk": [IN_CHUNKS[:-20]],
 }
 """What is answered before the connection is closed, when nothing is tried again."""
 
@@ -100,6 +107,35 @@ def test_both_pass_over_interim_answers(loop: Loop, breaking: Callable[..., Brea
     for kind in ("blocking", "async"):
         with open_client(kind, loop, breaking([INTERIM + WHOLE]).url, retry_seconds=0) as mq:
             assert mq.queue("orders").counts().leased == 2
+
+
+def test_half_a_body_passes_for_a_whole_one_with_neither(
+    loop: Loop, breaking: Callable[..., Breaking]
+) -> None:
+    """A proxy may send a body in chunks, but not one that ends where the connection does."""
+    for kind in ("blocking", "async"):
+        server = breaking([IN_CHUNKS, UNTIL_IT_CLOSES])
+        with open_client(kind, loop, server.url, retry_seconds=60) as mq:
+            assert mq.queue("orders").counts().leased == 2
+            with pytest.raises(UnexpectedAnswer, match="let the proxy in between keep Content-Len"):
+                mq.queue("orders").counts()
+
+
+def test_a_lease_that_a_proxy_has_changed_is_no_message(
+    loop: Loop, breaking: Callable[..., Breaking]
+) -> None:
+    """Its body may be compressed too, and none of its leases would be taken."""
+    head = (
+        b'HTTP/1.1 200 OK\r\nX-Message-Id: 1\r\nETag: W/"0f9e8d7c6b5a4938"\r\nX-Published-At: '
+        b"2026-11-21T08:08:19.313206Z\r\nX-Visible-At: 2026-11-21T08:09:19.313206Z\r\n"
+        b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b"
+    )
+    for kind in ("blocking", "async"):
+        with (
+            open_client(kind, loop, breaking([head]).url) as mq,
+            pytest.raises(UnexpectedAnswer, match=r'ETag W/"0f9e8d7c6b5a4938", .* compress'),
+        ):
+            mq.queue("orders").receive()
 
 
 @pytest.mark.parametrize("answered", [SILENCE, WHOLE[:-10]], ids=["nothing", "half"])

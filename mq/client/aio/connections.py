@@ -14,7 +14,7 @@ from mq.client.aio.connectors import Connector, connector_to
 from mq.client.connection import CONNECT_SECONDS, SLOWEST_BYTES_PER_SECOND, ServerAddress
 from mq.client.errors import ClientClosed
 from mq.client.forking import start_anew_in_children
-from mq.client.problems import cut_off, no_answer, not_connected, not_http
+from mq.client.problems import cut_off, no_answer, not_connected, not_http, require_end
 from mq.client.wire import Request, ServerAnswer
 from mq.config import MAX_HEAD_BYTES, SMALL_BODY_BYTES
 
@@ -99,17 +99,19 @@ class AsyncConnections:
                 sock_read=patience,
             ),
         ) as response:
-            came_at = time.monotonic()
-            body = b""
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            head = ServerAnswer(
+                response.status, response.reason or "", headers, b"", time.monotonic()
+            )
+            if head.status in request.done:
+                require_end(head)
             if request.wants_all_of(response.status, response.content_length):
                 try:
-                    body = await response.read()
+                    return head._replace(body=await response.read())
                 except (OSError, aiohttp.ClientError) as error:
                     raise cut_off(self._address, error) from error
-            else:
-                response.close()
-            headers = {name.lower(): value for name, value in response.headers.items()}
-            return ServerAnswer(response.status, response.reason or "", headers, body, came_at)
+            response.close()
+            return head
 
     def _open(self) -> aiohttp.ClientSession:
         """Make the session of aiohttp, within the event loop that uses it."""

@@ -11,7 +11,7 @@ from typing import Self
 
 from mq import __version__
 from mq.client.connection import SLOWEST_BYTES_PER_SECOND, ServerAddress
-from mq.client.problems import cut_off, error_of, no_answer, not_http
+from mq.client.problems import cut_off, error_of, no_answer, not_http, require_end
 from mq.client.wire import Request, ServerAnswer
 
 _USER_AGENT = f"mq-client/{__version__}"
@@ -56,15 +56,17 @@ class Exchange:
             connection.sock.settimeout(request.patience_seconds)
 
     def head(self) -> ServerAnswer:
-        """Return the answer without its body."""
+        """Return the answer without its body. Raises UnexpectedAnswer too for a success whose end
+        could not be told."""
         if self._head is None:
             with self._failures():
                 response = self._connection.getresponse()
             headers = {name.lower(): value for name, value in response.headers.items()}
             self._response = response
-            self._head = ServerAnswer(
-                response.status, response.reason, headers, b"", time.monotonic()
-            )
+            head = ServerAnswer(response.status, response.reason, headers, b"", time.monotonic())
+            if head.status in self._request.done:
+                require_end(head)
+            self._head = head
         return self._head
 
     def whole(self) -> ServerAnswer:

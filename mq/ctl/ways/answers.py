@@ -6,12 +6,12 @@ import json
 import re
 from io import BytesIO
 
-from mq.client.answers import unexpected
+from mq.client.answers import read_lease, unexpected
 from mq.client.blocking.exchange import Exchange
 from mq.client.errors import ClientError
 from mq.client.wire import ServerAnswer
 from mq.config import DEFAULT_CONTENT_TYPE
-from mq.ctl.ways.access import Passed, ShownMessage
+from mq.ctl.ways.access import Passed, Readable, ShownMessage
 from mq.errors import CommandFailed, ExitCode, InvalidRequest
 from mq.lines.ndjson import body_of
 from mq.properties import is_property
@@ -26,7 +26,7 @@ def message_of(exchange: Exchange) -> ShownMessage:
     UnexpectedAnswer, and CommandFailed if a part of the message would be missing."""
     head = exchange.head()
     headers = head.headers
-    count, lease = headers.get("x-receive-count"), headers.get("etag")
+    count = headers.get("x-receive-count")
     message_id = header_of(head, "X-Message-Id")
     left_out = headers.get("x-properties-left-out")
     if left_out is not None:
@@ -35,22 +35,32 @@ def message_of(exchange: Exchange) -> ShownMessage:
             f"message {message_id} has {left_out} properties that are too long for HTTP's headers; "
             "use --root. If it was received, it returns when its lease ends",
         )
-    length = int(header_of(head, "Content-Length"))
+    length, body = _body_of(exchange, message_id)
     return ShownMessage(
         message_id=message_id,
         state=headers.get("x-state", "leased"),
-        lease=None if lease is None else lease.strip('"'),
+        lease=read_lease(head) if "etag" in headers else None,
         receive_count=None if count is None else int(count),
         content_type=headers.get("content-type", DEFAULT_CONTENT_TYPE),
         published_at=header_of(head, "X-Published-At"),
         visible_at=headers.get("x-visible-at"),
         length=length,
-        body=AnswerBody(exchange, message_id, length),
+        body=body,
         is_damaged=headers.get("x-damaged") == "yes",
         properties={name: value for name, value in headers.items() if is_property(name)},
         dead_from=headers.get("x-dead-from"),
         dead_reason=headers.get("x-dead-reason"),
     )
+
+
+def _body_of(exchange: Exchange, message_id: str) -> tuple[int, Readable]:
+    """Return the length of a body, and the body. A proxy may send it in pieces, without a length:
+    then it is read here."""
+    length = exchange.head().headers.get("content-length")
+    if length is not None:
+        return int(length), AnswerBody(exchange, message_id, int(length))
+    body = exchange.whole().body
+    return len(body), BytesIO(body)
 
 
 def message_in(line: bytes) -> ShownMessage:

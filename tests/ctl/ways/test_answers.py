@@ -46,6 +46,11 @@ CALLS: dict[str, tuple[Callable[[HttpAccess], object], bytes]] = {
         lambda access: receive(access).read(),
         answer("200 OK", MESSAGE, b"two coffees\n and cake\n"),
     ),
+    "recv, through a proxy that sends pieces": (
+        lambda access: receive(access).read(),
+        f"HTTP/1.1 200 OK\r\n{MESSAGE}Transfer-Encoding: chunked\r\n\r\n"
+        "5\r\ntwo c\r\n6\r\noffees\r\n0\r\n\r\n".encode(),
+    ),
     "peek": (lambda access: list(access.peek(ORDERS, 2)), answer("200 OK", "", LINES)),
     "ack": (lambda access: access.remove(ORDERS, ID, None), answer("202 Accepted")),
     "release": (
