@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -167,6 +168,22 @@ def test_a_narrow_screen_shows_names_whole(browser: Browser, server: Server) -> 
     cut = "[...document.querySelectorAll('#queues a')].filter((link) => {}).length"
     beyond = "link.getBoundingClientRect().right > link.closest('td').getBoundingClientRect().right"
     assert browser.run(f"return {cut.format(beyond)}") == 0
+
+
+def test_a_server_that_says_nothing_more_is_not_live(
+    browser: Browser, start_server: Callable[..., Server]
+) -> None:
+    """It was stopped, its disk hangs, or the network in between is gone."""
+    server = start_server("--admin=127.0.0.1:0")
+    fill(server, orders=[])
+    browser.open(page_of(server))
+    browser.wait_for(lambda: browser.find("#state").text == "live")
+
+    server.popen.send_signal(signal.SIGSTOP)
+    browser.wait_for(lambda: "the server is silent" in browser.find("#state").text)
+    server.popen.send_signal(signal.SIGCONT)
+
+    browser.wait_for(lambda: browser.find("#state").text == "live")
 
 
 def test_a_server_that_comes_back_is_watched_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,18 @@ def test_json_is_shown_with_every_digit_and_member_that_it_has(
     browser.wait_for(lambda: browser.texts("#message pre") == [INDENTED])
     browser.find("body").send_keys("j")
     browser.wait_for(lambda: "195.3 KiB in all" in browser.find("#message pre").text)
+
+
+def test_a_string_with_millions_of_escapes_is_shown_and_not_the_message_before(
+    browser: Browser, server: Server
+) -> None:
+    fill(server, orders=[b"1", json.dumps('\\"x' * 2_000_000).encode()])
+    browser.open(page_of(server, "orders"))
+    browser.wait_for(lambda: browser.texts("#message pre") == ["1"])
+
+    browser.find("body").send_keys("j")
+
+    browser.wait_for(lambda: "9.5 MiB in all" in browser.find("#message pre").text)
 
 
 def test_enter_does_what_was_asked_and_cancel_does_not(browser: Browser, writable: Server) -> None:

@@ -110,9 +110,28 @@ function dataOf(message) {
   return Uint8Array.from(atob(message.body_base64), (letter) => letter.charCodeAt(0));
 }
 
-const JSON_TOKEN = /"(?:[^"\\]+|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+const TOKEN = /["{}[\],:]|[^\s{}[\],:"]+/g;
+const IN_STRING = /\\.|"/g;
 const isOpening = (token) => token === "{" || token === "[";
 const isClosing = (token) => token === "}" || token === "]";
+
+// The tokens of JSON. A string is gone through piece by piece: one expression for all of it would need
+// a stack as deep as the string has escapes.
+function* tokensOf(json) {
+  let at = 0;
+  for (;;) {
+    TOKEN.lastIndex = at;
+    const found = TOKEN.exec(json);
+    if (!found) return;
+    at = TOKEN.lastIndex;
+    if (found[0] === '"') {
+      IN_STRING.lastIndex = at;
+      while (IN_STRING.exec(json)[0] !== '"');
+      at = IN_STRING.lastIndex;
+    }
+    yield json.slice(found.index, at);
+  }
+}
 
 // The body with a line for each member, and nothing else changed: a number keeps all its digits.
 // Null if it is not JSON.
@@ -123,7 +142,7 @@ function indented(message) {
     return null;
   }
   let lines = "", depth = 0, before = "";
-  for (const [token] of message.body.matchAll(JSON_TOKEN)) {
+  for (const token of tokensOf(message.body)) {
     if (isClosing(token)) depth -= 1;
     if (before === "," || isOpening(before) !== isClosing(token)) lines += `\n${"  ".repeat(depth)}`;
     else if (before === ":") lines += " ";

@@ -81,9 +81,9 @@ function takeTotals(found) {
 }
 
 function state(word, why = "") {
-  const shown = byId("state");
-  shown.className = word;
-  tell(shown, word === "live" ? "live" : `no connection${why ? `: ${why}` : ""}`);
+  const shown = byId("state"), said = { live: "live", silent: "no news: the server is silent" };
+  shown.className = word === "live" ? "live" : "lost";
+  tell(shown, said[word] ?? `no connection${why ? `: ${why}` : ""}`);
 }
 
 // The overview

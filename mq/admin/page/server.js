@@ -2,6 +2,8 @@
 
 const TOKEN = "mq-token";
 const RETRY_MS = 2000;
+const SILENT_MS = 5000; // an event comes each second
+const GIVE_UP_MS = 60_000;
 
 export class Problem extends Error {
   constructor(status, text) {
@@ -61,8 +63,21 @@ export async function askLines(path) {
   return text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
 }
 
-// Calls `heard(kind, data)` for each event and `state(word)` for "live" and "lost", for ever.
-// EventSource cannot send a token, so the stream is read here.
+// The next piece of the stream. Without one the server may be stopped, its disk may hang, or it may
+// be unreachable though nobody closed the connection: what is shown is no longer true then.
+async function next(reader, state) {
+  const silent = setTimeout(() => state("silent"), SILENT_MS);
+  const over = setTimeout(() => reader.cancel(), GIVE_UP_MS);
+  try {
+    return await reader.read();
+  } finally {
+    clearTimeout(silent);
+    clearTimeout(over);
+  }
+}
+
+// Calls `heard(kind, data)` for each event and `state(word)` for "live", "silent" and "lost", for
+// ever. EventSource cannot send a token, so the stream is read here.
 export async function listen(heard, state) {
   for (;;) {
     try {
@@ -70,7 +85,7 @@ export async function listen(heard, state) {
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
       for (;;) {
-        const { value, done } = await reader.read();
+        const { value, done } = await next(reader, state);
         if (done) break;
         const parts = (rest + value).split("\n\n");
         rest = parts.pop();
