@@ -96,6 +96,14 @@ def test_the_page_loads_nothing_from_elsewhere_and_has_no_script_in_its_markup()
         assert path != "/" or not re.search(r"\son\w+=|<script(?! type=\"module\" src=)", text)
 
 
+def test_the_page_may_be_behind_a_proxy_that_adds_a_path() -> None:
+    """Its files ask for each other, and for what they show, beside themselves."""
+    for page in PAGES.values():
+        text = page.body.decode()
+
+        assert not re.search(r"""(?:href|src)="/|from "/|(?:send|fetch)\([`"]/""", text)
+
+
 def test_a_viewer_is_told_everything_and_then_what_changes(admin: Server, wire_of: Wire) -> None:
     with closing(Viewer(admin.admin_port)) as viewer:
         kind, whole = viewer.next()

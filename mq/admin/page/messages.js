@@ -1,7 +1,7 @@
 // The messages of one queue in one state, and the one that is looked at.
 
-import { ask, askLines } from "/server.js";
-import { age, bytes, button, byId, confirmed, counted, destination, element, hex, number, text, tried, when } from "/view.js";
+import { ask, askLines } from "./server.js";
+import { age, bytes, button, byId, confirmed, counted, destination, element, hex, number, text, tried, when } from "./view.js";
 
 const PAGE = 50;
 const SHOWN_TEXT = 200_000;

@@ -1,8 +1,8 @@
 // The overview, the way between the two views, and the keys.
 
-import { ask, listen } from "/server.js";
-import { age, byId, counted, draw, element, endQuestion, newPlot, number, rate, tell, toast } from "/view.js";
-import * as queueView from "/queue.js";
+import { ask, listen } from "./server.js";
+import { age, byId, counted, draw, element, endQuestion, newPlot, number, rate, tell, toast } from "./view.js";
+import * as queueView from "./queue.js";
 
 const PLACES = 180; // looks that the plots remember
 const COLUMNS = [

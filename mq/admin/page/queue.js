@@ -1,8 +1,8 @@
 // One queue: its counts, its settings, and what may be done with all of it.
 
-import { ask } from "/server.js";
-import { age, button, byId, confirmed, counted, destination, draw, element, newPlot, number, rate, tell, toast, tried } from "/view.js";
-import * as list from "/messages.js";
+import { ask } from "./server.js";
+import { age, button, byId, confirmed, counted, destination, draw, element, newPlot, number, rate, tell, toast, tried } from "./view.js";
+import * as list from "./messages.js";
 
 const STATES = ["ready", "leased", "delayed"];
 const PLOTS = { ready: "ready", "in / s": "in", "out / s": "out" };

@@ -55,7 +55,7 @@ async function checked(response) {
 
 // A request to the API, as on the main port. Throws Problem, or TypeError without a connection.
 export async function ask(method, path, options = {}) {
-  return checked(await send(`/api${path}`, { method, ...options }));
+  return checked(await send(`api${path}`, { method, ...options }));
 }
 
 export async function askLines(path) {
@@ -81,7 +81,7 @@ async function next(reader, state) {
 export async function listen(heard, state) {
   for (;;) {
     try {
-      const response = await checked(await send("/events"));
+      const response = await checked(await send("events"));
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
       for (;;) {
