@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -82,26 +81,6 @@ def test_each_file_of_the_page_comes_with_a_policy_that_lets_nothing_else_in(
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
         assert "unsafe" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
-
-
-def test_the_page_loads_nothing_from_elsewhere_and_has_no_script_in_its_markup() -> None:
-    for path, page in PAGES.items():
-        text = page.body.decode()
-
-        assert set(re.findall(r"https?://[\w.:]+", text)) <= {
-            "http://www.w3.org", "http://127.0.0.1:8080"
-        }  # fmt: skip
-        for risky in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
-            assert risky not in text
-        assert path != "/" or not re.search(r"\son\w+=|<script(?! type=\"module\" src=)", text)
-
-
-def test_the_page_may_be_behind_a_proxy_that_adds_a_path() -> None:
-    """Its files ask for each other, and for what they show, beside themselves."""
-    for page in PAGES.values():
-        text = page.body.decode()
-
-        assert not re.search(r"""(?:href|src)="/|from "/|(?:send|fetch)\([`"]/""", text)
 
 
 def test_a_viewer_is_told_everything_and_then_what_changes(admin: Server, wire_of: Wire) -> None:
