@@ -24,7 +24,13 @@ from pyspark.sql.datasource import (
 
 from mq.disk.calls import CHAINS_AT_ONCE
 from mq.disk.files import HIDDEN, Files
-from mq.errors import ClaimError, InvalidRequest, PropertiesTooLarge
+from mq.errors import (
+    ClaimError,
+    InvalidRequest,
+    MQError,
+    PropertiesTooLarge,
+    StoreUnavailable,
+)
 from mq.lifecycle import Actor
 from mq.names import QueueName
 from mq.properties import require_http_size
@@ -34,8 +40,9 @@ from mq.spool.root import visit_root
 from mq.spool.spark.jobs import is_committed
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit, give_up_attempts, sweep_transactions
+from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.staging import make_staged_queue, open_staging
-from pyspark_mq.options import Options
+from pyspark_mq.options import BadOption, Options
 from pyspark_mq.portable import Portable
 from pyspark_mq.rows import drafts_of
 
@@ -113,10 +120,24 @@ def _with_queues(
 
 
 def forward(options: Options) -> None:
-    """Publish what is committed, by url. This runs in the driver. Raises NotForwarded,
-    ClientError."""
+    """Publish what is committed, by url. This runs in the driver. Raises NotForwarded."""
     if options.addresses is None:
         return
+    from pyspark_mq.by_url.forward import NotForwarded
+
+    try:
+        _forward(options, options.addresses)
+    except NotForwarded:
+        raise
+    except (MQError, BadOption, OSError) as error:
+        raise NotForwarded(
+            f"the write is committed, but not all of it is at the servers: {error}. The rest waits "
+            f"in {options.root}, and any write with this staging publishes it, even one without "
+            f"rows; {_NOT_AGAIN}"
+        ) from error
+
+
+def _forward(options: Options, addresses: Addresses) -> None:
     from pyspark_mq.by_url.forward import Forwarder
     from pyspark_mq.by_url.servers import ServerChoice
 
@@ -129,20 +150,40 @@ def forward(options: Options) -> None:
         spool.close()
     spool = open_staging(options.root, Files())
     try:
-        with ServerChoice(options.addresses) as servers:
+        with ServerChoice(addresses) as servers:
             Forwarder(spool, servers).forward()
     finally:
         spool.close()
 
 
-def commit_staged(options: Options, job: str, batch: int, messages: list[Any]) -> int:
+class NotBrought(MQError):
+    """A write is committed, and not all of it is in its queues; the text says what to do."""
+
+
+_NOT_AGAIN = (
+    "write the same rows again only with the same txnAppId and txnVersion, or from the checkpoint "
+    "of the same query"
+)
+
+
+def commit_staged(
+    options: Options, job: str, batch: int, messages: list[Any], files: Files | None = None
+) -> int:
     """Commit what was staged. This runs in the driver. Returns the greatest batch of the job that
-    counts then; if that is a later one, what was staged for this one does not count."""
-    spool = visit_root(options.root, files_for(options.root), Actor.SPARK)
+    counts then; if that is a later one, what was staged for this one does not count. Raises
+    NotBrought if it is committed all the same, and else what `commit` raises."""
+    spool = visit_root(options.root, files or files_for(options.root), Actor.SPARK)
     try:
         if any(each.was_committed for each in messages if each):
             _require_committed(spool, job, batch)
         return commit(spool, job, batch, _attempts(messages))
+    except (OSError, StoreUnavailable) as error:
+        if not is_committed(spool, job, batch):
+            raise
+        raise NotBrought(
+            f"the write is committed, but not all of it is in its queues: {error}. A server's "
+            f"sweep brings the rest when the cause is gone; {_NOT_AGAIN}"
+        ) from error
     finally:
         spool.close()
 

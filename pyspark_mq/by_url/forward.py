@@ -118,8 +118,9 @@ class Forwarder:
     def _no_queue(self, queue: QueueName, count: int) -> NotForwarded:
         return NotForwarded(
             f"the write is committed, but the servers have no queue {queue}: its {count} messages "
-            f"wait in {self._spool.root}; make the queue again, and run this write or any other "
-            f"with this staging; or remove {self._spool.root}/queues/{queue}"
+            f"wait in {self._spool.root}; make the queue again, and any write with this staging "
+            "publishes them, even one without rows; or remove "
+            f"{self._spool.root}/queues/{queue}"
         )
 
     def set_aside(self, queue: QueueName, place: Committed) -> str:

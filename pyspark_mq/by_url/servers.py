@@ -55,6 +55,7 @@ class ServerChoice:
     def __init__(self, addresses: Addresses) -> None:
         """Open clients for all addresses. This sends nothing. Raises BadOption for files."""
         self._retry_seconds = addresses.retry_seconds
+        self._urls = addresses.urls
         try:
             self._clients = [_client(url, addresses) for url in addresses.urls]
         except (ValueError, OSError) as error:
@@ -67,7 +68,8 @@ class ServerChoice:
         repeat.
 
         If none answers, or all answer 503, it is repeated until `retry_seconds` are over; then the
-        last error is raised. Raises ClientError, which names the option that may help.
+        last error is raised. Raises ClientError, which names the address and the option that may
+        help.
         """
         try:
             return self._ask(request)
@@ -82,7 +84,7 @@ class ServerChoice:
             for _ in self._clients:
                 asked = self._first
                 try:
-                    return request(self._clients[asked])
+                    return self._ask_one(asked, request)
                 except (NoAnswer, Unavailable) as error:
                     failed = error
                     self._first = (asked + 1) % len(self._clients)
@@ -91,6 +93,15 @@ class ServerChoice:
             log.warning("%s; trying again", failed)
             time.sleep(pause)
             pause = min(2 * pause, longest)
+
+    def _ask_one(self, asked: int, request: Callable[[Client], T]) -> T:
+        try:
+            return request(self._clients[asked])
+        except ClientError as error:
+            url = self._urls[asked]
+            if url not in str(error):
+                error.args = (f"{url}: {error}",)
+            raise
 
     def counts(self, queue: str) -> Counts:
         """Return how many messages of a queue are in each state. Raises QueueNotFound and what

@@ -3,6 +3,7 @@ tasks are played."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -18,8 +19,9 @@ from mq.names import QueueName
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage
 from pyspark_mq.options import BATCH_WRITE, STREAM_WRITE, Options, parse_options
-from pyspark_mq.write import BatchWriter, Staged, StreamWriter
+from pyspark_mq.write import BatchWriter, NotBrought, Staged, StreamWriter, commit_staged
 from tests.support.lone_root import Root
+from tests.support.spark_files import HookedFiles, fails, sweep
 
 ORDERS = QueueName("orders")
 
@@ -125,3 +127,24 @@ def test_rows_that_a_task_left_out_as_committed_are_not_lost_with_the_transactio
 
     with pytest.raises(ClaimError, match="was committed when a task looked"):
         again.commit(messages)
+
+
+def test_a_write_that_is_committed_and_not_brought_says_so(lone: Root) -> None:
+    files = HookedFiles()
+    files.before_delivery = fails(errno.EIO)
+    message = task(lone, "0-1", b"one")
+
+    with pytest.raises(NotBrought, match=r"the write is committed, .*error.*sweep brings the rest"):
+        commit_staged(options(lone, 1), "app", 1, [message], files)
+
+    sweep(lone.path)
+    assert bodies(lone) == [b"one"]
+
+
+def test_a_write_that_is_not_committed_does_not_say_that_it_is(lone: Root) -> None:
+    files = HookedFiles()
+    files.before_link = fails(errno.ENOSPC)
+    message = task(lone, "0-1", b"one")
+
+    with pytest.raises(OSError, match="No space left"):
+        commit_staged(options(lone, 1), "app", 1, [message], files)

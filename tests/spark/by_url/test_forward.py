@@ -10,10 +10,18 @@ import pytest
 
 from mq.client import NewMessage, NoAnswer
 from mq.disk.files import Files
+from mq.lifecycle import Actor
+from mq.names import QueueName
 from mq.spool.folders import Spool
+from mq.spool.root import visit_root
+from mq.spool.spark.staging import Attempt, StagedMessage
 from pyspark_mq.by_url.forward import Forwarder, NotForwarded
 from pyspark_mq.by_url.servers import ServerChoice
+from pyspark_mq.by_url.staging import make_staged_queue
+from pyspark_mq.options import BATCH_WRITE, parse_options
+from pyspark_mq.write import BatchWriter, Staged
 from tests.support.messages import seal_of, stamp, write_message
+from tests.support.processes import Server
 from tests.support.url_site import UrlSite
 
 OpenIn = Callable[..., Spool]
@@ -127,3 +135,27 @@ def test_while_no_server_answers_everything_waits(site: UrlSite, open_in: OpenIn
         forward(site, spool)
 
     assert len(site.staged("out", "queues")) == 2
+
+
+def test_a_write_that_is_committed_and_not_published_says_so_and_where_it_waits(
+    site: UrlSite, open_in: OpenIn, start_server: Callable[..., Server]
+) -> None:
+    make_staged_queue(open_in("out"), QueueName("orders"))
+    spool = visit_root(site.staging / "out", Files(), Actor.SPARK)
+    attempt = Attempt(spool, "app", 1, "0-1")
+    attempt.add(StagedMessage(QueueName("orders"), b"one"))
+    attempt.seal()
+    spool.close()
+    given = site.options | {"retrySeconds": "0.2"}
+    write = parse_options(given | {"txnAppId": "app", "txnVersion": "1"}, BATCH_WRITE)
+    site.server.stop()
+
+    with pytest.raises(
+        NotForwarded,
+        match=rf"the write is committed, .* does not answer.*waits in {site.staging}/out, and any",
+    ):
+        BatchWriter(write).commit([Staged("app", 1, "0-1")])
+
+    start_server(f"--port={site.server.port}", root=site.server.root)
+    BatchWriter(parse_options(given, BATCH_WRITE)).commit([])
+    assert site.bodies() == [b"one"]

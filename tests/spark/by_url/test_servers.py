@@ -6,7 +6,15 @@ from typing import Never
 
 import pytest
 
-from mq.client import Client, ClientError, Forbidden, NoAnswer, Unauthorized, UnexpectedAnswer
+from mq.client import (
+    Client,
+    ClientError,
+    Forbidden,
+    NoAnswer,
+    QueueNotFound,
+    Unauthorized,
+    UnexpectedAnswer,
+)
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.options import BadOption
@@ -60,6 +68,20 @@ def test_a_server_that_has_answered_is_asked_first_from_then_on() -> None:
 
     assert asked[0] is not asked[1]
     assert asked[1] is asked[2]
+
+
+@pytest.mark.parametrize(
+    "error", [QueueNotFound("there is no queue orders"), Unauthorized("401"), NoAnswer("gone")]
+)
+def test_of_several_addresses_the_one_that_has_refused_is_named(error: ClientError) -> None:
+    def refused(_: Client) -> Never:
+        raise error
+
+    with (
+        ServerChoice(Addresses(NOBODY[:1], retry_seconds=0.1)) as servers,
+        pytest.raises(type(error), match=rf"^{NOBODY[0]}: {error}"),
+    ):
+        servers.ask(refused)
 
 
 @pytest.mark.parametrize("files", [("/nowhere/token", None), (None, "/nowhere/ca")])
