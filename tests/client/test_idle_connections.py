@@ -1,13 +1,15 @@
-"""Connections that many requests at a time have left."""
+"""Connections that requests have left."""
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NoReturn
 
 import pytest
 
@@ -55,3 +57,26 @@ def test_connections_that_are_idle_for_long_are_closed_though_others_are_in_use(
         orders.counts()
 
         assert connections_to(server.port) == 1
+
+
+# The garbage collector closes the connection, which Python warns of if it is asked to.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_request_that_a_signal_interrupts_anywhere_leaves_no_connection(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handler of a signal may raise, like those for Ctrl-C and for the time limit of a task."""
+    with Client(server.url) as mq:
+        orders = new_queue(mq)
+        assert connections_to(server.port) == 1
+
+        def interrupted(*given: object) -> NoReturn:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(connections, "Exchange", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                orders.counts()
+
+        gc.collect()
+        assert connections_to(server.port) == 0
+        assert orders.counts().ready == 0

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from http.client import HTTPConnection
 from typing import NamedTuple
+from weakref import WeakSet
 
 from mq.client.blocking.exchange import Exchange
 from mq.client.connection import CONNECT_SECONDS, IDLE_SECONDS, ServerAddress, connection_to
@@ -41,7 +42,8 @@ class Connections:
         # It is reentrant because a signal handler may close while its own thread holds it.
         self._lock = threading.RLock()
         self._idle: list[_Idle] = []
-        self._busy: set[HTTPConnection] = set()
+        # A signal handler may raise between any two steps. What is in use by nobody then is closed.
+        self._busy: WeakSet[HTTPConnection] = WeakSet()
 
     def exchange(self, request: Request) -> ServerAnswer:
         """Send a request and read its answer. Raises NoAnswer, UnexpectedAnswer, ClientClosed."""
