@@ -110,10 +110,9 @@ export class Queue {
   async #ask(method, path, { headers = {}, body, signal } = {}) {
     let failure
     for (let pause = 100; pause < 5000; pause *= 2) {
-      const limit = AbortSignal.timeout(90_000) // a long poll takes up to 60
-      const either = signal ? anyOf(signal, limit) : limit
+      const limit = limited(signal, 90_000) // a long poll takes up to 60
       try {
-        const asked = { method, headers: { ...this.headers, ...headers }, body, signal: either }
+        const asked = { method, headers: { ...this.headers, ...headers }, body, signal: limit.signal }
         const answer = await fetch(this.url + path, asked)
         const read = Buffer.from(await answer.arrayBuffer())
         if (answer.status < 400) return { status: answer.status, headers: answer.headers, body: read }
@@ -122,6 +121,8 @@ export class Queue {
         await sleep(1000 * Number(answer.headers.get('retry-after') ?? 0))
       } catch (error) {
         failure = error
+      } finally {
+        limit.end()
       }
       if (signal?.aborted) break
       await sleep(pause)
@@ -138,11 +139,12 @@ function parsed(bytes) {
   }
 }
 
-function anyOf(...signals) {
+// A signal that is aborted with `signal`, or after that time, until end() is called.
+function limited(signal, milliseconds) {
   const one = new AbortController()
-  for (const signal of signals) {
-    if (signal.aborted) one.abort(signal.reason)
-    signal.addEventListener('abort', () => one.abort(signal.reason), { once: true, signal: one.signal })
-  }
-  return one.signal
+  const stop = () => one.abort(signal.reason)
+  const timer = setTimeout(() => one.abort(new Error('no answer came in time')), milliseconds)
+  if (signal?.aborted) stop()
+  signal?.addEventListener('abort', stop)
+  return { signal: one.signal, end: () => (clearTimeout(timer), signal?.removeEventListener('abort', stop)) }
 }

@@ -99,12 +99,14 @@ def test_what_a_client_in_javascript_does(
     orders: Queue, environment: dict[str, str], tmp_path: Path
 ) -> None:
     need("node", "nodejs")
-    for path in (PROGRAMS / "all.mjs", PROGRAMS / "renewal.mjs", EXAMPLES / "javascript/mq.mjs"):
-        shutil.copy(path, tmp_path)
+    for name in ("all", "renewal", "listeners"):
+        shutil.copy(PROGRAMS / f"{name}.mjs", tmp_path)
+    shutil.copy(EXAMPLES / "javascript/mq.mjs", tmp_path)
 
     assert run_example(environment, "node", "all.mjs", folder=tmp_path) == PRINTED_BY_ALL
     assert is_empty(orders)
     assert run_example(environment, "node", "renewal.mjs", folder=tmp_path) == RENEWED_FIRST
+    assert run_example(environment, "node", "listeners.mjs", folder=tmp_path) == "0\n"
 
 
 def test_a_worker_in_go(orders: Queue, environment: dict[str, str], tmp_path: Path) -> None:
