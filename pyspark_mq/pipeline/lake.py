@@ -1,7 +1,7 @@
 """A lake: Parquet files by queue and day, each message in one of them.
 
     LAKE/queue=QUEUE/day=YYYY-MM-DD/*.parquet   what readers see
-    LAKE/_checkpoint/                           Spark's, of the archive that fills the lake
+    LAKE/_checkpoint/                           of the archive that fills the lake: `checkpoint`
     LAKE/_incoming/JOB.UUID/                    files that are written and not placed yet
     LAKE/_placing/JOB.json                      which of them go where, and what they replace
     LAKE/_columns/NUMBER.json                   the columns of `body`, the greatest number counts
@@ -29,10 +29,10 @@ from pyspark.errors import PySparkException
 
 from mq.errors import CommandFailed, ExitCode, MQError
 from pyspark_mq.pipeline.causes import JobRefused, reason_of
+from pyspark_mq.pipeline.checkpoint import CHECKPOINT, job_of, mend_checkpoint, query_id
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
 from pyspark_mq.pipeline.merging import files_to_merge, read_merged
 
-CHECKPOINT = "_checkpoint"
 INCOMING = "_incoming"
 _PLACING = "_placing"
 _COMPACTION = "compaction-"
@@ -123,6 +123,7 @@ class Lake:
                     "it",
                 )
             self._place_all()
+            mend_checkpoint(self.folder, self._placings())
             self._forget_abandoned()
             yield
 
@@ -130,14 +131,10 @@ class Lake:
     def checkpoint(self) -> str:
         return self.folder.full(CHECKPOINT)
 
-    def query_id(self) -> str:
-        """Return the query's id in Spark's checkpoint, which exists while a query runs."""
-        return str(json.loads(self.folder.read(f"{CHECKPOINT}/metadata").splitlines()[0])["id"])
-
     def add(self, frame: Any, batch: int) -> None:
         """Put the rows of a batch into the lake, durably, and only once however often the batch is
         run."""
-        job = f"{self.query_id()}-{batch:012}"
+        job = job_of(query_id(self.folder), batch)
         if not self.folder.exists(f"{_PLACING}/{job}.json"):
             incoming = _incoming_of(job)
             writer = frame.write.partitionBy("queue", "day")
