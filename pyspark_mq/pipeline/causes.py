@@ -27,6 +27,8 @@ _OURS = re.compile(r"(?:mq|pyspark_mq)\.[\w.]*")
 _OF_PYTHON = re.compile(r"[A-Z]\w*Error|.*\.[A-Z]\w*Exception")
 _OF_SPARK = re.compile(r"(?:.*?: )?\[[A-Z][A-Z_.0-9]+\] (?P<text>.*?)(?: SQLSTATE: .*)?")
 _OF_JAVA = re.compile(r".*\.[A-Z]\w*(?:Exception|Error)")
+_OF_FILES = re.compile(r"Caused by: (?:java[.]n?io|org[.]apache[.]hadoop)[.][\w.$]+: (?P<text>.*)")
+"""Why a file could not be written or read. Spark says only which one."""
 _QUERY = re.compile(r"Query \[.*?\] terminated with exception: ")
 _STATE = re.compile(r" ?SQLSTATE: \w+;?")
 
@@ -48,7 +50,7 @@ def reason_of(error: BaseException) -> str:
 
 def _cause(text: str) -> tuple[str, str]:
     """Return the kind and text of the error that the others were made of: the last one of MQ, or
-    else of Python, of Spark, of Java."""
+    else of Python, of Spark, of Java. That of Spark has its file system's after it."""
     lines = [line.strip(" :") for line in text.splitlines()]
     named = [(found["kind"], found["text"]) for found in map(_LINE.fullmatch, lines) if found]
     for pattern in (_OURS, _OF_PYTHON):
@@ -58,7 +60,8 @@ def _cause(text: str) -> tuple[str, str]:
             return causes[-1]
     of_spark = [found["text"] for found in map(_OF_SPARK.fullmatch, lines) if found]
     if of_spark:
-        return "", of_spark[-1]
+        of_files = [found["text"] for found in map(_OF_FILES.fullmatch, lines) if found]
+        return "", " ".join(dict.fromkeys([of_spark[-1], *of_files[-1:]]))
     causes = [(kind, said) for kind, said in named if _OF_JAVA.fullmatch(kind)]
     kind, said = causes[-1] if causes else ("", next(filter(None, lines), ""))
     return kind, _STATE.sub("", said)

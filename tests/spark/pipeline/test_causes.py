@@ -40,9 +40,23 @@ failed to connect back. SQLSTATE: XXKST
 OF_SPARK = "[PATH_NOT_FOUND] Path does not exist: file:/srv/x.csv. SQLSTATE: 42K03"
 
 
+OF_A_DISK = """[STREAM_FAILED] Query [id = 9] terminated with exception: Traceback:
+py4j.protocol.Py4JJavaError: An error occurred while calling o67.parquet.
+: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows. \
+SQLSTATE: 58030
+\tat org.apache.spark.X.y(X.scala:3)
+Caused by: org.apache.parquet.util.AutoCloseables$ParquetCloseResourceException: Unable to close
+\t... 3 more
+Caused by: org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device
+\t... 3 more
+Caused by: java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)"""
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        (OF_A_DISK, "Task failed while writing rows. No space left on device"),
         (OF_PYTHON, "group archive belongs to query 7, and this is another one"),
         (OF_JAVA, "Mkdirs failed to create file:/lake"),
         (OF_A_TASK, "column value: null; a message needs a body"),
