@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from datetime import UTC, datetime
 from functools import partial
+from typing import cast
 
 import pytest
 
 from mq.client import Client, Message
+from mq.client.blocking.session import Session
+from mq.client.messages import Delivery
+from mq.kombu.leases import Renewer
+from mq.names import MessageId, QueueName
 from tests.support.consuming import Connect, Consumed, publish, ready
 from tests.support.processes import Server, wait_until
 from tests.support.proxy import LossyProxy
@@ -79,3 +87,48 @@ def test_a_message_is_renewed_no_more_once_it_is_settled(
 
     wait_until(lambda: ready(client, queue) == 1)
     assert message.is_settled
+
+
+class FirstRenewalHangs:
+    """A session whose first renewal is not answered until `go_on`."""
+
+    context = None
+
+    def __init__(self) -> None:
+        self.renewals = 0
+        self.go_on = threading.Event()
+        self._lock = threading.Lock()
+
+    def run(self, renewal: object) -> float:
+        with self._lock:
+            self.renewals += 1
+            is_first = self.renewals == 1
+        if is_first:
+            assert self.go_on.wait(30)
+        return 600.0
+
+
+def test_a_renewal_that_hangs_costs_no_other_lease() -> None:
+    """Nor do many that take long together: some are under way at a time."""
+    session = FirstRenewalHangs()
+    renewer = Renewer(cast(Session, session))
+    now, today = time.monotonic(), datetime.now(UTC)
+    messages = [
+        Message(
+            cast(Session, session),
+            Delivery(
+                QueueName("tasks"), MessageId(str(number)), b"", "text/plain", "0f9e8d7c6b5a4938",
+                1, today, today, None, lease_seconds=3.0, leased_at=now - 2,
+            ),
+        )
+        for number in range(3)
+    ]  # fmt: skip
+
+    for message in messages:
+        renewer.hold(message)
+
+    wait_until(lambda: session.renewals == 3)
+    session.go_on.set()
+    for message in messages:
+        renewer.end(message)
+    renewer.close()
