@@ -48,6 +48,18 @@ def test_a_message_is_written_under_new_synced_and_then_renamed(folder: Path) ->
     queue.close()
 
 
+def test_a_timeout_ends_by_the_clock_of_whoever_looks(open_queue: OpenQueue, clock: Clock) -> None:
+    ahead = Clock(clock.ns / NS + 60)
+    one, other = open_queue(clock_ns=clock), open_queue(clock_ns=ahead)
+    message_id = one.publish(b"two coffees")
+    assert one.receive(visibility_timeout=90)[0] == message_id
+    assert other.receive(timeout=0) == (None, None)
+
+    ahead.go(31)
+
+    assert other.receive(timeout=0)[0] == message_id
+
+
 def test_the_oldest_is_taken_by_number(open_queue: OpenQueue, folder: Path) -> None:
     folder.mkdir()
     for name in ("100", "99", "1000"):
