@@ -127,12 +127,17 @@ def to_batches(rows: Iterable[MessageRow]) -> Iterator[pa.RecordBatch]:
     gathered_bytes = 0
     for row in rows:
         gathered.append(row)
-        gathered_bytes += row.length
+        gathered_bytes += row.length + sum(map(_bytes_of, row.properties))
         if len(gathered) >= _BATCH_ROWS or gathered_bytes >= _BATCH_BYTES:
             yield _to_batch(gathered)
             gathered, gathered_bytes = [], 0
     if gathered:
         yield _to_batch(gathered)
+
+
+def _bytes_of(pair: tuple[str, str]) -> int:
+    # They are ASCII. With 8 MiB in each message a batch would be more than Arrow can hold.
+    return len(pair[0]) + len(pair[1])
 
 
 def _to_batch(rows: list[MessageRow]) -> pa.RecordBatch:

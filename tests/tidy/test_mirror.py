@@ -79,7 +79,7 @@ ELSEWHERE = {
     "spark/pipeline/test_killed_commands.py": "pyspark_mq/pipeline/session",
     "spark/pipeline/test_lake.py": "pyspark_mq/pipeline/hadoop_folder",
     "spark/test_options.py": "pyspark_mq/by_url/addresses",
-    "spark/test_batch_read.py": "pyspark_mq/balance pyspark_mq/columns",
+    "spark/test_batch_read.py": "pyspark_mq/balance",
     "spark/test_stream_read.py": "pyspark_mq/source",
     "spool/spark/test_claims.py": "mq/spool/spark/marker_files",
     "spool/spark/test_transactions.py": "mq/spool/spark/jobs mq/spool/spark/settle",
