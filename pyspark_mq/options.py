@@ -38,13 +38,16 @@ BY_URL_ALONE = frozenset({"staging", "tokenFile", "caFile", "retrySeconds", "vis
 STATES = ("ready", "leased", "delayed", "removed", "dead")
 MODES = ("permissive", "failfast")
 COMMITS = ("remove", "archive")
+_BOOLEANS = ("true", "false")
+_OF_SPARK = {"path": "load and save take no path, name the folder in the option root; ",
+             "provider": "in place of CREATE TABLE use CREATE TEMPORARY VIEW; "}  # fmt: skip
+"""Options that Spark adds by itself, each with what was meant."""
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _SIZE = re.compile(r"(\d{1,18})([kmg]?)b?", re.IGNORECASE)
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?\[\]!-]{1,85}")
 _MAX_PARTITIONS = 10_000
 _MAX_SECONDS = 9_999_999
-
 
 FIFO_REFUSED = (
     "{} is a FIFO queue: its messages are sent and received through mq-sqs, which knows their "
@@ -124,9 +127,6 @@ def is_pattern(name: str) -> bool:
     return any(letter in name for letter in "*?[")
 
 
-_BOOLEANS = ("true", "false")
-
-
 def _unknown_option(name: str, allowed: frozenset[str]) -> BadOption:
     everywhere = {each.lower(): each for each in READ | BATCH_WRITE | STREAM_WRITE}
     there = f"there are {', '.join(sorted(allowed))}"
@@ -135,7 +135,7 @@ def _unknown_option(name: str, allowed: frozenset[str]) -> BadOption:
         return BadOption(
             f"option {everywhere[name.lower()]}: not for this kind of read or write; {there}"
         )
-    hint = f"did you mean {everywhere[meant[0]]}? " if meant else ""
+    hint = f"did you mean {everywhere[meant[0]]}? " if meant else _OF_SPARK.get(name.lower(), "")
     return BadOption(f"option {name}: unknown; {hint}{there}")
 
 

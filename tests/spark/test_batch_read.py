@@ -75,7 +75,7 @@ def test_messages_can_be_queried_with_sql(spark: Any, lone_root: Root) -> None:
     lone_root.put("orders", b"a", b"bb", b"ccc")
     lone_root.put("returns", b"dddd")
 
-    spark.read.format("mq").option("root", str(lone_root.path)).load().createOrReplaceTempView("mq")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW mq USING mq OPTIONS (root '{lone_root.path}')")
     counted = spark.sql("SELECT queue, count(*), sum(length) FROM mq GROUP BY queue ORDER BY queue")
 
     assert [tuple(row) for row in counted.collect()] == [("orders", 3, 6), ("returns", 1, 4)]

@@ -71,6 +71,15 @@ def test_an_unknown_option_is_an_error_that_lists_what_there_is(kind: frozenset[
 
 
 @pytest.mark.parametrize(
+    ("name", "hint"),
+    [("path", "name the folder in the option root"), ("provider", "use CREATE TEMPORARY VIEW")],
+)
+def test_an_option_that_spark_adds_says_what_was_meant(name: str, hint: str) -> None:
+    with pytest.raises(BadOption, match=f"option {name}: unknown; .*{hint}; there are "):
+        parse_options(ROOT | {name: "x"}, READ)
+
+
+@pytest.mark.parametrize(
     ("name", "kind"),
     [
         ("maxMessagesPerTrigger", BATCH_READ), ("states", STREAM_READ), ("txnAppId", STREAM_WRITE),
