@@ -11,6 +11,7 @@ from tests.support.processes import Server
 
 READER = "reader-kT3vVt9xkq3mP2sYw8LrBg"
 ENTER = "\ue007"
+TAB = "\ue004"
 ODD_JSON = rb'{"id":12345678901234567890, "price": 1.10,"twice":1,"twice":2,"none":{},"all":[ ],'
 ODD_JSON += rb'"text":"a\"{,: b\\","list":[true,{"x":null}]}'
 INDENTED = r"""{
@@ -136,6 +137,26 @@ def test_a_screen_reader_is_not_told_each_second_that_the_page_is_live(
 
     browser.wait_for(lambda: browser.texts("#queues tbody td:first-child") == ["late", "orders"])
     assert browser.run("return window.told") == 0
+
+
+def test_the_key_tab_comes_to_one_queue_and_arrows_to_the_others(
+    browser: Browser, server: Server
+) -> None:
+    fill(server, orders=[b"first", b"second"], mail=[b"1"], audit=[])
+    browser.open(page_of(server))
+    browser.wait_for(lambda: len(browser.texts("#queues tbody tr")) == 3)
+
+    browser.run("document.querySelector('#queues th:last-child button').focus()")
+    browser.press(TAB)
+    assert browser.run("return document.activeElement.textContent") == "orders"
+    browser.press(TAB)
+    assert browser.run("return document.activeElement.closest('#queues')") is None
+    browser.press("j")
+    browser.press("j")
+    browser.wait_for(lambda: browser.run("return document.activeElement.textContent") == "mail")
+    browser.press(ENTER)
+
+    browser.wait_for(lambda: bodies(browser) == ["1"])
 
 
 def test_a_screen_reader_is_told_what_the_keys_choose(browser: Browser, server: Server) -> None:

@@ -111,6 +111,7 @@ function render() {
   const wanted = byId("search").value.trim().toLowerCase();
   const found = [...queues].filter(([name]) => name.toLowerCase().includes(wanted)).sort(compare);
   order = found.map(([name]) => name);
+  const stop = order.includes(chosen) ? chosen : order[0];
   const body = document.querySelector("#queues tbody");
   let at = body.firstChild;
   for (const [name, row] of found) {
@@ -118,6 +119,8 @@ function render() {
     if (shown.row === at) at = at.nextSibling;
     else body.insertBefore(shown.row, at);
     renderRow(shown, name, row);
+    // The key Tab stops at one row; arrows go on from there.
+    shown.link.tabIndex = name === stop ? 0 : -1;
   }
   while (at) {
     const next = at.nextSibling;
@@ -137,7 +140,7 @@ function rowOf(name) {
     const plot = newPlot();
     const cells = COLUMNS.map(([column, , kind]) => element("td", { className: kind ?? "" }, column === "queue" ? link : column === "plot" ? plot : ""));
     const row = element("tr", { onclick: () => { location.hash = link.hash; } }, ...cells);
-    shown = { row, cells, plot, texts: [], isChosen: false };
+    shown = { row, cells, link, plot, texts: [], isChosen: false };
     observer.observe(row);
     rows.set(name, shown);
   }
@@ -250,7 +253,7 @@ function step(by) {
   render();
   const shown = rows.get(chosen);
   shown?.row.scrollIntoView({ block: "nearest" });
-  if (document.activeElement.id !== "search") shown?.cells[0].firstChild.focus({ preventScroll: true });
+  if (document.activeElement.id !== "search") shown?.link.focus({ preventScroll: true });
 }
 
 const KEYS = {
