@@ -32,6 +32,7 @@ class AsyncConnections:
         self._address = address
         self._inherited: list[object] = []
         self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._connector: Connector | None = None
         self._is_closed = False
         scheme = "http" if address.tls is None else "https"
@@ -114,10 +115,18 @@ class AsyncConnections:
             return head
 
     def _open(self) -> aiohttp.ClientSession:
-        """Make the session of aiohttp, within the event loop that uses it."""
+        """Make the session of aiohttp, within the event loop that uses it. Raises RuntimeError in
+        any other one."""
         if self._is_closed:
             raise ClientClosed("the client is closed; make another one")
+        loop = asyncio.get_running_loop()
+        if self._session is not None and self._loop is not loop:
+            raise RuntimeError(
+                "a client serves one event loop, and this one has begun in another; make an "
+                "AsyncClient in each"
+            )
         if self._session is None:
+            self._loop = loop
             self._connector = connector_to(self._address)
             self._session = aiohttp.ClientSession(
                 connector=self._connector,
