@@ -4,13 +4,23 @@ parent."""
 from __future__ import annotations
 
 import os
-from typing import Protocol
+from typing import Never, Protocol
 from weakref import WeakSet
 
 
 class Starting(Protocol):
     def start(self) -> None:
         """Forget everything of the parent. Locks that were held at the fork stay taken."""
+
+
+class Unpicklable:
+    """Goes to a child by a fork, and to no other process."""
+
+    def __reduce__(self) -> Never:
+        raise TypeError(
+            "a client has connections: neither it nor its queues and messages can be pickled or "
+            "copied; make a client in each process"
+        )
 
 
 _starting: WeakSet[Starting] = WeakSet()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import signal
 import threading
 import traceback
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mq.client import AsyncClient, Client, ClientClosed, Message
+from mq.client import AsyncClient, Client, ClientClosed, Message, Queue
 from tests.support.faces import counts, new_queue, receive_now
 from tests.support.processes import Server
 
@@ -230,3 +231,11 @@ def test_a_client_that_is_closed_is_closed_in_a_child_too(server: Server) -> Non
             orders.publish("one")
 
     assert_done(fork(publish))
+
+
+def test_what_has_connections_is_not_pickled(mq: Client, orders: Queue) -> None:
+    """Where `multiprocessing` does not fork, it pickles what it is given."""
+    orders.publish("one")
+    for one in (mq, orders, orders.receive()):
+        with pytest.raises(TypeError, match="make a client in each process"):
+            pickle.dumps(getattr(one, "_one", one))

@@ -9,6 +9,7 @@ from weakref import WeakSet
 from mq.client.aio.connections import AsyncConnections
 from mq.client.connection import ServerAddress
 from mq.client.errors import NoAnswer
+from mq.client.forking import Unpicklable
 from mq.client.retries import new_context
 from mq.client.token import Token
 from mq.client.wire import ClientPause, Operation, ServerAnswer, Stopped
@@ -16,7 +17,7 @@ from mq.client.wire import ClientPause, Operation, ServerAnswer, Stopped
 T = TypeVar("T")
 
 
-class AsyncSession:
+class AsyncSession(Unpicklable):
     """The connections of one client, and what its requests share."""
 
     def __init__(

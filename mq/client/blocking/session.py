@@ -13,6 +13,7 @@ from mq.client.blocking.connections import Connections
 from mq.client.blocking.exchange import Exchange
 from mq.client.connection import ServerAddress
 from mq.client.errors import NoAnswer
+from mq.client.forking import Unpicklable
 from mq.client.retries import new_context
 from mq.client.token import Token, bearer
 from mq.client.wire import ClientPause, Operation, Request, ServerAnswer, Stopped
@@ -20,7 +21,7 @@ from mq.client.wire import ClientPause, Operation, Request, ServerAnswer, Stoppe
 T = TypeVar("T")
 
 
-class Session:
+class Session(Unpicklable):
     """The connections of one client, and what its requests share."""
 
     def __init__(
