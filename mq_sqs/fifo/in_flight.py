@@ -11,7 +11,7 @@ from mq.names import QueueName
 from mq.store.context import Workspace
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 from mq_sqs.fifo.loading import list_hidden, name_in_delay
-from mq_sqs.fifo.using import look_again
+from mq_sqs.fifo.using import look_again, look_at_overdue
 
 _LOOKS_AT_ONCE = 500
 
@@ -21,8 +21,7 @@ def look_for_overdue(work: Workspace, fifo: FifoQueues) -> Operation[None]:
     work.ready.drain()
     yield from ()
     for queue, state in _current(work, fifo):
-        for message_id in state.pop_overdue(work.clock_ns(), _LOOKS_AT_ONCE):
-            look_again(work, queue, state, message_id)
+        look_at_overdue(work, queue, state, _LOOKS_AT_ONCE)
 
 
 def look_for_removed(work: Workspace, fifo: FifoQueues) -> Operation[None]:

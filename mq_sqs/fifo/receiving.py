@@ -18,10 +18,13 @@ from mq.store.receiving.taking import Taker
 from mq.store.release import put_back_or_log
 from mq.store.settings import visibility_ns
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
-from mq_sqs.fifo.using import look_again, use
+from mq_sqs.fifo.using import look_again, look_at_overdue, use
 
 _MAX_LATE = 10
 """A receive ends empty after this many times that its leases were over too soon."""
+
+_LOOKS_AT_ONCE = 10
+"""A receive that would end empty looks for this many messages that should have come back."""
 
 _PASSED = (None, Lost.BUSY)
 
@@ -50,6 +53,7 @@ def receive_in_order(
             work.ready.drain()
             if fifo.find(work, queue) is not state or state.unread:
                 continue
+            look_at_overdue(work, queue, state, _LOOKS_AT_ONCE)
         if state.groups.available <= ask.leave:
             if listings == MAX_LISTINGS or not _may_have_missed(work, queue, state):
                 return []

@@ -31,8 +31,9 @@ _READ_AT_ONCE = 1000
 _TRIES = 100
 _PAUSE_SECONDS = 0.002
 
-_AGAIN_NS = SECOND_NS // 4
-"""A message that is overdue and still hidden is looked for again after that."""
+_AGAIN_NS = SECOND_NS // 50
+"""A message that is overdue and still hidden is looked for again after that: the mover comes for it
+in about as long."""
 
 
 def use(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[FifoQueue]:
@@ -51,6 +52,13 @@ def use(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[FifoQu
         else:
             return state
     raise being_made_again(queue)
+
+
+def look_at_overdue(work: Workspace, queue: QueueName, state: FifoQueue, at_once: int) -> None:
+    """Look for up to `at_once` messages that should have come back by now. No event tells of one
+    that went to the dead letters. Raises OSError."""
+    for message_id in state.pop_overdue(work.clock_ns(), at_once):
+        look_again(work, queue, state, message_id)
 
 
 def look_again(work: Workspace, queue: QueueName, state: FifoQueue, message_id: str) -> None:

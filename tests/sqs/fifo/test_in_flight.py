@@ -42,6 +42,26 @@ async def test_a_dead_letter_of_the_mover_makes_way_for_the_next(root: Path) -> 
         assert await line.bodies() == ["1"]
 
 
+async def test_a_short_poll_finds_what_a_dead_letter_has_made_way_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mq_sqs.fifo.service._LOOK_SECONDS", 3600.0)
+    async with fifo_on(root) as line:
+        await line.store.create_queue(DEAD_LINE)
+        await line.store.change_settings(LINE, {"max-receives": "1", "dead-letters": DEAD_LINE})
+        await line.send_all(("1", "a"), ("2", "a"), ("3", "a"))
+        for body, is_asked_before in (("1", False), ("2", True)):
+            [first] = await line.receive()
+            assert bodies_of([first]) == [body]
+            os.utime(root / "delay" / f"{LINE}:{first.message_id}", ns=(0, 0))
+            line.service._queues.get(LINE).expect(first.message_id, 0)  # type: ignore[union-attr]
+            if is_asked_before:
+                assert await line.bodies() == []
+            move_due(root)
+
+        await until(line, "3")
+
+
 async def test_a_dead_letter_that_was_shown_makes_way_for_the_next(root: Path) -> None:
     async with fifo_on(root) as line:
         await line.store.create_queue(DEAD_LINE)
