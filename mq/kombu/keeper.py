@@ -74,7 +74,10 @@ class Keeper:
             self._orders.put(_Order(_Verb.STOP, None))
             thread.join(WORKER_STOP_SECONDS)
             if thread.is_alive():
-                log.warning("the server does not answer; unsettled messages return by themselves")
+                log.warning(
+                    "not all messages were settled within %.3g s; the others return by themselves "
+                    "when their leases are over", WORKER_STOP_SECONDS,
+                )  # fmt: skip
         self._leases.close()
 
     def _tell(self, verb: _Verb, message: Message) -> None:

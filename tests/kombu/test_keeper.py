@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mq.client import Client
+from mq.kombu import fetcher, keeper
 from tests.support.consuming import Connect, Consumed, leased, publish, ready
 from tests.support.processes import Server, wait_until
 
@@ -159,6 +161,29 @@ def test_closing_ends_though_the_server_is_gone(
     consumed.channel.close()
 
     assert consumed.channel.closed
+
+
+def test_what_is_not_settled_in_time_is_told(
+    connect: Connect,
+    start_server: Callable[..., Server],
+    queue: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The server may be slow, and there may be hundreds of messages."""
+    for module in (keeper, fetcher):
+        monkeypatch.setattr(module, "WORKER_STOP_SECONDS", 0.2)
+    server = start_server()
+    connection = connect(server.url.replace("http", "mq"))
+    publish(connection, queue, 1)
+    consumed = Consumed(connection, queue)
+    consumed.drain_count(1)
+    server.popen.send_signal(signal.SIGSTOP)
+
+    consumed.channel.close()
+
+    server.popen.send_signal(signal.SIGCONT)
+    assert "not all messages were settled within 0.2 s" in caplog.text
 
 
 def test_what_is_held_by_two_queues_is_acknowledged_in_each(
