@@ -192,8 +192,15 @@ class Lake:
         at work, which does that itself."""
         if self._placings():
             with self.folder.locked() as is_held:
-                if is_held:
+                if is_held and any(map(self._is_on_its_way, self._placings())):
                     self._place_all()
+
+    def _is_on_its_way(self, job: str) -> bool:
+        """Return whether files of a job may not be in their places. If all are, a reader changes
+        nothing: its lake may be read-only."""
+        return job.startswith(_COMPACTION) or any(
+            map(self.folder.exists, self._placing(job).places)
+        )
 
     def _place_all(self) -> None:
         for job in self._placings():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,22 @@ def test_a_reader_waits_for_a_compaction_and_two_that_finish_a_batch_agree(
     assert len(waited) == 1
     assert len(make_lake().files()) == 1
     assert numbers_in(spark, lake) == [0, 1, 2, 3]
+
+
+def test_a_lake_at_rest_may_be_read_only_for_its_readers(
+    spark: Any, make_lake: Callable[[], Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_lake().add(rows_of(spark, 1, 2), 0)
+    make_lake().add(rows_of(spark, 3), 1)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for change in ("sync", "write", "move", "remove"):
+        monkeypatch.setattr(LakeFolder, change, refuse)
+    make_lake().finish()
+
+    assert numbers_in(spark, make_lake()) == [1, 2, 3]
 
 
 def test_what_is_no_lake_is_refused_and_nothing_is_made(spark: Any, tmp_path: Path) -> None:
