@@ -127,7 +127,8 @@ class Driver:
             raise ClaimError(
                 f"group {self._options.group}: the checkpoint is at batch {start}, but batches up "
                 f"to {floor} are done and gone: it is an old copy, or another query works with "
-                "this group. Start with a new checkpoint and the option takeover=true"
+                "this group, or Spark lags behind with it (asyncProgressTrackingEnabled). Start "
+                "with a new checkpoint and the option takeover=true"
             )
 
     def _claim(self, batch: int, max_messages: int | None, max_bytes: int | None) -> bool:
