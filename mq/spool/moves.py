@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mq.disk.calls import RENAME, run
+from mq.disk.calls import RENAME, Call, run
 from mq.disk.files import Files
 from mq.lifecycle import Actor, Folder, MoveRefused, allowed_moves
 
@@ -59,13 +59,23 @@ class Moves:
     ) -> list[int]:
         """Move several files, each under its own name or a new one, with the GIL released once.
         Returns for each 0, or the errno that kept it."""
+        calls = self.rename_calls(source, target, names, new_names or names)
+        return [code for _, code in run(self.files, [(call,) for call in calls])]
+
+    def rename_calls(
+        self,
+        source: OpenFolder,
+        target: OpenFolder,
+        names: Sequence[str],
+        new_names: Sequence[str],
+    ) -> list[Call]:
+        """Return the calls that move several files, for `mq.disk.calls`."""
         self.require(source.folder, target.folder)
         source_fd, target_fd = source.fd, target.fd
-        chains = [
-            ((RENAME, source_fd, name, target_fd, new_name),)
-            for name, new_name in zip(names, new_names or names, strict=True)
+        return [
+            (RENAME, source_fd, name, target_fd, new_name)
+            for name, new_name in zip(names, new_names, strict=True)
         ]
-        return [code for _, code in run(self.files, chains)]
 
     def unlink(self, source: OpenFolder, name: str) -> None:
         self.require(source.folder, None)

@@ -1,4 +1,4 @@
-"""What requests of one round ask of a queue, done by one operation for all.
+"""What requests of one round ask, done by one operation for all.
 
 Each operation costs something besides the file calls of its messages: with 64 clients at work, more
 than the file calls.
@@ -6,7 +6,7 @@ than the file calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -22,29 +22,34 @@ MAX_TOGETHER = 64
 
 
 class Joint(Generic[T]):
-    """Gathers what is asked for until the committer begins a round, and passes it on by queue, in
-    the order in which it came. The committer knows how many requests wait here. Used on the event
-    loop."""
+    """Gathers what is asked for until the committer begins a round, and passes it on in the order
+    in which it came. The committer knows how many requests wait here. Used on the event loop."""
 
-    def __init__(
-        self, committer: Committer, begin: Callable[[QueueName, Sequence[T]], None]
-    ) -> None:
+    def __init__(self, committer: Committer, begin: Callable[[Sequence[T]], None]) -> None:
         self._committer = committer
         self._begin = begin
-        self._asked: dict[QueueName, list[T]] = {}
+        self._asked: list[T] = []
 
-    def ask(self, queue: QueueName, asked: T) -> None:
-        others = self._asked.get(queue)
-        if others is None:
-            others = self._asked[queue] = []
-        others.append(asked)
+    def ask(self, asked: T) -> None:
+        self._asked.append(asked)
         self._committer.submit_later(self._begin_all)
 
     def _begin_all(self) -> None:
-        by_queue, self._asked = self._asked, {}
-        for queue, asked in by_queue.items():
-            for first in range(0, len(asked), MAX_TOGETHER):
-                self._begin(queue, asked[first : first + MAX_TOGETHER])
+        asked, self._asked = self._asked, []
+        for first in range(0, len(asked), MAX_TOGETHER):
+            self._begin(asked[first : first + MAX_TOGETHER])
+
+
+def by_queue(asked: Iterable[tuple[QueueName, T]]) -> dict[QueueName, list[T]]:
+    """Return what is asked of each queue, in that order."""
+    found: dict[QueueName, list[T]] = {}
+    for queue, each in asked:
+        others = found.get(queue)
+        if others is None:
+            found[queue] = [each]
+        else:
+            others.append(each)
+    return found
 
 
 ForAll = Callable[[Workspace, QueueName, Sequence[T]], Operation[Sequence[Any]]]
@@ -62,16 +67,17 @@ class JointOperation(Generic[T]):
     ) -> None:
         self._committer = committer
         self._make = make
-        self._joint = Joint(committer, self._run)
+        self._joint: Joint[tuple[QueueName, tuple[T, Done]]] = Joint(committer, self._begin)
 
     def submit(self, queue: QueueName, asked: T, done: Done) -> None:
         """Ask for one thing; `done` gets its result, or what is wrong with it."""
-        self._joint.ask(queue, (asked, done))
+        self._joint.ask((queue, (asked, done)))
 
-    def _run(self, queue: QueueName, requests: Sequence[tuple[T, Done]]) -> None:
-        asked, dones = zip(*requests, strict=True)
-        operation = self._make(queue, asked)
-        self._committer.submit(Submitted(operation, partial(tell_outcomes, dones), len(requests)))
+    def _begin(self, requests: Sequence[tuple[QueueName, tuple[T, Done]]]) -> None:
+        for queue, some in by_queue(requests).items():
+            asked, dones = zip(*some, strict=True)
+            telling = partial(tell_outcomes, dones)
+            self._committer.submit(Submitted(self._make(queue, asked), telling, len(some)))
 
 
 def tell_outcomes(
@@ -82,7 +88,12 @@ def tell_outcomes(
     if error is not None:
         outcomes = [error] * len(dones)
     for done, outcome in zip(dones, outcomes, strict=True):
-        if isinstance(outcome, BaseException):
-            tell(done, None, outcome)
-        else:
-            tell(done, outcome, None)
+        tell_outcome(done, outcome)
+
+
+def tell_outcome(done: Done, outcome: object) -> None:
+    """Tell one request its result, or what is wrong."""
+    if isinstance(outcome, BaseException):
+        tell(done, None, outcome)
+    else:
+        tell(done, outcome, None)

@@ -1,5 +1,5 @@
-"""Removals of one message each. Those that come before one round are one operation for each queue;
-one that must wait for another process goes on by itself.
+"""Removals of one message each. Those that come before one round are one operation; one that must
+wait for another process goes on by itself.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from mq.commit.committer import Committer
-from mq.commit.operation import Done, Submitted, tell
-from mq.names import QueueName
+from mq.commit.operation import Done, Submitted
 from mq.spool.message.held import Lost
 from mq.store.context import Workspace
-from mq.store.joint import Joint
+from mq.store.joint import Joint, tell_outcome
 from mq.store.remove_many import Removal, removal, remove_each
 
 _Asked = tuple[Removal, Done]
@@ -24,37 +23,33 @@ class JointRemovals:
     def __init__(self, work: Workspace, committer: Committer) -> None:
         self._work = work
         self._committer = committer
-        self._joint = Joint(committer, self._remove)
+        self._joint: Joint[_Asked] = Joint(committer, self._remove)
 
-    def submit(self, queue: QueueName, asked: Removal, done: Done) -> None:
+    def submit(self, asked: Removal, done: Done) -> None:
         """Remove a message. `done` gets None, or what `removal` raises."""
-        self._joint.ask(queue, (asked, done))
+        self._joint.ask((asked, done))
 
-    def _remove(self, queue: QueueName, asked: Sequence[_Asked]) -> None:
+    def _remove(self, asked: Sequence[_Asked]) -> None:
         if len(asked) == 1:
-            # Its file calls are made with those of other queues.
-            self._remove_alone(queue, *asked[0])
+            # Its file calls are made with those of other operations.
+            self._remove_alone(*asked[0])
             return
-        removing = remove_each(self._work, queue, [each for each, _ in asked])
-        telling = partial(self._tell, queue, asked)
+        removing = remove_each(self._work, [each for each, _ in asked])
+        telling = partial(self._tell, asked)
         self._committer.submit(Submitted(removing, telling, len(asked)))
 
-    def _remove_alone(self, queue: QueueName, asked: Removal, done: Done) -> None:
-        self._committer.submit(Submitted(removal(self._work, queue, *asked), done))
+    def _remove_alone(self, asked: Removal, done: Done) -> None:
+        self._committer.submit(Submitted(removal(self._work, *asked), done))
 
     def _tell(
         self,
-        queue: QueueName,
         asked: Sequence[_Asked],
         outcomes: Sequence[Exception | Lost | None] | None,
         error: BaseException | None,
     ) -> None:
-        if outcomes is None:
-            for _, done in asked:
-                tell(done, None, error)
-            return
-        for (each, done), outcome in zip(asked, outcomes, strict=True):
+        told = [error] * len(asked) if outcomes is None else outcomes
+        for (each, done), outcome in zip(asked, told, strict=True):
             if isinstance(outcome, Lost):
-                self._remove_alone(queue, each, done)
+                self._remove_alone(each, done)
             else:
-                tell(done, None, outcome)
+                tell_outcome(done, outcome)

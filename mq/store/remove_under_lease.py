@@ -34,7 +34,7 @@ def remove_leased(
     """Remove a message if its current lease is one of `leases`. It is compared and moved under its
     lock, for which this waits BUSY_WAIT_SECONDS. Raises LeaseMismatch and what `remove` raises."""
     patience: Patience | None = None
-    move = partial(LeasedRemover(work, queue).remove, (message_id, leases))
+    move = partial(LeasedRemover(work).remove, (queue, message_id, leases))
     while (source := (yield from work_once_unlocked(queue, move))) is None:
         patience = patience or with_message(message_id)
         yield patience.pause()
@@ -42,47 +42,46 @@ def remove_leased(
     work.counts.of(queue).removed += source is not Folder.REMOVE
 
 
-UnderLease = tuple[MessageId, frozenset[int]]
+UnderLease = tuple[QueueName, MessageId, frozenset[int]]
 """A message that is to be removed if its current lease is one of these."""
 
 
 class LeasedRemover:
-    """Moves messages of one queue to `remove`, each under its lease."""
+    """Moves messages to `remove`, each under its lease."""
 
-    __slots__ = ("_queue", "_work")
+    __slots__ = ("_work",)
 
-    def __init__(self, work: Workspace, queue: QueueName) -> None:
+    def __init__(self, work: Workspace) -> None:
         self._work = work
-        self._queue = queue
 
     def remove(self, asked: UnderLease) -> FileWork[Folder | None]:
         """Move a message. Returns the folder that it was moved out of, or `remove` if it was there
         already, or None if another process holds its lock. Raises QueueNotFound, MessageNotFound,
         LeaseMismatch, OSError."""
         work = self._work
-        work.require_queue(self._queue)
-        chain = holding(work.spool.fd(_DELAY), file_name(self._queue, asked[0]))
+        work.require_queue(asked[0])
+        chain = holding(work.spool.fd(_DELAY), file_name(*asked[:2]))
         opened = yield FileCalls(work.files, chain)
         return (yield from self._move_opened(asked, opened))
 
     def remove_together(self, asked: Sequence[UnderLease]) -> list[Folder | Exception | None]:
-        """Move several messages, with the file calls of all in one go. Returns for each what
-        `remove` returns or raises."""
+        """Move several messages of queues that are there, with the file calls of all in one go.
+        Returns for each what `remove` returns or raises."""
         work = self._work
         files, delay_fd = work.files, work.spool.fd(_DELAY)
-        ids = [message_id for message_id, _ in asked]
-        opened = run(files, [holding(delay_fd, file_name(self._queue, each)) for each in ids])
+        names = [file_name(queue, message_id) for queue, message_id, _ in asked]
+        opened = run(files, [holding(delay_fd, name) for name in names])
         if not all(map(self._is_usual, asked, opened)):
             return do_together([*map(self._move_opened, asked, opened)])
         fds = [results[0] for results, _ in opened]
         try:
-            moved = run(files, [*map(self._calls, ids, fds)])
+            moved = run(files, [*map(self._calls, names, fds)])
         except BaseException:
             for fd in fds:
                 files.close(fd)
             raise
         if has_one_name(work) and not any(map(CODE, moved)):
-            return [_DELAY] * len(ids)
+            return [_DELAY] * len(names)
         return do_together([*map(self._end_move, asked, fds, moved)])
 
     def _is_usual(self, asked: UnderLease, opened: Outcome) -> bool:
@@ -94,7 +93,7 @@ class LeasedRemover:
             return False
         _, _, status, named, seal = results
         return (
-            lease_in(seal) in asked[1]
+            lease_in(seal) in asked[2]
             and named[INODE] == status[INODE]
             and stat.S_ISREG(status[MODE])
             and status[OWNER] in self._work.files.owners
@@ -103,33 +102,33 @@ class LeasedRemover:
     def _move_opened(self, asked: UnderLease, opened: Outcome) -> FileWork[Folder | None]:
         work = self._work
         if not self._is_usual(asked, opened):
-            found = held_by(work.spool, _DELAY, file_name(self._queue, asked[0]), opened)
+            found = held_by(work.spool, _DELAY, file_name(*asked[:2]), opened)
             return (yield from self._move_unusual(asked, found))
         fd = opened[0][0]
         try:
-            moved = yield FileCalls(work.files, self._calls(asked[0], fd))
+            moved = yield FileCalls(work.files, self._calls(file_name(*asked[:2]), fd))
         except BaseException:
             work.files.close(fd)
             raise
         return (yield from self._end_move(asked, fd, moved))
 
-    def _calls(self, message_id: MessageId, fd: int) -> Chain:
+    def _calls(self, name: str, fd: int) -> Chain:
         """Return the calls that move a usual message, and close it."""
-        name, spool = file_name(self._queue, message_id), self._work.spool
+        spool = self._work.spool
         return spool.rename_call(_DELAY, spool.fd(_DELAY), name, _REMOVE, name), (CLOSE, fd)
 
     def _end_move(self, asked: UnderLease, fd: int, moved: Outcome) -> FileWork[Folder | None]:
         """End a move after `_calls` were made, of which only the rename decides."""
-        work, (results, code), message_id = self._work, moved, asked[0]
+        work, (results, code), (queue, message_id, _) = self._work, moved, asked
         try:
-            name = file_name(self._queue, message_id)
+            name = file_name(queue, message_id)
             is_moved = bool(results) or _move_beside(work, _DELAY, name, name, code)
         finally:
             if not results:
                 work.files.close(fd)
         if not is_moved:
             return (yield from self._move_unusual(asked, Lost.GONE))
-        remove_other_names(work, self._queue, message_id)
+        remove_other_names(work, queue, message_id)
         return _DELAY
 
     def _move_unusual(
@@ -137,7 +136,7 @@ class LeasedRemover:
     ) -> FileWork[Folder | None]:
         """Do what `remove` does, wherever the message is. `found` is what is in `delay`, where it
         is looked for first."""
-        work, queue, (message_id, leases) = self._work, self._queue, asked
+        work, (queue, message_id, leases) = self._work, asked
         target = file_name(queue, message_id)
         for source, name in places(queue, message_id, _ORDER):
             if source is Folder.QUEUES:

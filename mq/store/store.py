@@ -258,7 +258,7 @@ class Store:
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None, done: Done
     ) -> None:
         """Remove as `remove` does, for a caller that does not wait: see `submit_publish`."""
-        self._removals.submit(queue, (message_id, leases), done)
+        self._removals.submit((queue, message_id, leases), done)
 
     async def remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int] | None = None

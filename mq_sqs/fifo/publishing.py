@@ -256,7 +256,7 @@ def _deliver(
         if position.message_id not in state.groups:
             state.place(position.message_id, message.group)
         state.expect(position.message_id, visible_ns or late_ns)
-    named = [Linked(each.position, each.visible_ns, each.fd) for each in linked]
+    named = [Linked(queue, each.position, each.visible_ns, each.fd) for each in linked]
     if len(named) == 1:
-        return [(yield from deliver_once_unlocked(work, queue, named[0]))]
-    return (yield from deliver_all(work, queue, named))
+        return [(yield from deliver_once_unlocked(work, named[0]))]
+    return (yield from deliver_all(work, named))

@@ -14,10 +14,9 @@ from mq.spool import abilities, network_files, root, root_format, sweep
 from mq.spool.message import fresh_copy
 from mq.spool.queue import fresh_folder, purged, purging, queues, settings_file
 from mq.spool.spark import claiming, claims, marker_files, settle, staging, transactions
-from mq.store import expiry, probe, remove, remove_many
-from mq.store.publishing import batch, delivering, filling, own_id, twins
+from mq.store import expiry, probe, remove
+from mq.store.publishing import batch, filling, own_id, twins
 from mq.store.receiving import lease
-from mq.store.remove_under_lease import LeasedRemover
 from mq_mover import mover
 from mq_sqs import fifo, move_chunks, move_tasks
 from tests.crash.enumeration.interference import Occupied
@@ -64,7 +63,6 @@ NOT_RUN_HERE = {
     name_of(purged): A_FOLDER,
     name_of(fresh_folder): "exchanges two folders, and moves no message: "
     "tests/spool/queue/test_fresh_folder.py",
-    name_of(purging.Purge._remove): "tests/spool/queue/test_purging.py",
     name_of(purging.Purge._remove_aside): "tests/spool/queue/test_purging.py",
     name_of(expiry._remove): "hands on to `move_aside`, as `remove` does",
     name_of(lease._lease_by_move): "on file systems of the network: tests/store/test_network.py",
@@ -72,11 +70,6 @@ NOT_RUN_HERE = {
     name_of(twins._is_twin): "hands on to `move_aside`, as `remove` does",
     name_of(twins._make_room): "hands on to `move_aside`, as `remove` does",
     name_of(own_id._publish): "hands on to `move_aside`, as `remove` does",
-    name_of(LeasedRemover.remove_together): "as `remove_leased` does, for several: "
-    "tests/store/test_remove_under_lease.py",
-    name_of(delivering._move_usual): "as `deliver` does, for several: "
-    "tests/store/publishing/test_delivering.py",
-    name_of(remove_many._move_some): "as `remove` does, for several: tests/store/test_remove.py",
     name_of(abilities): "works in a folder of its own: tests/spool/test_abilities.py",
     name_of(network_files): "tests/spool/test_network_files.py, tests/store/test_network.py",
     name_of(kombu): "asks a server",

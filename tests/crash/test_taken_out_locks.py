@@ -26,7 +26,7 @@ from mq.store import (
     visibility,
 )
 from mq.store.publishing import batch, delivering, filling, own_id, publish, publish_each, twins
-from mq.store.receiving import lease, receive, taking
+from mq.store.receiving import lease, lease_each, receive, taking
 from mq.web import downloads
 from mq_mover import mover
 from mq_sqs import fifo, move_tasks
@@ -70,10 +70,12 @@ NEEDED = {
     at(publish.publish, "lock"): "deliver as it is while publishing",
     at(publish.publish, "lock_shared"): "delete while publishing",
     at(publish_each._link_all, "lock"): "deliver as they are while publishing",
-    at(publish_each.publish_each, "lock_shared"): "delete while publishing together",
+    at(publish_each._is_usual, "lock_shared"): "delete while publishing together",
     at(taking.Taker.take, "lock"): "two receivers",
     at(taking.Taker.take_together, "lock"): "two receivers of many",
     at(receive.lease_some, "lock_shared"): "receive while deleting",
+    at(lease_each._take, "lock"): "two receivers of two queues",
+    at(lease_each._find, "lock_shared"): "receive together while deleting",
     at(release.put_back, "lock"): "put back late",
     at(remove.move_on, "lock_shared"): "remove while deleting",
     at(remove_under_lease.LeasedRemover.remove, "lock"): "remove late",

@@ -60,6 +60,11 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
     at(queues.begin_deletion, "queues"): (SOURCE, (at(queues.begin_deletion, "remove"),)),
     at(remove.remove, "a queue's folder"): (SOURCE, (at(remove.remove, "remove"),)),
     at(remove.remove, "delay"): (SOURCE, (at(remove.remove, "remove"),)),
+    at(remove_many._sync_moved, "a queue's folder"): (
+        SOURCE,
+        (at(remove_many._sync_moved, "remove"),),
+    ),
+    at(remove_many._sync_moved, "delay"): (SOURCE, (at(remove_many._sync_moved, "remove"),)),
     at(remove_leased, "a queue's folder"): (SOURCE, (at(remove_leased, "remove"),)),
     at(remove_leased, "delay"): (SOURCE, (at(remove_leased, "remove"),)),
     at(root_format.write_format, "the root"): (
@@ -85,7 +90,6 @@ NOT_RUN_HERE = {
     name_of(rounds.Rounds.pass_barrier): "calls the barrier, whose syncs are taken out",
     name_of(blocking): "runs the same operations over the same barrier",
     name_of(reopening.Reopening.run): "finds out whether the disk works; promises nothing",
-    name_of(remove_many._sync_moved): "as `remove` does, for several: tests/store/test_remove.py",
     name_of(lease._lease_by_move): "on file systems of the network: tests/store/test_network.py",
     name_of(receive.taken_from): "says what receives yield",
     name_of(remove.unsynced_removal): "says what `remove` and `remove_leased` yield",

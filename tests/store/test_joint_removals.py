@@ -24,11 +24,9 @@ from tests.support.stores import LONG_SECONDS, ORDERS, draft_of, drain, publish,
 from tests.support.submits import answered, note_operations
 
 
-async def remove(
-    store: Store, *asked: Removal, queue: QueueName = ORDERS
-) -> list[BaseException | None]:
+async def remove(store: Store, *asked: Removal) -> list[BaseException | None]:
     """Return what is wrong with each of the removals of one turn."""
-    removing = (answered(store.submit_remove, queue, *each) for each in asked)
+    removing = (answered(store.submit_remove, *each) for each in asked)
     async with asyncio.timeout(20):
         return [*await asyncio.gather(*removing, return_exceptions=True)]
 
@@ -40,11 +38,11 @@ async def received(store: Store, count: int) -> list[Received]:
 
 
 def leased(each: Received) -> Removal:
-    return each.message_id, frozenset({each.lease})
+    return each.queue, each.message_id, frozenset({each.lease})
 
 
 def bare(each: Received) -> Removal:
-    return each.message_id, None
+    return each.queue, each.message_id, None
 
 
 @pytest.fixture
@@ -69,9 +67,9 @@ async def test_those_with_a_lease_and_those_without_may_be_mixed(
 ) -> None:
     async with store_on(root) as store:
         a, b, c, d = await received(store, 4)
-        wrong = MessageId("wrong"), frozenset({1})
+        wrong = ORDERS, MessageId("wrong"), frozenset({1})
 
-        outcomes = await remove(store, bare(a), leased(b), wrong, (MessageId("none"), None))
+        outcomes = await remove(store, bare(a), leased(b), wrong, (ORDERS, MessageId("none"), None))
 
         assert [type(each) for each in outcomes] == [
             type(None),
@@ -90,9 +88,9 @@ async def test_each_counts_under_its_own_lease_alone(root: Path) -> None:
     """That of another message in the same round is none."""
     async with store_on(root) as store:
         a, b, c = await received(store, 3)
-        swapped = [(a.message_id, frozenset({b.lease})), (b.message_id, frozenset({a.lease}))]
+        swapped = a._replace(lease=b.lease), b._replace(lease=a.lease)
 
-        first, second, third = await remove(store, *swapped, leased(c))
+        first, second, third = await remove(store, *map(leased, swapped), leased(c))
 
         assert isinstance(first, LeaseMismatch)
         assert isinstance(second, LeaseMismatch)
@@ -129,7 +127,7 @@ async def test_one_that_another_process_holds_keeps_no_other_waiting(root: Path)
 
         async def remove_and_note(each: Received) -> None:
             try:
-                await answered(store.submit_remove, ORDERS, *leased(each))
+                await answered(store.submit_remove, *leased(each))
             finally:
                 told.append(each.message_id)
 
@@ -190,12 +188,10 @@ async def test_a_call_that_fails_for_one_costs_no_other(root: Path, call: str) -
 async def test_without_its_queue_each_is_told(root: Path) -> None:
     async with store_on(root) as store:
         nowhere = QueueName("nowhere")
-        asked: list[Removal] = [(MessageId("a"), None), (MessageId("b"), frozenset({1}))]
+        bare: Removal = (nowhere, MessageId("a"), None)
+        leased: Removal = (nowhere, MessageId("b"), frozenset({1}))
 
-        for outcomes in (
-            await remove(store, *asked, queue=nowhere),
-            await remove(store, asked[0], queue=nowhere),
-        ):
+        for outcomes in (await remove(store, bare, leased), await remove(store, bare)):
             assert {type(each) for each in outcomes} == {QueueNotFound}
 
 
@@ -204,8 +200,38 @@ async def test_they_count_as_removed(root: Path) -> None:
         messages = await received(store, 3)
         ready = await publish(store, b"ready")
 
-        await remove(store, *map(leased, messages), (ready, None))
+        await remove(store, *map(leased, messages), (ORDERS, ready, None))
         await remove(store, *map(leased, messages))
 
         assert await drain(store) == []
         assert store.health.counts.total("removed") == 4
+
+
+async def test_those_of_several_queues_are_one_operation(
+    root: Path, submitted: list[Submitted]
+) -> None:
+    teas, missing = QueueName("teas"), QueueName("missing")
+    async with store_on(root) as store:
+        await store.create_queue(teas)
+        order = await received(store, 1)
+        await publish(store, b"tea", teas)
+        tea = await store.receive_many(teas, 1, LONG_SECONDS)
+        ready = await publish(store, b"more", teas)
+
+        outcomes = await remove(
+            store,
+            *map(leased, order + tea),
+            (missing, ready, None),
+            (ORDERS, tea[0].message_id, None),
+            (teas, ready, None),
+        )
+
+        assert [type(each) for each in outcomes] == [
+            type(None), type(None), QueueNotFound, MessageNotFound, type(None)
+        ]  # fmt: skip
+        assert [each.requests for each in submitted] == [5]
+        counts = store.health.counts
+        assert [counts.of(queue).removed for queue in (ORDERS, teas)] == [1, 2]
+        assert sorted(names_in(root / "remove")) == sorted(
+            [*(f"{each.queue}:{each.message_id}" for each in order + tea), f"{teas}:{ready}"]
+        )

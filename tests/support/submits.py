@@ -11,8 +11,9 @@ import pytest
 
 from mq.commit.operation import Submitted
 from mq.config import SMALL_BODY_BYTES
-from mq.names import QueueName
+from mq.names import MessageId, QueueName
 from mq.store.publishing.publish import Draft, Published
+from mq.store.receiving.received_message import Received
 from mq.store.store import Store
 from tests.crash.enumeration.properties import properties_of
 
@@ -60,3 +61,25 @@ async def publish_as_asked(store: Store, queue: QueueName, draft: Draft) -> Publ
         return await store.publish(queue, draft)
     published: Published = await answered(store.submit_publish, queue, draft)
     return published
+
+
+class QuickStore:
+    """A store that receives and removes single messages as HTTP does: those that are asked for in
+    one turn of the event loop together, each message for its queue's usual time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def receive_many(self, queue: QueueName, limit: int, seconds: float) -> list[Received]:
+        if limit > 1:
+            return await self._store.receive_many(queue, limit, seconds)
+        received: Received | None = await answered(self._store.submit_receive, queue)
+        return [] if received is None else [received]
+
+    async def remove(
+        self, queue: QueueName, message_id: MessageId, leases: frozenset[int] | None
+    ) -> None:
+        await answered(self._store.submit_remove, queue, message_id, leases)

@@ -104,7 +104,8 @@ ELSEWHERE = {
     "store/test_peek_hidden.py": "mq/spool/queue/hidden mq/store/index/hidden_index"
     " mq/store/index/hidden_window",
     "store/test_store.py": "mq/store/context mq/store/publishing/publisher"
-    " mq/store/receiving/lease mq/store/receiving/received_message",
+    " mq/store/receiving/received_message",
+    "store/receiving/test_taking.py": "mq/store/receiving/usual",
     "store/test_remove.py": "mq/store/remove_many",
     "tidy/test_documented.py": "mq/config mq/errors mq_mover/cli mq_reaper/cli",
     "vsqs/test_documents.py": "vsqs/limits",

@@ -16,6 +16,7 @@ from mq.lifecycle import Folder
 from mq.names import Position, QueueName, file_name, order_key, queue_path
 from mq.spool.moves import OpenFolder
 from mq.store.context import Workspace, no_queue
+from mq.store.joint import by_queue
 from mq.store.patience import Patience, with_queue
 
 log = structlog.get_logger(__name__)
@@ -24,10 +25,11 @@ _NEW, _QUEUES = Folder.NEW, Folder.QUEUES
 
 
 class Linked(NamedTuple):
-    """A message that has its name in `new`, and its file open and locked. `is_own` says that its
-    producer brought the id; `stays_open` that the file, in which the body came, is closed
-    elsewhere."""
+    """A message that has its name in `new`, on its way to a queue, and its file open and locked.
+    `is_own` says that its producer brought the id; `stays_open` that the file, in which the body
+    came, is closed elsewhere."""
 
+    queue: QueueName
     position: Position
     visible_ns: int | None
     fd: int
@@ -35,62 +37,65 @@ class Linked(NamedTuple):
     stays_open: bool = False
 
 
-def deliver_all(
-    work: Workspace, queue: QueueName, linked: Sequence[Linked]
-) -> Operation[list[bool | BaseException]]:
-    """Deliver several messages, the moves of all in one go. Returns for each what
+def deliver_all(work: Workspace, linked: Sequence[Linked]) -> Operation[list[bool | BaseException]]:
+    """Deliver several messages, the moves of all in one go. If another process has one of their
+    queues to itself by now, which is over soon, all wait for that. Returns for each what
     `deliver_once_unlocked` returns or raises."""
-    delivered: list[Any] = _move_usual(work, queue, linked)
+    delivered: list[Any] = _move_usual(work, linked)
     left = [at for at, is_moved in enumerate(delivered) if not is_moved]
     if left:
-        outcomes = do_together([deliver(work, queue, linked[at]) for at in left])
+        outcomes = do_together([deliver(work, linked[at]) for at in left])
         for at, outcome in zip(left, outcomes, strict=True):
             delivered[at] = outcome
         locked = [at for at in left if isinstance(delivered[at], QueueLocked)]
         if locked:
-            waiting = [deliver_once_unlocked(work, queue, linked[at]) for at in locked]
+            waiting = [deliver_once_unlocked(work, linked[at]) for at in locked]
             late: list[Any] = yield Together(waiting)
             for at, outcome in zip(locked, late, strict=True):
                 delivered[at] = outcome
     return delivered
 
 
-def _move_usual(work: Workspace, queue: QueueName, linked: Sequence[Linked]) -> list[bool]:
+def _move_usual(work: Workspace, linked: Sequence[Linked]) -> list[bool]:
     """Deliver messages about which nothing is unusual. Returns for each whether it was moved; if
     not, `deliver` finds out what is wrong."""
     delivered = [False] * len(linked)
-    try:
-        work.hold_queue(queue)
-        opened = work.spool.queues.open(queue)
-    except (QueueNotFound, QueueLocked, OSError):
-        return delivered
     usual = [
-        (at, each.position.message_id, each.fd)
+        (each.queue, at)
         for at, each in enumerate(linked)
         if each.visible_ns is None and not (each.is_own or each.stays_open)
     ]
-    ids = [message_id for _, message_id, _ in usual]
-    names = [file_name(queue, each) for each in ids]
-    source, target = work.spool.opened(_NEW), OpenFolder(_QUEUES, opened.fd)
-    codes = work.spool.moves.rename_all(source, target, names, ids)
-    closing: list[Chain] = []
-    for (at, message_id, fd), code in zip(usual, codes, strict=True):
-        if not code:
+    source, opened = work.spool.opened(_NEW), []
+    moving: list[int] = []
+    chains: list[Chain] = []
+    for queue, numbers in by_queue(usual).items():
+        try:
+            work.hold_queue(queue)
+            opened.append(work.spool.queues.open(queue))
+        except (QueueNotFound, QueueLocked, OSError):
+            continue
+        ids = [linked[at].position.message_id for at in numbers]
+        names = [file_name(queue, each) for each in ids]
+        target = OpenFolder(_QUEUES, opened[-1].fd)
+        moves = work.spool.moves.rename_calls(source, target, names, ids)
+        chains += [(move, (CLOSE, linked[at].fd)) for move, at in zip(moves, numbers, strict=True)]
+        moving += numbers
+    for at, (results, _) in zip(moving, run(work.files, chains), strict=True):
+        if results:
+            queue, (message_id, _), *_ = linked[at]
             delivered[at] = True
-            closing.append(((CLOSE, fd),))
             work.ready.add(queue, message_id, message_id)
-    run(work.files, closing)
     return delivered
 
 
-def deliver_once_unlocked(work: Workspace, queue: QueueName, linked: Linked) -> Operation[bool]:
+def deliver_once_unlocked(work: Workspace, linked: Linked) -> Operation[bool]:
     """Do what `deliver` does, once no other process has the queue to itself."""
     patience: Patience | None = None
     while True:
         try:
-            return (yield from deliver(work, queue, linked))
+            return (yield from deliver(work, linked))
         except QueueLocked:
-            patience = patience or with_queue(queue)
+            patience = patience or with_queue(linked.queue)
         try:
             yield patience.pause()
         except BaseException as error:
@@ -100,10 +105,10 @@ def deliver_once_unlocked(work: Workspace, queue: QueueName, linked: Linked) -> 
             raise
 
 
-def deliver(work: Workspace, queue: QueueName, linked: Linked) -> FileWork[bool]:
+def deliver(work: Workspace, linked: Linked) -> FileWork[bool]:
     """Deliver a message, and let go of its file. Returns False if that is left to a sweep. Raises
     QueueLocked, with nothing done and the file open."""
-    (message_id, published_ns), visible_ns, fd, is_own, stays_open = linked
+    queue, (message_id, published_ns), visible_ns, fd, is_own, stays_open = linked
     name = file_name(queue, message_id)
     target, target_name = _QUEUES, queue_path(queue, message_id)
     if visible_ns is not None and visible_ns > work.clock_ns():

@@ -117,7 +117,7 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
         results = check((yield FileCalls(work.files, chain)))
         fd = draft.fd if draft.body is None else results[0]
         is_own, stays_open = draft.message_id is not None, draft.body is None
-        linked = Linked(position, visible_ns, fd, is_own, stays_open)
+        linked = Linked(queue, position, visible_ns, fd, is_own, stays_open)
         try:
             yield Unsynced((fd,), (), False, LINKED_IN_NEW)
         except BaseException as error:
@@ -129,9 +129,9 @@ def publish(work: Workspace, queue: QueueName, draft: Draft) -> Operation[Publis
             raise
         work.counts.of(queue).published += 1
         try:
-            is_late = not (yield from deliver(work, queue, linked))
+            is_late = not (yield from deliver(work, linked))
         except QueueLocked:
-            is_late = not (yield from deliver_once_unlocked(work, queue, linked))
+            is_late = not (yield from deliver_once_unlocked(work, linked))
         return Published(message_id, visible_ns)
     finally:
         work.end_delivery(queue, 1)

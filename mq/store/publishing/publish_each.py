@@ -1,50 +1,46 @@
-"""Publish the messages of several requests under one barrier, each by itself."""
+"""Publish the messages of several requests under one barrier, each by itself, to any queues."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import Operation, Together, told
+from mq.commit.operation import Operation, told
 from mq.disk.calls import check, run
-from mq.errors import StoreUnavailable
+from mq.errors import MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name
 from mq.store.context import Workspace, refuse_fifo
-from mq.store.holding import hold
+from mq.store.joint import by_queue
 from mq.store.publishing.delivering import Linked, deliver_all, let_go
-from mq.store.publishing.publish import (
-    LINKED_IN_NEW,
-    Draft,
-    Published,
-    linking,
-    publish,
-    visible_after,
-)
+from mq.store.publishing.publish import LINKED_IN_NEW, Draft, Published, linking, visible_after
 from mq.store.settings import delay_ns
+
+ToPublish = tuple[QueueName, Draft]
+"""A message with its body in memory and without an own id, for a queue."""
 
 
 def publish_each(
-    work: Workspace, queue: QueueName, drafts: Sequence[Draft]
-) -> Operation[list[Published | BaseException]]:
-    """Do what `publish` does, for several messages of one queue, with bodies in memory and without
-    own ids. Returns for each what that returns or raises. Raises what concerns all of them."""
-    refuse_fifo(work, queue)
-    yield from hold(work, queue)
-    if not _is_usual(work, queue, drafts):
-        one_by_one: list[Any] = yield Together([publish(work, queue, each) for each in drafts])
-        return one_by_one
-    outcomes: list[Any] = [None] * len(drafts)
+    work: Workspace, asked: Sequence[ToPublish]
+) -> Operation[list[Published | BaseException | None]]:
+    """Do what `publish` does, for several messages. Returns for each what that returns or raises,
+    or None if nothing was done: something about its queue is unusual, and `publish` sees to it,
+    while the others wait for nothing. Raises what concerns all of them."""
+    outcomes: list[Any] = [None] * len(asked)
+    usual = _usual(work, asked)
+    messages = Counter([queue for _, queue, _, _ in usual])
     are_late = False
-    work.undelivered[queue] += len(drafts)
+    work.undelivered.update(messages)
     try:
-        linked = _link_all(work, queue, drafts, outcomes)
+        linked = _link_all(work, usual, outcomes)
         if linked:
-            yield from _sync(work, queue, linked.values())
-            work.counts.of(queue).published += len(linked)
-            delivered = yield from deliver_all(work, queue, [*linked.values()])
+            yield from _sync(work, linked.values())
+            for queue, count in Counter([each.queue for each in linked.values()]).items():
+                work.counts.of(queue).published += count
+            delivered = yield from deliver_all(work, [*linked.values()])
             are_late = not all(delivered)
             for (number, each), outcome in zip(linked.items(), delivered, strict=True):
                 outcomes[number] = (
@@ -54,58 +50,82 @@ def publish_each(
                 )
         return outcomes
     finally:
-        work.end_delivery(queue, len(drafts))
+        for queue, count in messages.items():
+            work.end_delivery(queue, count)
         if are_late:
             # The locks are free by now: a sweep passes over what another process holds.
             work.request_sweep()
 
 
+_Usual = tuple[int, QueueName, Draft, int]
+"""A message about whose queue nothing is unusual: its number, and how long it is hidden, in ns, if
+its producer does not say."""
+
+
+def _usual(work: Workspace, asked: Sequence[ToPublish]) -> list[_Usual]:
+    """Return the messages about whose queues nothing is unusual. Those queues are held."""
+    usual: list[_Usual] = []
+    numbered = [(queue, number) for number, (queue, _) in enumerate(asked)]
+    for queue, numbers in by_queue(numbered).items():
+        drafts = [asked[number][1] for number in numbers]
+        if _is_usual(work, queue, drafts):
+            usual_ns = delay_ns(work, queue)
+            usual += [
+                (number, queue, draft, usual_ns)
+                for number, draft in zip(numbers, drafts, strict=True)
+            ]
+    return usual
+
+
 def _is_usual(work: Workspace, queue: QueueName, drafts: Sequence[Draft]) -> bool:
-    """Return whether nothing can be wrong with only some of them before their files are made."""
-    trailers = sum(len(each.trailer) for each in drafts)
+    """Hold the queue. Returns whether nothing can be wrong with these messages before their files
+    are made."""
+    trailers = sum([len(each.trailer) for each in drafts])
     if trailers and not work.spool.has_long_seals:
         return False
     try:
-        work.require_room(trailers + sum(len(each.body or b"") for each in drafts))
+        refuse_fifo(work, queue)
+        work.hold_queue(queue)
+        work.require_room(trailers + sum([len(each.body or b"") for each in drafts]))
         return work.has_space(queue, len(drafts))
-    except StoreUnavailable:
-        return False  # There may be room for some.
+    except (MQError, OSError):
+        return False
 
 
-def _link_all(
-    work: Workspace, queue: QueueName, drafts: Sequence[Draft], outcomes: list[Any]
-) -> dict[int, Linked]:
+def _link_all(work: Workspace, usual: Sequence[_Usual], outcomes: list[Any]) -> dict[int, Linked]:
     """Give messages their names in `new`. Returns those that have theirs, by their numbers, and
     enters in `outcomes` what is wrong with each of the others."""
-    usual_ns = delay_ns(work, queue)
-    positions = work.ids.next_positions([None] * len(drafts))
+    positions = work.ids.next_positions([None] * len(usual))
     chains, times = [], []
-    for draft, (message_id, published_ns) in zip(drafts, positions, strict=True):
+    for each, (message_id, published_ns) in zip(usual, positions, strict=True):
+        _, queue, draft, usual_ns = each
         hidden_ns = usual_ns if draft.delay_ns is None else draft.delay_ns
         visible_ns = visible_after(work, hidden_ns) if hidden_ns else None
         name = file_name(queue, message_id)
         chains.append(linking(work, draft, name, published_ns, visible_ns))
         times.append(visible_ns)
     linked: dict[int, Linked] = {}
-    for number, outcome in enumerate(run(work.files, chains)):
+    for at, outcome in enumerate(run(work.files, chains)):
+        number, queue, *_ = usual[at]
         try:
             fd = check(outcome)[0]
         except OSError as error:
             outcomes[number] = told(error)
         else:
-            linked[number] = Linked(positions[number], times[number], fd)
+            linked[number] = Linked(queue, positions[at], times[at], fd)
     return linked
 
 
-def _sync(work: Workspace, queue: QueueName, linked: Collection[Linked]) -> Operation[None]:
+def _sync(work: Workspace, linked: Collection[Linked]) -> Operation[None]:
     """Make messages durable in `new`. A failed sync takes their names back."""
     try:
-        fds = tuple(each.fd for each in linked)
+        fds = tuple([each.fd for each in linked])
         yield Unsynced(fds, (), False, LINKED_IN_NEW, len(fds))
     except BaseException as error:
         for each in linked:
             if isinstance(error, StoreUnavailable):
                 with suppress(OSError):
-                    work.spool.unlink(Folder.NEW, file_name(queue, each.position.message_id))
+                    name = file_name(each.queue, each.position.message_id)
+                    work.spool.unlink(Folder.NEW, name)
             let_go(work, each)
         raise

@@ -13,13 +13,15 @@ from mq.commit.committer import Committer
 from mq.commit.operation import Done, Submitted
 from mq.names import MessageId, QueueName
 from mq.store.context import Workspace
-from mq.store.joint import Joint, tell_outcomes
+from mq.store.joint import Joint, tell_outcome
 from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, Published, publish
 from mq.store.publishing.publish_each import publish_each
 
 T = TypeVar("T")
+
+_Asked = tuple[QueueName, Draft, Done]
 
 
 class Publisher:
@@ -28,7 +30,7 @@ class Publisher:
     def __init__(self, work: Workspace, committer: Committer) -> None:
         self._work = work
         self._committer = committer
-        self._joint = Joint(committer, self._publish_each)
+        self._joint: Joint[_Asked] = Joint(committer, self._publish_each)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._turns: WeakValueDictionary[tuple[QueueName, MessageId], asyncio.Lock] = (
             WeakValueDictionary()
@@ -47,16 +49,30 @@ class Publisher:
     def submit(self, queue: QueueName, draft: Draft, done: Done) -> None:
         """Publish one message with its body in memory, under an id of the server. `done` gets what
         `publish` returns or raises."""
-        self._joint.ask(queue, (draft, done))
+        self._joint.ask((queue, draft, done))
 
-    def _publish_each(self, queue: QueueName, asked: Sequence[tuple[Draft, Done]]) -> None:
-        drafts, dones = zip(*asked, strict=True)
-        if len(drafts) == 1:
-            publishing = Submitted(publish(self._work, queue, drafts[0]), dones[0])
-        else:
-            together = publish_each(self._work, queue, drafts)
-            publishing = Submitted(together, partial(tell_outcomes, dones), len(drafts))
-        self._committer.submit(publishing)
+    def _publish_each(self, asked: Sequence[_Asked]) -> None:
+        if len(asked) == 1:
+            self._publish_alone(*asked[0])
+            return
+        together = publish_each(self._work, [(queue, draft) for queue, draft, _ in asked])
+        self._committer.submit(Submitted(together, partial(self._tell, asked), len(asked)))
+
+    def _publish_alone(self, queue: QueueName, draft: Draft, done: Done) -> None:
+        self._committer.submit(Submitted(publish(self._work, queue, draft), done))
+
+    def _tell(
+        self,
+        asked: Sequence[_Asked],
+        outcomes: Sequence[Published | BaseException | None] | None,
+        error: BaseException | None,
+    ) -> None:
+        told = [error] * len(asked) if outcomes is None else outcomes
+        for each, outcome in zip(asked, told, strict=True):
+            if outcome is None:
+                self._publish_alone(*each)
+            else:
+                tell_outcome(each[2], outcome)
 
     async def _publish_file(self, queue: QueueName, draft: Draft) -> Published:
         try:

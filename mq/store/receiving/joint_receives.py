@@ -1,10 +1,11 @@
 """Receives that do not wait. Those that come before one round are one operation, which takes as
-many messages as there are requests. Each request gets one, in the order in which they came.
+many messages of each queue as there are requests. Each request gets one, in the order in which they
+came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import GEN_CREATED, getgeneratorstate
 
@@ -13,7 +14,8 @@ from mq.commit.operation import Done, Operation, Submitted, tell
 from mq.names import QueueName
 from mq.spool.message.held import Lost
 from mq.store.context import Workspace
-from mq.store.joint import Joint
+from mq.store.joint import Joint, by_queue
+from mq.store.receiving.lease_each import lease_each
 from mq.store.receiving.receive import Ask, check_bodies, lease_some, receive_some
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.watching import Watching
@@ -33,17 +35,41 @@ class JointReceives:
         self._committer = committer
         self._watching = watching
         self._give_back = give_back
-        self._joint = Joint(committer, self._take)
+        self._joint: Joint[tuple[QueueName, Done]] = Joint(committer, self._begin)
 
     def submit(self, queue: QueueName, done: Done) -> None:
         """Take the oldest message. `done` gets it, or None, or what `Fetches.fetch` raises."""
-        self._joint.ask(queue, done)
+        self._joint.ask((queue, done))
+
+    def _begin(self, asked: Sequence[tuple[QueueName, Done]]) -> None:
+        queues = by_queue(asked)
+        if len(queues) == 1:
+            self._take(*queues.popitem())
+            return
+        leasing = lease_each(self._work, [(each, self._ask(each, queues[each])) for each in queues])
+        handing_out = partial(self._hand_out_each, queues)
+        self._committer.submit(Submitted(leasing, handing_out, len(asked)))
+
+    def _ask(self, queue: QueueName, asked: Sequence[Done]) -> Ask:
+        return Ask(limit=len(asked), leave=self._watching.waiting.count(queue))
 
     def _take(self, queue: QueueName, asked: Sequence[Done]) -> None:
-        ask = Ask(limit=len(asked), leave=self._watching.waiting.count(queue))
-        leasing = lease_some(self._work, queue, ask)
+        leasing = lease_some(self._work, queue, self._ask(queue, asked))
         handing_out = partial(self._hand_out, queue, asked)
         self._committer.submit(Submitted(leasing, handing_out, len(asked)))
+
+    def _hand_out_each(
+        self,
+        asked: Mapping[QueueName, Sequence[Done]],
+        taken: Sequence[list[Received] | None] | None,
+        error: BaseException | None,
+    ) -> None:
+        outcomes = [None] * len(asked) if taken is None else taken
+        for (queue, dones), some in zip(asked.items(), outcomes, strict=True):
+            if some is None and error is None:
+                self._take(queue, dones)
+            else:
+                self._hand_out(queue, dones, some, error)
 
     def _hand_out(
         self,

@@ -40,7 +40,7 @@ memory."""
 MOST_FAILURES = 8
 """This many messages that cannot be read, one after the other, are a fault of the disk."""
 
-_PASSED = (None, Lost.BUSY)
+PASSED = (None, Lost.BUSY)
 
 
 class Ask(NamedTuple):
@@ -111,10 +111,9 @@ def lease_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Re
                 try:
                     yield taken_from(queue, len(taken))
                 except BaseException:
-                    _close(work, taken)
+                    close_all(work, taken)
                     raise
-                if min(map(VISIBLE_NS, taken)) <= work.clock_ns():
-                    taken = _drop_late(work, taken)
+                taken = drop_late(work, taken)
                 work.counts.of(queue).received += len(taken)
                 if taken:
                     return taken
@@ -136,14 +135,14 @@ def taken_from(queue: QueueName, messages: int = 1) -> Unsynced:
     return Unsynced((), (Folder.DELAY,), implied=implied, messages=messages)
 
 
-def _drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
+def drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
     """Return the messages whose lease still runs, and give the others back: the next to be received
     is the oldest one again. If the barrier outlasted the lease, another receiver may have the
     message by now, and then keeps it."""
     now_ns = work.clock_ns()
-    late = [each for each in taken if each.visible_ns <= now_ns]
-    if not late:
+    if min(map(VISIBLE_NS, taken), default=now_ns + 1) > now_ns:
         return taken
+    late = [each for each in taken if each.visible_ns <= now_ns]
     _give_back(work, late)
     # Only this tells the index what the mover has brought back meanwhile.
     work.ready.drain()
@@ -167,7 +166,7 @@ def check_bodies(work: Workspace, taken: list[Received]) -> Operation[list[Recei
     except BaseException:
         _give_back(work, good)
         raise
-    return _drop_late(work, good)
+    return drop_late(work, good)
 
 
 def _give_back(work: Workspace, taken: list[Received]) -> None:
@@ -204,7 +203,7 @@ def _take_one(
             if isinstance(outcome, Received):
                 return [outcome], was_busy
             was_busy = was_busy or outcome is Lost.BUSY
-            if outcome in _PASSED or came_again:
+            if outcome in PASSED or came_again:
                 passed.append(message_id)
             elif outcome is Lost.GONE:
                 # Another process takes messages too, and events of what it took wait to be read.
@@ -214,7 +213,7 @@ def _take_one(
         return [], was_busy
     finally:
         if passed:
-            _restore(work, queue, passed)
+            restore(work, queue, passed)
 
 
 def _take_some(
@@ -233,7 +232,7 @@ def _take_some(
         while len(taken) < ask.limit:
             # What comes back while the receive is in work may be older than what it has taken.
             is_in_order = is_in_order and not (taken and len(ready) <= ask.leave)
-            ids = _next_some(work, ready, ask.leave, min(ask.limit - len(taken), _AT_ONCE))
+            ids = next_some(work, ready, ask.leave, min(ask.limit - len(taken), _AT_ONCE))
             if not ids:
                 break
             room = AnswerRoom(used if taken else None, ask.share)
@@ -243,7 +242,7 @@ def _take_some(
             taken += some
             if len(some) < len(outcomes):
                 was_busy = was_busy or Lost.BUSY in outcomes
-                passed += [each for each, how in zip(ids, outcomes, strict=True) if how in _PASSED]
+                passed += [each for each, how in zip(ids, outcomes, strict=True) if how in PASSED]
                 _raise_first(outcomes)
                 if Lost.GONE in outcomes:
                     work.ready.drain()
@@ -257,13 +256,13 @@ def _take_some(
     finally:
         if ask.share is not None:
             ask.share.hold_bodies(used)
-        _restore(work, queue, passed)
+        restore(work, queue, passed)
     if not is_in_order:
         taken.sort(key=lambda each: order_key(each.message_id, each.published_ns))
     return taken, was_busy
 
 
-def _restore(work: Workspace, queue: QueueName, passed: Sequence[MessageId]) -> None:
+def restore(work: Workspace, queue: QueueName, passed: Sequence[MessageId]) -> None:
     """Put messages back that are still there, as far as the index can know."""
     for message_id in passed:
         work.ready.restore(queue, message_id)
@@ -276,11 +275,11 @@ def _raise_first(outcomes: Sequence[object]) -> None:
 
 
 def _next(work: Workspace, ready: ReadyQueue, leave: int) -> MessageId | None:
-    ids = _next_some(work, ready, leave, 1)
+    ids = next_some(work, ready, leave, 1)
     return ids[0] if ids else None
 
 
-def _next_some(work: Workspace, ready: ReadyQueue, leave: int, limit: int) -> list[MessageId]:
+def next_some(work: Workspace, ready: ReadyQueue, leave: int, limit: int) -> list[MessageId]:
     """Return the next messages to try, up to `limit`, or none when the index, with all events taken
     in, has run dry. Beside other servers the index first learns what they took: an event costs a
     tenth of a lost race."""
@@ -292,6 +291,6 @@ def _next_some(work: Workspace, ready: ReadyQueue, leave: int, limit: int) -> li
     return ready.pop_some(min(limit, len(ready) - leave), peers + 1)
 
 
-def _close(work: Workspace, taken: list[Received]) -> None:
+def close_all(work: Workspace, taken: Sequence[Received]) -> None:
     for each in taken:
         each.close(work.files)

@@ -6,15 +6,19 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import pytest
 
+from mq.names import QueueName
 from mq.spool.queue import purging
+from mq.store.store import Store
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.known import LedgerMessage
 from tests.crash.enumeration.recorder import RecordedFiles
 from tests.crash.enumeration.scene import Scene
+from tests.support.submits import QuickStore
 
 SIZES = [8, 10, 500, 5_000]
 LARGE = 70_000
@@ -39,6 +43,14 @@ def stock(scene: Scene, chance: Chance, ready: int = 2, leased: int = 0) -> Play
     if chance.random() < 0.5:
         scene.settle()
     scene.begin()
+    return clients
+
+
+def go_quick(clients: PlayedClients) -> PlayedClients:
+    """Let what is asked at once be done together, as it is over HTTP, once the server knows what is
+    in its queues."""
+    clients.run(*(clients.store.describe_queue(QueueName(each)) for each in ("a", "a.b")))
+    clients.store = cast(Store, QuickStore(clients.store))
     return clients
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from mq.errors import StartRefused
-from tests.crash.enumeration.acting import Chance, interleave, two_servers
+from tests.crash.enumeration.acting import Chance, go_quick, interleave, two_servers
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.ledger import Ledger
@@ -35,6 +35,7 @@ from tests.crash.enumeration.queue_duels import (
     make_again_while_deleting,
     make_while_deleting,
     seal_while_deleting,
+    take_together_while_deleting,
     take_while_deleting,
 )
 from tests.crash.enumeration.recorder import OLD, REPLACING
@@ -54,6 +55,16 @@ def two_receivers(scene: Scene, step: Chance, most: int = 1) -> None:
         lambda: clients.run(clients.receive_many("a", most, LONG_SECONDS)),
         lambda: others.run(others.receive_many("a", most, LONG_SECONDS)),
     )
+
+
+def two_receivers_of_two_queues(scene: Scene, step: Chance) -> None:
+    clients, others = two_servers(scene, ready=1)
+    go_quick(clients)
+
+    def receive(by: PlayedClients) -> None:
+        by.run(by.receive("a"), by.receive("a.b"))
+
+    interleave(scene, step, clients.files, lambda: receive(clients), lambda: receive(others))
 
 
 def put_back_late(scene: Scene, step: Chance) -> None:
@@ -206,6 +217,7 @@ DUELS = {
     for duel in (
         Row("two receivers", two_receivers),
         Row("two receivers of many", partial(two_receivers, most=2)),
+        Row("two receivers of two queues", two_receivers_of_two_queues),
         Row("put back late", put_back_late),
         Row("remove late", remove_late),
         Row("remove several late", remove_several_late),
@@ -229,6 +241,7 @@ DUELS = {
         Row("delete while publishing together", partial(delete_while_publishing, count=2)),
         Row("delete while publishing an own id", partial(delete_while_publishing, own_id="own")),
         Row("receive while deleting", take_while_deleting),
+        Row("receive together while deleting", take_together_while_deleting),
         Row("remove while deleting", partial(take_while_deleting, is_removal=True)),
         Row("seal while deleting", seal_while_deleting),
         Row("sweep while publishing a batch", sweep_while_publishing_a_batch),

@@ -6,6 +6,7 @@ from mq.lifecycle import PurgeScope
 from tests.crash.enumeration.acting import (
     SIZES,
     Chance,
+    go_quick,
     known_in,
     long_queues,
     step_in_before,
@@ -33,6 +34,23 @@ def remove(scene: Scene, chance: Chance) -> None:
                     m.queue, str(m.message_id), m.lease if chance.random() < 0.5 else None
                 )
                 for m in chosen
+            )
+        )
+
+
+def remove_at_once(scene: Scene, chance: Chance) -> None:
+    """Remove messages of several queues together, under leases and without."""
+    clients = go_quick(stock(scene, chance, ready=2, leased=1))
+    clients.run(clients.publish("a.b"), clients.publish("a.b"))
+    clients.run(*(clients.receive(queue) for queue in ("a", "a.b", "a.b")))
+    for _ in range(2):
+        chosen = [chance.choice(known_in(scene, queue)) for queue in ("a", "a.b")]
+        chosen += chance.sample(known_in(scene, "a"), chance.randrange(2))
+        leases = [m.lease if m.lease and chance.random() < 0.7 else None for m in chosen]
+        clients.run(
+            *(
+                clients.remove(message.queue, str(message.message_id), lease)
+                for message, lease in zip(chosen, leases, strict=True)
             )
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.crash.enumeration.acting import LARGE, Chance, known_in, lease_seconds, stock
+from tests.crash.enumeration.acting import LARGE, Chance, go_quick, known_in, lease_seconds, stock
 from tests.crash.enumeration.clock import LONG_SECONDS, SHORT_SECONDS
 from tests.crash.enumeration.scene import Scene
 
@@ -22,6 +22,16 @@ def receive_many(scene: Scene, chance: Chance) -> None:
         queues = chance.choices(["a", "a", "a.b"], k=chance.randint(1, 2))
         limit = chance.randint(2, 4)
         clients.run(*(clients.receive_many(each, limit, lease_seconds(chance)) for each in queues))
+    scene.move()
+
+
+def receive_at_once(scene: Scene, chance: Chance) -> None:
+    """Receive from several queues together, among them a large message; one queue runs dry."""
+    clients = go_quick(stock(scene, chance, ready=chance.randint(1, 3)))
+    clients.run(clients.publish(chance.choice(["a", "a.b"]), chance.choice([10, LARGE])))
+    for _ in range(2):
+        queues = chance.choices(["a", "a.b"], k=chance.randint(2, 4))
+        clients.run(*(clients.receive(queue) for queue in queues))
     scene.move()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,7 @@ from tests.crash.enumeration.acting import (
     Chance,
     Paused,
     apart,
+    go_quick,
     interleave,
     known_in,
     step_in,
@@ -146,20 +148,44 @@ def take_while_deleting(scene: Scene, step: Chance, is_removal: bool = False) ->
     """A message is received, or removed, while its queue is deleted and made again."""
     clients, others = two_servers(scene, ready=1)
     [message] = known_in(scene, "a")
+    _delete_meanwhile(
+        scene,
+        step,
+        clients,
+        others,
+        lambda: clients.run(
+            clients.remove("a", str(message.message_id)) if is_removal else clients.receive("a")
+        ),
+    )
+
+
+def take_together_while_deleting(scene: Scene, step: Chance) -> None:
+    """A message is received together with that of another queue."""
+    clients, others = two_servers(scene, ready=1)
+    go_quick(clients)
+    _delete_meanwhile(
+        scene,
+        step,
+        clients,
+        others,
+        lambda: clients.run(clients.receive("a.b"), clients.receive("a")),
+    )
+
+
+def _delete_meanwhile(
+    scene: Scene,
+    step: Chance,
+    clients: PlayedClients,
+    others: PlayedClients,
+    act: Callable[[], object],
+) -> None:
+    """Another server deletes queue a while these clients do something to it, and makes it again."""
 
     def delete_and_make_again() -> None:
         others.run(others.delete("a"))
         others.run(others.create("a"))
 
-    interleave(
-        scene,
-        step,
-        clients.files,
-        lambda: clients.run(
-            clients.remove("a", str(message.message_id)) if is_removal else clients.receive("a")
-        ),
-        delete_and_make_again,
-    )
+    interleave(scene, step, clients.files, act, delete_and_make_again)
     others.server.sweep()
     if not scene.is_over and any(scene.root.glob("*/a:[!.]*")):
         scene.say(partial(Ledger.breaks, text="a queue made again knows an old message"))
@@ -206,7 +232,7 @@ def _publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None, c
     drafts = [Draft(len(body), zlib.crc32(body), None, body) for body in bodies]
     operation: Operation[object]
     if count > 1:
-        operation = publish_each(work, queue, drafts)
+        operation = publish_each(work, [(queue, each) for each in drafts])
     elif own_id is None:
         operation = publish(work, queue, drafts[0])
     else:

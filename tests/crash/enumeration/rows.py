@@ -19,6 +19,7 @@ from tests.crash.enumeration.ending import (
     purge_ready,
     reap,
     remove,
+    remove_at_once,
     remove_twice,
 )
 from tests.crash.enumeration.interplay import failing_sync, mixed, two_servers
@@ -26,6 +27,7 @@ from tests.crash.enumeration.leasing import (
     by_id,
     dead_letter,
     receive,
+    receive_at_once,
     receive_many,
     redeliver,
     release,
@@ -77,6 +79,9 @@ ROWS = (
     Row("receive, no attributes", receive, PLAIN),
     Row("receive many", receive_many),
     Row("receive many, no attributes", receive_many, PLAIN),
+    Row("receive, several at once", receive_at_once),
+    Row("receive, several at once, no attributes", receive_at_once, PLAIN),
+    Row("receive, several at once, no renames without replacing", receive_at_once, OLD),
     Row("take by id, prolong a lease", by_id),
     Row("take by id, no attributes", by_id, PLAIN),
     Row("redeliver", redeliver),
@@ -91,6 +96,7 @@ ROWS = (
     Row("redrive", redrive),
     Row("remove", remove),
     Row("remove, no attributes", remove, PLAIN),
+    Row("remove, several at once", remove_at_once),
     Row("remove, by two servers", remove_twice),
     Row("reap", reap),
     Row("make a queue", make_queue),

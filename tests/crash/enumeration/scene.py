@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mq.lifecycle import PurgeScope
 from mq.spool.message.seal import SEAL_ATTRIBUTE, Seal
-from tests.crash.enumeration.clock import SECOND_NS, StoppedClock
+from tests.crash.enumeration.clock import LONG_SECONDS, SECOND_NS, StoppedClock
 from tests.crash.enumeration.disk import RecordedDisk
 from tests.crash.enumeration.interference import Interference
 from tests.crash.enumeration.known import LedgerMessage
@@ -50,7 +50,8 @@ class Scene:
 
     def open_server(self, files: RecordedFiles) -> PlayedServer:
         """It is closed with the scene."""
-        server = PlayedServer(self.root, files, self.clock, max_receives=self.max_receives)
+        settings = {"max_receives": self.max_receives, "visibility_seconds": LONG_SECONDS}
+        server = PlayedServer(self.root, files, self.clock, **settings)
         server.committer.wrap = self._interference.wrap
         self._servers.append(server)
         return server

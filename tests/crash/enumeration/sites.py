@@ -80,10 +80,11 @@ class Kind(Enum):
             "move_aside",
             "move_held",
             "rename_all",
+            "rename_calls",
             "rename_call",
             "rename_within",
         }
-        | {"set_aside", "seal_set", "give_up_set", "_set_aside", "linking", "_calls"}
+        | {"set_aside", "seal_set", "give_up_set", "_set_aside", "linking", "_calls", "lease_calls"}
     )
 
 
@@ -107,6 +108,8 @@ PASSED_OVER = frozenset({
     name_of(held.set_aside),
     name_of(moves.Moves.exchange),
     name_of(moves.Moves.rename),
+    name_of(moves.Moves.rename_all),
+    name_of(moves.Moves.rename_calls),
     name_of(open_queues.OpenQueues._lock),
     name_of(open_queues.OpenQueues.hold),
     name_of(open_queues.OpenQueues.lock_alone),
@@ -135,7 +138,8 @@ PASSED_OVER = frozenset({
     name_of(remove_under_lease._move_held),
     name_of(remove_under_lease.LeasedRemover._move_unusual),
     name_of(remove_under_lease.LeasedRemover._calls),
-    name_of(taking.Taker._calls),
+    name_of(taking.Taker.lease_calls),
+    name_of(taking.Taker.readings),
     name_of(context.Workspace.hold_queue),
 })  # fmt: skip
 """What they do they do for their caller."""

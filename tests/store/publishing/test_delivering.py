@@ -52,7 +52,7 @@ class OrderOfCalls(WatchedFiles):
         }
 
 
-async def test_all_are_moved_then_all_are_closed_and_no_look_is_needed(root: Path) -> None:
+async def test_each_is_moved_and_closed_and_no_look_is_needed(root: Path) -> None:
     files = OrderOfCalls()
     async with store_on(root, files) as store:
         await ask(store, *drafts_of(2))
@@ -62,7 +62,7 @@ async def test_all_are_moved_then_all_are_closed_and_no_look_is_needed(root: Pat
 
         outcomes = await ask(store, *drafts_of(COUNT))
 
-        assert files.order == ["rename"] * COUNT + ["close"] * COUNT
+        assert files.order == ["rename", "close"] * COUNT
         assert names_in(root / "new") == []
         assert sorted(names_in(root / "queues" / ORDERS)) == sorted(ids_of(outcomes))
         assert open_descriptors() == descriptors

@@ -66,7 +66,7 @@ def name_of(submitted: Submitted) -> str:
 @pytest.fixture
 def receives(monkeypatch: pytest.MonkeyPatch) -> list[Submitted]:
     """The operations that take messages for requests."""
-    return note_operations(monkeypatch, "lease_some")
+    return note_operations(monkeypatch, "lease_some", "lease_each")
 
 
 async def test_each_gets_its_own_message_in_the_order_of_publication(
@@ -113,7 +113,7 @@ async def test_beside_other_servers_they_are_one_operation_too(
         assert [each.requests for each in receives] == [4]
 
 
-async def test_each_queue_has_an_operation_of_its_own(root: Path) -> None:
+async def test_a_queue_that_is_missing_costs_no_other(root: Path) -> None:
     async with store_on(root) as store:
         message_id = await publish(store, b"body")
 

@@ -22,6 +22,7 @@ from mq.spool.message.held import Lost
 from mq.spool.message.seal import MAX_RECEIVE_COUNT, TYPE_ATTRIBUTE, Leases
 from mq.store.answer_memory import MAX_FETCH_BYTES, AnswerRoom
 from mq.store.context import Workspace
+from mq.store.receiving import taking
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taken, Taker
 from tests.support.faults import WatchedFiles
@@ -186,7 +187,7 @@ def test_what_is_usual_is_taken_as_take_held_takes_it(
     taken = []
     for way in ("usual", "unusual"):
         if way == "unusual":
-            monkeypatch.setattr(Taker, "_begin_usual", lambda *arguments: None)
+            monkeypatch.setattr(taking, "begin_usual", lambda *arguments: None)
         root = tmp_path / way
         with work_on(root) as work:
             if root_format == "mq 2":
