@@ -77,16 +77,14 @@ def remove_each(
 
 def _move_together(work: Workspace, removals: Sequence[Removal]) -> list[_Moved]:
     """Move messages to `remove`."""
-    missing = _missing(work, {queue for queue, _, _ in removals})
-    bare = [n for n, each in enumerate(removals) if each[2] is None and each[0] not in missing]
+    lost = _out_of_reach(work, {queue for queue, _, _ in removals})
+    bare = [n for n, each in enumerate(removals) if each[2] is None and each[0] not in lost]
     if len(bare) == len(removals):
         return _move_bare(work, removals)
-    leased = [
-        n for n, each in enumerate(removals) if each[2] is not None and each[0] not in missing
-    ]
+    leased = [n for n, each in enumerate(removals) if each[2] is not None and each[0] not in lost]
     if len(leased) == len(removals):
         return _move_leased(work, removals)
-    outcomes: list[_Moved] = [missing.get(queue) for queue, _, _ in removals]
+    outcomes: list[_Moved] = [lost.get(queue) for queue, _, _ in removals]
     for numbers, way in ((bare, _move_bare), (leased, _move_leased)):
         moved = way(work, [removals[number] for number in numbers])
         for number, outcome in zip(numbers, moved, strict=True):
@@ -94,15 +92,15 @@ def _move_together(work: Workspace, removals: Sequence[Removal]) -> list[_Moved]
     return outcomes
 
 
-def _missing(work: Workspace, queues: Iterable[QueueName]) -> dict[QueueName, QueueNotFound]:
-    """Return the queues that are not there, with the error that says so."""
-    missing = {}
+def _out_of_reach(work: Workspace, queues: Iterable[QueueName]) -> dict[QueueName, Exception]:
+    """Return the queues that are missing or cannot be looked at, with the error that says so."""
+    found: dict[QueueName, Exception] = {}
     for queue in queues:
         try:
             work.require_queue(queue)
-        except QueueNotFound as error:
-            missing[queue] = error
-    return missing
+        except (QueueNotFound, OSError) as error:
+            found[queue] = error
+    return found
 
 
 def _sync_moved(
@@ -125,7 +123,7 @@ def _count_moved(
     removals: Sequence[Removal], outcomes: Sequence[_Moved]
 ) -> Mapping[tuple[QueueName, Folder], int]:
     """Return how many were moved, by queue and the folder that they were moved out of."""
-    if outcomes.count(_DELAY) == len(outcomes):  # This is usual, and takes a third of the time.
+    if outcomes.count(_DELAY) == len(outcomes):  # Nearly always, and quicker.
         queues = Counter([queue for queue, _, _ in removals])
         return {(queue, _DELAY): number for queue, number in queues.items()}
     pairs = zip(removals, outcomes, strict=True)

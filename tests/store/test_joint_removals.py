@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -235,3 +236,27 @@ async def test_those_of_several_queues_are_one_operation(
         assert sorted(names_in(root / "remove")) == sorted(
             [*(f"{each.queue}:{each.message_id}" for each in order + tea), f"{teas}:{ready}"]
         )
+
+
+async def test_a_queue_that_the_disk_cannot_look_at_costs_no_other(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teas, look = QueueName("teas"), Files.status_of
+
+    def fail(files: Files, folder_fd: int, name: str) -> os.stat_result:
+        if name == teas:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return look(files, folder_fd, name)
+
+    async with store_on(root) as store:
+        await store.create_queue(teas)
+        [order] = await received(store, 1)
+        await publish(store, b"tea", teas)
+        [tea] = await store.receive_many(teas, 1, LONG_SECONDS)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Files, "status_of", fail)
+            outcomes = await remove(store, leased(tea), leased(order))
+
+        assert [type(each) for each in outcomes] == [StoreUnavailable, type(None)]
+        assert await remove(store, leased(tea), leased(order)) == [None, None]
