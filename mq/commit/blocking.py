@@ -4,18 +4,21 @@ it."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.operation import (
+    Apart,
     InWorker,
     Need,
     Operation,
     Pause,
     Settled,
     Shared,
+    Submitted,
     Together,
+    tell_each,
     unavailable,
 )
 from mq.disk.file_work import FileCalls, make_calls
@@ -85,6 +88,7 @@ class BlockingCommitter:
                 self._make_durable(need)
                 return None
         self._end_calls()
+        answer: Any = None
         match need:
             case InWorker():
                 answer = need.function(*need.arguments)
@@ -94,6 +98,8 @@ class BlockingCommitter:
                 answer = self.run(need.make())
             case Together(operations):
                 answer = [self._outcome(each) for each in operations]
+            case Apart(submitted):
+                self._run_apart(submitted)
         self._begin_round()
         return answer
 
@@ -107,6 +113,14 @@ class BlockingCommitter:
                 f"the root could not be synced ({error.strerror}); the outcome is unknown; "
                 "try again"
             ) from error
+
+    def _run_apart(self, submitted: Sequence[Submitted]) -> None:
+        for each in submitted:
+            try:
+                each.result = self.run(each.operation)
+            except Exception as error:
+                each.error = error
+        tell_each(submitted)
 
     def _outcome(self, operation: Operation[Any]) -> Any:
         try:

@@ -13,6 +13,7 @@ from typing import Any
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import (
     SETTLED,
+    Apart,
     InWorker,
     Operation,
     Pause,
@@ -110,6 +111,9 @@ class Engine:
             self._run_parts(each, need.operations)
         elif isinstance(need, Shared):
             self._join(each, need)
+        elif isinstance(need, Apart):
+            self._ready += need.submitted
+            self._go_on(each)
         else:
             self._leaving.append(each)
 

@@ -12,12 +12,13 @@ the answer:
     Pause         some seconds
     Shared        one operation for all who ask for it at the same time: its result or error
     Together      several operations in the same rounds: the outcome of each
+    Apart         operations that go on by themselves and have callers of their own: None, at once
 
-An operation leaves nothing unsynced behind when it yields anything but Unsynced, FileCalls or
-Settled: a barrier that fails meanwhile would not be its own. Its locks on queues
-(`Workspace.hold_queue`) last only through FileCalls and Settled, where other operations of the
-round run on: they may see and do whatever another process could. So an operation that lets go of a
-queue that others hold (`Workspace.forget_queue`) yields Settled first.
+An operation leaves nothing unsynced behind when it yields anything but Unsynced, FileCalls, Settled
+or Apart: a barrier that fails meanwhile would not be its own. Its locks on queues
+(`Workspace.hold_queue`) last only through FileCalls, Settled and Apart, where other operations of
+the round run on: they may see and do whatever another process could. So an operation that lets go
+of a queue that others hold (`Workspace.forget_queue`) yields Settled first.
 """
 
 from __future__ import annotations
@@ -76,7 +77,13 @@ class Together(NamedTuple):
     operations: Sequence[Operation[Any]]
 
 
-Need = FileCalls | Settled | Unsynced | InWorker | Pause | Shared | Together
+class Apart(NamedTuple):
+    """Operations that nobody here waits for. `done` of each tells its caller."""
+
+    submitted: Sequence[Submitted]
+
+
+Need = FileCalls | Settled | Unsynced | InWorker | Pause | Shared | Together | Apart
 
 Operation = Generator[Need, Any, T]
 

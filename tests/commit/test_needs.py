@@ -14,7 +14,7 @@ from mq.commit import group
 from mq.commit.barrier import Barrier, Unsynced
 from mq.commit.blocking import BlockingCommitter
 from mq.commit.memory import MemoryCommitter
-from mq.commit.operation import InWorker, Operation, Pause, Shared, Together
+from mq.commit.operation import Apart, InWorker, Operation, Pause, Shared, Submitted, Together
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.lifecycle import Folder
 from tests.support.commits import Bench
@@ -102,6 +102,48 @@ async def test_the_outcome_of_each_is_told(run: Run) -> None:
     first, second, third, fourth = await run(work())
 
     assert (first, second, type(third), fourth) == (0, 1, QueueNotFound, 3)
+
+
+async def test_what_goes_on_apart_tells_its_own_callers(run: Run) -> None:
+    told: asyncio.Queue[object] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def done(result: object, error: BaseException | None) -> None:
+        loop.call_soon_threadsafe(told.put_nowait, error or result)
+
+    def one(number: int) -> Operation[int]:
+        yield Pause(0.001)
+        yield Unsynced((), (Folder.NEW,))
+        if number == 1:
+            raise QueueNotFound("gone")
+        return number
+
+    def work() -> Operation[str]:
+        assert (yield Apart([Submitted(one(number), done) for number in range(3)])) is None
+        yield Unsynced((), (Folder.NEW,))
+        return "went on"
+
+    assert await run(work()) == "went on"
+
+    outcomes = [await asyncio.wait_for(told.get(), 10) for _ in range(3)]
+    assert {type(each) for each in outcomes} == {int, QueueNotFound}
+    assert [each for each in outcomes if isinstance(each, int)] == [0, 2]
+
+
+async def test_nobody_waits_for_what_goes_on_apart(bench: Bench) -> None:
+    gate, told = threading.Event(), asyncio.Event()
+
+    def slow() -> Operation[None]:
+        yield InWorker(gate.wait, 10)
+
+    def work() -> Operation[str]:
+        yield Apart([Submitted(slow(), lambda *_: told.set())])
+        return (yield from bench.put("1"))
+
+    assert await bench.committer.run(work()) == "1"
+    assert not told.is_set()
+    gate.set()
+    await asyncio.wait_for(told.wait(), 10)
 
 
 async def test_shared_answers_who_asks_alone(run: Run) -> None:

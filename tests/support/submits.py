@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,22 @@ async def answered(submit: Callable[..., None], *asked: Any) -> Any:
 
     submit(*asked, done)
     return await future
+
+
+Outcome = Published | BaseException
+"""What a publish returns or raises."""
+
+
+async def publish_each(store: Store, *asked: tuple[QueueName, Draft]) -> list[Outcome]:
+    """Publish in one turn of the event loop."""
+    asking = [answered(store.submit_publish, *each) for each in asked]
+    async with asyncio.timeout(20):
+        return [*await asyncio.gather(*asking, return_exceptions=True)]
+
+
+def ids_of(outcomes: Iterable[Outcome]) -> list[MessageId]:
+    """Return the ids of those that were published."""
+    return [each.message_id for each in outcomes if isinstance(each, Published)]
 
 
 def note_operations(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[Submitted]:

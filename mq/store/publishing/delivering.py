@@ -38,21 +38,27 @@ class Linked(NamedTuple):
 
 
 def deliver_all(work: Workspace, linked: Sequence[Linked]) -> Operation[list[bool | BaseException]]:
-    """Deliver several messages, the moves of all in one go. If another process has one of their
-    queues to itself by now, which is over soon, all wait for that. Returns for each what
-    `deliver_once_unlocked` returns or raises."""
-    delivered: list[Any] = _move_usual(work, linked)
+    """Deliver several messages of a queue. If another process has the queue to itself by now, which
+    is over soon, all wait for that. Returns for each what `deliver_once_unlocked` returns or
+    raises."""
+    delivered = deliver_each(work, linked)
+    locked = [at for at, outcome in enumerate(delivered) if isinstance(outcome, QueueLocked)]
+    if locked:
+        late: list[Any] = yield Together([deliver_once_unlocked(work, linked[at]) for at in locked])
+        for at, outcome in zip(locked, late, strict=True):
+            delivered[at] = outcome
+    return delivered
+
+
+def deliver_each(work: Workspace, linked: Sequence[Linked]) -> list[bool | BaseException]:
+    """Deliver several messages, the moves of all in one go. Returns for each what `deliver` returns
+    or raises."""
+    delivered: list[bool | BaseException] = [*_move_usual(work, linked)]
     left = [at for at, is_moved in enumerate(delivered) if not is_moved]
     if left:
         outcomes = do_together([deliver(work, linked[at]) for at in left])
         for at, outcome in zip(left, outcomes, strict=True):
             delivered[at] = outcome
-        locked = [at for at in left if isinstance(delivered[at], QueueLocked)]
-        if locked:
-            waiting = [deliver_once_unlocked(work, linked[at]) for at in locked]
-            late: list[Any] = yield Together(waiting)
-            for at, outcome in zip(locked, late, strict=True):
-                delivered[at] = outcome
     return delivered
 
 

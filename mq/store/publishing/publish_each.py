@@ -8,27 +8,33 @@ from contextlib import suppress
 from typing import Any
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import Operation, told
+from mq.commit.operation import Apart, Done, Operation, Submitted, told
 from mq.disk.calls import check, run
-from mq.errors import MQError, StoreUnavailable
+from mq.errors import MQError, QueueLocked, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import QueueName, file_name
 from mq.store.context import Workspace, refuse_fifo
 from mq.store.joint import by_queue
-from mq.store.publishing.delivering import Linked, deliver_all, let_go
+from mq.store.publishing.delivering import (
+    Linked,
+    deliver_each,
+    deliver_once_unlocked,
+    let_go,
+)
 from mq.store.publishing.publish import LINKED_IN_NEW, Draft, Published, linking, visible_after
 from mq.store.settings import delay_ns
 
-ToPublish = tuple[QueueName, Draft]
-"""A message with its body in memory and without an own id, for a queue."""
+ToPublish = tuple[QueueName, Draft, Done]
+"""A message with its body in memory and without an own id, for a queue; and its caller."""
+
+Outcome = Published | BaseException | Submitted | None
+"""What `publish` returns or raises. Or, so that the others wait for nothing: None if nothing was
+done, because something about the queue is unusual, and `publish` is to see to it; or the operation
+that waits until it can deliver the message, and then tells the caller."""
 
 
-def publish_each(
-    work: Workspace, asked: Sequence[ToPublish]
-) -> Operation[list[Published | BaseException | None]]:
-    """Do what `publish` does, for several messages. Returns for each what that returns or raises,
-    or None if nothing was done: something about its queue is unusual, and `publish` sees to it,
-    while the others wait for nothing. Raises what concerns all of them."""
+def publish_each(work: Workspace, asked: Sequence[ToPublish]) -> Operation[list[Outcome]]:
+    """Do what `publish` does, for several messages. Raises what concerns all of them."""
     outcomes: list[Any] = [None] * len(asked)
     usual = _usual(work, asked)
     messages = Counter([queue for _, queue, _, _ in usual])
@@ -40,14 +46,20 @@ def publish_each(
             yield from _sync(work, linked.values())
             for queue, count in Counter([each.queue for each in linked.values()]).items():
                 work.counts.of(queue).published += count
-            delivered = yield from deliver_all(work, [*linked.values()])
+            delivered = deliver_each(work, [*linked.values()])
             are_late = not all(delivered)
+            waiting: list[Submitted] = []
             for (number, each), outcome in zip(linked.items(), delivered, strict=True):
-                outcomes[number] = (
-                    told(outcome)
-                    if isinstance(outcome, BaseException)
-                    else Published(each.position.message_id, each.visible_ns)
-                )
+                if isinstance(outcome, QueueLocked):
+                    messages[each.queue] -= 1
+                    outcomes[number] = Submitted(_deliver_late(work, each), asked[number][2])
+                    waiting.append(outcomes[number])
+                elif isinstance(outcome, BaseException):
+                    outcomes[number] = told(outcome)
+                else:
+                    outcomes[number] = _published(each)
+            if waiting:
+                yield Apart(waiting)
         return outcomes
     finally:
         for queue, count in messages.items():
@@ -65,7 +77,7 @@ its producer does not say."""
 def _usual(work: Workspace, asked: Sequence[ToPublish]) -> list[_Usual]:
     """Return the messages about whose queues nothing is unusual. Those queues are held."""
     usual: list[_Usual] = []
-    numbered = [(queue, number) for number, (queue, _) in enumerate(asked)]
+    numbered = [(queue, number) for number, (queue, *_) in enumerate(asked)]
     for queue, numbers in by_queue(numbered).items():
         drafts = [asked[number][1] for number in numbers]
         if _is_usual(work, queue, drafts):
@@ -129,3 +141,19 @@ def _sync(work: Workspace, linked: Collection[Linked]) -> Operation[None]:
                     work.spool.unlink(Folder.NEW, name)
             let_go(work, each)
         raise
+
+
+def _deliver_late(work: Workspace, linked: Linked) -> Operation[Published]:
+    """Deliver a message whose queue another process has to itself, once that is over."""
+    is_late = False
+    try:
+        is_late = not (yield from deliver_once_unlocked(work, linked))
+        return _published(linked)
+    finally:
+        work.end_delivery(linked.queue, 1)
+        if is_late:
+            work.request_sweep()
+
+
+def _published(linked: Linked) -> Published:
+    return Published(linked.position.message_id, linked.visible_ns)

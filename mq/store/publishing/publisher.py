@@ -17,11 +17,9 @@ from mq.store.joint import Joint, tell_outcome
 from mq.store.publishing.batch import publish_batch
 from mq.store.publishing.own_id import publish_own
 from mq.store.publishing.publish import Draft, Entry, Published, publish
-from mq.store.publishing.publish_each import publish_each
+from mq.store.publishing.publish_each import Outcome, ToPublish, publish_each
 
 T = TypeVar("T")
-
-_Asked = tuple[QueueName, Draft, Done]
 
 
 class Publisher:
@@ -30,7 +28,7 @@ class Publisher:
     def __init__(self, work: Workspace, committer: Committer) -> None:
         self._work = work
         self._committer = committer
-        self._joint: Joint[_Asked] = Joint(committer, self._publish_each)
+        self._joint: Joint[ToPublish] = Joint(committer, self._publish_each)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._turns: WeakValueDictionary[tuple[QueueName, MessageId], asyncio.Lock] = (
             WeakValueDictionary()
@@ -51,27 +49,27 @@ class Publisher:
         `publish` returns or raises."""
         self._joint.ask((queue, draft, done))
 
-    def _publish_each(self, asked: Sequence[_Asked]) -> None:
+    def _publish_each(self, asked: Sequence[ToPublish]) -> None:
         if len(asked) == 1:
             self._publish_alone(*asked[0])
             return
-        together = publish_each(self._work, [(queue, draft) for queue, draft, _ in asked])
-        self._committer.submit(Submitted(together, partial(self._tell, asked), len(asked)))
+        telling = partial(self._tell, asked)
+        self._committer.submit(Submitted(publish_each(self._work, asked), telling, len(asked)))
 
     def _publish_alone(self, queue: QueueName, draft: Draft, done: Done) -> None:
         self._committer.submit(Submitted(publish(self._work, queue, draft), done))
 
     def _tell(
         self,
-        asked: Sequence[_Asked],
-        outcomes: Sequence[Published | BaseException | None] | None,
+        asked: Sequence[ToPublish],
+        outcomes: Sequence[Outcome] | None,
         error: BaseException | None,
     ) -> None:
         told = [error] * len(asked) if outcomes is None else outcomes
         for each, outcome in zip(asked, told, strict=True):
             if outcome is None:
                 self._publish_alone(*each)
-            else:
+            elif not isinstance(outcome, Submitted):
                 tell_outcome(each[2], outcome)
 
     async def _publish_file(self, queue: QueueName, draft: Draft) -> Published:

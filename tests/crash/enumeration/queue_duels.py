@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from mq.commit.operation import Operation
+from mq.commit.operation import Operation, tell_nobody
 from mq.errors import QueueNotFound
 from mq.names import MessageId, Position, QueueName
 from mq.spool.queue.queues import begin_deletion
@@ -232,7 +232,7 @@ def _publish_and_die(scene: Scene, clients: PlayedClients, own_id: str | None, c
     drafts = [Draft(len(body), zlib.crc32(body), None, body) for body in bodies]
     operation: Operation[object]
     if count > 1:
-        operation = publish_each(work, [(queue, each) for each in drafts])
+        operation = publish_each(work, [(queue, each, tell_nobody) for each in drafts])
     elif own_id is None:
         operation = publish(work, queue, drafts[0])
     else:

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from mq.commit.operation import Submitted
-from mq.disk.files import Files
-from mq.errors import QueueIsFifo, QueueNotFound, StoreUnavailable
-from mq.names import MessageId, QueueName
+from mq.errors import QueueNotFound, StoreUnavailable
+from mq.names import QueueName
 from mq.spool.message.trailer import pack_trailer
 from mq.store.joint import MAX_TOGETHER
 from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
 from tests.support.descriptors import open_descriptors
-from tests.support.faults import SYNCS, WatchedFiles
+from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
 from tests.support.stores import (
     LONG_SECONDS,
@@ -29,31 +26,18 @@ from tests.support.stores import (
     body_of,
     draft_of,
     drain,
-    publish,
     store_on,
 )
-from tests.support.submits import answered, note_operations
-
-Outcome = Published | BaseException
+from tests.support.submits import Outcome, ids_of, note_operations, publish_each
 
 
 async def ask(store: Store, *drafts: Draft, queue: QueueName = ORDERS) -> list[Outcome]:
     """Return what each publish of one turn returns or raises."""
-    return await ask_of_each(store, *((queue, each) for each in drafts))
-
-
-async def ask_of_each(store: Store, *asked: tuple[QueueName, Draft]) -> list[Outcome]:
-    asking = [answered(store.submit_publish, *each) for each in asked]
-    async with asyncio.timeout(20):
-        return [*await asyncio.gather(*asking, return_exceptions=True)]
+    return await publish_each(store, *((queue, each) for each in drafts))
 
 
 def drafts_of(count: int) -> list[Draft]:
     return [draft_of(b"%d" % number) for number in range(count)]
-
-
-def ids_of(outcomes: list[Outcome]) -> list[MessageId]:
-    return [each.message_id for each in outcomes if isinstance(each, Published)]
 
 
 @pytest.fixture
@@ -198,99 +182,3 @@ async def test_nothing_is_remembered_of_a_queue_that_is_deleted(root: Path) -> N
 
         assert not store._work.undelivered
         assert store._work.ready.names() == []
-
-
-TEAS, CAKES = QueueName("teas"), QueueName("cakes")
-QUEUES = (ORDERS, TEAS, CAKES)
-
-
-@asynccontextmanager
-async def store_of_three(root: Path, files: Files | None = None) -> AsyncIterator[Store]:
-    async with store_on(root, files) as store:
-        for queue in QUEUES:
-            await store.create_queue(queue)
-        yield store
-
-
-async def test_those_of_several_queues_are_one_operation(
-    root: Path, submitted: list[Submitted]
-) -> None:
-    async with store_of_three(root) as store:
-        outcomes = await ask_of_each(
-            store, *((queue, draft_of(b"body")) for queue in (ORDERS, TEAS, CAKES, TEAS))
-        )
-
-        assert [each.requests for each in submitted] == [4]
-        orders, tea, cake, more_tea = ids_of(outcomes)
-        assert await drain(store, ORDERS) == [orders]
-        assert await drain(store, TEAS) == [tea, more_tea]
-        assert await drain(store, CAKES) == [cake]
-        assert [store._work.counts.of(queue).published for queue in QUEUES] == [1, 2, 1]
-        assert not store._work.undelivered
-
-
-async def test_a_queue_that_is_missing_full_or_fifo_costs_no_other(root: Path) -> None:
-    fifo, missing = QueueName("line.fifo"), QueueName("missing")
-    async with store_of_three(root) as store:
-        await store.create_queue(fifo)
-        await store.change_settings(TEAS, {"max-messages": "1"})
-        await publish(store, b"body", TEAS)
-
-        outcomes = await ask_of_each(
-            store, *((queue, draft_of(b"body")) for queue in (missing, ORDERS, TEAS, fifo, CAKES))
-        )
-
-        assert [type(each) for each in outcomes] == [
-            QueueNotFound, Published, StoreUnavailable, QueueIsFifo, Published
-        ]  # fmt: skip
-        assert await drain(store, ORDERS) + await drain(store, CAKES) == ids_of(outcomes)
-
-
-async def test_a_queue_that_another_process_has_to_itself_keeps_no_other_waiting(
-    root: Path,
-) -> None:
-    others = Files()
-    async with store_of_three(root) as store:
-        folder = others.open_folder(None, str(root / "queues" / TEAS))
-        assert others.lock(folder)
-        orders, teas, cakes = [
-            asyncio.ensure_future(answered(store.submit_publish, queue, draft_of(b"body")))
-            for queue in QUEUES
-        ]
-
-        async with asyncio.timeout(20):
-            await asyncio.gather(orders, cakes)
-            assert not teas.done()
-            others.close(folder)
-            published = await teas
-        assert await drain(store, TEAS) == [published.message_id]
-
-
-async def test_a_delay_is_that_of_the_queue(root: Path) -> None:
-    async with store_of_three(root) as store:
-        await store.change_settings(TEAS, {"delay": "1000"})
-        drafts = [Draft(4, 0, body=b"body", delay_ns=None) for _ in QUEUES]
-
-        outcomes = await ask_of_each(store, *zip(QUEUES, drafts, strict=True))
-
-        delays = [each.visible_ns for each in outcomes if isinstance(each, Published)]
-        assert [each is None for each in delays] == [True, False, True]
-
-
-async def test_a_queue_that_is_deleted_before_delivery_costs_no_other(disk: Path) -> None:
-    files = WatchedFiles()
-    async with store_of_three(disk, files) as store:
-        await ask(store, draft_of(b"first"))
-        await drain(store)
-
-        def delete(*_: object) -> None:
-            files.before.clear()
-            (disk / "queues" / TEAS).rename(disk / "remove" / f"{TEAS}:.deleting")
-
-        files.before |= dict.fromkeys(SYNCS, delete)
-
-        outcomes = await ask_of_each(store, *((queue, draft_of(b"body")) for queue in QUEUES))
-
-        assert [type(each) for each in outcomes] == [Published, QueueNotFound, Published]
-        assert await drain(store, ORDERS) + await drain(store, CAKES) == ids_of(outcomes)
-        assert names_in(disk / "new") == []
