@@ -11,6 +11,7 @@ import pytest
 
 from mq.commit.operation import Submitted
 from mq.config import SMALL_BODY_BYTES
+from mq.errors import StoreUnavailable
 from mq.names import MessageId, QueueName
 from mq.store.publishing.publish import Draft, Published
 from mq.store.receiving.received_message import Received
@@ -61,6 +62,18 @@ def note_operations(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[Submit
 
     monkeypatch.setattr(Submitted, "__init__", note)
     return made
+
+
+def refuse_at_once(submitted: Submitted) -> None:
+    """Refuse an operation as a committer does for which too many others wait."""
+    submitted.done(None, StoreUnavailable("too many requests wait for the disk"))
+
+
+def refuse_before_its_round(submitted: Submitted) -> None:
+    """Refuse an operation as a committer does after a barrier has failed."""
+    submitted.failure = StoreUnavailable("a sync has failed")
+    submitted.advance()
+    submitted.done(submitted.result, submitted.error)
 
 
 async def publish_as_asked(store: Store, queue: QueueName, draft: Draft) -> Published:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from inspect import GEN_CREATED, getgeneratorstate
 
 from mq.commit.committer import Committer
 from mq.commit.operation import Done, Operation, Submitted, tell
@@ -100,17 +99,22 @@ class JointReceives:
     def _check(self, queue: QueueName, received: Received, done: Done) -> None:
         """Check a large body, for which nobody else need wait."""
         ask = Ask(leave=self._watching.waiting.count(queue))
-        checking = _check_or_take_next(self._work, queue, received, ask)
+        has_begun = False
+
+        def check() -> Operation[list[Received] | Lost]:
+            nonlocal has_begun
+            has_begun = True
+            return (yield from _check_or_take_next(self._work, queue, received, ask))
 
         def checked(taken: list[Received] | Lost | None, error: BaseException | None) -> None:
-            if getgeneratorstate(checking) == GEN_CREATED:
+            if not has_begun:
                 self._give_back([received])  # The committer has refused the operation.
             if isinstance(taken, list) and taken:
                 done(taken[0], None)
             else:
                 self._let_go(queue, [done], error)
 
-        self._committer.submit(Submitted(checking, checked))
+        self._committer.submit(Submitted(check(), checked))
 
 
 def _check_or_take_next(

@@ -32,7 +32,7 @@ from tests.support.stores import (
     publish,
     store_on,
 )
-from tests.support.submits import note_operations
+from tests.support.submits import note_operations, refuse_at_once, refuse_before_its_round
 
 Outcome = Received | BaseException | None
 
@@ -210,8 +210,9 @@ async def test_in_place_of_a_damaged_large_message_comes_the_next(root: Path) ->
         store.close_received(outcomes[1])
 
 
+@pytest.mark.parametrize("refuse", [refuse_at_once, refuse_before_its_round])
 async def test_a_large_message_whose_check_is_refused_is_given_back(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch, refuse: Callable[[Submitted], None]
 ) -> None:
     """It would be leased to nobody, and its file would stay open."""
     async with store_on(root) as store:
@@ -220,10 +221,7 @@ async def test_a_large_message_whose_check_is_refused_is_given_back(
         submit = committer.submit
 
         def refuse_checks(submitted: Submitted) -> None:
-            if name_of(submitted) != "_check_or_take_next":
-                submit(submitted)
-            else:
-                submitted.done(None, StoreUnavailable("too many requests wait"))
+            (refuse if name_of(submitted) == "check" else submit)(submitted)
 
         monkeypatch.setattr(committer, "submit", refuse_checks)
         open_before = open_descriptors()
