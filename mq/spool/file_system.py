@@ -22,6 +22,9 @@ _LOGS_OF_THEIR_OWN = {"btrfs"}
 """On these fsync(2) logs each file or folder separately."""
 _NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "lustre", "nfs", "nfs4",
             "ocfs2", "smb3", "virtiofs"}  # fmt: skip
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""The disk or a quota has no block or inode left."""
+
 _OCTAL = re.compile(r"\\([0-7]{3})")
 """How mountinfo writes a space, a tab, a newline and a backslash."""
 
@@ -44,15 +47,14 @@ def measure_file_system(spool: Spool) -> FileSystem:
     """Find out what the root's file system does, with a file that never gets a name. Afterwards the
     spool knows whether there are seals, and what a sync of the log makes durable. Raises
     StartRefused if locks do not work, and OSError."""
-    files = spool.files
     require_locks(spool)
     kind = file_system_kind(spool.root)
-    fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
     try:
-        spool.has_seals = _can_seal(files, fd)
-        granularity_ns = stamp_granularity_ns(files, fd)
-    finally:
-        files.close(fd)
+        spool.has_seals, granularity_ns = _try_file(spool)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        spool.has_seals, granularity_ns = _try_root(spool)
     is_ordered = keeps_order(spool.root, kind)
     spool.has_one_log = is_ordered and kind not in _LOGS_OF_THEIR_OWN
     spool.has_data_log = is_ordered and kind == "ext4"
@@ -83,6 +85,41 @@ def measure_file_system(spool: Spool) -> FileSystem:
             "another one works on this root, try them (docs/operations.md, Locks between machines)"
         )
     return FileSystem(kind, spool.has_seals, granularity_ns, in_memory, is_network, tuple(warnings))
+
+
+def _try_file(spool: Spool) -> tuple[bool, int]:
+    """Return whether a file can have a seal, and the resolution of its times in ns."""
+    files = spool.files
+    fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
+    try:
+        return _can_seal(files, fd), stamp_granularity_ns(files, fd)
+    finally:
+        files.close(fd)
+
+
+def _try_root(spool: Spool) -> tuple[bool, int]:
+    """Return the same where no file can be made, from the folder of the root, which has its times
+    back then. Nothing is written that takes room: receivers and the reaper make some only once they
+    have started."""
+    files = spool.files
+    fd = files.open_folder(None, str(spool.root))
+    try:
+        mtime_ns = os.fstat(fd).st_mtime_ns
+        granularity_ns = stamp_granularity_ns(files, fd)
+        files.stamp(fd, mtime_ns)
+        return _has_attributes(fd), granularity_ns
+    finally:
+        files.close(fd)
+
+
+def _has_attributes(fd: int) -> bool:
+    try:
+        os.getxattr(fd, SEAL_ATTRIBUTE)
+    except OSError as error:
+        if error.errno not in (errno.ENODATA, errno.EOPNOTSUPP):
+            raise
+        return error.errno == errno.ENODATA
+    return True
 
 
 def _can_seal(files: Files, fd: int) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from mq.disk.files import HIDDEN, Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import FIXED_FOLDERS, Actor, Folder
-from mq.spool.file_system import FileSystem, measure_file_system
+from mq.spool.file_system import NO_ROOM, FileSystem, measure_file_system
 from mq.spool.folders import Spool, sticky
 from mq.spool.root_format import FORMAT_FILE, refuse_unknown_format, write_format
 
@@ -104,9 +104,12 @@ def _refusing(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        # A call by descriptor names the descriptor, or a name in an open folder.
+        name = str(error.filename)
+        path = name if name.startswith("/") else root
         raise StartRefused(
             ExitCode.ROOT,
-            f"root {root}: {error.strerror}: {error.filename or root}; "
+            f"root {root}: {error.strerror}: {path}; "
             "the server must be able to make, read and write its folders",
         ) from error
 
@@ -216,14 +219,21 @@ def _refuse_mixed_file_systems(root: Path) -> None:
 
 
 def _send_probe(spool: Spool) -> None:
-    """Send an empty hidden file the whole way to `remove`, where the reaper takes it."""
+    """Send an empty hidden file the whole way to `remove`, where the reaper takes it. On a full
+    disk it does not get there: a server starts all the same, because its receivers make room. What
+    is left of the file then, fsck finds."""
     files = spool.files
     name = f"{PROBE_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
-    fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
     try:
-        files.lock(fd)  # Another server's sweep takes a hidden file without a lock for an upload.
-        spool.link(fd, Folder.NEW, name)
-        for source, target in pairwise(FIXED_FOLDERS):
-            spool.moves.rename(spool.opened(source), name, spool.opened(target), name)
-    finally:
-        files.close(fd)
+        fd = files.open_unnamed(spool.fd(Folder.NEW), spool.file_mode)
+        try:
+            # Another server's sweep takes a hidden file without a lock for an upload.
+            files.lock(fd)
+            spool.link(fd, Folder.NEW, name)
+            for source, target in pairwise(FIXED_FOLDERS):
+                spool.moves.rename(spool.opened(source), name, spool.opened(target), name)
+        finally:
+            files.close(fd)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise

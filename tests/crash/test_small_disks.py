@@ -81,6 +81,40 @@ def test_full_xfs_refuses_what_it_cannot_do_and_service_returns(
     assert names_in(disk / "root" / "new") == []
 
 
+def test_server_that_is_killed_on_a_full_xfs_starts_again(
+    start_server: StartServer, loop_mount: Callable[..., Path]
+) -> None:
+    """There xfs makes no file, not even one without a name."""
+    disk = loop_mount("xfs", 320)
+    published = _kill_a_server(start_server, disk)
+    filler = _fill(disk)
+
+    server = start_server("--standalone", root=disk / "root")
+
+    with closing(Wire(server.port)) as wire:
+        _assert_refused(wire.request("POST", "/orders/messages", b"body"))
+        filler.unlink()
+        _receive_until(wire, published)
+
+
+def test_server_that_is_killed_where_no_inode_is_left_starts_again(
+    start_server: StartServer, loop_mount: Callable[..., Path]
+) -> None:
+    """Its receivers make the room, and the reaper of --standalone."""
+    disk = loop_mount("ext4", 16, "-N", str(_INODES))
+    published = _kill_a_server(start_server, disk)
+    _use_up_inodes(disk / "crowd")
+    before = (disk / "root").stat()
+
+    server = start_server("--standalone", "--keep=0", root=disk / "root")
+
+    with closing(Wire(server.port)) as wire:
+        _assert_refused(wire.request("POST", "/orders/messages", b"body"))
+        _receive_until(wire, published)
+        _is_served_again(wire)
+    assert (disk / "root").stat().st_mtime_ns == before.st_mtime_ns
+
+
 def test_floor_keeps_room_on_xfs_for_receive_and_remove(
     start_server: StartServer, loop_mount: Callable[..., Path]
 ) -> None:
@@ -111,6 +145,26 @@ def _fill(disk: Path, leave_bytes: int = 0) -> Path:
             while not leave_bytes and file.write(bytes(4096)):
                 pass
     return filler
+
+
+def _kill_a_server(start_server: StartServer, disk: Path) -> set[str]:
+    """Publish some messages, and kill the server. Returns their ids."""
+    server = start_server(root=disk / "root")
+    with closing(Wire(server.port)) as wire:
+        assert wire.request("PUT", "/orders").status == 201
+        published = {wire.publish("orders", b"%d" % number) for number in range(20)}
+    server.kill()
+    return published
+
+
+def _receive_until(wire: Wire, published: set[str]) -> None:
+    received = set[str]()
+
+    def are_received() -> bool:
+        received.update(_consume(wire))
+        return received == published
+
+    wait_until(are_received)
 
 
 def _consume(wire: Wire) -> set[str]:

@@ -44,9 +44,9 @@ def _open(root: Path, files: Files | None = None, mode: int = 0o700) -> FileSyst
     return file_system
 
 
-def _refusal(root: Path) -> tuple[ExitCode, str]:
+def _refusal(root: Path, files: Files | None = None) -> tuple[ExitCode, str]:
     with pytest.raises(StartRefused) as refused:
-        _open(root)
+        _open(root, files)
     assert str(root) in str(refused.value)
     return refused.value.exit_code, str(refused.value)
 
@@ -242,6 +242,25 @@ def test_granularity_of_stamps_is_measured(root: Path, step_ns: int) -> None:
             super().stamp(fd, mtime_ns // step_ns * step_ns)
 
     assert _open(root, CoarseFiles()).stamp_granularity_ns == step_ns
+
+
+@pytest.mark.parametrize("call", ["open_unnamed", "set_attribute", "stamp", "link", "rename_once"])
+def test_a_root_on_a_full_disk_is_opened(root: Path, call: str) -> None:
+    before = _open(root)
+    times = root.stat().st_mtime_ns
+    files = WatchedFiles()
+    files.fail(call, code=errno.ENOSPC, times=2 if call == "open_unnamed" else 1)
+
+    assert _open(root, files) == before
+    assert root.stat().st_mtime_ns == times
+
+
+def test_error_of_an_open_file_names_the_root(root: Path) -> None:
+    class NoStamps(WatchedFiles):
+        def stamp(self, fd: int, mtime_ns: int) -> None:
+            raise OSError(errno.EIO, "Input/output error", fd)
+
+    assert f"Input/output error: {root};" in _refusal(root, NoStamps())[1]
 
 
 def test_file_system_without_attributes_is_taken_with_a_warning(root: Path) -> None:
