@@ -13,8 +13,9 @@ from __future__ import annotations
 import errno
 import os
 from enum import Enum
+from functools import partial
 
-from mq.commit.operation import Operation, Pause
+from mq.commit.operation import Operation, Pause, Shared
 from mq.config import SECOND_NS
 from mq.disk.libc import birth_ns
 from mq.lifecycle import Folder
@@ -29,6 +30,10 @@ from mq.store.indexing import load_index
 
 _AT_ONCE = 100
 """After this many, other operations have their turn."""
+
+_FEW = 10
+"""A receive removes this many by itself: all receives of a round do, and other queues wait for
+them."""
 
 _PASSED_OVER = FAULTS_OF_ONE_MESSAGE | {errno.EIO}
 """Errors that keep a message where it is. A receive finds out whether EIO concerns that file
@@ -57,23 +62,34 @@ def expire(work: Workspace, queue: QueueName) -> Operation[None]:
     while True:
         ready = yield from load_index(work, queue)
         yield from hold(work, queue)
-        if not expire_some(work, queue, ready, work.settings.of(queue)):
+        if not expire_some(work, queue, ready, work.settings.of(queue), _AT_ONCE):
             return
         yield Pause(0.0)
 
 
+def expiring(work: Workspace, queue: QueueName) -> Shared:
+    """Return what a receive yields when `expire_some` says that there may be more: one removal for
+    all who wait for its end."""
+    return Shared(f"expire {queue}", partial(expire, work, queue))
+
+
 def expire_some(
-    work: Workspace, queue: QueueName, ready: ReadyQueue, settings: QueueSettings
+    work: Workspace,
+    queue: QueueName,
+    ready: ReadyQueue,
+    settings: QueueSettings,
+    most: int = _FEW,
 ) -> bool:
-    """Remove up to _AT_ONCE of the oldest messages, and return whether there may be more. The queue
+    """Remove up to `most` of the oldest messages, and return whether there may be more. The queue
     is held."""
     if settings.ttl_seconds is None:
         return False
     limit_ns = int(settings.ttl_seconds * SECOND_NS)
     now_ns, file_system_ns = work.clock_ns(), 0
     left: list[MessageId] = []
+    gone = 0
     try:
-        for _ in range(_AT_ONCE):
+        while gone < most and len(left) < _AT_ONCE:
             oldest_ns = ready.oldest_ns()
             if oldest_ns is None or oldest_ns + limit_ns > now_ns:
                 return False
@@ -87,7 +103,8 @@ def expire_some(
                 return False
             if outcome is _Expiry.GONE:
                 left.pop()
-        return len(left) < _AT_ONCE
+                gone += 1
+        return gone == most
     finally:
         for each in left:
             work.ready.restore(queue, each)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mq.commit.operation import Operation, Pause
+from mq.commit.operation import Operation
 from mq.disk.file_work import FileWork
 from mq.names import MessageId, QueueName, id_of_key
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
-from mq.store.expiry import expire_some
+from mq.store.expiry import expire_some, expiring
 from mq.store.indexing import MAX_LISTINGS, listing
 from mq.store.receiving.receive import Ask, check_bodies, taken_from
 from mq.store.receiving.received_message import Received
@@ -46,7 +46,7 @@ def receive_in_order(
         if settings.paused:
             return []
         if expire_some(work, queue, state.ready, settings):
-            yield Pause(0.0)
+            yield expiring(work, queue)
             continue
         state = yield from use(work, fifo, queue)
         if state.groups.available <= ask.leave:

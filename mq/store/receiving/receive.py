@@ -10,14 +10,14 @@ from typing import NamedTuple
 import structlog
 
 from mq.commit.barrier import Unsynced
-from mq.commit.operation import InWorker, Operation, Pause
+from mq.commit.operation import InWorker, Operation
 from mq.disk.file_work import FileWork
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, order_key
 from mq.spool.message.held import Lost
 from mq.store.answer_memory import AnswerRoom, Share
 from mq.store.context import Workspace, refuse_fifo
-from mq.store.expiry import expire_some
+from mq.store.expiry import expire_some, expiring
 from mq.store.holding import hold
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.indexing import MAX_LISTINGS, listing
@@ -97,7 +97,7 @@ def lease_some(work: Workspace, queue: QueueName, ask: Ask) -> Operation[list[Re
         ready = work.loaded_index(queue)
         if ready is not None:
             if settings.ttl_seconds is not None and expire_some(work, queue, ready, settings):
-                yield Pause(0.0)
+                yield expiring(work, queue)
                 continue
             hidden_ns = ask.visibility_ns
             if hidden_ns is None:

@@ -1,8 +1,10 @@
-"""What a fetch sees through: a dropped index, damaged messages, a lease that is over."""
+"""What a fetch sees through: a dropped index, damaged messages, a lease that is over, messages that
+are too old."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 import time
@@ -11,9 +13,21 @@ from pathlib import Path
 import pytest
 
 from mq.names import QueueName
+from mq.store import expiry
+from mq.store.context import Workspace
 from tests.support.faults import WatchedFiles
-from tests.support.messages import new_id, write_message
-from tests.support.stores import LONG_SECONDS, ORDERS, drain, publish, receive, store_on
+from tests.support.messages import SECOND_NS, names_in, new_id, write_message
+from tests.support.stores import (
+    LONG_SECONDS,
+    ORDERS,
+    batch_of,
+    draft_of,
+    drain,
+    eventually,
+    publish,
+    receive,
+    store_on,
+)
 
 OTHER = QueueName("other")
 
@@ -92,3 +106,36 @@ async def test_two_fetches_of_a_round_find_one_message_that_is_released_in_betwe
         )
 
         assert [each.message_id for each in (first, second) if each] == [message_id]
+
+
+async def test_fetches_of_one_round_do_not_remove_many_old_messages_each(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests to other queues wait for the end of a round."""
+    fetches, messages = 32, 1500
+    monkeypatch.setattr("mq.store.maintenance.SWEEP_SECONDS", 1_000)
+    removed: list[int] = []
+    begin_round = Workspace.begin_round
+
+    def note(work: Workspace) -> None:
+        removed.append(work.counts.of(ORDERS).expired)
+        begin_round(work)
+
+    monkeypatch.setattr(Workspace, "begin_round", note)
+    async with store_on(root) as store:
+        batch = batch_of(*[draft_of(b"body") for _ in range(messages)])
+        last = (await store.publish_batch(ORDERS, batch))[-1]
+        born = (root / "queues/orders" / last.message_id).stat().st_ctime_ns
+        await eventually(lambda: _is_older(born, SECOND_NS // 20))
+        await store.change_settings(ORDERS, {"ttl": "0.01"})
+        found = await asyncio.gather(*(store.receive(ORDERS, 30) for _ in range(fetches)))
+
+        assert found == [None] * fetches
+        assert len(names_in(root / "remove")) == messages
+
+    most = max(after - before for before, after in itertools.pairwise(removed))
+    assert most <= expiry._AT_ONCE + fetches * expiry._FEW
+
+
+async def _is_older(born_ns: int, age_ns: int) -> bool:
+    return time.time_ns() > born_ns + age_ns
