@@ -37,8 +37,8 @@ class Files:
 
     def __init__(self) -> None:
         self._libc, self.owners = libc.load_libc(), {0, os.geteuid()}
-        self.renames_without_replacing = True
-        self.has_unnamed_files = True
+        self.renames_without_replacing = self.has_unnamed_files = True
+        self._are_btrfs: dict[int, bool] = {}
         self._temporary_names: dict[int, tuple[int, str]] = {}
 
     # Names
@@ -288,7 +288,7 @@ class Files:
 
     def sync(self, fd: int) -> None:
         """Call fsync(2), or syncfs(2) for a folder of btrfs. Never repeat it after an error."""
-        is_all = libc.is_folder_of_btrfs(self._libc, fd)
+        is_all = libc.is_folder_of_btrfs(self._libc, fd, self._are_btrfs)
         (self.sync_file_system if is_all else os.fsync)(fd)
         if not self.is_of_network:
             libc.require_log(fd)

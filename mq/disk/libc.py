@@ -85,15 +85,19 @@ def exists(libc: ctypes.CDLL, folder_fd: int | None, name: str) -> bool:
     return False
 
 
-def is_folder_of_btrfs(libc: ctypes.CDLL, fd: int) -> bool:
+def is_folder_of_btrfs(libc: ctypes.CDLL, fd: int, known: dict[int, bool]) -> bool:
     """Return whether a folder is on btrfs. There fsync(2) logs this one folder alone: after a power
-    cut a file that was moved can have both its names, although both folders were synced."""
-    if not stat.S_ISDIR(os.fstat(fd).st_mode):
+    cut a file that was moved can have both its names, although both folders were synced. `known`
+    remembers the answer for each device."""
+    status = os.fstat(fd)
+    if not stat.S_ISDIR(status.st_mode):
         return False
-    status = ctypes.create_string_buffer(_STATFS_BYTES)
-    if libc.fstatfs(fd, status):
-        return False
-    return ctypes.c_uint32.from_buffer(status).value == _BTRFS_MAGIC
+    if status.st_dev not in known:
+        found = ctypes.create_string_buffer(_STATFS_BYTES)
+        if libc.fstatfs(fd, found):
+            return False
+        known[status.st_dev] = ctypes.c_uint32.from_buffer(found).value == _BTRFS_MAGIC
+    return known[status.st_dev]
 
 
 def sync_file_system(libc: ctypes.CDLL, fd: int) -> None:

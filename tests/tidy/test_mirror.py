@@ -90,7 +90,6 @@ ELSEWHERE = {
     "spool/message/test_held.py": "mq/spool/message/seal",
     "spool/test_moves.py": "mq/spool/folders",
     "spool/test_network_files.py": "mq/disk/byte_locks",
-    "spool/message/test_second_names.py": "mq/disk/libc",
     "sqs/operations/test_receipts.py": "mq/store/visibility",
     "sqs/test_cli.py": "mq_sqs/server",
     "sqs/fifo/test_in_flight.py": "mq/store/background",

@@ -1,0 +1,70 @@
+"""How a folder is synced on each file system."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mq.disk.files import Files
+
+
+class CountedLibc:
+    """The C library, and how often each of its functions was called."""
+
+    def __init__(self, libc: Any) -> None:
+        self._libc = libc
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._libc, name)
+
+        def counted(*arguments: Any) -> Any:
+            self.calls[name] += 1
+            return function(*arguments)
+
+        return counted
+
+
+def test_folders_of_btrfs_alone_are_synced_with_all_of_it_and_each_device_is_asked_once(
+    loop_mount: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files()
+    libc = CountedLibc(files._libc)
+    monkeypatch.setattr(files, "_libc", libc)
+    folders = [
+        files.open_folder(None, str(path))
+        for path in (loop_mount("btrfs", 128), loop_mount("ext4", 16), tmp_path)
+    ]
+    try:
+        for _ in range(3):
+            for fd in folders:
+                files.sync(fd)
+    finally:
+        for fd in folders:
+            os.close(fd)
+
+    assert libc.calls == {"fstatfs": 3, "syncfs": 3}
+
+
+def test_a_device_that_cannot_say_what_it_is_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files()
+    libc = CountedLibc(files._libc)
+    monkeypatch.setattr(files, "_libc", libc)
+    fd = files.open_folder(None, str(tmp_path))
+    try:
+        with monkeypatch.context() as failing:
+            failing.setattr(libc, "fstatfs", lambda *_: -1, raising=False)
+            files.sync(fd)
+        files.sync(fd)
+        files.sync(fd)
+    finally:
+        os.close(fd)
+
+    assert libc.calls == {"fstatfs": 1}
