@@ -11,7 +11,7 @@ from aiohttp.http import HttpVersion11, RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
 
-from mq.config import MAX_HEAD_BYTES
+from mq.config import MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES
 from mq.errors import InvalidRequest, PropertiesTooLarge
 from mq.properties import MAX_PROPERTIES_BYTES, is_property
 
@@ -34,24 +34,37 @@ _PROPERTY = re.compile(
 )
 
 
+_LONG_HEAD = f"the head has more than {MAX_HEAD_BYTES} bytes"
+
+
 class HeadTooLong(BadHttpMessage):
     """A request whose head is over a limit."""
 
 
 def blame(error: BaseException, data: bytes) -> BaseException:
     """Return the error to report for a request that could not be read, given the bytes that came
-    last. If its head is over a limit and has properties, these are over theirs."""
-    is_too_long = (
-        isinstance(error, HeadTooLong)
-        or (isinstance(error, LineTooLong) and error.args[1] == MAX_HEAD_BYTES)
-        or str(error.args[0] if error.args else "").startswith("Too many headers")
-    )
-    if not is_too_long or not _PROPERTY.search(data):
+    last. If a limit is the cause, it names that. A head over a limit that has properties is over
+    theirs."""
+    error = _name_limit(error)
+    if not isinstance(error, HeadTooLong) or not _PROPERTY.search(data):
         return error
     return PropertiesTooLarge(
         f"the properties have more than {MAX_PROPERTIES_BYTES} bytes, or they are too many: the "
         f"head of a request has at most {MAX_HEAD_BYTES} bytes and {MAX_HEADERS} headers"
     )
+
+
+def _name_limit(error: BaseException) -> BaseException:
+    """Return an error in our words for what the parser says of a limit, or else the same error."""
+    if isinstance(error, LineTooLong):
+        if error.args[1] == MAX_HEAD_BYTES:
+            return HeadTooLong(_LONG_HEAD)
+        return BadHttpMessage(
+            f"path and query have more than {MAX_REQUEST_LINE_BYTES} bytes; ask for less at once"
+        )
+    if str(error.args[0] if error.args else "").startswith("Too many headers"):
+        return HeadTooLong(f"the request has more than {MAX_HEADERS} headers")
+    return error
 
 
 class Framing:
@@ -118,7 +131,7 @@ class Framing:
         for message, payload in came:
             head = _head_length(message)
             if head > MAX_HEAD_BYTES:
-                return HeadTooLong(f"the head has more than {MAX_HEAD_BYTES} bytes")
+                return HeadTooLong(_LONG_HEAD)
             name = _find_long_header(message)
             if name is not None:
                 return HeadTooLong(f"header {name} has more than {MAX_HEADER_BYTES} bytes")
@@ -126,7 +139,7 @@ class Framing:
             body = payload
         if extra > MAX_HEAD_BYTES and not is_held_back:
             if body is None:
-                return HeadTooLong(f"the head has more than {MAX_HEAD_BYTES} bytes")
+                return HeadTooLong(_LONG_HEAD)
             return BadHttpMessage(
                 f"chunk extensions and trailers have more than {MAX_HEAD_BYTES} bytes"
             )

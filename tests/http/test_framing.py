@@ -71,6 +71,38 @@ def test_chunked_in_http_1_0_ends_the_connection(
     assert_nothing_behind_it_runs(server, wire, witness, queue)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Content-Length: 4",
+        "Content-Location: a",
+        "Content-Range: a",
+        "Content-Type: a",
+        "ETag: a",
+        "Host: mq",
+        "Max-Forwards: 1",
+        "Server: a",
+        "Transfer-Encoding: chunked",
+        "User-Agent: a",
+    ],
+)
+def test_what_may_be_there_once_is_refused_twice(
+    server: Server, connect: Callable[[Server], Wire], line: str
+) -> None:
+    """`docs/protocol.md` lists these."""
+    wire, witness = connect(server), connect(server)
+    queue = make_queue(witness)
+    is_chunked = line.startswith("Transfer")
+    others = {"Host: mq", "Content-Length: 4"} - {line, "Content-Length: 4" if is_chunked else ""}
+    lines = (f"POST /{queue}/messages HTTP/1.1", *others, line, line, "", "")
+
+    wire.send("\r\n".join(lines).encode(), chunked(b"body", 4) if is_chunked else b"body")
+    wire.send(request_bytes("DELETE", f"/{queue}"))
+
+    assert wire.answer().status == 400
+    assert_nothing_behind_it_runs(server, wire, witness, queue)
+
+
 def test_nothing_behind_connect_is_a_request(
     server: Server, connect: Callable[[Server], Wire]
 ) -> None:

@@ -54,6 +54,29 @@ def test_a_head_over_a_limit_is_refused_and_its_connection_closed(
     assert wire.is_closed()
 
 
+@pytest.mark.parametrize(
+    ("request_line", "headers", "named"),
+    [
+        (f"GET /q/messages?id={'a' * 8190}", "", "path and query have more than 8190 bytes"),
+        ("GET /q", f"X-Long: {'a' * 17_000}\r\n", "the head has more than 16384 bytes"),
+        ("GET /q", "X-Many: a\r\n" * 64, "the request has more than 64 headers"),
+    ],
+    ids=["path and query", "a header", "number of headers"],
+)
+def test_the_limit_is_named_not_what_the_parser_was_reading(
+    wire: Wire, request_line: str, headers: str, named: str
+) -> None:
+    wire.send(f"{request_line} HTTP/1.1\r\nHost: mq\r\n{headers}\r\n".encode())
+
+    assert_problem(wire.answer(), 400, "bad-http", named)
+
+
+def test_path_and_query_may_have_8190_bytes(wire: Wire) -> None:
+    target = "/q/messages?id=".ljust(8190, "a")
+
+    assert_problem(wire.request("GET", target), 400, "invalid-name")
+
+
 @pytest.mark.parametrize("refused", [with_header_of(4100), with_bytes(16_385)])
 def test_a_limit_holds_for_what_waits_behind_many_pipelined_requests(
     wire: Wire, refused: bytes
