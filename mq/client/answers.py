@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -47,7 +47,7 @@ def read_deliveries(
 ) -> list[Delivery]:
     """Return the messages in an answer with a line for each. Raises UnexpectedAnswer."""
     found = []
-    for line in answer.body.splitlines():
+    for line in _lines_in(answer):
         fields = document_in(line)
         found.append(_delivery(queue, fields, _body(fields), answer, asked_seconds))
     return found
@@ -56,7 +56,7 @@ def read_deliveries(
 def read_peeked(answer: ServerAnswer) -> list[Peeked]:
     """Return the ready messages in an answer. Raises UnexpectedAnswer."""
     found = []
-    for line in answer.body.splitlines():
+    for line in _lines_in(answer):
         fields = document_in(line)
         due = fields.get("visible_at")
         try:
@@ -80,18 +80,30 @@ def read_peeked(answer: ServerAnswer) -> list[Peeked]:
     return found
 
 
-def read_failures(answer: ServerAnswer) -> dict[str, ClientError]:
-    """Return the messages that were not removed or moved, each with its error. One that is gone
-    when the request is repeated counts as done by the try before. Raises UnexpectedAnswer."""
-    failed = {}
+def read_failures(answer: ServerAnswer, ids: Collection[str]) -> dict[str, ClientError]:
+    """Return which of these messages were not removed or moved, each with its error. One that is
+    gone when the request is repeated counts as done by the try before. Raises UnexpectedAnswer."""
+    failed, told = {}, set[str]()
     for line in answer.body.splitlines():
         fields = document_in(line)
         status = fields.get("status")
         if "id" not in fields or not isinstance(status, int):
             raise unexpected("has a line that is not the outcome of a removal")
+        told.add(str(fields["id"]))
         if status >= 300 and not (status == 404 and answer.is_repeated):
             failed[str(fields["id"])] = error_of(answer._replace(status=status, body=line))
+    if told != {*ids}:
+        raise unexpected("does not say of each message what became of it")
     return failed
+
+
+def _lines_in(answer: ServerAnswer) -> list[bytes]:
+    """Return the lines of an answer that has one for each message. A server has an answer of its
+    own for none."""
+    lines = answer.body.splitlines()
+    if not lines:
+        raise unexpected("has no message")
+    return lines
 
 
 def read_lease(answer: ServerAnswer) -> str:

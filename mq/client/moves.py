@@ -51,7 +51,7 @@ def move_many(
             failed[some[0]] = error
             continue
         if answer.status == 207:
-            failed |= read_failures(answer)
+            failed |= read_failures(answer, some)
         elif answer.status == 200:
             _read_moved(answer)
     return failed

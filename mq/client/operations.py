@@ -219,7 +219,7 @@ def acknowledge_many(
             failed[ids[0]] = error
             continue
         if answer.status == 207:
-            failed |= read_failures(answer)
+            failed |= read_failures(answer, ids)
     return failed
 
 

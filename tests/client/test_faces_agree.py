@@ -70,7 +70,9 @@ ANSWERS: dict[str, tuple[int, dict[str, str], str]] = {
     "message": (200, MESSAGE, "three teas"),
     "moved": (200, {}, '{"moved": 5, "taken": ["a"]}'),
     "garbage": (200, {}, "<html>"),
-    "some removed": (207, {}, '{"id":"a","status":202}\n{"id":"b","status":404}'),
+    "empty": (200, {}, ""),
+    "some removed": (207, {}, f'{{"id":"{ID}","status":202}}\n{{"id":"b","status":404}}'),
+    "one removed": (207, {}, f'{{"id":"{ID}","status":412}}'),
     "bad": (400, {}, '{"type":"urn:mq:problem:invalid-request","title":"t","detail":"d"}'),
     "unauthorized": (401, {}, '{"type":"urn:mq:problem:unauthorized","title":"t","detail":"d"}'),
     "no queue": (404, {}, '{"type":"urn:mq:problem:queue-not-found","title":"t","detail":"d"}'),
@@ -147,6 +149,26 @@ def test_both_send_the_same_and_make_the_same_of_an_answer(loop: Loop, answer: s
         asynchronous = played("async", loop, operation, answer)
 
         assert blocking == asynchronous, name
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        ("empty", "receive"),
+        ("empty", "receive many"),
+        ("empty", "peek"),
+        ("empty", "publish many"),
+        ("some removed", "ack many"),
+        ("one removed", "move many"),
+    ],
+)
+def test_an_answer_that_leaves_messages_out_is_not_from_a_server(
+    loop: Loop, answer: str, name: str
+) -> None:
+    """As a proxy may give one. It would pass for an empty queue, or for removals that were done."""
+    _, outcome = played("blocking", loop, OPERATIONS[name], answer)
+
+    assert str(outcome).startswith("UnexpectedAnswer"), outcome
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair[0].__name__)
