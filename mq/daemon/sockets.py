@@ -152,7 +152,9 @@ def _bind_unix(path: Path, mode: int) -> Listener:
         return Listener(bound, path)
     except OSError as error:
         bound.close()
-        raise refusal(f"unix socket {path}", error, "choose another --socket") from error
+        is_missing = not path.parent.exists()
+        way_out = f"make the folder {path.parent} or " if is_missing else ""
+        raise refusal(f"unix socket {path}", error, f"{way_out}choose another --socket") from error
     finally:
         os.umask(mask)
 

@@ -172,6 +172,15 @@ def test_unix_socket_of_a_running_server_is_refused(
     assert ask_unix(path, "PUT", "/orders") == b"HTTP/1.1 201 Created"
 
 
+def test_the_folder_of_a_unix_socket_must_be_there(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "mq.sock"
+
+    refusal = start("mq", f"--root={tmp_path / 'root'}", "--port=0", f"--socket={path}")
+
+    assert refusal.exit_code == ExitCode.UNAVAILABLE
+    assert f"{path}: No such file or directory; make the folder {path.parent} or" in refusal.line
+
+
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
 def test_what_is_no_socket_is_not_replaced(tmp_path: Path, path: Path, kind: str) -> None:
     (tmp_path / "kept").write_bytes(b"kept")
