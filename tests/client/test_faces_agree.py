@@ -165,7 +165,8 @@ def test_both_send_the_same_and_make_the_same_of_an_answer(loop: Loop, answer: s
 def test_an_answer_that_leaves_messages_out_is_not_from_a_server(
     loop: Loop, answer: str, name: str
 ) -> None:
-    """As a proxy may give one. It would pass for an empty queue, or for removals that were done."""
+    """A proxy may give such an answer. It would pass for an empty queue, or for removals that were
+    done."""
     _, outcome = played("blocking", loop, OPERATIONS[name], answer)
 
     assert str(outcome).startswith("UnexpectedAnswer"), outcome
