@@ -42,7 +42,6 @@ ELSEWHERE = {
     "commit/test_pipelined_rounds.py": "mq/commit/barrier_thread",
     "crash/test_publish_against_deletion.py": "mq/store/queues",
     "ctl/ways/test_access.py": "mq/ctl/ways/connect",
-    "ctl/ways/test_answers.py": "mq/ctl/ways/by_http",
     "ctl/ways/test_by_root.py": "mq/ctl/ways/runner",
     "ctl/ways/test_inspect.py": "mq/ctl/ways/messages",
     "ctl/test_ls.py": "mq/ctl/screen/display",

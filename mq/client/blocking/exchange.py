@@ -97,10 +97,12 @@ class Exchange:
         self.head()
         assert self._response is not None
         with self._failures():
-            while line := self._response.readline():
+            while (line := self._response.readline()).endswith(b"\n"):
                 yield line
             if self._response.length:
-                raise IncompleteRead(b"", self._response.length)
+                raise IncompleteRead(line, self._response.length)
+        if line:
+            yield line
 
     def close(self) -> None:
         """Close it. A second call does nothing."""

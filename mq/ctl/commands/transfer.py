@@ -60,14 +60,20 @@ def export_queue(context: click.Context, queue: QueueName, remove: bool, limit: 
             else:
                 bar.tell(written)
 
-        with said_when_interrupted(lambda: _say_exported(bar, counts)), bar:
-            kept = 0
-            if remove:
-                moved = take_out(take, output, limit, tell)
-                kept = moved.kept
-            else:
-                _copy(access, queue, wanted, output, tell)
-                flush(output, Files())
+        try:
+            with said_when_interrupted(lambda: _say_exported(bar, counts)), bar:
+                kept = 0
+                if remove:
+                    moved = take_out(take, output, limit, tell)
+                    kept = moved.kept
+                else:
+                    _copy(access, queue, wanted, output, tell)
+                    flush(output, Files())
+        except MQError as error:
+            # If stdout cannot be written, nobody knows how many are in there.
+            if bar.done and getattr(error, "exit_code", None) is not ExitCode.OUTPUT:
+                _say_exported(bar, counts)
+            raise
         _say_exported(bar, counts)
     if kept:
         raise kept_in_the_queue(kept, bar.done)

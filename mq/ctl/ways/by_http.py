@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from mq.client import moves, operations
 from mq.client.answers import counts_in, unexpected
 from mq.client.blocking.exchange import Exchange
-from mq.client.errors import ClientError
+from mq.client.errors import ClientError, NoAnswer
 from mq.client.retries import ask
 from mq.client.wire import Operation, Request, ServerAnswer, query
 from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
@@ -20,6 +20,7 @@ from mq.ctl.ways.access import Passed, QueueCounts, Readable, ShownMessage
 from mq.ctl.ways.answers import header_of, message_in, message_of, passed_in
 from mq.ctl.ways.connect import ClientCredentials, admin_url, failure_of, open_session
 from mq.ctl.ways.same_root import require_same_root
+from mq.errors import CommandFailed
 from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import MEDIA_TYPE, Line
 from mq.names import MessageId, QueueName
@@ -207,10 +208,15 @@ class HttpAccess:
         while shown < limit:
             most, shown_before = min(limit - shown, MAX_FETCH_MESSAGES), shown
             request = Request("GET", f"/{queue}/messages?peek&max={most}{behind}{of_state}")
-            with self._opened(request) as exchange:
-                for message in map(message_in, exchange.lines()):
-                    yield message
-                    shown, behind = shown + 1, f"&after={message.message_id}"
+            try:
+                with self._opened(request) as exchange:
+                    for message in map(message_in, exchange.lines()):
+                        yield message
+                        shown, behind = shown + 1, f"&after={message.message_id}"
+            except CommandFailed as error:
+                # A server gives up on a client whose own reader is slow, as a person at a pager.
+                if shown == shown_before or not _is_cut_off(error):
+                    raise
             if shown == shown_before:
                 break
 
@@ -258,6 +264,10 @@ class HttpAccess:
             yield
         except ClientError as error:
             raise failure_of(error, self._url, self._flag) from error
+
+
+def _is_cut_off(error: CommandFailed) -> bool:
+    return isinstance(error.__cause__, NoAnswer) and error.__cause__.is_cut_off
 
 
 def _chunks(first: bytes, rest: Readable) -> Iterator[bytes]:

@@ -69,6 +69,19 @@ def test_a_copy_of_more_than_one_answer_holds_is_whole(ctl: Ctl, queue: str) -> 
     assert len(ctl.ok("export", queue, "-n", "1001").lines()) == 1001
 
 
+def test_an_export_that_fails_says_how_many_it_wrote(ctl: Ctl, queue: str, server: Server) -> None:
+    for each in ("a", "b", "c"):
+        ctl.ok("send", queue, "body", "--id", each)
+    (server.root / "queues" / queue / "b").write_bytes(b"beds")
+
+    done = ctl("export", queue)
+
+    assert [line["id"] for line in done.lines()] == ["a", "c"]
+    assert done.code == ExitCode.UNAVAILABLE
+    assert done.err.splitlines()[0] == "exported 2 messages"
+    assert "1 messages fail their seal" in done.err
+
+
 def test_export_of_an_empty_queue_is_empty(ctl: Ctl, queue: str) -> None:
     assert ctl.ok("export", queue) == (0, b"", "exported 0 messages\n")
     assert ctl.ok("export", queue, "--remove") == (0, b"", "exported 0 messages\n")

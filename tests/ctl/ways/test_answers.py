@@ -22,7 +22,7 @@ PUBLISHED_AT = "2026-11-21T08:08:19.313206Z"
 
 COUNTS = b'{"queue": "orders", "ready": 1, "leased": 0, "delayed": 0, "oldest_age_seconds": 1.5}'
 LINE = {"id": ID, "state": "ready", "published_at": PUBLISHED_AT, "body": "coffee"}
-LINES = 2 * (json.dumps(LINE).encode() + b"\n")
+LINES = json.dumps(LINE).encode() + b"\n"
 MESSAGE = f'X-Message-Id: {ID}\r\nX-Published-At: {PUBLISHED_AT}\r\nETag: "0f9e8d7c6b5a4938"\r\n'
 
 
@@ -51,7 +51,7 @@ CALLS: dict[str, tuple[Callable[[HttpAccess], object], bytes]] = {
         f"HTTP/1.1 200 OK\r\n{MESSAGE}Transfer-Encoding: chunked\r\n\r\n"
         "5\r\ntwo c\r\n6\r\noffees\r\n0\r\n\r\n".encode(),
     ),
-    "peek": (lambda access: list(access.peek(ORDERS, 2)), answer("200 OK", "", LINES)),
+    "peek": (lambda access: list(access.peek(ORDERS, 1)), answer("200 OK", "", LINES)),
     "ack": (lambda access: access.remove(ORDERS, ID, None), answer("202 Accepted")),
     "release": (
         lambda access: access.release(ORDERS, ID, None),

@@ -1,0 +1,53 @@
+"""What the way over HTTP makes of a server that breaks its answers off."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+
+from mq.ctl.ways.by_http import HttpAccess
+from mq.ctl.ways.connect import ClientCredentials
+from mq.errors import CommandFailed, ExitCode
+from mq.names import QueueName
+from tests.support.breaking import Breaking
+
+_HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nContent-Length: {}\r\n\r\n"
+_NOTHING = b"HTTP/1.1 204 No Content\r\n\r\n"
+
+
+def _lines(*ids: str) -> bytes:
+    known = {"state": "ready", "published_at": "2026-11-27T06:00:00.000000Z", "body": "body"}
+    return b"".join(json.dumps({"id": each, **known}).encode() + b"\n" for each in ids)
+
+
+def _answer(body: bytes, length: int) -> bytes:
+    return _HEAD.format(length).encode() + body
+
+
+def _peek(answers: list[bytes]) -> list[str]:
+    """Return the ids that a peek shows."""
+    with (
+        closing(Breaking(answers)) as server,
+        closing(HttpAccess(server.url, ClientCredentials())) as access,
+    ):
+        return [message.message_id for message in access.peek(QueueName("orders"), 10)]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 30])
+def test_a_peek_that_is_cut_off_goes_on_behind_the_last_message(cut: int) -> None:
+    """The server closes a connection that is not read for a minute, as behind a pager."""
+    whole, rest = _lines("a", "b", "c"), _lines("c")
+    first = _answer(_lines("a", "b") + rest[:cut], len(whole))
+
+    assert _peek([first, _answer(rest, len(rest)), _NOTHING]) == ["a", "b", "c"]
+
+
+def test_a_peek_that_gets_no_further_ends() -> None:
+    whole = _lines("a")
+
+    with pytest.raises(CommandFailed, match="in the middle of an answer") as failed:
+        _peek([_answer(whole[:5], len(whole))])
+
+    assert failed.value.exit_code is ExitCode.UNAVAILABLE
