@@ -210,9 +210,10 @@ def _require_url_forms(values: Mapping[str, str], allowed: frozenset[str]) -> No
             "option queue: with url name each queue, with commas between; a server does not list "
             "its queues, so there are no patterns"
         )
-    if values.get("states", "ready").strip().lower() != "ready":
+    if "removed" in _parse_list("states", values.get("states", "ready"), STATES):
         raise BadOption(
-            "option states: with url it can only be ready; dead letters are in the queue QUEUE.dead"
+            "option states: with url there is no removed; servers show messages that are ready, "
+            "leased, delayed or dead"
         )
     if "bodies" in values:
         raise BadOption("option bodies: it belongs to root; servers answer with bodies")

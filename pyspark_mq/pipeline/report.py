@@ -9,11 +9,8 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from mq.client import QueueNotFound
 from mq.command.pace import duration_text
 from mq.names import DEAD_SUFFIX
-from pyspark_mq.by_url.addresses import Addresses
-from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.options import BATCH_READ
 from pyspark_mq.pipeline.places import QueuePlace
 from pyspark_mq.pipeline.progress import ProgressLine, TaskCount, watching
@@ -34,7 +31,7 @@ STATES = ("ready", "leased", "delayed", "dead")
 @dataclass(slots=True)
 class QueueReport:
     """One queue with its dead letters. Ages are in seconds, of messages that are not dead. `ages`
-    and `counts` have a number of messages for each bar; by url they count only ready ones."""
+    and `counts` have a number of messages for each bar."""
 
     queue: str
     ready: int = 0
@@ -73,22 +70,13 @@ def take_report(
     now = now or datetime.now(UTC)
     waiting = place.count_ready(queues, BATCH_READ)
     found: dict[str, QueueReport] = {}
-    counts: dict[str, tuple[int, int]] = {}
-    if place.url is not None:
-        names, counts = _count_by_url(place, queues)
-        frame = _read(spark, place, ",".join(names))
-    else:
-        frame = _read(spark, place, queues, ",".join(STATES))
+    frame = _read(spark, place, queues)
     for name in _named(queues):
         _of(found, name)
     with watching(line, TaskCount(spark, _GROUP, waiting)):
         spark.sparkContext.setJobGroup(_GROUP, "what is in the queues")
         for row in _grouped(frame, now):
             _add(found, row)
-    for name, (leased, delayed) in counts.items():
-        report = _of(found, name)
-        report.leased += leased
-        report.delayed += delayed
     source = place.root or place.url or ""
     taken_at = now.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return Report(taken_at, source, [found[name] for name in sorted(found)])
@@ -99,33 +87,13 @@ def _named(queues: str) -> list[str]:
     return [name for name in names if not any(letter in name for letter in "*?[")]
 
 
-def _read(spark: Any, place: QueuePlace, queues: str, states: str = "ready") -> Any:
+def _read(spark: Any, place: QueuePlace, queues: str) -> Any:
     reader = spark.read.format("mq").options(**place.options(is_staged=False))
     if place.url is None:
         reader = reader.option("numPartitions", _TASKS).option("bodies", "false")
     if queues:
         reader = reader.option("queue", queues)
-    return reader.option("states", states).load()
-
-
-def _count_by_url(place: QueuePlace, queues: str) -> tuple[list[str], dict[str, tuple[int, int]]]:
-    """Return the queues, with their dead letters if these exist, and how many messages are leased
-    and delayed. Raises QueueNotFound for a queue that is named, and ClientError."""
-    urls = tuple(each.strip() for each in (place.url or "").split(",") if each.strip())
-    addresses = Addresses(urls, place.token_file, place.ca_file)
-    names, counts = [], {}
-    with ServerChoice(addresses) as servers:
-        for queue in _named(queues):
-            found = servers.counts(queue)
-            names.append(queue)
-            counts[queue] = (found.leased, found.delayed)
-            dead = queue if queue.endswith(DEAD_SUFFIX) else queue + DEAD_SUFFIX
-            try:
-                servers.counts(dead)
-            except QueueNotFound:
-                continue
-            names.append(dead)
-    return list(dict.fromkeys(names)), counts
+    return reader.option("states", ",".join(STATES)).load()
 
 
 def _grouped(frame: Any, now: datetime) -> list[Any]:

@@ -172,11 +172,15 @@ def test_by_url_a_bad_value_is_named(given: dict[str, str], detail: str) -> None
         parse_options(URL | given, STREAM_READ)
 
 
-def test_by_url_other_states_than_ready_are_refused() -> None:
+def test_by_url_what_servers_do_not_show_is_refused() -> None:
     without = {name: value for name, value in URL.items() if name != "staging"}
 
-    with pytest.raises(BadOption, match=r"option states: .*QUEUE\.dead"):
-        parse_options(without | {"states": "dead"}, BATCH_READ)
+    shown = parse_options(without | {"states": "Ready, leased,delayed,dead"}, BATCH_READ)
+    assert shown.states == ("ready", "leased", "delayed", "dead")
+    with pytest.raises(BadOption, match=r"option states: with url there is no removed"):
+        parse_options(without | {"states": "ready,removed"}, BATCH_READ)
+    with pytest.raises(BadOption, match="option states: 'lost' is not one of"):
+        parse_options(without | {"states": "lost"}, BATCH_READ)
     with pytest.raises(BadOption, match="option bodies: it belongs to root"):
         parse_options(without | {"bodies": "false"}, BATCH_READ)
 

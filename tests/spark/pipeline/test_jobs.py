@@ -242,15 +242,22 @@ def test_all_of_them_work_by_url(
     for queue in ("again", "orders.dead"):
         site.mq.queue(queue).create()
     published = [f"message {number}".encode() for number in range(50)]
+    site.orders.publish("leased")
+    leased = site.orders.receive()
+    assert leased is not None
     site.orders.publish_many(published)
     site.mq.queue("orders.dead").publish("dead")
 
     before = take_report(spark, place, "orders", line)
+    leased.ack()
     assert archive(spark, place, archive_job(tmp_path), line) == 50
     job = ReplayJob(str(tmp_path / "lake"), "again")
     assert [replay(spark, place, job, line) for _ in range(2)] == [50, 0]
 
-    assert [(each.queue, each.ready, each.dead) for each in before.queues] == [("orders", 50, 1)]
+    [orders] = before.queues
+    assert (orders.queue, orders.ready, orders.leased, orders.dead) == ("orders", 50, 1, 1)
+    assert orders.bytes == sum(map(len, (*published, b"leased", b"dead")))
+    assert orders.counts == [50, 1, 0, 0, 0, 0]
     assert sorted(site.bodies("again")) == sorted(published)
     assert site.orders.counts()[1:4] == (0, 0, 0)
 
