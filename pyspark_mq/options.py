@@ -211,10 +211,7 @@ def _require_url_forms(values: Mapping[str, str], allowed: frozenset[str]) -> No
             "its queues, so there are no patterns"
         )
     if "removed" in _parse_list("states", values.get("states", "ready"), STATES):
-        raise BadOption(
-            "option states: with url there is no removed; servers show messages that are ready, "
-            "leased, delayed or dead"
-        )
+        raise BadOption("option states: servers do not show removed messages, so not with url")
     if "bodies" in values:
         raise BadOption("option bodies: it belongs to root; servers answer with bodies")
 

@@ -177,7 +177,7 @@ def test_by_url_what_servers_do_not_show_is_refused() -> None:
 
     shown = parse_options(without | {"states": "Ready, leased,delayed,dead"}, BATCH_READ)
     assert shown.states == ("ready", "leased", "delayed", "dead")
-    with pytest.raises(BadOption, match=r"option states: with url there is no removed"):
+    with pytest.raises(BadOption, match=r"option states: .* not with url"):
         parse_options(without | {"states": "ready,removed"}, BATCH_READ)
     with pytest.raises(BadOption, match="option states: 'lost' is not one of"):
         parse_options(without | {"states": "lost"}, BATCH_READ)
