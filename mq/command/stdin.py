@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import NoReturn
 
@@ -13,6 +14,9 @@ def guard_stdin() -> None:
     """Make every read of `sys.stdin` raise CommandFailed if stdin is closed. It must not count as
     empty: the command would publish an empty body."""
     if sys.stdin is None:
+        # Otherwise a socket gets descriptor 0, and the event loop aborts the process instead of
+        # closing it.
+        os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         sys.stdin = io.TextIOWrapper(io.BufferedReader(_Closed()))
 
 
