@@ -18,6 +18,7 @@ from mq.client import (
     Unavailable,
     UnexpectedAnswer,
 )
+from mq.client.retries import asked_pause_seconds
 from mq.config import CLIENT_BACKOFF_SECONDS
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.options import BadOption
@@ -67,9 +68,9 @@ class ServerChoice:
         """Return what `request` returns for the first server that answers. It must be safe to
         repeat.
 
-        If none answers, or all answer 503, it is repeated until `retry_seconds` are over; then the
-        last error is raised. Raises ClientError, which names the address and the option that may
-        help.
+        If none answers, or all answer 503, it is repeated until `retry_seconds` are over, with
+        pauses that are as long as one of the servers asks for; then the last error is raised.
+        Raises ClientError, which names the address and the option that may help.
         """
         try:
             return self._ask(request)
@@ -79,20 +80,22 @@ class ServerChoice:
 
     def _ask(self, request: Callable[[Client], T]) -> T:
         give_up_at = time.monotonic() + self._retry_seconds
-        pause, longest = CLIENT_BACKOFF_SECONDS
+        backoff, longest = CLIENT_BACKOFF_SECONDS
         while True:
+            failures: list[ClientError] = []
             for _ in self._clients:
                 asked = self._first
                 try:
                     return self._ask_one(asked, request)
                 except (NoAnswer, Unavailable) as error:
-                    failed = error
+                    failures.append(error)
                     self._first = (asked + 1) % len(self._clients)
+            pause = max(backoff, min(map(asked_pause_seconds, failures)))
             if time.monotonic() + pause >= give_up_at:
-                raise failed
-            log.warning("%s; trying again", failed)
+                raise failures[-1]
+            log.warning("%s; trying again", failures[-1])
             time.sleep(pause)
-            pause = min(2 * pause, longest)
+            backoff = min(2 * backoff, longest)
 
     def _ask_one(self, asked: int, request: Callable[[Client], T]) -> T:
         try:

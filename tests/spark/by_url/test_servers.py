@@ -11,14 +11,18 @@ from mq.client import (
     ClientError,
     Forbidden,
     NoAnswer,
+    Problem,
     QueueNotFound,
     Unauthorized,
+    Unavailable,
     UnexpectedAnswer,
 )
+from mq.config import CLIENT_BACKOFF_SECONDS
 from pyspark_mq.by_url.addresses import Addresses
 from pyspark_mq.by_url.servers import ServerChoice
 from pyspark_mq.options import BadOption
 
+FIRST_PAUSE = CLIENT_BACKOFF_SECONDS[0]
 NOBODY = ("http://127.0.0.1:1", "http://127.0.0.1:2")
 
 
@@ -68,6 +72,44 @@ def test_a_server_that_has_answered_is_asked_first_from_then_on() -> None:
 
     assert asked[0] is not asked[1]
     assert asked[1] is asked[2]
+
+
+def unavailable(seconds: float | None) -> Unavailable:
+    problem = Problem("urn:mq:problem:unavailable", "Not now", 503, "the disk is full")
+    return Unavailable("the disk is full", problem, seconds)
+
+
+@pytest.mark.parametrize(
+    ("failures", "pauses"),
+    [
+        ([unavailable(7.0), unavailable(3.0)], [3.0]),
+        ([unavailable(7.0), NoAnswer("gone")], [FIRST_PAUSE]),
+        (
+            [unavailable(None), unavailable(7.0)] * 2,
+            [CLIENT_BACKOFF_SECONDS[0] * n for n in (1, 2)],
+        ),
+        ([unavailable(60.0), unavailable(90.0)], None),
+    ],
+)
+def test_the_pause_is_no_shorter_than_one_of_them_asks_for(
+    failures: list[ClientError], pauses: list[float] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, slept = [*failures], list[float]()
+    monkeypatch.setattr("pyspark_mq.by_url.servers.time.sleep", slept.append)
+
+    def answer(_: Client) -> str:
+        if left:
+            raise left.pop(0)
+        return "there"
+
+    with ServerChoice(Addresses(NOBODY, retry_seconds=30)) as servers:
+        if pauses is None:
+            with pytest.raises(Unavailable):
+                servers.ask(answer)
+            assert slept == []
+        else:
+            assert servers.ask(answer) == "there"
+            assert slept == pauses
 
 
 @pytest.mark.parametrize(
