@@ -11,31 +11,23 @@ import pytest
 
 from mq.disk.files import Files
 from mq.errors import QueueNotFound, StoreUnavailable
-from mq.names import MessageId
 from mq.store.publishing.publish import Draft, Published
 from mq.store.store import Store
 from tests.support.descriptors import open_descriptors
 from tests.support.faults import WatchedFiles
 from tests.support.messages import names_in
 from tests.support.stores import ORDERS, draft_of, drain, store_on
-from tests.support.submits import answered
+from tests.support.submits import Outcome, ids_of, publish_each
 
 COUNT = 4
 
 
-async def ask(store: Store, *drafts: Draft) -> list[Published | BaseException]:
-    """Publish in one turn of the event loop."""
-    asking = (answered(store.submit_publish, ORDERS, each) for each in drafts)
-    async with asyncio.timeout(20):
-        return [*await asyncio.gather(*asking, return_exceptions=True)]
+async def ask(store: Store, *drafts: Draft) -> list[Outcome]:
+    return await publish_each(store, *((ORDERS, each) for each in drafts))
 
 
 def drafts_of(count: int) -> list[Draft]:
     return [draft_of(b"%d" % number) for number in range(count)]
-
-
-def ids_of(outcomes: list[Published | BaseException]) -> list[MessageId]:
-    return [each.message_id for each in outcomes if isinstance(each, Published)]
 
 
 class OrderOfCalls(WatchedFiles):
