@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from itertools import compress
 
@@ -51,8 +53,9 @@ class Taker:
             self._fd = work.spool.queues.open(self._queue).fd
         except (FileNotFoundError, NotADirectoryError):
             return Lost.GONE
-        except OSError as error:
-            return self._pass_over(message_id, error)
+        except OSError:
+            work.ready.restore(self._queue, message_id)
+            raise
         chain = reading(work.spool, self._fd, message_id, SMALL_BODY_BYTES)
         outcome = yield FileCalls(work.files, chain)
         usual = begin_usual(self._work, self._queue, message_id, outcome, self._visible_ns())
@@ -209,14 +212,24 @@ class Taker:
 
     def _pass_over(self, message_id: MessageId, error: OSError) -> Lost | None:
         """Report what is wrong with this message alone. Any other error is raised again, with the
-        message back in the index."""
+        message back in the index; so is one that every message of the queue would meet."""
         if error.errno not in FAULTS_OF_ONE_MESSAGE:
             self._work.ready.restore(self._queue, message_id)
             raise error
+        if error.errno in _DENIALS and not self._may_change_folder():
+            # Each message would be tried, while requests to all queues wait.
+            self._work.ready.restore(self._queue, message_id)
+            folder = f"{_QUEUES}/{self._queue}"
+            raise OSError(error.errno, f"the folder {folder} cannot be changed: {error.strerror}")
         place = f"{_QUEUES}/{queue_path(self._queue, message_id)}"
         self._work.report(place, str(error.strerror))
         return None
 
+    def _may_change_folder(self) -> bool:
+        return os.access(".", os.W_OK, dir_fd=self._fd, effective_ids=True)
+
+
+_DENIALS = {errno.EACCES, errno.EPERM}
 
 _LEASE_CALLS = 3
 """How many of `Taker.lease_calls` make the lease."""

@@ -7,14 +7,17 @@ import asyncio
 import itertools
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from mq.errors import StoreUnavailable
 from mq.names import QueueName
 from mq.store import expiry
 from mq.store.context import Workspace
+from mq.store.receiving.received_message import Received
 from tests.support.faults import WatchedFiles
 from tests.support.messages import SECOND_NS, names_in, new_id, write_message
 from tests.support.stores import (
@@ -28,6 +31,8 @@ from tests.support.stores import (
     receive,
     store_on,
 )
+from tests.support.submits import answered
+from tests.support.users import needs_root
 
 OTHER = QueueName("other")
 
@@ -139,3 +144,37 @@ async def test_fetches_of_one_round_do_not_remove_many_old_messages_each(
 
 async def _is_older(born_ns: int, age_ns: int) -> bool:
     return time.time_ns() > born_ns + age_ns
+
+
+def chattr(flag: str, folder: Path) -> bool:
+    """Returns whether the file system did that."""
+    return not subprocess.run(["chattr", flag, folder], check=False, capture_output=True).returncode
+
+
+@needs_root
+async def test_a_folder_that_may_not_be_changed_costs_one_try_and_no_other_queue(
+    root: Path, orders: Path
+) -> None:
+    """Each message was tried, while requests to other queues waited."""
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        await store.create_queue(OTHER)
+        sent = [await publish(store, b"body") for _ in range(20)]
+        try:
+            if not chattr("+i", orders):
+                pytest.skip("this file system has no immutable folders")
+            await publish(store, b"of another queue", OTHER)
+            before = files.calls["rename"]
+            with pytest.raises(StoreUnavailable, match="folder queues/orders cannot be changed"):
+                await store.receive(ORDERS, LONG_SECONDS)
+            assert files.calls["rename"] == before + 1
+            with pytest.raises(StoreUnavailable, match="folder queues/orders cannot be changed"):
+                await store.receive_many(ORDERS, 5, LONG_SECONDS, 0)
+            asked = [answered(store.submit_receive, each) for each in (ORDERS, OTHER)]
+            refused, received = await asyncio.gather(*asked, return_exceptions=True)
+        finally:
+            chattr("-i", orders)
+        assert isinstance(refused, StoreUnavailable)
+        assert isinstance(received, Received)
+        assert received.body == b"of another queue"
+        assert await drain(store) == sent
