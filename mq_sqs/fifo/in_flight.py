@@ -5,6 +5,8 @@ gone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mq.commit.operation import InWorker, Operation
 from mq.errors import MQError
 from mq.names import QueueName
@@ -17,34 +19,45 @@ _LOOKS_AT_ONCE = 500
 
 
 def look_for_overdue(work: Workspace, fifo: FifoQueues) -> Operation[None]:
-    """Look for messages that should have come back by now. Raises OSError."""
+    """Look for messages that should have come back by now. Raises what `_look_at_each` raises."""
     work.ready.drain()
     yield from ()
-    for queue, state in _current(work, fifo):
-        look_at_overdue(work, queue, state, _LOOKS_AT_ONCE)
+    _look_at_each(
+        work, fifo, lambda queue, state: look_at_overdue(work, queue, state, _LOOKS_AT_ONCE)
+    )
 
 
 def look_for_removed(work: Workspace, fifo: FifoQueues) -> Operation[None]:
-    """Look for messages that are gone before they were due. Raises OSError."""
-    expected = {queue: state.expected() for queue, state in _current(work, fifo)}
+    """Look for messages that are gone before they were due. Raises what `_look_at_each` raises."""
+    known = [(queue, fifo.get(queue)) for queue in fifo.names()]
+    expected = {queue: state.expected() for queue, state in known if state is not None}
     if not any(expected.values()):
         return
     there = yield InWorker(list_hidden, work.spool)
-    for queue, state in _current(work, fifo):
+
+    def look(queue: QueueName, state: FifoQueue) -> None:
         for message_id in expected.get(queue, ()):
             is_there = name_in_delay(queue, message_id) in there
             if not is_there and state.groups.is_hidden(message_id):
                 look_again(work, queue, state, message_id)
 
+    _look_at_each(work, fifo, look)
 
-def _current(work: Workspace, fifo: FifoQueues) -> list[tuple[QueueName, FifoQueue]]:
-    found = []
+
+def _look_at_each(
+    work: Workspace, fifo: FifoQueues, look: Callable[[QueueName, FifoQueue], None]
+) -> None:
+    """Look at the queues that are in memory. Raises the first OSError when all were looked at: what
+    is wrong with one keeps no other waiting."""
+    failures: list[OSError] = []
     for queue in fifo.names():
         try:
             state = fifo.find(work, queue)
+            if state is not None:
+                look(queue, state)
         except MQError:
             fifo.drop(queue)  # it was deleted
-            continue
-        if state is not None:
-            found.append((queue, state))
-    return found
+        except OSError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]

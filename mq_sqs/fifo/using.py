@@ -56,9 +56,16 @@ def use(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[FifoQu
 
 def look_at_overdue(work: Workspace, queue: QueueName, state: FifoQueue, at_once: int) -> None:
     """Look for up to `at_once` messages that should have come back by now. No event tells of one
-    that went to the dead letters. Raises OSError."""
-    for message_id in state.pop_overdue(work.clock_ns(), at_once):
-        look_again(work, queue, state, message_id)
+    that went to the dead letters. Raises OSError; those that were not looked for are later on."""
+    overdue = state.pop_overdue(work.clock_ns(), at_once)
+    looked = 0
+    try:
+        for message_id in overdue:
+            look_again(work, queue, state, message_id)
+            looked += 1
+    finally:
+        for message_id in overdue[looked:]:
+            state.expect(message_id, work.clock_ns() + _AGAIN_NS)
 
 
 def look_again(work: Workspace, queue: QueueName, state: FifoQueue, message_id: str) -> None:

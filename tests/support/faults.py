@@ -28,7 +28,7 @@ WATCHED = (
     CHANGES
     | SYNCS
     | {"open_message", "open_to_look", "open_unnamed", "open_folder", "read", "replace_fd", "lock",
-       "close", "write_out"}
+       "close", "write_out", "status_of"}
 )  # fmt: skip
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
+from mq.errors import StoreUnavailable
+from mq.names import QueueName
 from mq.store.receiving.received_message import Received
+from tests.support.faults import WatchedFiles
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, fifo_on, move_due
 from tests.support.messages import names_in
 
@@ -150,3 +154,50 @@ async def test_a_message_that_is_gone_takes_no_memory_until_it_would_have_been_d
 
         assert len(state._dues) < 100
         assert state.expected() == [first.message_id]
+
+
+OTHER_LINE = QueueName("other.fifo")
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_queue_that_the_disk_cannot_look_at_keeps_no_other_waiting(root: Path) -> None:
+    """It goes on once the disk can."""
+    files = WatchedFiles()
+    is_broken = True
+
+    def fail(_fd: int, name: str) -> None:
+        if is_broken and name.startswith(f"{LINE}:"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async with asyncio.timeout(30), fifo_on(root, files) as line:
+        await line.store.create_queue(OTHER_LINE)
+        other = FifoLine(line.store, OTHER_LINE)
+        other.service = line.service
+        for each in (line, other):
+            await each.send_all(("1", "a"), ("2", "a"), ("3", "b"), ("4", "b"))
+            first, second = await each.receive(), await each.receive()
+            files.before["status_of"] = fail
+            for received in first + second:
+                (root / "delay" / f"{each.queue}:{received.message_id}").unlink()
+
+        await until(other, "2")
+        await until(other, "4")
+        is_broken = False
+
+        await until(line, "2")
+        await until(line, "4")
+
+
+async def test_after_an_error_of_the_disk_a_message_is_looked_for_again(root: Path) -> None:
+    files = WatchedFiles()
+    async with asyncio.timeout(30), fifo_on(root, files) as line:
+        await line.send_all(("1", "a"), ("2", "a"), ("3", "b"), ("4", "b"))
+        for received in await line.receive() + await line.receive():
+            (root / "delay" / f"{LINE}:{received.message_id}").unlink()
+            look_for(line, received)
+        files.fail("status_of")
+        with pytest.raises(StoreUnavailable):
+            await line.receive()
+
+        await until(line, "2")
+        await until(line, "4")
