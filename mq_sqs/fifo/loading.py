@@ -147,8 +147,12 @@ def read_sent(spool: Spool, queue: QueueName, since_ns: int, made_ns: int) -> li
     an earlier one of that name. Raises OSError."""
     sent: list[FoundMessage] = []
     known: set[tuple[QueueName, MessageId]] = set()
+    made = _text_of(made_ns)
     for folder, holder, name, message_id in _elsewhere(spool, queue, _text_of(since_ns)):
-        if (holder, message_id) in known:
+        is_elsewhere = holder != queue
+        if (holder, message_id) in known or (is_elsewhere and message_id < made):
+            continue
+        if is_elsewhere and _is_of_others(spool, folder, holder, name, queue):
             continue
         looked = _look(spool, folder, name, partial(_read_sent, spool, queue, holder, message_id))
         if looked is None:
@@ -158,6 +162,15 @@ def read_sent(spool: Spool, queue: QueueName, since_ns: int, made_ns: int) -> li
         if found is not None and (holder == queue or found.published_ns >= made_ns):
             sent.append(found)
     return sent
+
+
+def _is_of_others(spool: Spool, folder: Folder, holder: str, name: str, queue: str) -> bool:
+    """Return whether a message was certainly not sent to the queue. Most need not be opened."""
+    try:
+        at = spool.at(folder, name)
+        return origin_of(spool.files, f"/proc/self/fd/{at.fd}/{at.name}", holder) != queue
+    except OSError:
+        return False  # A look tells what is wrong.
 
 
 def _read_sent(

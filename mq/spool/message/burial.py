@@ -75,9 +75,9 @@ def origin_in(value: bytes | None, queue: str) -> QueueName | None:
     return None if origin == queue else origin
 
 
-def origin_of(files: Files, fd: int, queue: str) -> QueueName | None:
-    """Return what `origin_in` returns, from the message's file."""
-    return origin_in(files.attribute(fd, DEAD_ATTRIBUTE), queue)
+def origin_of(files: Files, file: int | str, queue: str) -> QueueName | None:
+    """Return what `origin_in` returns, from the message's file: its descriptor or path."""
+    return origin_in(files.attribute(file, DEAD_ATTRIBUTE), queue)
 
 
 def _origin(value: bytes | None) -> QueueName | None:

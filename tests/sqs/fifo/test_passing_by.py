@@ -156,3 +156,20 @@ async def test_a_message_that_goes_its_way_meanwhile_keeps_its_place(
         assert await line.bodies() in ([], ["1", "2"])
 
     await at_each_moment(before, (first.message_id, LINE, state), step, look)
+
+
+async def test_messages_of_other_queues_are_not_opened(root: Path) -> None:
+    """There may be far more of them than of the queue that is read."""
+    files = WatchedFiles()
+    async with fifo_on(root, files) as line:
+        await line.store.create_queue(DEAD_LINE)
+        line.queue = DEAD_LINE
+        await line.send_all(*((str(number), "a") for number in range(20)))
+        for each in await line.receive(10):
+            await line.remove(each)
+        line.queue = LINE
+        before = files.calls["open_to_look"]
+
+        await line.send("1")
+
+        assert files.calls["open_to_look"] < before + 5
