@@ -167,8 +167,8 @@ def read_sent(spool: Spool, queue: QueueName, since_ns: int, made_ns: int) -> li
 def _is_of_others(spool: Spool, folder: Folder, holder: str, name: str, queue: str) -> bool:
     """Return whether a message was certainly not sent to the queue. Most need not be opened."""
     try:
-        at = spool.at(folder, name)
-        return origin_of(spool.files, f"/proc/self/fd/{at.fd}/{at.name}", holder) != queue
+        fd, bare, _keeper = spool.reach(folder, name)
+        return origin_of(spool.files, f"/proc/self/fd/{fd}/{bare}", holder) != queue
     except OSError:
         return False  # A look tells what is wrong.
 
