@@ -9,7 +9,7 @@ import functools
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mq.errors import ExitCode, StartRefused
 
@@ -131,15 +131,20 @@ def require_log(fd: int) -> None:
 def birth_ns(path: str) -> int | None:
     """Return when a file or folder was made, in ns since 1970, or None if it is gone or the file
     system does not know."""
-    status = ctypes.create_string_buffer(_STATX.size)
-    try:
-        failed = ctypes.CDLL(None).statx(
-            _AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, status
-        )
-    except AttributeError:
+    statx = _load_statx()
+    if statx is None:
         return None
+    status = ctypes.create_string_buffer(_STATX.size)
+    failed = statx(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, status)
     fields, seconds, nanoseconds = _STATX.unpack(status.raw)
     return None if failed or not fields & _STATX_BTIME else seconds * 1_000_000_000 + nanoseconds
+
+
+@functools.cache
+def _load_statx() -> Callable[..., int] | None:
+    """Return statx(2), or None where the C library lacks it. To load a library takes longer than
+    most calls of it."""
+    return getattr(ctypes.CDLL(None), "statx", None)
 
 
 def list_at_once(fd: int) -> Iterator[tuple[bytes, int]]:
@@ -151,7 +156,7 @@ def list_at_once(fd: int) -> Iterator[tuple[bytes, int]]:
     buffer was too small for all entries, all are listed again. A file system that returns them in
     pieces all the same (NFS, FUSE) is listed piece by piece.
     """
-    libc, size = ctypes.CDLL(None, use_errno=True), _FIRST_LISTING_BYTES
+    libc, size = load_libc(), _FIRST_LISTING_BYTES
     while True:
         os.lseek(fd, 0, os.SEEK_SET)
         pieces = [_read_entries(libc, fd, size)]

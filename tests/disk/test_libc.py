@@ -1,4 +1,4 @@
-"""How a folder is synced on each file system."""
+"""How a folder is synced on each file system, and what a call costs beside the call."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mq.disk.files import Files
+from mq.disk.libc import birth_ns, list_at_once
 
 
 class CountedLibc:
@@ -68,3 +69,21 @@ def test_a_device_that_cannot_say_what_it_is_is_asked_again(
         os.close(fd)
 
     assert libc.calls == {"fstatfs": 1}
+
+
+def test_the_library_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a message has expired is asked of each one, and a queue of vsqs is listed for each
+    message."""
+    fd = os.open(tmp_path, os.O_RDONLY)
+    births, listings = [birth_ns(str(tmp_path))], [[*list_at_once(fd)]]
+    loads: list[object] = []
+    monkeypatch.setattr("ctypes.CDLL", lambda *given, **named: loads.append(given))
+    try:
+        births.append(birth_ns(str(tmp_path)))
+        listings.append([*list_at_once(fd)])
+    finally:
+        os.close(fd)
+
+    assert births[0] == births[1]
+    assert listings[0] == listings[1]
+    assert loads == []
