@@ -72,8 +72,7 @@ def test_a_device_that_cannot_say_what_it_is_is_asked_again(
 
 
 def test_the_library_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a message has expired is asked of each one, and a queue of vsqs is listed for each
-    message."""
+    """A file's birth is asked for each message that may have expired."""
     fd = os.open(tmp_path, os.O_RDONLY)
     births, listings = [birth_ns(str(tmp_path))], [[*list_at_once(fd)]]
     loads: list[object] = []
