@@ -10,7 +10,9 @@ The file is never replaced, because its bytes are locks: one byte of it is overw
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 from mq.disk.files import Files
@@ -41,9 +43,10 @@ def read_format(root: Path) -> str | None:
     except FileNotFoundError:
         return None
     try:
+        # A FIFO without a writer would read as blank.
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "Not a regular file", str(path))
         return os.read(fd, _READ_BYTES).decode(errors="replace").strip("\0 \t\r\n")
-    except IsADirectoryError as error:
-        raise IsADirectoryError(error.errno, error.strerror, str(path)) from None
     finally:
         os.close(fd)
 

@@ -150,13 +150,16 @@ def test_server_names_the_way_out_of_a_blank_format(tmp_path: Path, found: str) 
     assert f"mqctl --root {tmp_path} fsck --repair writes it again" in refusal.line
 
 
-def test_server_names_what_has_the_place_of_the_format(tmp_path: Path) -> None:
-    (tmp_path / "format").mkdir()
+@pytest.mark.parametrize("plant", [os.mkdir, os.mkfifo])
+def test_server_names_what_has_the_place_of_the_format(
+    tmp_path: Path, plant: Callable[[Path], None]
+) -> None:
+    plant(tmp_path / "format")
 
     refusal = start("mq", f"--root={tmp_path}", "--port=0")
 
     assert refusal.exit_code == ExitCode.ROOT
-    assert f"Is a directory: {tmp_path}/format;" in refusal.line
+    assert f"Not a regular file: {tmp_path}/format;" in refusal.line
 
 
 @pytest.mark.parametrize("found", ["mq 3", "something else\nof two lines"])
