@@ -51,6 +51,9 @@ SHUTDOWN_SECONDS = 10.0
 RESERVED_DESCRIPTORS = 4096
 """Descriptors that are kept for files, at most half of all; each connection takes two others."""
 
+MIN_DESCRIPTORS = 64
+"""With fewer a server does not start: it has some 30 open before the first client comes."""
+
 MAX_ADMIN_CONNECTIONS = 100
 """How many connections the admin listener takes at once."""
 
@@ -115,8 +118,14 @@ def _give_memory_back() -> None:
 
 def _bound_connections(asked: int) -> int:
     """Take all descriptors that the system allows, and keep some of them for files. Returns how
-    many connections the others are enough for, at most `asked`."""
+    many connections the others are enough for, at most `asked`. Raises StartRefused."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < MIN_DESCRIPTORS:
+        raise StartRefused(
+            ExitCode.SYSTEM,
+            f"the system allows this process {hard} open files, and a server needs at least "
+            f"{MIN_DESCRIPTORS}; raise the limit, with ulimit -n or LimitNOFILE= of the unit",
+        )
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard == resource.RLIM_INFINITY:
         return asked

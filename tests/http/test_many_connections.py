@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from mq.errors import ExitCode
 from tests.support.certificates import make_certificate
 from tests.support.processes import Process, Server, wait_until
+from tests.support.refusals import refusal_of
 from tests.support.wire import Wire, make_queue, wait_until_closed
 
 Connect = Callable[[Server], Wire]
+
+WITH_FEW_DESCRIPTORS = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+from mq.daemon.cli import main
+main()
+"""
 
 
 @pytest.fixture
@@ -91,3 +101,15 @@ def test_whoever_connects_files_keep_their_descriptors(
     assert statuses == [201] * 40
     wait_until(lambda: descriptors(server) < 150)
     assert "Too many open files" not in server.log()
+
+
+def test_server_refuses_a_system_that_allows_it_too_few_open_files(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    command = [sys.executable, "-c", WITH_FEW_DESCRIPTORS, f"--root={root}", "--port=0"]
+
+    refusal = refusal_of(command, {})
+
+    assert refusal.exit_code == ExitCode.SYSTEM
+    assert "allows this process 32 open files, and a server needs at least 64" in refusal.line
+    assert "ulimit -n or LimitNOFILE=" in refusal.line
+    assert not root.exists()
