@@ -75,7 +75,7 @@ def test_a_folder_without_settings_that_stays_is_not_opened(
     files.calls.clear()
 
     assert [known.of(ORDERS) for _ in range(5)] == [NO_SETTINGS] * 5
-    assert not files.calls
+    assert files.calls == {"status_of": 5}
 
 
 def test_what_comes_into_a_folder_that_stayed_is_seen(known: KnownSettings, orders: Path) -> None:
