@@ -138,7 +138,11 @@ def _move(
                 return bar.done, []
             taken = _move_ready(access, way, limit, bar)
             return bar.done, taken
-    except (KeyboardInterrupt, MQError):
+    except KeyboardInterrupt:
+        moved = messages_text(bar.done)
+        click.echo(f"moved {moved} by then; what was under way may be moved too", err=True)
+        raise
+    except MQError:
         if bar.done:
             click.echo(f"moved {messages_text(bar.done)} by then", err=True)
         raise

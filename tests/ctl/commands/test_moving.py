@@ -6,7 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from mq.ctl.cli import mqctl
+from mq.ctl.ways.by_root import RootAccess
 from mq.errors import ExitCode
 from tests.support.messages import names_in
 from tests.support.mqctl import Ctl, assert_refused
@@ -183,3 +186,18 @@ def test_import_takes_the_dead_letters_that_recv_and_peek_wrote(
     ctl.ok("import", other, stdin=lines)
 
     assert [line["body"] for line in ctl.ok("export", other).lines()] == ["one", "two"]
+
+
+def test_a_move_that_is_interrupted_says_that_more_may_be_moved(
+    server: Server, wire: Wire, queue: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.publish(queue, b"one")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RootAccess, "move", interrupt)
+
+    said = CliRunner().invoke(mqctl, ["--root", str(server.root), "move", queue, other]).output
+
+    assert said.startswith("moved 0 messages by then; what was under way may be moved too\n")
