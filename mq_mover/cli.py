@@ -12,7 +12,8 @@ import structlog
 from mq import __version__
 from mq.command.flags import FOLDER, Daemon, Seconds, flag, metrics_flags
 from mq.command.logs import LOG_FORMATS, configure_logs
-from mq.command.running import exit_codes_text, exit_when_asked, run
+from mq.command.running import exit_codes_text, run
+from mq.command.signals import exit_when_asked
 from mq.config import Address, MoverConfig
 from mq.spool.network_files import files_for
 from mq_mover.mover import Mover

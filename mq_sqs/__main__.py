@@ -2,7 +2,11 @@
 
 import signal
 
-# What SIGHUP asks to be read again has not been read yet, as in mq.__main__.
+from mq.command.signals import exit_when_asked
+
+# As in mq.__main__: the imports take a while.
+exit_when_asked()
+# What SIGHUP asks to be read again has not been read yet.
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 from mq_sqs.cli import main  # noqa: E402

@@ -8,7 +8,8 @@ import click
 
 from mq import __version__
 from mq.command.flags import FOLDER
-from mq.command.running import exit_codes_text, exit_when_asked, run
+from mq.command.running import exit_codes_text, run
+from mq.command.signals import exit_when_asked
 from vsqs.arguments import EXIT_CODES, opened, queue_argument, queue_flags
 from vsqs.rate import Rate
 

@@ -56,19 +56,6 @@ def run(command: click.Command, meanings: Mapping[ExitCode, str] = EXIT_CODES) -
     sys.exit(code)
 
 
-def exit_when_asked() -> None:
-    """Let SIGTERM and SIGINT end this process at once with exit code 0, wherever it is. SIGINT is
-    ignored if the process was started so, as a shell does with background jobs.
-
-    This is only for processes that may be killed anywhere. They end at once because a second signal
-    would hit the interpreter while it shuts down, for example when Ctrl-C reaches a child and its
-    parent passes it on.
-    """
-    for number in (signal.SIGTERM, signal.SIGINT):
-        if number is signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: os._exit(ExitCode.OK))
-
-
 def exit_codes_text(meanings: Mapping[ExitCode, str] = EXIT_CODES) -> str:
     """Return the list of exit codes for the end of `--help`."""
     codes = "\n".join(f"{code.value:>4}  {meanings[code]}" for code in sorted(meanings))

@@ -13,10 +13,17 @@ through belongs in `mq.store`, what is said to a server in `mq.client`.
 
 from __future__ import annotations
 
+import signal
+
 
 def main() -> None:
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    if on_interrupt is not signal.SIG_IGN:
+        # Nothing has begun, so Ctrl-C just ends it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from mq.command.running import run
     from mq.ctl.cli import mqctl
     from mq.errors import CTL_EXIT_CODES
 
+    signal.signal(signal.SIGINT, on_interrupt)
     run(mqctl, CTL_EXIT_CODES)

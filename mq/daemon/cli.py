@@ -13,6 +13,7 @@ from mq import __version__
 from mq.command.flags import FILE, Daemon, HostPort, Mode, Port, Seconds, Size, flag
 from mq.command.logs import configure_logs
 from mq.command.running import exit_codes_text, run
+from mq.command.signals import fail_when_asked
 from mq.config import ServerConfig
 from mq.daemon.shared_flags import client_flags, store_flags
 from mq.disk.calls import STATE
@@ -65,6 +66,7 @@ def mq(
         raise click.UsageError("--admin-write needs an admin listener; give --admin HOST:PORT")
     config = server_config(fields)
     if check:
+        fail_when_asked()
         return check_abilities(config.root)
     configure_logs(config.log_format, "mq")
     serve(config, Supervision(keep_seconds, sqs_port) if standalone else None)
