@@ -7,6 +7,7 @@ from mq.commit.operation import InWorker, Operation
 from mq.errors import StoreUnavailable
 from mq.lifecycle import Folder, PurgeScope
 from mq.names import QueueName
+from mq.spool.file_system import NO_ROOM
 from mq.spool.queue.leftovers import Leftovers
 from mq.spool.queue.purging import Purge
 from mq.store.context import Workspace, no_queue
@@ -30,6 +31,13 @@ def purge(work: Workspace, queue: QueueName, scope: PurgeScope) -> Operation[int
         yield InWorker(purging.close)
     except (FileNotFoundError, NotADirectoryError):
         raise no_queue(queue) from None
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise StoreUnavailable(
+            f"queue {queue} cannot be purged now, which takes two folders: {error.strerror}; "
+            "remove some messages, or delete a queue, and try again once the reaper has made room"
+        ) from error
     finally:
         purging.close()
         work.counts.of(queue).removed += purging.removed

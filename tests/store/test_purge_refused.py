@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,16 @@ async def test_a_file_in_the_place_of_purged_messages_is_named(store: Store, roo
         await store.purge(ORDERS)
 
     assert await drain(store) == [message]
+
+
+async def test_a_disk_without_room_for_a_folder_is_told_with_the_way_out(root: Path) -> None:
+    files = WatchedFiles()
+    async with store_on(root, files) as store:
+        await store.create_queue(ORDERS)
+        message = await publish(store, BODY)
+        files.fail("make_folder", code=errno.ENOSPC)
+
+        with pytest.raises(StoreUnavailable, match=r"takes two folders: No space.* the reaper has"):
+            await store.purge(ORDERS)
+
+        assert await drain(store) == [message]
