@@ -20,7 +20,7 @@ from mq.disk.files import HIDDEN, Files
 from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder, MoveRefused
 from mq.metrics.tally import MoverCounts, QueueTally, own_counts
-from mq.names import parse_file_name
+from mq.names import QueueName, parse_file_name
 from mq.spool.arrivals import Change, Watch
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold
 from mq.spool.message.seal import due_ns, is_due
@@ -28,6 +28,7 @@ from mq.spool.moves import Moves, OpenFolder
 from mq.spool.network_files import STALE_NS
 from mq.spool.open_queues import OpenQueues
 from mq.spool.queue.known_settings import KnownSettings
+from mq.spool.queue.queues import has_queue
 from mq.spool.redelivery import lives_on, redeliver, report_living
 from mq.spool.root import folder_of_root
 from mq.spool.trouble import require_at
@@ -273,8 +274,17 @@ class Mover:
             if (why := lives_on(held, rule, queue)) is not None:
                 self._report_living(held.name, why)
             return None
-        self._report(held.name, f"there is no folder for it in {self._config.destination}")
+        self._report(held.name, self._why_left(parsed[0], rule.queue_after(held.receive_count)))
         return time.time_ns() + int(self._config.rescan_seconds * SECOND_NS)
+
+    def _why_left(self, queue: QueueName, dead: QueueName | None) -> str:
+        place = self._config.destination
+        if dead is not None and has_queue(self._files, self._destination, queue):
+            return (
+                f"it was received too often, and {place}/{dead} is not a folder, another user's, "
+                "or being deleted: move away what is there, or chown it"
+            )
+        return f"there is no folder for it in {place}"
 
 
 def _now() -> str:

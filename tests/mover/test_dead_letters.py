@@ -33,3 +33,26 @@ def test_a_message_that_cannot_die_is_redelivered_and_reported_once(
         ("orders:1", "queue orders.dead has another message of that id; remove one of the two")
     ]
     assert (mover.counts.redelivered, mover.counts.dead_lettered) == (2, 0)
+
+
+def test_what_is_in_the_place_of_the_dead_letter_queue_is_named(
+    root: Path, spool: Spool, orders: Path
+) -> None:
+    """The message's own queue is there, so "no folder for it" would send a person to that one."""
+    dead = root / "queues" / "orders.dead"
+    dead.write_text("a file")
+    write_message(root / "delay" / "orders:1", seal=seal_of(b"body", count=3), due_in_seconds=-1)
+    config = MoverConfig(root / "delay", root / "queues", max_receives=3)
+
+    with closing(Mover(config, Files())) as mover, capture_logs() as logs:
+        mover.scan()
+
+    assert [(each["name"], each["why"]) for each in logs] == [
+        (
+            "orders:1",
+            f"it was received too often, and {dead} is not a folder, another user's, or being "
+            "deleted: move away what is there, or chown it",
+        )
+    ]
+    assert names_in(root / "delay") == ["orders:1"]
+    assert names_in(orders) == []
