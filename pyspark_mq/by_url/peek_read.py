@@ -70,8 +70,8 @@ class PeekReader(Portable, DataSourceReader):
 
 
 def _looks(states: Collection[str]) -> tuple[PeekedState, ...]:
-    """Return in which states to look, one after the other. A message that is received, or comes
-    back, while the queue is read is in one of them whenever that is."""
+    """Return in which states to look, one after the other. A message that is received or comes back
+    once while the queue is read is found in one of them."""
     hidden = tuple(each for each in _HIDDEN if each in states)
     if "ready" not in states:
         return hidden
