@@ -169,11 +169,6 @@ def _ns_of_step(step: int) -> int:
     return -(-step * _NS_PER_MS >> 12)
 
 
-def is_v7(message_id: str) -> bool:
-    """Return whether an id is a UUIDv7 as MQ writes it, in lower case."""
-    return _OWN_ID.fullmatch(message_id) is not None
-
-
 def is_server_id(message_id: str) -> bool:
     """Return whether a server made the id, so that its time is that of the publication. An id that
     a producer made is mistaken for one once in 16 million times."""

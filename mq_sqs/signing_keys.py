@@ -32,14 +32,9 @@ class SigningKey:
     def can_sign(self) -> bool:
         return self._secret is not None
 
-    def sign(self, text: bytes, scope: str) -> str:
-        """Return the signature of version 4 in hexadecimal. The scope is
-        `DAY/REGION/SERVICE/aws4_request`.
-        """
-        return self.begin(text, scope).hexdigest()
-
     def begin(self, text: bytes, scope: str) -> hmac.HMAC:
-        """Return the HMAC of a text, which may go on."""
+        """Return the HMAC of a text, which may go on: in hexadecimal it is the signature of version
+        4. The scope is `DAY/REGION/SERVICE/aws4_request`."""
         begun = (self._derived.get(scope) or self._derive(scope)).copy()
         begun.update(text)
         return begun

@@ -31,10 +31,12 @@ def test_a_key_signs_as_amazon_documents_it(tmp_path: Path) -> None:
         "f536975d06c0309214f805bb90ccff089219ecd68b2577efef23edd43b7e1a59"
     )
 
-    signature = key.sign(text.encode(), "20150830/us-east-1/iam/aws4_request")
+    signatures = {
+        key.begin(text.encode(), "20150830/us-east-1/iam/aws4_request").hexdigest()
+        for _ in range(2)
+    }
 
-    assert signature == "5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7"
-    assert key.sign(text.encode(), "20150830/us-east-1/iam/aws4_request") == signature
+    assert signatures == {"5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7"}
 
 
 def test_a_line_with_a_hash_alone_is_warned_of_by_its_number(tmp_path: Path) -> None:

@@ -104,35 +104,22 @@ def move_held(
     return False
 
 
-def open_and_read(
-    spool: Spool, folder: Folder, name: str, limit: int
-) -> FileWork[OpenedMessage | Lost]:
-    """Open a message and take its lock as `hold_in` does; read a body of up to `limit` bytes, and
-    the content type. `read` is None if the body is larger, or could be read only at the second try.
-    Raises OSError."""
-    try:
-        fd, bare, _keeper = spool.reach(folder, name)
-    except (FileNotFoundError, NotADirectoryError):
-        return Lost.GONE
-    outcome = yield FileCalls(spool.files, reading(spool, fd, bare, limit))
-    return opened_by(spool, folder, name, outcome)
-
-
 def reading(spool: Spool, folder_fd: int, name: str, limit: int) -> Chain:
-    """Return the calls of `open_and_read`. Their results are a descriptor, None, the fields of a
-    `Status` for the file and for what has its name, the seal, all of the file or None, and, where
-    there are seals, the attributes for type and burial."""
+    """Return the calls that open a message and take its lock as `open_held` does, and read a file
+    of up to `limit` bytes. Their results are a descriptor, None, the fields of a `Status` for the
+    file and for what has its name, the seal, all of the file or None, and, where there are seals,
+    the attributes for type and burial."""
     return holding(folder_fd, name) + _content_calls(limit, spool.has_seals)
 
 
 def readings(spool: Spool, folder_fd: int, names: Sequence[str], limit: int) -> list[Chain]:
-    """Return the calls of `open_and_read` for several messages."""
+    """Return the calls of `reading` for several messages."""
     content = _content_calls(limit, spool.has_seals)
     return [holding(folder_fd, name) + content for name in names]
 
 
 def lost_in(outcome: Outcome) -> Lost | None:
-    """Return why the calls of `open_held` or `open_and_read` lost a race, after which nothing that
+    """Return why the calls of `open_held` or `reading` lost a race, after which nothing that
     they opened is open. Returns None if they lost none."""
     results, code = outcome
     lost = _lost_at(len(results), code) if code else None
@@ -140,7 +127,8 @@ def lost_in(outcome: Outcome) -> Lost | None:
 
 
 def opened_by(spool: Spool, folder: Folder, name: str, outcome: Outcome) -> OpenedMessage | Lost:
-    """Return what `open_and_read` returns, from the outcome of its calls. Raises OSError."""
+    """Return a message with what the calls of `reading` read of it. `read` is None if the file is
+    larger than their limit, or could be read only at the second try. Raises OSError."""
     results, code = outcome
     held = _held(spool, folder, name, results, code)
     if isinstance(held, Lost):

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from mq.disk import calls
+from mq.disk.calls import run_one
 from mq.disk.file_work import do_together
 from mq.disk.files import Files
 from mq.lifecycle import Actor, Folder
 from mq.spool.folders import Spool
 from mq.spool.message.held import Lost, hold_in
-from mq.spool.message.opening import OpenedMessage, Read, open_and_read, open_held
+from mq.spool.message.opening import OpenedMessage, Read, open_held, opened_by, reading
 from mq.spool.message.trailer import Content
 from mq.spool.root import open_root
 from tests.support.descriptors import open_descriptors
@@ -39,10 +40,8 @@ def spool(
 
 
 def opened(spool: Spool, limit: int = 1000) -> OpenedMessage | Lost:
-    (found,) = do_together([open_and_read(spool, Folder.DELAY, NAME, limit)])
-    if isinstance(found, Exception):
-        raise found
-    return found
+    outcome = run_one(spool.files, reading(spool, spool.fd(Folder.DELAY), NAME, limit))
+    return opened_by(spool, Folder.DELAY, NAME, outcome)
 
 
 def test_it_is_what_hold_in_finds(spool: Spool, root: Path) -> None:
