@@ -22,6 +22,8 @@ from mq.names import QueueName
 
 _TITLE = ("name", "ready", "leased", "delayed", "dead", "oldest age", "in/s", "out/s")
 _FOOT = "q ends, up and down scroll"
+_SHORTEST_NAME = 12
+_CUT = "..."
 _STEPS = {b"\x1b[A": -1, b"k": -1, b"\x1b[B": 1, b"j": 1, b"\x1b[5~": -10, b"\x1b[6~": 10,
           b"\x1bOA": -1, b"\x1bOB": 1}  # fmt: skip
 
@@ -97,7 +99,7 @@ def _show(
     at, trouble, next_look = 0, "", time.monotonic() + interval
     with LiveScreen() as screen:
         while True:
-            title, *rows = flow_table(flows)
+            title, *rows = flow_table(flows, screen.columns)
             at = max(0, min(at, len(rows) - 1))
             messages = _counted(sum(sum(flow[1:4]) for flow in flows), "message")
             head = f"{time.strftime('%H:%M:%S')}  {_counted(len(flows), 'queue')}, {messages}"
@@ -119,14 +121,28 @@ def _counted(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def flow_table(flows: Sequence[QueueFlow]) -> list[str]:
-    """Return the title, and a line for each queue."""
+def flow_table(flows: Sequence[QueueFlow], columns: int | None = None) -> list[str]:
+    """Return the title, and a line for each queue. Names are shortened, if need be, so that the
+    numbers are within this many columns."""
     rows = [
         (printable(flow.queue), *map(str, flow[1:5]), age(flow.oldest_age_seconds),
          _rate(flow.in_rate), _rate(flow.out_rate))
         for flow in flows
     ]  # fmt: skip
+    if columns is not None:
+        numbers = len(aligned([("", *row[1:]) for row in [_TITLE, *rows]])[0])
+        rows = [(_shortened(row[0], columns - numbers), *row[1:]) for row in rows]
     return aligned([_TITLE, *rows])
+
+
+def _shortened(name: str, columns: int) -> str:
+    """Return a name without its middle if it is longer than that: names often begin alike, and end
+    alike."""
+    most = max(columns, _SHORTEST_NAME)
+    if len(name) <= most:
+        return name
+    end = (most - len(_CUT)) // 2
+    return name[: most - len(_CUT) - end] + _CUT + name[-end:]
 
 
 def _rate(rate: float | None) -> str:

@@ -51,6 +51,11 @@ class LiveScreen:
         os.close(self._woken)
         os.close(self._wake)
 
+    @property
+    def columns(self) -> int:
+        """How many columns the terminal has now."""
+        return _size()[0]
+
     def draw(self, head: str, lines: Sequence[str], foot: str) -> None:
         """Fill the screen. `lines` begin with a title; what does not fit is cut off."""
         columns, rows = _size()

@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -139,6 +140,27 @@ def test_it_follows_the_size_of_the_terminal(screen: TmuxScreen, queue: str) -> 
 
     wait_until(fits, 60)
     assert all(len(line) <= 40 for line in screen.text().splitlines())
+
+
+def test_a_long_name_leaves_the_numbers_on_the_screen(screen: TmuxScreen, wire: Wire) -> None:
+    name = f"{uuid.uuid4().hex[:8]}{'-long' * 13}.dead"
+    wire.request("PUT", f"/{name}")
+    try:
+        wire.publish(name)
+        screen.resize(80, 24)
+
+        def is_counted() -> bool:
+            rows = rows_of(screen.text())
+            return any(
+                shown.startswith(name[:8]) and shown.endswith(".dead") and row[0] == "1"
+                for shown, row in rows.items()
+            )
+
+        wait_until(is_counted, 60)
+        assert "out/s" in screen.text()
+        assert all(len(line) <= 80 for line in screen.text().splitlines())
+    finally:
+        wire.request("DELETE", f"/{name}")
 
 
 def test_a_terminal_of_two_lines_does_not_end_it(screen: TmuxScreen, queue: str) -> None:
