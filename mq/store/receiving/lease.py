@@ -20,7 +20,7 @@ from mq.properties import NO_PROPERTIES
 from mq.spool.folders import Spool
 from mq.spool.message.burial import burial_in
 from mq.spool.message.checksum import measure
-from mq.spool.message.held import Held, Lost, hold, read_content, set_aside
+from mq.spool.message.held import NO_FD, Held, Lost, hold, read_content, set_aside
 from mq.spool.message.opening import OpenedMessage, Read
 from mq.spool.message.seal import (
     MAX_RECEIVE_COUNT,
@@ -105,7 +105,7 @@ def take_held(
                     return Lost.GONE
             except OSError as error:
                 return break_off(held, before, error.errno or errno.EIO)
-        if leasing.received.fd >= 0:
+        if leasing.received.fd != NO_FD:
             work.files.unlock(held.fd)
             is_open = False
         return leasing.received
@@ -154,47 +154,56 @@ def _prepare(
     work: Workspace, place: Place, opened: OpenedMessage, visibility_ns: int, advance: Advance
 ) -> _Leasing | None:
     """Prepare a lease. Returns None if the message is damaged."""
-    held, read = opened
-    spool, has_seals = work.spool, work.spool.has_seals
-    is_small = held.status.st_size <= SMALL_BODY_BYTES
-    if read is None:
-        read = Read(
-            read_content(held, work.files) if is_small else None,
-            *(held.type_and_burial() if has_seals else (None, None)),
-        )
-    if (is_small and read.content is None) or not held.is_as_long_as_sealed():
+    held, spool = opened.held, work.spool
+    read = opened.read or _read(work, held)
+    if _is_damaged(work, held, read):
         return None
-    is_too_long = held.status.st_size > work.config.max_body_bytes
-    if has_seals and held.seal is None and is_too_long:
-        return None  # Reading all of it for a seal would keep its queue waiting.
     body, properties = read.content or (None, NO_PROPERTIES)
-    sealed = held.seal
-    seal = sealed or _adopt(work, held, body, place.message_id)
-    was_delayed = place.folder is _DELAY
+    seal = held.seal or _adopt(work, held, body, place.message_id)
     visible_ns = round_up(work.clock_ns() + visibility_ns, work.granularity_ns)
+    has_seals, is_hidden = spool.has_seals, place.folder is _DELAY
     fresh = advance(seal, work.leases.next()) if has_seals else seal._replace(lease=visible_ns)
-    is_sealed = has_seals and fresh != sealed
+    is_sealed = has_seals and fresh != held.seal
     if is_sealed and (spool.has_long_seals or fresh.is_long):
         fresh = _note_first_receive(work, fresh)
     received = Received(
-        place.queue,
-        place.message_id,
-        seal.length,
-        sealed,
-        read.content_type,
-        fresh.lease,
-        fresh.receive_count if has_seals else None,
-        seal.published_ns,
-        visible_ns,
-        body,
-        held.fd if was_delayed or not is_small else -1,
-        Before(held.lease, due_ns(held.status, 0)) if was_delayed else None,
-        advance is keep_lease,
-        properties,
-        fresh.first_received_ns,
-        burial_in(read.burial, place.queue),
+        queue=place.queue,
+        message_id=place.message_id,
+        length=seal.length,
+        sealed=held.seal,
+        content_type=read.content_type,
+        lease=fresh.lease,
+        receive_count=fresh.receive_count if has_seals else None,
+        published_ns=seal.published_ns,
+        visible_ns=visible_ns,
+        body=body,
+        fd=held.fd if is_hidden or not _is_small(held) else NO_FD,
+        before=Before(held.lease, due_ns(held.status, 0)) if is_hidden else None,
+        is_prolonged=advance is keep_lease,
+        properties=properties,
+        first_received_ns=fresh.first_received_ns,
+        burial=burial_in(read.burial, place.queue),
     )
     return _Leasing(received, seal, fresh, is_sealed)
+
+
+def _is_small(held: Held) -> bool:
+    return held.status.st_size <= SMALL_BODY_BYTES
+
+
+def _read(work: Workspace, held: Held) -> Read:
+    """Read a message that was only opened."""
+    content = read_content(held, work.files) if _is_small(held) else None
+    return Read(content, *(held.type_and_burial() if work.spool.has_seals else (None, None)))
+
+
+def _is_damaged(work: Workspace, held: Held, read: Read) -> bool:
+    """Return whether a message fails its seal, or is too long to be read for one."""
+    if not held.is_as_long_as_sealed() or (_is_small(held) and read.content is None):
+        return True
+    # Reading all of it would keep its queue waiting.
+    lacks_seal = work.spool.has_seals and held.seal is None
+    return lacks_seal and held.status.st_size > work.config.max_body_bytes
 
 
 def _calls(
@@ -210,7 +219,7 @@ def _calls(
         return calls, len(calls), ()
     target = file_name(place.queue, place.message_id)
     move, keepers = work.spool.move_call(_QUEUES, place.name, _DELAY, target)
-    closing = ((CLOSE, fd),) if received.fd < 0 else ()
+    closing = ((CLOSE, fd),) if received.fd == NO_FD else ()
     return (*calls, move, *closing), len(calls) + 1, keepers
 
 
