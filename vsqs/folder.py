@@ -279,7 +279,7 @@ class QueueFolder:
         self._check_new_at.pop(name.time, None)
         try:
             status = os.stat(str(name), dir_fd=self.fd, follow_symlinks=False)
-            age = time.time() - status.st_mtime
+            age = self._file_time() - status.st_mtime
             if not stat.S_ISREG(status.st_mode):
                 return
             if age > NEW_SECONDS:
@@ -291,3 +291,9 @@ class QueueFolder:
             self.index.discard(name)
         except PermissionError:
             pass  # It is immutable, or another user's. It is in nobody's way.
+
+    def _file_time(self) -> float:
+        """Return the time by the clock that files have theirs from, or an earlier one: of a file
+        server's clock, the last change of the folder is all that can be seen."""
+        now = time.time()
+        return now if self._watch is not None else min(now, os.fstat(self.fd).st_mtime)

@@ -13,7 +13,8 @@ import pytest
 
 from tests.support.faults import SuspiciousFiles, WatchedFiles
 from tests.support.users import needs_root
-from tests.support.vsqs import Clock, names_in
+from tests.support.vsqs import Clock, OpenQueue, names_in
+from vsqs.limits import NEW_SECONDS
 from vsqs.queue import Queue
 
 # The folder
@@ -232,3 +233,24 @@ def test_a_clock_set_back_by_hours_makes_nobody_wait(folder: Path) -> None:
             queue.publish(b"")
 
     assert paused == []
+
+
+def test_a_file_server_whose_clock_is_behind_has_no_message_swept_that_is_being_written(
+    open_queue: OpenQueue, folder: Path, no_events: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = WatchedFiles()
+    queue, other = open_queue(files=files), open_queue()
+    true_time = time.time
+    monkeypatch.setattr(time, "time", lambda: true_time() + 2 * NEW_SECONDS)
+    written: list[object] = []
+
+    def look(*_: object) -> None:
+        other.receive(timeout=0)
+        written.append(names_in(folder))
+        assert len(written) < 9, "it is swept again and again"
+
+    files.before["write"] = look
+    message_id = queue.publish(b"body")
+
+    assert written == [[f"{message_id}.new"]]
+    assert queue.receive() == (message_id, b"body")
