@@ -27,8 +27,8 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -147,12 +147,15 @@ def roll_forward(spool: Spool, folder: Folder, name: str, place: Place) -> Rolle
     folder.
 
     The caller holds the set's lock. Nothing is replaced: a member whose name is taken stays, and so
-    does one whose queue does not exist. A second call goes on where the first one stopped.
+    does one whose queue does not exist, is shut, or another process's alone for PURGE_LOCK_SECONDS.
+    Raises OSError if all queues are. A second call goes on where the first one stopped.
     """
     rolling = _Rolling(spool, folder, name, place)
     found = members(spool, folder, name)
     for at in range(0, len(found), CHAINS_AT_ONCE):
         rolling.roll(found[at : at + CHAINS_AT_ONCE])
+    if rolling.shut and len(rolling.shut) == len({*map(_queue_of, found)}):
+        raise next(iter(rolling.shut.values()))
     if not rolling.rolled.left:
         remove_empty_set(spool, folder, name)
     return rolling.rolled
@@ -173,36 +176,44 @@ class _Rolling:
 
     def __init__(self, spool: Spool, folder: Folder, name: str, place: Place) -> None:
         self.rolled = Rolled()
+        self.shut: dict[str, OSError] = {}
         self._spool, self._folder, self._name, self._place = spool, folder, name, place
 
     def roll(self, some: Sequence[str]) -> None:
-        """Move these members, and enter what became of them in `rolled`.
-
-        Raises OSError, which is BlockingIOError if another process has one of their queues to
-        itself for PURGE_LOCK_SECONDS.
-        """
+        """Move these members, and enter what became of them in `rolled`. Those of a queue that
+        cannot be shared stay, and that queue is not tried again: `shut` says why."""
         queues = self._spool.queues
         with ExitStack() as stack:
-            for queue in dict.fromkeys(
-                member.rpartition("/")[2].partition(":")[0] for member in some
-            ):
-                with suppress(FileNotFoundError, NotADirectoryError):  # each move finds that out
+            for queue in dict.fromkeys(map(_queue_of, some)):
+                if queue in self.shut:
+                    continue
+                try:
                     stack.enter_context(queues.shared(queue, PURGE_LOCK_SECONDS))
+                except (FileNotFoundError, NotADirectoryError):
+                    pass  # Each move finds that out.
+                except OSError as error:
+                    self.shut[queue] = error
             self._roll(some)
 
     def _roll(self, some: Sequence[str]) -> None:
+        files, fd = self._spool.files, self._spool.fd(self._folder)
+        found = run(files, [((STATUS_OF, fd, f"{self._name}/{each}"),) for each in some])
         steps = []
-        for member, status in self._statuses(some):
-            try:
-                step = self._step(member, status)
-            except OSError as error:
-                self._leave(member, error)
+        for member, status in zip(some, found, strict=True):
+            if status[1] in (errno.ENOENT, errno.ENOTDIR):
                 continue
-            if isinstance(step, str):
+            step: _Step | str | OSError | None = self.shut.get(_queue_of(member))
+            try:
+                step = step or self._step(member, Status(*check(status)[0]))
+            except OSError as error:
+                step = error
+            if isinstance(step, OSError):
+                self._leave(member, step)
+            elif isinstance(step, str):
                 self.rolled.left[member] = step
             elif step is not None:
                 steps.append(step)
-        outcomes = run(self._spool.files, [(step.move,) for step in steps])
+        outcomes = run(files, [(step.move,) for step in steps])
         for (member, parsed, target, _, _), (_, code) in zip(steps, outcomes, strict=True):
             if code == errno.EEXIST:
                 self.rolled.left[member] = f"{target} has another message of that id"
@@ -213,17 +224,8 @@ class _Rolling:
             elif target is Folder.QUEUES:
                 self.rolled.ready.append(parsed)
 
-    def _statuses(self, some: Sequence[str]) -> Iterator[tuple[str, Status]]:
-        """Yield the members that are still there, each with its status."""
-        spool, fd = self._spool, self._spool.fd(self._folder)
-        outcomes = run(spool.files, [((STATUS_OF, fd, f"{self._name}/{each}"),) for each in some])
-        for member, outcome in zip(some, outcomes, strict=True):
-            if outcome[1] not in (errno.ENOENT, errno.ENOTDIR):
-                yield member, Status(*check(outcome)[0])
-
     def _step(self, member: str, status: Status) -> _Step | str | None:
-        """Return the move of a member, or the reason if it has to stay, or None if its move was
-        made before. Raises OSError."""
+        """Return a member's move, why it has to stay, or None if it has moved. Raises OSError."""
         spool, path = self._spool, f"{self._name}/{member}"
         parsed = parse_file_name(member.rpartition("/")[2])
         assert parsed is not None, "a member has the name of a message"
@@ -287,6 +289,10 @@ def parse_batch_name(name: str) -> BatchName | None:
     if not name.startswith(HIDDEN) or not colon or not is_queue_name(queue):
         return None
     return BatchName(QueueName(queue), name.removesuffix(OPEN_SUFFIX))
+
+
+def _queue_of(member: str) -> str:
+    return member.rpartition("/")[2].partition(":")[0]
 
 
 def _is_folder(spool: Spool, folder: Folder, name: str) -> bool:

@@ -257,15 +257,20 @@ class Sweeper:
         return Swept(delivered, corrupt, sets=int(is_gone))
 
     def _set_aside_if_damaged(self, path: str) -> bool:
-        held = self._hold(path)
-        if isinstance(held, Lost):
-            return False
-        with held:
-            if not self._is_damaged(path, held):
+        """Return whether a member was set aside. If the disk does not say what it is, it goes to
+        its queue, as the others do: its receiver finds out."""
+        try:
+            held = self._hold(path)
+            if isinstance(held, Lost):
                 return False
-            name = path.rpartition("/")[2]
-            self._spool.move_aside(Folder.NEW, path, Folder.CORRUPT, name)
-            return True
+            with held:
+                name = path.rpartition("/")[2]
+                if self._is_damaged(path, held):
+                    self._spool.move_aside(Folder.NEW, path, Folder.CORRUPT, name)
+                    return True
+        except OSError as error:
+            self._fail(os.path.join(Folder.NEW, path), error)
+        return False
 
     def _discard_upload(self, name: str) -> None:
         """Discard a hidden file whose lock is free: it is an upload, and its process died."""

@@ -90,6 +90,26 @@ def test_damage_costs_one_member_of_a_batch(spool: Spool, orders: Path) -> None:
     assert (spool.root / "corrupt" / "orders:2").read_bytes() == b"torn"
 
 
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EUCLEAN, errno.EIO])
+def test_a_member_of_a_batch_that_cannot_be_opened_keeps_no_other_from_the_queue(
+    spool: Spool, files: WatchedFiles, orders: Path, code: int
+) -> None:
+    write_set(spool.root / "new" / SEALED, "1", "2", "3")
+    reported: list[tuple[str, str]] = []
+
+    def fail(_: int, name: str) -> None:
+        if name.endswith("orders:2"):
+            raise OSError(code, os.strerror(code), name)
+
+    files.before["open_message"] = fail
+
+    swept = Sweeper(spool, lambda *left: reported.append(left)).sweep()
+
+    assert swept == Swept(delivered=3, sets=1)
+    assert names_in(orders) == ["1", "2", "3"]
+    assert reported == [(f"new/{SEALED}/orders:2", os.strerror(code))]
+
+
 def test_an_error_of_the_disk_in_a_batch_brings_the_next_sweep_soon(
     spool: Spool, files: WatchedFiles, orders: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mq.disk.calls import CHAINS_AT_ONCE
 from mq.lifecycle import Folder
 from mq.names import QueueName
 from mq.spool.folders import Spool
@@ -91,6 +93,50 @@ def test_a_member_that_has_no_place_stays_and_nothing_is_replaced(
     assert names_in(folder) == sorted(rolled.left)
     assert (orders / "1").read_bytes() == b"other"
     assert names_in(orders) == ["1", "2"]
+
+
+def test_a_queue_that_is_shut_keeps_its_own_members_alone_and_is_tried_once(
+    spool: Spool, files: WatchedFiles, orders: Path
+) -> None:
+    (spool.root / "queues" / "bills").mkdir()
+    ids = [f"{each:03}" for each in range(2 * CHAINS_AT_ONCE)]
+    folder = write_set(spool.root / "new" / SEALED, *ids)
+    for part in ("0", "1"):
+        (folder / part).mkdir()
+        write_message(folder / part / f"bills:{part}")
+    tried = []
+
+    def shut(_: int, name: str) -> None:
+        if name == "bills":
+            tried.append(name)
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+
+    files.before["open_folder"] = shut
+
+    rolled = roll_forward(spool, Folder.NEW, SEALED, to_queue)
+
+    assert names_in(orders) == ids
+    assert list(rolled.errors) == list(rolled.left) == ["0/bills:0", "1/bills:1"]
+    assert len(tried) == 1
+    with pytest.raises(PermissionError):
+        roll_forward(spool, Folder.NEW, SEALED, to_queue)
+
+
+def test_a_member_of_which_the_disk_does_not_say_what_it_is_stays_alone(
+    spool: Spool, files: WatchedFiles, orders: Path
+) -> None:
+    write_set(spool.root / "new" / SEALED, "1", "2", "3")
+
+    def fail(_: int, name: str) -> None:
+        if name.endswith("orders:2"):
+            raise OSError(errno.EUCLEAN, os.strerror(errno.EUCLEAN), name)
+
+    files.before["status_of"] = fail
+
+    rolled = roll_forward(spool, Folder.NEW, SEALED, to_queue)
+
+    assert names_in(orders) == ["1", "3"]
+    assert list(rolled.errors) == ["orders:2"]
 
 
 def test_sealing_replaces_no_set(spool: Spool) -> None:

@@ -3,6 +3,7 @@ and others come in between."""
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -29,12 +30,24 @@ class Cut(Exception):
 
 
 class HookedFiles(Files):
-    """Calls what a test wants before a link to a transaction, and before a rename to a queue."""
+    """Calls what a test wants before a link to a transaction, and before a rename to a queue.
+    Nothing can be read in the folder of the queue `shut`."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.shut = ""
         self.before_link: Callable[[], None] = lambda: None
         self.before_delivery: Callable[[], None] = lambda: None
+
+    def open_folder(self, folder_fd: int | None, name: str) -> int:
+        if name == self.shut:
+            fails(errno.EACCES)()
+        return super().open_folder(folder_fd, name)
+
+    def attribute(self, fd: int | str, name: str) -> bytes | None:
+        if self.shut and str(fd).endswith(f"/queues/{self.shut}"):
+            fails(errno.EACCES)()
+        return super().attribute(fd, name)
 
     def link(self, fd: int, folder_fd: int, name: str) -> None:
         if name.startswith("txn/"):

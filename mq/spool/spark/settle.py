@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import errno
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
 from mq.disk.libc import birth_ns
+from mq.disk.status import Status
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, parse_file_name, queue_path
 from mq.spool.folders import Spool
@@ -52,13 +53,18 @@ def bring(spool: Spool, path: str, place: Place, witness: Callable[[str], str]) 
     set. After all members are done, this raises the first OSError that kept one where it is.
     """
     placed, outcomes = 0, dict[str, _Settled]()
+    errors: dict[str, OSError] = {}
     try:
-        present = _remove_old(spool, path, witness)
+        present, waiting = _remove_old(spool, path, witness)
         for _ in range(_LOOKS):
-            rolled = roll_forward(spool, Folder.SPARK, path, place)
+            rolled = roll_forward(spool, Folder.SPARK, path, _unless_waiting(place, waiting))
             placed += present - len(rolled.left)
-            homeless = [member for member in rolled.left if member not in rolled.errors]
-            outcomes = {each: _settle(spool, f"{path}/{each}") for each in homeless}
+            errors, outcomes = dict(rolled.errors), {}
+            for member in [each for each in rolled.left if each not in rolled.errors]:
+                try:
+                    outcomes[member] = _settle(spool, f"{path}/{member}")
+                except OSError as why:
+                    errors[member] = why
             if _Settled.PLACE_IS_FREE not in outcomes.values():
                 break
             present = len(members(spool, Folder.SPARK, path))
@@ -66,16 +72,33 @@ def bring(spool: Spool, path: str, place: Place, witness: Callable[[str], str]) 
         # Another process was faster.
         return Brought(placed, [])
     remove_empty_set(spool, Folder.SPARK, path)
-    for error in rolled.errors.values():
+    for error in errors.values():
         raise error
     if _Settled.PLACE_IS_FREE in outcomes.values():
         raise BlockingIOError(errno.EAGAIN, "a place is taken and free in turns", path)
     return Brought(placed, [each for each in outcomes if outcomes[each] is _Settled.KEPT_OUT])
 
 
-def _remove_old(spool: Spool, path: str, witness: Callable[[str], str]) -> int:
-    """Remove the members whose queue was made after them. Returns how many others there are."""
+def _unless_waiting(place: Place, waiting: Mapping[str, OSError]) -> Place:
+    """Return `place`, except that the members of the queues in `waiting` stay where they are."""
+
+    def place_or_wait(
+        status: Status, queue: QueueName, message_id: MessageId
+    ) -> tuple[Folder, str]:
+        if (error := waiting.get(queue)) is not None:
+            raise OSError(error.errno, error.strerror, queue)
+        return place(status, queue, message_id)
+
+    return place_or_wait
+
+
+def _remove_old(
+    spool: Spool, path: str, witness: Callable[[str], str]
+) -> tuple[int, dict[str, OSError]]:
+    """Remove the members whose queue was made after them. Returns how many others there are, and
+    the queues of which the disk does not say when they were made."""
     born: dict[QueueName, int | None] = {}
+    unknown: dict[str, OSError] = {}
     is_old: dict[tuple[QueueName, str], bool] = {}
     present = members(spool, Folder.SPARK, path)
     removed = 0
@@ -84,12 +107,15 @@ def _remove_old(spool: Spool, path: str, witness: Callable[[str], str]) -> int:
         queue = QueueName(name.partition(":")[0])
         if (queue, seen) not in is_old:
             if queue not in born:
-                born[queue] = _made_ns(spool, queue)
+                try:
+                    born[queue] = _made_ns(spool, queue)
+                except OSError as error:
+                    born[queue], unknown[queue] = None, error
             is_old[queue, seen] = _is_before(spool, seen, born[queue])
         if is_old[queue, seen]:
             spool.move_aside(Folder.SPARK, f"{path}/{member}", Folder.REMOVE, name)
             removed += 1
-    return len(present) - removed
+    return len(present) - removed, unknown
 
 
 def _made_ns(spool: Spool, queue: QueueName) -> int | None:

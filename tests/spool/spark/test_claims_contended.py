@@ -13,14 +13,14 @@ import pytest
 from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
-from mq.names import MessageId
+from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim, Taken
 from mq.spool.spark.claims import Group
 from tests.support.faults import WatchedFiles
-from tests.support.messages import new_id, seal_of, write_message
-from tests.support.spark_files import make_again
+from tests.support.messages import names_in, new_id, seal_of, write_message
+from tests.support.spark_files import HookedFiles, make_again
 from tests.support.stores import ORDERS
 
 _drivers = count(1)
@@ -263,3 +263,23 @@ def test_what_a_dead_driver_had_not_synced_is_synced_before_its_batch_goes(spool
 
     assert steps == ["sync", "lake:.1"]
     opened.close()
+
+
+def test_what_is_given_back_waits_for_its_own_queue_alone(spool: Spool, files: HookedFiles) -> None:
+    (spool.root / "queues/bills").mkdir()
+    claim = Group(spool, "lake", "d1")
+    claim.make()
+    claim.fence()
+    opened = claim.begin(1, 1)
+    for queue in (QueueName("bills"), ORDERS):
+        write_message(spool.root / "queues" / queue / "1", seal=seal_of(b"body"))
+        assert opened.take(queue, MessageId("1"), lambda _: 0) is Taken.YES
+    files.shut = "bills"
+
+    with pytest.raises(PermissionError):
+        Group(spool, "lake", "d2").fence()
+
+    assert names_in(spool.root / "queues/orders") == ["1"]
+    files.shut = ""
+    assert Group(spool, "lake", "d3").fence() == 1
+    assert names_in(spool.root / "queues/bills") == ["1"]

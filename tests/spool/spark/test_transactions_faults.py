@@ -9,13 +9,14 @@ import os
 import pytest
 
 from mq.lifecycle import Actor
-from mq.names import MessageId
+from mq.names import MessageId, QueueName
 from mq.spool.folders import Spool
 from mq.spool.root import visit_root
 from mq.spool.spark.staging import Attempt, StagedMessage
 from mq.spool.spark.transactions import commit
 from mq.spool.sweep import Sweeper
-from tests.support.messages import seal_of, write_message
+from tests.support.faults import WatchedFiles
+from tests.support.messages import names_in, seal_of, write_message
 from tests.support.spark_files import (
     Cut,
     HookedFiles,
@@ -100,3 +101,41 @@ def test_what_was_committed_for_a_deleted_queue_is_not_in_the_one_made_again(
     commit(spool, "app", 2, [stage(spool, "0-2", b"new", batch=2)])
 
     assert sorted(bodies(spool.root)) == [b"new"]
+
+
+def test_a_queue_that_cannot_be_opened_keeps_no_message_from_another_queue(
+    spool: Spool, files: HookedFiles
+) -> None:
+    (spool.root / "queues/bills").mkdir()
+    attempt = Attempt(spool, "app", 1, "0-1")
+    for queue in (QueueName("bills"), ORDERS):
+        attempt.add(StagedMessage(queue, queue.encode()))
+    attempt.seal()
+    files.shut = "bills"
+
+    with pytest.raises(PermissionError):
+        commit(spool, "app", 1, ["0-1"])
+
+    assert bodies(spool.root) == [b"orders"]
+    assert bodies(spool.root, "queues/bills") == bodies(spool.root, "corrupt") == []
+    assert sweep(spool.root) == []
+    assert bodies(spool.root, "queues/bills") == [b"bills"]
+
+
+def test_a_message_that_cannot_be_compared_keeps_no_other_from_its_place(spool: Spool) -> None:
+    attempt = Attempt(spool, "app", 1, "0-1")
+    for each in "ab":
+        write_message(spool.root / "queues/orders" / each, b"mine", seal=seal_of(b"mine"))
+        attempt.add(StagedMessage(ORDERS, b"mine", MessageId(each)))
+    attempt.seal()
+    files = WatchedFiles()
+    files.fail("open_to_look")
+    driver = visit_root(spool.root, files, Actor.SPARK)
+
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        commit(driver, "app", 1, ["0-1"])
+
+    driver.close()
+    assert names_in(spool.root / "remove") == ["orders:b"]
+    assert sweep(spool.root) == []
+    assert names_in(spool.root / "remove") == ["orders:a", "orders:b"]
