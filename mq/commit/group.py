@@ -213,7 +213,7 @@ class GroupCommitter:
     def _go_on_with(self, taken: list[Submitted]) -> None:
         """Go on with a round that has landed or with these operations, and see to what has failed
         in it, or in a round of the event loop."""
-        if self._thread_rounds.has_landed():
+        if not taken and self._thread_rounds.has_landed():
             self._thread_rounds.land()
         elif not self._has_failed():
             self._make_round(taken)
@@ -253,7 +253,8 @@ class GroupCommitter:
             if rounds.has_landed():
                 return []
             taken = self._arrivals.take(MAX_ROUND_OPERATIONS - len(self._rounds.unsynced))
-            if taken or rounds.is_barrier_due():
+            # A barrier may have landed meanwhile, and what woke the thread for it may be taken too.
+            if taken or rounds.has_landed() or rounds.is_barrier_due():
                 return taken
             if self._arrivals.is_ended and not (self._engine.away or rounds.is_flying):
                 return None
