@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -90,3 +91,50 @@ async def test_a_message_that_is_leased_after_its_page_was_found_is_not_on_it(
         monkeypatch.setattr(store._work.hidden, "page", find_and_lease)
 
         assert await page(store, State.DELAYED) == [second]
+
+
+class LeakyLock:
+    """A lock. When it was released `times` times, something else is done at once, as by a thread
+    that has waited for it."""
+
+    def __init__(self, times: int, then: Callable[[], object]) -> None:
+        self._lock = Lock()
+        self.times = times
+        self._then = then
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        self.times -= 1
+        if not self.times:
+            self._then()
+
+
+@pytest.mark.parametrize("times", range(1, 10))
+@pytest.mark.parametrize("change", ["comes", "is leased"])
+async def test_what_changes_when_another_look_is_just_done_is_on_the_next_page(
+    root: Path, times: int, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late: list[MessageId] = []
+
+    def change_and_look() -> None:
+        if change == "comes":
+            late.append(new_id())
+            path = root / "delay" / file_name(ORDERS, late[0])
+            write_message(path, seal=seal_of(b"body"), due_in_seconds=LONG_SECONDS)
+        else:
+            lease_in_place(root, first)
+        hidden.keep_up()
+
+    async with store_on(root) as store:
+        first, second = await delayed(store), await delayed(store)
+        hidden = store._work.hidden
+        hidden._lock = LeakyLock(times, change_and_look)  # type: ignore[assignment]
+        await page(store, State.DELAYED)
+
+        leased = [first] if change == "is leased" else []
+        left = [second] if leased else [first, second, *late]
+        assert await page(store, State.DELAYED) == left
+        assert await page(store, State.LEASED) == leased

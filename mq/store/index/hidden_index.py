@@ -90,31 +90,31 @@ class HiddenIndex:
         started = time.monotonic()
         with self._reading(queue) as reading:
             listing = list_hidden(self._spool, queue, after, MAX_PLACES)
-        window = HiddenWindow(queue, after, listing)
-        seconds = time.monotonic() - started
-        with self._lock:
-            self._correct([window], queue, reading.changed)
-            sees_all = self._watch is not None and self._sees_all_events
-            is_kept_up = sees_all and not reading.has_missed_some
-            pause = float("inf") if is_kept_up else SURVEY_PAUSE_FACTOR * seconds
-            window.good_until = time.monotonic() + pause
-            self._windows.append(window)
-            self._drop_oldest()
+            window = HiddenWindow(queue, after, listing)
+            seconds = time.monotonic() - started
+            with self._lock:
+                self._correct([window], queue, reading.changed)
+                sees_all = self._watch is not None and self._sees_all_events
+                is_kept_up = sees_all and not reading.has_missed_some
+                pause = float("inf") if is_kept_up else SURVEY_PAUSE_FACTOR * seconds
+                window.good_until = time.monotonic() + pause
+                self._windows.append(window)
+                self._drop_oldest()
 
     def read(self, queue: QueueName, keys: Sequence[str]) -> None:
         """Learn the states of these messages. Raises OSError."""
         with self._reading(queue) as reading:
             places = list(hidden_places(self._spool, queue, keys))
-        with self._lock:
-            known = [each for each in places if each.key not in reading.changed]
-            missing = set(keys) - {each.key for each in places} - reading.changed
-            if reading.has_missed_some:
-                return
-            for window in self._windows_of(queue):
-                for place in known:
-                    window.put(place)
-                for message_id in missing:
-                    window.drop(message_id)
+            with self._lock:
+                if reading.has_missed_some:
+                    return
+                known = [each for each in places if each.key not in reading.changed]
+                missing = set(keys) - {each.key for each in places} - reading.changed
+                for window in self._windows_of(queue):
+                    for place in known:
+                        window.put(place)
+                    for message_id in missing:
+                        window.drop(message_id)
 
     def keep_up(self) -> bool:
         """Take in events before the kernel's queue of them overflows. If nobody has looked for
@@ -129,7 +129,8 @@ class HiddenIndex:
     @contextmanager
     def _reading(self, queue: QueueName) -> Iterator[_Reading]:
         """Note what changes in the queue until the block ends. What happens from here on is an
-        event, what was there is found in the block. Raises OSError."""
+        event, what was there is found in the block. What the block found is entered before it ends,
+        or another look could take in an event between the two. Raises OSError."""
         with self._lock:
             self._take_in()
             if self._watch is None:
