@@ -1,4 +1,5 @@
-"""Names that do not belong to messages, and permissions that keep a message from its queue."""
+"""Names that do not belong to messages, and what keeps messages from their queue: permissions, and
+folders that cannot be read."""
 
 from __future__ import annotations
 
@@ -37,6 +38,25 @@ class Foreign:
 
     def mend(self) -> str | None:
         return move_to_corrupt(self.spool, self.place) if self.look() else None
+
+
+@dataclass(frozen=True)
+class UnreadableQueue:
+    """The folder of a queue that the file system cannot read. What is in it was not looked at."""
+
+    place: SuspectPlace
+    why: str
+    kind: FindingKind = FindingKind.DAMAGED
+
+    @property
+    def path(self) -> str:
+        return str(self.place)
+
+    def look(self) -> str | None:
+        return f"the folder cannot be read: {self.why}"
+
+    def mend(self) -> str | None:
+        raise OSError(0, "check the file system")
 
 
 @dataclass(frozen=True)

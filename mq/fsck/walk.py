@@ -11,7 +11,15 @@ from mq.fsck.damage import AbandonedBatch, Damaged, Deletion, Leftover, Orphan
 from mq.fsck.duplicate import WAY, Duplicate
 from mq.fsck.implausible import Implausible
 from mq.fsck.settings import DamagedSettings
-from mq.fsck.strays import FILE_NEEDS, FOLDER_NEEDS, DeadUpload, Foreign, WrongMode, kind_of
+from mq.fsck.strays import (
+    FILE_NEEDS,
+    FOLDER_NEEDS,
+    DeadUpload,
+    Foreign,
+    UnreadableQueue,
+    WrongMode,
+    kind_of,
+)
 from mq.fsck.suspect import UNREADABLE, Suspect, SuspectPlace
 from mq.fsck.tree import OldFormat
 from mq.lifecycle import Folder
@@ -55,7 +63,7 @@ class Walk:
         self._knows_format = spool.has_long_seals
 
     def suspects(self) -> Iterator[Suspect]:
-        """Yield what may be wrong. Raises OSError if a folder that its owner may read cannot be
+        """Yield what may be wrong. Raises OSError if one of the root's own folders cannot be
         listed."""
         self._total = self._count()
         for queue in unfinished_deletions(self._spool):
@@ -70,7 +78,13 @@ class Walk:
                 place = SuspectPlace(folder, name)
                 yield from self._unless_unreadable(place, self._in_flat_folder(place))
         for name in self._spool.names(Folder.QUEUES):
-            yield from self._in_queues(SuspectPlace(Folder.QUEUES, name))
+            place = SuspectPlace(Folder.QUEUES, name)
+            try:
+                yield from self._in_queues(place)
+            except OSError as error:
+                if error.errno not in UNREADABLE:
+                    raise
+                yield UnreadableQueue(place, os.strerror(error.errno))
 
     def _count(self) -> int:
         """Return about how many names there are. A folder that cannot be listed is a finding

@@ -224,6 +224,34 @@ def test_a_file_that_cannot_be_read_is_one_finding_and_keeps_nothing_else(
     assert not (root / "delay/README").exists()
 
 
+@pytest.mark.parametrize("call", ["status_of", "open_folder"])
+def test_a_queue_whose_folder_cannot_be_read_is_one_finding_and_keeps_no_other(
+    root: Path, orders: Path, fsck: Fsck, call: str
+) -> None:
+    sealed(orders / "1")
+    sealed(root / "delay/orders:2")
+    for queue in ("bills", "returns"):
+        (root / "queues" / queue).mkdir()
+        sealed(root / "queues" / queue / "1").write_bytes(b"torn")
+    files = WatchedFiles()
+
+    def fail(_: int, name: str) -> None:
+        if name == "orders":
+            raise OSError(errno.EUCLEAN, os.strerror(errno.EUCLEAN), name)
+
+    files.before[call] = fail
+    fsck.files = lambda: files
+
+    for repair in (None, "moved to corrupt"):
+        found = {each.path: each for each in (fsck.mend() if repair else fsck.report())}
+        broken = found.pop("queues/orders")
+        assert (broken.kind, broken.repair) == ("damaged", None)
+        assert "the folder cannot be read: Structure needs cleaning" in broken.detail
+        assert found.keys() == {"queues/bills/1", "queues/returns/1"}
+        assert all((repair or "") in (each.repair or "") for each in found.values())
+    assert names_in(orders) == ["1"]
+
+
 def test_what_cannot_be_mended_stays_a_finding_and_keeps_nothing_else(
     root: Path, spool: Spool
 ) -> None:
