@@ -33,6 +33,7 @@ from mq.spool.redelivery import lives_on, redeliver, report_living
 from mq.spool.root import folder_of_root
 from mq.spool.trouble import require_at
 from mq_mover.due_times import due_times
+from mq_mover.resting import RestingQueues
 
 log = structlog.get_logger(__name__)
 
@@ -41,9 +42,6 @@ _BUSY_NS = 50_000_000
 _LONGEST_WAIT_SECONDS = 3600.0
 _SCAN_PAUSE_FACTOR = 200
 """After a scan that took T, the timer does not scan again within this many times T."""
-
-_MOST_ERRORS = 8
-"""This many disk errors in a row concern the disk, not just some files."""
 
 _DUE_DIGITS = 16
 _ENTRY = "+"
@@ -83,8 +81,7 @@ class Mover:
         self._report = Once(report_left)
         self._report_living = Once(report_living)
         self._next_scan = 0.0
-        self._errors = 0
-        self._rests_until = 0.0
+        self._resting = RestingQueues(config.retry_seconds)
         files.owners.add(os.fstat(self._source).st_uid)
         self._watch = self._start_watch()
 
@@ -148,6 +145,7 @@ class Mover:
         started = time.monotonic()
         self._settings.keep(self._list(self._destination))
         self._waiting = []
+        self._resting.forget_entries()
         for found in due_times(self._source, self._list(self._source), self._delay_ns):
             for name, due in found:
                 self._push(due, _ENTRY, name)
@@ -157,18 +155,15 @@ class Mover:
         self._next_scan = now + (pause if self._watch is not None else min(pause, 1.0))
 
     def move_due(self) -> None:
-        """Move what is due by now. After several errors of the disk in a row, move nothing for a
-        while."""
-        if time.monotonic() < self._rests_until:
-            return
+        """Move what is due by now, except of queues that rest."""
+        for entry in self._resting.take_back():
+            heapq.heappush(self._waiting, entry)
         now = _now()
         while self._waiting and self._waiting[0] < now:
-            if self._errors == _MOST_ERRORS:
-                self._errors = 0
-                self._rests_until = time.monotonic() + self._config.retry_seconds
-                return
             entry = heapq.heappop(self._waiting)
             kind, name = entry[_DUE_DIGITS], entry[_DUE_DIGITS + 1 :]
+            if self._resting.put_aside(name, entry):
+                continue
             again = self._try_move(name)
             if again is not None and (kind == _ENTRY or again <= time.time_ns() + _BUSY_NS):
                 self._push(again, kind, name)
@@ -177,7 +172,8 @@ class Mover:
                 # that another process holds would come up again and again, before any that has
                 # arrived since.
                 now = min(now, _now())
-        self.counts.lag_ns = 0
+        if self._resting.wait_seconds() is None:
+            self.counts.lag_ns = 0
 
     def _list(self, folder: int) -> list[str]:
         fd = self._files.open_folder(folder, ".")
@@ -192,7 +188,8 @@ class Mover:
         if self._waiting:
             due_seconds = (int(self._waiting[0][:_DUE_DIGITS], 16) - time.time_ns()) / SECOND_NS
             timeout = min(timeout, due_seconds + 0.001)
-        timeout = max(timeout, self._rests_until - time.monotonic(), 0.0)
+        rest_seconds = self._resting.wait_seconds()
+        timeout = max(timeout if rest_seconds is None else min(timeout, rest_seconds), 0.0)
         if self._watch is None:
             time.sleep(timeout)
             return
@@ -235,7 +232,8 @@ class Mover:
                     if is_due(due, now_ns):
                         self.counts.lag_ns = max(0, now_ns - due)
                         again = self._move(held)
-                self._errors = 0
+                if again is None:
+                    self._resting.worked(name)
                 return again
         except FileExistsError:
             self._report(name, "the destination has another file of that name")
@@ -244,7 +242,7 @@ class Mover:
         except OSError as error:
             self._report(name, f"{error.strerror}")
             if error.errno not in FAULTS_OF_ONE_MESSAGE:
-                self._errors += 1
+                self._resting.failed(name)
                 return now_ns + int(self._config.retry_seconds * SECOND_NS)
         else:
             if held is Lost.GONE:
