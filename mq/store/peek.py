@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mq.commit.operation import InWorker, Operation
 from mq.config import SMALL_BODY_BYTES
@@ -82,8 +83,10 @@ def peek(
             listings += 1
             yield listing(work, queue)
             continue
-        peeking = InWorker(_peek_up_to, work.spool, queue, ids, limit, share)
-        found: list[PeekedMessage] = yield peeking
+        found: list[PeekedMessage] = []
+        messages = peek_ready(work.spool, queue, ids)
+        peeking = InWorker(_gather_into, found, work.files, messages, limit, share)
+        yield from closing_if_refused(work.files, found, peeking)
         if found or not ids:
             return found
         # Those that are left are not messages, or cannot be read.
@@ -96,10 +99,25 @@ def peek_at(work: Workspace, queue: QueueName, message_id: MessageId) -> Operati
     """Look at a message: ready, leased or delayed. The caller closes it. Raises QueueNotFound,
     MessageNotFound, StoreUnavailable."""
     work.require_queue(queue)
-    found: PeekedMessage | None = yield InWorker(peek_anywhere, work.spool, queue, message_id)
-    if found is None:
+    found: list[PeekedMessage] = []
+    peeking = InWorker(_peek_at, found, work.spool, queue, message_id)
+    yield from closing_if_refused(work.files, found, peeking)
+    if not found:
         raise no_message(queue, message_id)
-    return found
+    return found[0]
+
+
+def closing_if_refused(
+    files: Files, found: Sequence[PeekedMessage], peeking: InWorker
+) -> Operation[Any]:
+    """Return what a worker returns that enters messages in `found`. If a sync fails meanwhile, this
+    raises StoreUnavailable, and the messages are closed: nobody gets them."""
+    try:
+        return (yield peeking)
+    except BaseException:
+        for each in found:
+            each.close(files)
+        raise
 
 
 def _place_behind(work: Workspace, queue: QueueName, after: MessageId) -> str:
@@ -160,10 +178,22 @@ def peek_in(
         raise
 
 
-def _peek_up_to(
-    spool: Spool, queue: QueueName, ids: Sequence[MessageId], limit: int, share: Share | None
-) -> list[PeekedMessage]:
-    return gather(spool.files, peek_ready(spool, queue, ids), limit, share)
+def _gather_into(
+    found: list[PeekedMessage],
+    files: Files,
+    messages: Iterable[PeekedMessage],
+    limit: int,
+    share: Share | None,
+) -> None:
+    found += gather(files, messages, limit, share)
+
+
+def _peek_at(
+    found: list[PeekedMessage], spool: Spool, queue: QueueName, message_id: MessageId
+) -> None:
+    peeked = peek_anywhere(spool, queue, message_id)
+    if peeked is not None:
+        found.append(peeked)
 
 
 def gather(

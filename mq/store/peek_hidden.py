@@ -19,7 +19,7 @@ from mq.spool.folders import Spool
 from mq.spool.queue.listing import place_of
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, no_message
-from mq.store.peek import PeekedMessage, gather, peek_in
+from mq.store.peek import PeekedMessage, closing_if_refused, gather, peek_in
 
 log = structlog.get_logger(__name__)
 
@@ -100,9 +100,11 @@ def peek_hidden(
             raise no_message(queue, after)
         key = place
     for _ in range(_MAX_LOADS):
-        found, key = yield InWorker(_look, work, ask, key)
-        if found is not None:
-            return list(found)
+        found: list[PeekedMessage] = []
+        peeking = InWorker(_look, work, ask, key, found)
+        is_listed, key = yield from closing_if_refused(work.files, found, peeking)
+        if is_listed:
+            return found
         yield Shared(f"list hidden {queue} {key}", partial(_load, work, queue, key))
     raise StoreUnavailable(f"the messages of queue {queue} change too fast to be listed; try again")
 
@@ -111,23 +113,25 @@ def _load(work: Workspace, queue: QueueName, key: str) -> Operation[None]:
     yield InWorker(work.hidden.load, queue, key)
 
 
-def _look(work: Workspace, ask: HiddenAsk, key: str) -> tuple[list[PeekedMessage] | None, str]:
-    """Return the first messages behind the place `key`, or None and the place behind which `delay`
-    must be listed first. Blocking, for a worker."""
+def _look(
+    work: Workspace, ask: HiddenAsk, key: str, found: list[PeekedMessage]
+) -> tuple[bool, str]:
+    """Enter in `found` the first messages behind the place `key`. Returns False if `delay` must be
+    listed first, and the place behind which. Blocking, for a worker."""
     queue, state, limit, share = ask
     read_to = ""
     while True:
         page = work.hidden.page(queue, state, key, limit, read_to)
         if page is None:
-            return None, key
+            return False, key
         if page.unread:
             work.hidden.read(queue, page.unread)
             read_to = page.unread[-1]
             continue
         messages = peek_in_delay(work.spool, queue, state, page.keys)
-        found = gather(work.files, messages, limit, share)
+        found += gather(work.files, messages, limit, share)
         if found or (not page.keys and page.end is None):
-            return found, key
+            return True, key
         key = page.keys[-1] if page.keys else page.end or key
 
 

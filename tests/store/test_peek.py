@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from mq.errors import StoreUnavailable
+from mq.lifecycle import State
+from mq.names import MessageId
+from mq.store.store import Store
 from tests.support.faults import WatchedFiles
-from tests.support.stores import ORDERS, publish, store_on
+from tests.support.stores import LONG_SECONDS, ORDERS, publish, publish_as, store_on
+
+LARGE = 100_000
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.ESTALE])
@@ -35,3 +44,40 @@ async def test_while_no_file_can_be_opened_the_store_is_unavailable(root: Path) 
 
         files.before.clear()
         assert [each.message_id for each in await store.peek(ORDERS, 2)] == ids[:2]
+
+
+def is_open(path: Path) -> bool:
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            if os.readlink(f"/proc/self/fd/{fd}") == str(path):
+                return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("delay", "look"),
+    [
+        (0.0, lambda store, _: store.peek(ORDERS, 1)),
+        (0.0, lambda store, message_id: store.peek_at(ORDERS, message_id)),
+        (LONG_SECONDS, lambda store, _: store.peek(ORDERS, 1, state=State.DELAYED)),
+    ],
+    ids=["ready", "by id", "hidden"],
+)
+async def test_a_look_during_which_a_sync_fails_leaves_no_file_open(
+    disk: Path, delay: float, look: Callable[[Store, MessageId], Awaitable[object]]
+) -> None:
+    files = WatchedFiles()
+    async with store_on(disk, files) as store:
+        message_id = (await publish_as(store, b"." * LARGE, delay_seconds=delay)).message_id
+        gate = files.hold_back("open_to_look")
+        looking = asyncio.ensure_future(look(store, message_id))
+        await gate.reached()
+        files.fail("sync", "sync_file_system")
+        with pytest.raises(StoreUnavailable):
+            await publish(store, b"body")
+        gate.open()
+
+        with pytest.raises(StoreUnavailable):
+            await looking
+        place = f"delay/{ORDERS}:{message_id}" if delay else f"queues/{ORDERS}/{message_id}"
+        assert not is_open(disk / place)
