@@ -51,6 +51,8 @@ def change_visibility(
             else:
                 if went is None:
                     return False
+                # Others may receive it before the barrier is over.
+                work.files.unlock(held.fd)
                 yield Unsynced((), (f"{Folder.QUEUES}/{went}",), implied=(Folder.DELAY,))
                 return True
         yield patience.pause()

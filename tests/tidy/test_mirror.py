@@ -89,7 +89,6 @@ ELSEWHERE = {
     "spool/message/test_held.py": "mq/spool/message/seal",
     "spool/test_moves.py": "mq/spool/folders",
     "spool/test_network_files.py": "mq/disk/byte_locks",
-    "sqs/operations/test_receipts.py": "mq/store/visibility",
     "sqs/test_cli.py": "mq_sqs/server",
     "sqs/fifo/test_in_flight.py": "mq/store/background",
     "sqs/fifo/test_loading.py": "mq_sqs/fifo/fifo_queue mq_sqs/fifo/using",
