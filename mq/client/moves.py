@@ -16,6 +16,9 @@ from mq.client.wire import Operation, Request, ServerAnswer
 from mq.config import MAX_MOVES
 from mq.names import QueueName
 
+_MOVED = frozenset({200, 207})
+"""The statuses of a move: of all messages, or of those that the lines of the answer name."""
+
 
 def move(
     context: Context, target: QueueName, source: QueueName, most: int, reason: str | None
@@ -43,7 +46,7 @@ def move_many(
     room = MOST_BYTES_OF_IDS - len(_query(source, reason, {}))
     for some in split_ids(ids, MAX_MOVES, room):
         given = _query(source, reason, {"id": ",".join(some)})
-        request = Request("POST", f"/{target}/messages?{given}", headers=headers)
+        request = Request("POST", f"/{target}/messages?{given}", headers=headers, done=_MOVED)
         try:
             answer = yield from ask(context, request, (MessageNotFound,) if len(some) == 1 else ())
         except (LeaseLost, MessageNotFound, IdTaken) as error:

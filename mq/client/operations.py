@@ -52,9 +52,12 @@ from mq.names import MessageId, QueueName
 _LONGEST_PURGE_SECONDS = 300.0
 """The server may take this long for millions of messages."""
 
-REMOVED = frozenset({202, 207})
-"""The statuses of a removal: of all messages, or of those that the lines of the answer name."""
+REMOVED = frozenset({202})
 RELEASED = frozenset({204})
+_MADE = frozenset({200, 201})
+_DELETED = frozenset({200})
+_REMOVED_MANY = frozenset({202, 207})
+"""The statuses of a removal of several messages: of all, or of those that its lines name."""
 _GONE = (MessageNotFound, QueueNotFound)
 """The answers to a removal that an earlier try has done."""
 _ENDED = (*_GONE, LeaseLost)
@@ -69,7 +72,7 @@ def create_queue(
     arguments.by_name("settings", settings or {}, '{"visibility": 60}')
     changes = {name: setting_text(value) for name, value in (settings or {}).items()}
     parameters = f"?{urlencode(changes)}" if changes else ""
-    answer = yield from ask(context, Request("PUT", f"/{queue}{parameters}"))
+    answer = yield from ask(context, Request("PUT", f"/{queue}{parameters}", done=_MADE))
     return answer.status == 201
 
 
@@ -78,7 +81,7 @@ def read_settings(context: Context, queue: QueueName) -> Operation[dict[str, Any
 
 
 def delete_queue(context: Context, queue: QueueName) -> Operation[None]:
-    yield from ask(context, Request("DELETE", f"/{queue}"), _GONE)
+    yield from ask(context, Request("DELETE", f"/{queue}", done=_DELETED), _GONE)
 
 
 def purge(context: Context, queue: QueueName, state: PurgedState) -> Operation[int]:
@@ -211,7 +214,7 @@ def acknowledge_many(
     for ids in split_ids(arguments.leases_by_id(leases), MAX_REMOVALS, MOST_BYTES_OF_IDS):
         target = f"/{queue}/messages/{','.join(ids)}"
         matched = ", ".join(f'"{leases[each]}"' for each in ids)
-        request = Request("DELETE", target, headers={"If-Match": matched}, done=REMOVED)
+        request = Request("DELETE", target, headers={"If-Match": matched}, done=_REMOVED_MANY)
         try:
             answer = yield from ask(context, request, _GONE)
         except (LeaseLost, MessageNotFound) as error:

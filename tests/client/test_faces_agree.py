@@ -172,6 +172,26 @@ def test_an_answer_that_leaves_messages_out_is_not_from_a_server(
     assert str(outcome).startswith("UnexpectedAnswer"), outcome
 
 
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        ("nothing", "create"),
+        ("created", "delete"),
+        ("nothing", "delete"),
+        ("some removed", "remove"),
+        ("nothing", "move many"),
+        ("created", "move many"),
+    ],
+)
+def test_a_success_that_a_server_does_not_answer_is_not_from_a_server(
+    loop: Loop, answer: str, name: str
+) -> None:
+    """Whatever answers 204 to everything has made, deleted and moved nothing."""
+    _, outcome = played("blocking", loop, OPERATIONS[name], answer)
+
+    assert str(outcome).startswith("UnexpectedAnswer"), outcome
+
+
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair[0].__name__)
 def test_both_say_the_same_of_their_methods(pair: tuple[type, type]) -> None:
     for name, method in inspect.getmembers(pair[0], inspect.isfunction):
