@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import socket
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
@@ -57,6 +59,23 @@ def test_connections_that_are_idle_for_long_are_closed_though_others_are_in_use(
         orders.counts()
 
         assert connections_to(server.port) == 1
+
+
+def test_without_poll_a_connection_is_used_again_until_its_server_has_closed_it(
+    start_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """eventlet takes it away. Threads of `mq.kombu` died of that, and no task was acknowledged."""
+    server = start_server()
+    monkeypatch.setattr(connections, "select", SimpleNamespace(select=select.select))
+    with Client(server.url, retry_seconds=0) as mq:
+        orders = new_queue(mq)
+        assert orders.counts().ready == 0
+        assert connections_to(server.port) == 1
+
+        server.kill()
+        start_server(f"--port={server.port}", root=server.root)
+
+        assert orders.counts().ready == 0
 
 
 # The garbage collector closes the connection, which Python warns of if it is asked to.

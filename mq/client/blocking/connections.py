@@ -142,6 +142,9 @@ class Connections:
 
 def _has_news(sock: socket.socket) -> bool:
     """Return whether bytes, or the end, have come. On an idle connection only the end can come."""
+    if not hasattr(select, "poll"):
+        # eventlet takes poll(2) away: it has a select(2) of its own, for any descriptor.
+        return bool(select.select([sock], [], [], 0)[0])
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
