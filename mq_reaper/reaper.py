@@ -13,6 +13,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
@@ -25,6 +26,7 @@ from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder, MoveRefused
 from mq.metrics.tally import ReaperCounts, own_counts
 from mq.names import is_fifo
+from mq.spool.file_system import file_system_ns
 from mq.spool.folders import DELETING_SUFFIX
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE
 from mq.spool.moves import Moves, OpenFolder
@@ -122,7 +124,7 @@ class Reaper:
         CommandFailed if the folder was moved away."""
         require_at(self._folder, self._config.source)
         self._pass = _Pass()
-        self._started_ns = time.time_ns()
+        self._started_ns = self._now_ns()
         self._deadline_ns = self._started_ns - self._keep_ns
         folders: list[str] = []
         self._unlink_batches(self._folder, self._due(folders))
@@ -130,6 +132,15 @@ class Reaper:
             self._reap_folder(self._folder, name, _MAX_DEPTH)
         self.counts.kept = self._pass.kept
         return self._pass.files
+
+    def _now_ns(self) -> int:
+        """Return the time by the clock that gave the files theirs: that of a file server, or of
+        this machine."""
+        now_ns = time.time_ns()
+        if self._files.is_of_network:
+            with suppress(PermissionError):  # The folder is another user's.
+                return file_system_ns(self._files, self._folder, now_ns)
+        return now_ns
 
     def _due(self, folders: list[str]) -> Iterator[str]:
         """Yield the files that were removed long enough ago, and add folders of that age to

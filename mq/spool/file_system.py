@@ -6,9 +6,11 @@ from __future__ import annotations
 import errno
 import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from mq.config import SECOND_NS
 from mq.disk.files import Files
 from mq.lifecycle import Folder
 from mq.spool.folders import Spool
@@ -24,6 +26,9 @@ _NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "lustre"
             "ocfs2", "smb3", "virtiofs"}  # fmt: skip
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 """The disk or a quota has no block or inode left."""
+
+_AHEAD_NS = SECOND_NS
+"""A file server whose clock is further ahead than this is warned of."""
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 """How mountinfo writes a space, a tab, a newline and a backslash."""
@@ -84,6 +89,14 @@ def measure_file_system(spool: Spool) -> FileSystem:
             f"one machine alone cannot tell whether locks on {kind} reach the others; before "
             "another one works on this root, try them (docs/operations.md, Locks between machines)"
         )
+        now_ns = time.time_ns()
+        ahead_ns = file_system_ns(spool.files, spool.fd(Folder.NEW), now_ns) - now_ns
+        if ahead_ns > _AHEAD_NS:
+            warnings.append(
+                f"the clock of this {kind} is {ahead_ns / SECOND_NS:.0f} seconds ahead of this "
+                "machine's: messages are hidden for that long at least, whatever lease or delay is "
+                "asked for; set both clocks, with NTP for example"
+            )
     return FileSystem(kind, spool.has_seals, granularity_ns, in_memory, is_network, tuple(warnings))
 
 
@@ -140,6 +153,14 @@ def stamp_granularity_ns(files: Files, fd: int) -> int:
     files.stamp(fd, odd)
     lost_ns = odd - os.fstat(fd).st_mtime_ns
     return next((g for g in _GRANULARITIES_NS if lost_ns < g), _GRANULARITIES_NS[-1])
+
+
+def file_system_ns(files: Files, fd: int, now_ns: int) -> int:
+    """Return the time of the clock that gives files their times: that of a file server, or of this
+    machine. In ns since 1970. `now_ns` becomes the mtime of `fd`, a folder where nobody needs
+    that."""
+    files.stamp(fd, now_ns)  # This needs no room on the disk, as a new file would.
+    return os.fstat(fd).st_ctime_ns
 
 
 def nearest_folder(path: Path) -> Path:

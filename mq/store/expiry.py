@@ -11,7 +11,6 @@ host.
 from __future__ import annotations
 
 import errno
-import os
 from enum import Enum
 from functools import partial
 
@@ -20,6 +19,7 @@ from mq.config import SECOND_NS
 from mq.disk.libc import birth_ns
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, is_queue_name, queue_path
+from mq.spool.file_system import file_system_ns
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold_in
 from mq.spool.message.seal import published_ns
 from mq.spool.queue.queue_settings import QueueSettings
@@ -157,8 +157,4 @@ def _remove(
 
 
 def _file_system_ns(work: Workspace) -> int:
-    """Return the time of the clock that gives files their times: that of a file server, or of this
-    machine. In ns since 1970."""
-    fd = work.spool.fd(Folder.NEW)
-    work.files.stamp(fd, work.clock_ns())  # This needs no room on the disk, as a new file would.
-    return os.fstat(fd).st_ctime_ns
+    return file_system_ns(work.files, work.spool.fd(Folder.NEW), work.clock_ns())

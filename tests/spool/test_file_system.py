@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from mq.disk.files import Files
 from mq.spool.file_system import file_system_kind
 from mq.spool.root import open_root
+from tests.support.messages import SECOND_NS
 from tests.support.users import needs_root
 
 NO_JOURNAL = "this ext4 has no journal, and is not known to"
@@ -54,3 +56,20 @@ def test_a_mount_of_any_name_hides_no_other(tmp_path: Path, name: str) -> None:
         assert file_system_kind(tmp_path) == before
     finally:
         subprocess.run(["umount", odd], check=True)
+
+
+@pytest.mark.parametrize(("behind_seconds", "is_warned_of"), [(60, True), (0, False), (-60, False)])
+def test_a_file_server_whose_clock_is_ahead_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind_seconds: int, is_warned_of: bool
+) -> None:
+    true_ns = time.time_ns
+    monkeypatch.setattr("mq.spool.file_system.file_system_kind", lambda _: "nfs4")
+    monkeypatch.setattr(time, "time_ns", lambda: true_ns() - behind_seconds * SECOND_NS)
+    spool, file_system = open_root(tmp_path / "root", 0o700, Files())
+    spool.close()
+
+    about_clocks = [each for each in file_system.warnings if "clock" in each]
+
+    assert [f"{behind_seconds} seconds ahead" in each for each in about_clocks] == (
+        [True] * is_warned_of
+    )
