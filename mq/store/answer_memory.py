@@ -49,10 +49,12 @@ class AnswerMemory:
 
 
 class Share:
-    """The memory of one answer, until the block ends."""
+    """The memory of one answer, until the block ends. An operation that nobody waits for any more
+    may still come to its end on another thread; it holds nothing then."""
 
     def __init__(self, memory: AnswerMemory) -> None:
         self._memory = memory
+        self._lock = Lock()
         self._held_bytes = 0
         self._is_over = False
 
@@ -65,21 +67,21 @@ class Share:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # An operation that nobody waits for any more may still come to its end.
-        self.hold(0)
-        self._is_over = True
+        with self._lock:
+            self._hold(0)
+            self._is_over = True
 
     def room_bytes(self) -> int:
         """Return how many bytes of bodies may come into the answer, MAX_FETCH_BYTES at most."""
-        if not self._held_bytes and not self._is_over:
-            self._held_bytes = self._memory.take()
-        return self._held_bytes // _WORST_GROWTH
+        with self._lock:
+            return self._room_bytes()
 
     def covers(self, length: int) -> bool:
         """Return whether there is memory for this many bytes of bodies. If there is, it is held."""
-        self.hold(0)
-        is_enough = self.room_bytes() >= length
-        self.hold_bodies(length if is_enough else 0)
+        with self._lock:
+            self._hold(0)
+            is_enough = self._room_bytes() >= length
+            self._hold(_WORST_GROWTH * length if is_enough else 0)
         return is_enough
 
     def hold_bodies(self, length: int) -> None:
@@ -88,6 +90,15 @@ class Share:
 
     def hold(self, length: int) -> None:
         """Hold memory for an answer that has this many bytes by now."""
+        with self._lock:
+            self._hold(length)
+
+    def _room_bytes(self) -> int:
+        if not self._held_bytes and not self._is_over:
+            self._held_bytes = self._memory.take()
+        return self._held_bytes // _WORST_GROWTH
+
+    def _hold(self, length: int) -> None:
         if not self._is_over:
             self._memory.change(length - self._held_bytes)
             self._held_bytes = length

@@ -66,7 +66,6 @@ ELSEWHERE = {
     "http/receive/test_receive.py": "mq/times mq/web/receiving mq/web/downloads"
     " mq/store/receiving/receive",
     "http/remove": "mq/web/removing",
-    "http/test_answer_memory.py": "mq/store/answer_memory",
     "http/test_gone_clients.py": "mq/web/presence",
     "http/test_http_server.py": "mq/web/connection",
     "http/test_quick_way.py": "mq/web/quick_connection",
