@@ -26,8 +26,8 @@ from mq_sqs.fifo.ownership import Ownership
 SCOPE_NOTE = "sqs.deduplication-scope"
 
 PURGED_NOTE = "sqs.purged"
-"""When PurgeQueue last began, in ns since 1970. What was sent until then is not remembered, unless
-it is in the queue."""
+"""When PurgeQueue last began, or else when the gateway made the queue, in ns since 1970. What was
+sent until then is not remembered, unless it is in the queue."""
 
 _NS = re.compile("[0-9]{1,19}")
 _SPARE = 64

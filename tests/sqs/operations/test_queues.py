@@ -93,6 +93,25 @@ def test_a_deleted_queue_is_gone_with_its_messages(sqs: Any, url: str) -> None:
     assert "Messages" not in sqs.receive_message(QueueUrl=url)
 
 
+def test_a_fifo_queue_made_again_at_once_takes_what_died_in_the_one_before(sqs: Any) -> None:
+    """Most often it is made again within the second."""
+    message = {"MessageBody": "1", "MessageGroupId": "a", "MessageDeduplicationId": "id"}
+    dead = arn_of(make_url(sqs, FifoQueue="true"))
+    policy = json.dumps({"deadLetterTargetArn": dead, "maxReceiveCount": 1})
+    for _ in range(3):
+        line = make_url(sqs, FifoQueue="true", RedrivePolicy=policy)
+        first = sqs.send_message(QueueUrl=line, **message)
+        sqs.receive_message(QueueUrl=line, VisibilityTimeout=0)
+        sqs.delete_queue(QueueUrl=line)
+        sqs.create_queue(QueueName=name_of(line), Attributes={"FifoQueue": "true"})
+
+        second = sqs.send_message(QueueUrl=line, **message)
+
+        assert second["MessageId"] != first["MessageId"]
+        [received] = sqs.receive_message(QueueUrl=line)["Messages"]
+        assert received["MessageId"] == second["MessageId"]
+
+
 def test_a_purged_queue_is_empty_and_keeps_its_attributes(sqs: Any) -> None:
     url = make_url(sqs, DelaySeconds="0", VisibilityTimeout="60")
     for delay in (0, 0, 900):
