@@ -9,9 +9,9 @@ from __future__ import annotations
 import heapq
 import re
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 
 from mq.config import DEDUPLICATION_SECONDS, SECOND_NS
 from mq.names import MessageId, QueueName, id_of_key
@@ -100,8 +100,8 @@ class FifoQueue:
             return
         group, deduplication_id = found.lane
         if group is not None and deduplication_id is not None:
-            digest = self.scope.digest(group, deduplication_id)
-            self.deduplication.accept(digest, MessageId(id_of_key(found.key)), self.clock() + left)
+            digest, now = self.scope.digest(group, deduplication_id), self.clock()
+            self.deduplication.accept(digest, MessageId(id_of_key(found.key)), now + left, now)
 
     # What is done here
 
@@ -129,7 +129,8 @@ class FifoQueue:
 
     def accept(self, digest: bytes, message_id: MessageId) -> None:
         """Note that a message was sent just now."""
-        self.deduplication.accept(digest, message_id, self.clock() + DEDUPLICATION_SECONDS)
+        now = self.clock()
+        self.deduplication.accept(digest, message_id, now + DEDUPLICATION_SECONDS, now)
 
     def is_overdue(self, now_ns: int) -> bool:
         return bool(self._dues) and self._dues[0][0] <= now_ns
@@ -156,7 +157,7 @@ class FifoQueues:
     def __init__(self) -> None:
         self._queues: dict[QueueName, FifoQueue] = {}
         self._reading: dict[QueueName, FifoQueue] = {}
-        self._drops: Counter[QueueName] = Counter()
+        self._begun: dict[QueueName, object] = {}
         self._ownership = Ownership()
         self._sending: set[tuple[QueueName, bytes]] = set()
 
@@ -201,14 +202,15 @@ class FifoQueues:
         state = self._reading.get(queue)
         return 0 if state is None else len(state.unread)
 
-    def drops(self, queue: QueueName) -> int:
-        """Return how often the queue was dropped; for `enter`."""
-        return self._drops[queue]
+    def begin(self, queue: QueueName) -> object:
+        """Note that the reading of a queue begins, and return what stands for it; for `enter`."""
+        begun = self._begun[queue] = object()
+        return begun
 
-    def enter(self, queue: QueueName, state: FifoQueue, drops: int) -> None:
-        """Take a queue that was read, unless it was dropped since `drops` was asked for: then what
-        was read may have been taken back."""
-        if self._drops[queue] == drops:
+    def enter(self, queue: QueueName, state: FifoQueue, begun: object) -> None:
+        """Take a queue that was read, unless it was dropped since that began: then what was read
+        may have been taken back."""
+        if self._begun.pop(queue, None) is begun:
             self._queues[queue] = state
 
     def find(self, work: Workspace, queue: QueueName) -> FifoQueue | None:
@@ -231,11 +233,18 @@ class FifoQueues:
     def drop(self, queue: QueueName) -> None:
         """Forget a queue, so that it is read from its files again: what is in memory may not match
         them."""
-        self._drops[queue] += 1
+        self._begun.pop(queue, None)
         self._queues.pop(queue, None)
 
-    def names(self) -> list[QueueName]:
-        return list(self._queues)
+    def items(self) -> list[tuple[QueueName, FifoQueue]]:
+        return list(self._queues.items())
+
+    def next_names(self, limit: int) -> list[QueueName]:
+        """Return up to `limit` queues, which come last from now on: so each has its turn."""
+        names = list(islice(self._queues, limit))
+        for name in names:
+            self._queues[name] = self._queues.pop(name)
+        return names
 
     def get(self, queue: QueueName) -> FifoQueue | None:
         return self._queues.get(queue)

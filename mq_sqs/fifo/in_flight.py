@@ -5,7 +5,7 @@ gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from mq.commit.operation import InWorker, Operation
 from mq.errors import MQError
@@ -17,40 +17,54 @@ from mq_sqs.fifo.using import look_again, look_at_overdue
 
 _LOOKS_AT_ONCE = 500
 
+_CHECKED_AT_ONCE = 20
+"""At each look this many queues are checked whether they are still there, and forget what is too
+old to be sent twice: all of them one after the other. There may be thousands, most of them idle."""
+
+_FORGOTTEN_AT_ONCE = 1000
+
 
 def look_for_overdue(work: Workspace, fifo: FifoQueues) -> Operation[None]:
     """Look for messages that should have come back by now. Raises what `_look_at_each` raises."""
     work.ready.drain()
     yield from ()
-    _look_at_each(
-        work, fifo, lambda queue, state: look_at_overdue(work, queue, state, _LOOKS_AT_ONCE)
-    )
+    now_ns = work.clock_ns()
+
+    def look(queue: QueueName, state: FifoQueue) -> None:
+        state.deduplication.forget_old(state.clock(), _FORGOTTEN_AT_ONCE)
+        look_at_overdue(work, queue, state, _LOOKS_AT_ONCE)
+
+    overdue = [queue for queue, state in fifo.items() if state.is_overdue(now_ns)]
+    queues = dict.fromkeys([*overdue, *fifo.next_names(_CHECKED_AT_ONCE)])
+    _look_at_each(work, fifo, queues, look)
 
 
 def look_for_removed(work: Workspace, fifo: FifoQueues) -> Operation[None]:
     """Look for messages that are gone before they were due. Raises what `_look_at_each` raises."""
-    known = [(queue, fifo.get(queue)) for queue in fifo.names()]
-    expected = {queue: state.expected() for queue, state in known if state is not None}
-    if not any(expected.values()):
+    expected = {queue: found for queue, state in fifo.items() if (found := state.expected())}
+    if not expected:
         return
     there = yield InWorker(list_hidden, work.spool)
 
     def look(queue: QueueName, state: FifoQueue) -> None:
-        for message_id in expected.get(queue, ()):
+        for message_id in expected[queue]:
             is_there = name_in_delay(queue, message_id) in there
             if not is_there and state.groups.is_hidden(message_id):
                 look_again(work, queue, state, message_id)
 
-    _look_at_each(work, fifo, look)
+    _look_at_each(work, fifo, expected, look)
 
 
 def _look_at_each(
-    work: Workspace, fifo: FifoQueues, look: Callable[[QueueName, FifoQueue], None]
+    work: Workspace,
+    fifo: FifoQueues,
+    queues: Iterable[QueueName],
+    look: Callable[[QueueName, FifoQueue], None],
 ) -> None:
-    """Look at the queues that are in memory. Raises the first OSError when all were looked at: what
-    is wrong with one keeps no other waiting."""
+    """Look at these queues. Raises the first OSError when all were looked at: what is wrong with
+    one keeps no other waiting."""
     failures: list[OSError] = []
-    for queue in fifo.names():
+    for queue in queues:
         try:
             state = fifo.find(work, queue)
             if state is not None:

@@ -109,7 +109,7 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     """
     while fifo.is_sent_to(queue):
         yield Pause(_PAUSE_SECONDS)
-    drops, since_ns = fifo.drops(queue), work.clock_ns() - DEDUPLICATION_SECONDS * SECOND_NS
+    begun, since_ns = fifo.begin(queue), work.clock_ns() - DEDUPLICATION_SECONDS * SECOND_NS
     hidden: list[HiddenMessage] = yield InWorker(read_coming, work.spool, queue, work.report)
     hidden += yield InWorker(read_hidden, work.spool, queue)
     work.ready.forget(queue)
@@ -134,7 +134,7 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     yield Unsynced((), (), has_closed_files=True)
     # Another process may have published here, by a clock that was set back since.
     work.ids.start_above(latest)
-    fifo.enter(queue, state, drops)
+    fifo.enter(queue, state, begun)
 
 
 def _read_unread(work: Workspace, queue: QueueName, state: FifoQueue) -> Operation[None]:

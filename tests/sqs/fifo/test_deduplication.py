@@ -14,7 +14,7 @@ FIRST, SECOND = MessageId("first"), MessageId("second")
 
 def test_a_message_is_known_until_its_time_is_over_and_not_longer() -> None:
     known = Deduplication()
-    known.accept(b"a", FIRST, 300.0)
+    known.accept(b"a", FIRST, 300.0, 0.0)
 
     assert known.find(b"a", 299.9) == FIRST
     assert known.find(b"b", 299.9) is None
@@ -24,8 +24,8 @@ def test_a_message_is_known_until_its_time_is_over_and_not_longer() -> None:
 
 def test_of_two_the_first_counts_and_its_time_too() -> None:
     known = Deduplication()
-    known.accept(b"a", FIRST, 300.0)
-    known.accept(b"a", SECOND, 500.0)
+    known.accept(b"a", FIRST, 300.0, 0.0)
+    known.accept(b"a", SECOND, 500.0, 200.0)
 
     assert known.find(b"a", 299.0) == FIRST
     assert known.find(b"a", 301.0) is None
@@ -54,18 +54,34 @@ def test_any_sends_are_told_as_a_list_would_tell_them(sends: list[tuple[int, int
         assert found == (model[digest][1] if digest in model else None)
 
         if found is None:
-            known.accept(digest, message_id, now + 10)
+            known.accept(digest, message_id, now + 10, now)
             model[digest] = (now + 10, message_id)
         assert len(known) == len(model)
 
 
 def test_a_message_that_is_told_twice_ends_no_later_one() -> None:
     known = Deduplication()
-    known.accept(b"a", FIRST, 300.0)
-    known.accept(b"a", FIRST, 350.0)
+    known.accept(b"a", FIRST, 300.0, 0.0)
+    known.accept(b"a", FIRST, 350.0, 0.0)
     assert known.find(b"a", 301.0) is None
 
-    known.accept(b"a", SECOND, 601.0)
+    known.accept(b"a", SECOND, 601.0, 301.0)
 
     assert known.find(b"a", 351.0) == SECOND
     assert known.find(b"a", 601.0) is None
+
+
+def test_what_many_sends_have_left_is_forgotten_in_pieces() -> None:
+    """A send that comes after them does not wait for all of it."""
+    known = Deduplication()
+    for number in range(1000):
+        known.accept(str(number).encode(), FIRST, 300.0, 0.0)
+
+    assert known.find(b"999", 300.0) is None
+    assert len(known) > 900
+
+    known.accept(b"999", SECOND, 600.0, 300.0)
+    known.forget_old(300.0, 1000)
+
+    assert known.find(b"999", 300.0) == SECOND
+    assert len(known) == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from mq.errors import StoreUnavailable
 from mq.names import QueueName
 from mq.store.receiving.received_message import Received
+from mq_sqs.fifo.in_flight import look_for_overdue
 from tests.support.faults import WatchedFiles
 from tests.support.fifo import DEAD_LINE, LINE, FifoLine, bodies_of, fifo_on, move_due
 from tests.support.messages import names_in
@@ -201,3 +204,36 @@ async def test_after_an_error_of_the_disk_a_message_is_looked_for_again(root: Pa
 
         await until(line, "2")
         await until(line, "4")
+
+
+async def test_idle_queues_take_no_look_each_time(root: Path) -> None:
+    """There may be thousands. Each has its turn, and one that is deleted takes no memory then."""
+    files = WatchedFiles()
+    async with fifo_on(root, files) as line:
+        queues = [QueueName(f"line-{number}.fifo") for number in range(100)]
+        for queue in queues:
+            await line.store.create_queue(queue)
+            await line.service.require(queue)
+        known = line.service._queues
+        before = files.calls.total()
+
+        await line.store.run(partial(look_for_overdue, fifo=known))
+
+        assert files.calls.total() < before + len(queues)
+
+        await line.store.delete_queue(queues[0])
+        while known.get(queues[0]) is not None:
+            await line.store.run(partial(look_for_overdue, fifo=known))
+
+
+async def test_an_idle_queue_forgets_what_is_too_old_to_be_sent_twice(root: Path) -> None:
+    async with fifo_on(root) as line:
+        await line.send("1")
+        state = line.service._queues.get(LINE)
+        assert state is not None
+        assert len(state.deduplication) == 1
+        state.clock = lambda: time.monotonic() + 301
+
+        await line.store.run(partial(look_for_overdue, fifo=line.service._queues))
+
+        assert len(state.deduplication) == 0
