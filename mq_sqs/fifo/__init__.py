@@ -7,7 +7,8 @@ a queue is first used, and changed by the committer alone.
     in memory               `groups`: which messages may be received, in which order;
                             `deduplication`: what was sent within the last five minutes;
                             `fifo_queue`: both, in step with the index of the queue's folder
-    from the files          `loading`, `using`; `ownership`: one process has all FIFO queues
+    from the files          `loading`, `elsewhere`, `using`; `ownership`: one process has all FIFO
+                            queues
     what clients ask for    `sending` with `publishing`, `receiving`, `receipts`, `moving`;
                             `service`: all of it for the event loop; `parameters`, `attributes`:
                             what they may say

@@ -19,6 +19,7 @@ from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace
 from mq.store.index.ready_queue import ReadyQueue
 from mq_sqs.fifo.deduplication import Deduplication, DeduplicationScope
+from mq_sqs.fifo.elsewhere import SentAsk
 from mq_sqs.fifo.groups import Groups, Hiding
 from mq_sqs.fifo.loading import FoundMessage, HiddenMessage, Lane
 from mq_sqs.fifo.ownership import Ownership
@@ -160,6 +161,8 @@ class FifoQueues:
         self._begun: dict[QueueName, object] = {}
         self._ownership = Ownership()
         self._sending: set[tuple[QueueName, bytes]] = set()
+        self.asks: dict[SentAsk, list[FoundMessage] | None] = {}
+        """What the readings that are under way ask for, and the answers."""
 
     def require_ownership(self, work: Workspace) -> None:
         """Take all FIFO queues. Raises StoreUnavailable if another process has them."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from typing import NamedTuple, TypeVar
@@ -15,8 +15,6 @@ from mq.names import (
     QueueName,
     file_name,
     id_of_key,
-    is_fifo,
-    is_server_id,
     order_key,
     parse_file_name,
     queue_path,
@@ -29,15 +27,10 @@ from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Opened, look_at
 from mq.spool.message.seal import NO_LEASE, due_ns, unless_unreadable
 from mq.spool.message.trailer import read_properties
 from mq.spool.queue.leftovers import Leftovers
-from mq.spool.queue.purged import PURGED_SUFFIX
 from mq_sqs.fifo.groups import Hiding
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID, system_of
 
 T = TypeVar("T")
-
-_NS_PER_MS = 1_000_000
-_TIME_CHARACTERS = 13
-"""The length of the milliseconds in a UUIDv7, with the hyphen."""
 
 
 class Lane(NamedTuple):
@@ -91,9 +84,9 @@ def _found(queue: QueueName, key: str, glance: Glance) -> FoundMessage:
 
 def _read_alone(spool: Spool, queue: QueueName, key: str) -> FoundMessage | None:
     message_id = MessageId(id_of_key(key))
-    read = partial(_read, spool, queue, message_id, key)
+    read = partial(read_message, spool, queue, message_id, key)
     unreadable = FoundMessage(key, Lane(None, None), 0)
-    return _look(spool, Folder.QUEUES, queue_path(queue, message_id), read, unreadable)
+    return look(spool, Folder.QUEUES, queue_path(queue, message_id), read, unreadable)
 
 
 def read_coming(
@@ -135,115 +128,13 @@ def _read_one_hidden(spool: Spool, folder: Folder, name: str) -> HiddenMessage |
         key = order_key(message_id, opened.published_ns(message_id))
         is_leased = folder is Folder.DELAY and opened.lease != NO_LEASE
         hiding = Hiding.LEASED if is_leased else Hiding.COMING
-        found = _read(spool, queue, message_id, key, opened)
+        found = read_message(spool, queue, message_id, key, opened)
         return HiddenMessage(found, hiding, due_ns(opened.status, 0))
 
-    return _look(spool, folder, name, read)
+    return look(spool, folder, name, read)
 
 
-def read_sent(spool: Spool, queue: QueueName, since_ns: int, made_ns: int) -> list[FoundMessage]:
-    """Return what was sent to the queue since then and is not in it any more: removed, purged, a
-    dead letter in another queue, or moved there. One of these from before the queue was made is of
-    an earlier one of that name. Raises OSError."""
-    sent: list[FoundMessage] = []
-    known: set[tuple[QueueName, MessageId]] = set()
-    made = _text_of(made_ns)
-    for folder, holder, name, message_id in _elsewhere(spool, queue, _text_of(since_ns)):
-        is_elsewhere = holder != queue
-        if (holder, message_id) in known or (is_elsewhere and message_id < made):
-            continue
-        if is_elsewhere and _is_of_others(spool, folder, holder, name, queue):
-            continue
-        looked = _look(spool, folder, name, partial(_read_sent, spool, queue, holder, message_id))
-        if looked is None:
-            continue
-        known.add((holder, message_id))
-        [found] = looked
-        if found is not None and (holder == queue or found.published_ns >= made_ns):
-            sent.append(found)
-    return sent
-
-
-def _is_of_others(spool: Spool, folder: Folder, holder: str, name: str, queue: str) -> bool:
-    """Return whether a message was certainly not sent to the queue. Most need not be opened."""
-    try:
-        fd, bare, _keeper = spool.reach(folder, name)
-        return origin_of(spool.files, f"/proc/self/fd/{fd}/{bare}", holder) != queue
-    except OSError:
-        return False  # A look tells what is wrong.
-
-
-def _read_sent(
-    spool: Spool, queue: QueueName, holder: QueueName, message_id: MessageId, opened: Opened
-) -> tuple[FoundMessage | None]:
-    """Read a message that `holder` has or had. Returns (None,) if it was not sent to the queue."""
-    if holder != queue and origin_of(spool.files, opened.fd, holder) != queue:
-        return (None,)
-    key = order_key(message_id, opened.published_ns(message_id))
-    return (_read(spool, queue, message_id, key, opened),)
-
-
-def _elsewhere(
-    spool: Spool, queue: QueueName, since: str
-) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
-    """Yield where a message of the queue may be that is neither ready nor hidden there: folder,
-    queue, path in the folder, and id. Each folder is listed when those before it were read, in the
-    order of a message's way: one that moves on meanwhile is found further on, and one that comes
-    back to its queue when these are listed again."""
-    yield from _ready_elsewhere(spool, queue, since)
-    for each in _young(Folder.DELAY, spool.names(Folder.DELAY), since):
-        if each[1] != queue:
-            yield each
-    yield from _ready_elsewhere(spool, queue, since)
-    removed = spool.names(Folder.REMOVE)
-    yield from _young(Folder.REMOVE, removed, since)
-    for folder in removed:
-        holder = folder.removesuffix(PURGED_SUFFIX)
-        if folder.endswith(PURGED_SUFFIX) and is_fifo(holder):
-            yield from _purged(spool, QueueName(holder), folder, since)
-
-
-def _ready_elsewhere(
-    spool: Spool, queue: QueueName, since: str
-) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
-    for holder in spool.names(Folder.QUEUES):
-        if is_fifo(holder) and holder != queue:
-            for name in _names(spool, Folder.QUEUES, holder):
-                if _is_young(name, since):
-                    yield Folder.QUEUES, QueueName(holder), f"{holder}/{name}", MessageId(name)
-
-
-def _young(
-    folder: Folder, names: Iterable[str], since: str
-) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
-    for name in names:
-        holder, _, message_id = name.partition(":")
-        if is_fifo(holder) and _is_young(message_id, since):
-            yield folder, QueueName(holder), name, MessageId(message_id)
-
-
-def _purged(
-    spool: Spool, holder: QueueName, folder: str, since: str
-) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
-    for part in _names(spool, Folder.REMOVE, folder):
-        for name in _names(spool, Folder.REMOVE, f"{folder}/{part}"):
-            message_id = name.rpartition(":")[2]
-            if _is_young(message_id, since):
-                yield Folder.REMOVE, holder, f"{folder}/{part}/{name}", MessageId(message_id)
-
-
-def _is_young(message_id: str, since: str) -> bool:
-    return message_id[:_TIME_CHARACTERS] >= since and is_server_id(message_id)
-
-
-def _names(spool: Spool, folder: Folder, name: str) -> list[str]:
-    try:
-        return spool.names_below(folder, name)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _look(
+def look(
     spool: Spool,
     folder: Folder,
     name: str,
@@ -254,7 +145,7 @@ def _look(
     read, as by a lasting EIO. Raises OSError for what concerns more than one message: without its
     lane it would be received out of order."""
 
-    def look() -> tuple[T | None]:
+    def look_once() -> tuple[T | None]:
         opened = look_at(spool, folder, name)
         if opened is None:
             return (None,)
@@ -262,7 +153,7 @@ def _look(
             return (read(opened),)
 
     try:
-        looked = unless_unreadable(look)
+        looked = unless_unreadable(look_once)
     except OSError as error:
         if error.errno not in FAULTS_OF_ONE_MESSAGE:
             raise
@@ -270,7 +161,7 @@ def _look(
     return unreadable if looked is None else looked[0]
 
 
-def _read(
+def read_message(
     spool: Spool, queue: QueueName, message_id: MessageId, key: str, opened: Opened
 ) -> FoundMessage:
     """Read a message that `queue` has or had. One that came from another queue has no deduplication
@@ -292,8 +183,3 @@ def list_hidden(spool: Spool) -> set[str]:
 
 def name_in_delay(queue: QueueName, message_id: str) -> str:
     return file_name(queue, MessageId(message_id))
-
-
-def _text_of(time_ns: int) -> str:
-    head = f"{max(time_ns, 0) // _NS_PER_MS:012x}"
-    return f"{head[:8]}-{head[8:]}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from functools import partial
 
 from mq.commit.barrier import Unsynced
@@ -15,13 +17,14 @@ from mq.spool.queue.listing import key_of
 from mq.store.context import Workspace
 from mq.store.holding import hold
 from mq.store.indexing import being_made_again, load_index
+from mq_sqs.fifo.elsewhere import SentAsk, read_sent
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues, purged_ns_of, scope_of
 from mq_sqs.fifo.loading import (
+    FoundMessage,
     HiddenMessage,
     read_coming,
     read_hidden,
     read_ready,
-    read_sent,
 )
 from mq_sqs.queue_attributes import made_ns_of
 
@@ -30,6 +33,9 @@ _READ_AT_ONCE = 1000
 
 _TRIES = 100
 _PAUSE_SECONDS = 0.002
+
+_CTIME_LAG_NS = SECOND_NS
+"""The kernel's time of a change may be a tick behind, and the time in an id ahead of the clock."""
 
 _AGAIN_NS = SECOND_NS // 50
 """A message that is overdue and still hidden is looked for again after that: the mover comes for it
@@ -126,7 +132,7 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     made_ns = made_ns_of(settings)
     # A time that is yet to come says nothing: the clock was set back.
     purged_ns = state.purged_ns if state.purged_ns <= work.clock_ns() else 0
-    for sent in (yield InWorker(read_sent, work.spool, queue, since_ns, made_ns)):
+    for sent in (yield from _read_sent(work, fifo, SentAsk(queue, since_ns, made_ns))):
         if sent.published_ns > purged_ns:
             state.learn_sent(sent, work.clock_ns())
         latest = max(latest, sent.key)
@@ -135,6 +141,32 @@ def _load(work: Workspace, fifo: FifoQueues, queue: QueueName) -> Operation[None
     # Another process may have published here, by a clock that was set back since.
     work.ids.start_above(latest)
     fifo.enter(queue, state, begun)
+
+
+def _read_sent(work: Workspace, fifo: FifoQueues, ask: SentAsk) -> Operation[list[FoundMessage]]:
+    """Read what was sent to a queue and is not in it any more. Queues that ask while others are
+    answered are answered together afterwards: each reading lists all that was removed."""
+    fifo.asks[ask] = None
+    try:
+        while (found := fifo.asks[ask]) is None:
+            yield Shared("read what was sent", partial(_answer_all, work, fifo))
+        return found
+    finally:
+        del fifo.asks[ask]
+
+
+def _answer_all(work: Workspace, fifo: FifoQueues) -> Operation[None]:
+    asks = [ask for ask, found in fifo.asks.items() if found is None]
+    sent = yield InWorker(read_sent, work.spool, asks, _changed_ns(work, asks))
+    fifo.asks.update({ask: sent[ask.queue] for ask in asks if ask in fifo.asks})
+
+
+def _changed_ns(work: Workspace, asks: Sequence[SentAsk]) -> int:
+    """Return the ctime below which a folder has nothing that counts, by the kernel's clock. It is 0
+    if another machine may have changed the folder by a clock of its own."""
+    age_ns = work.clock_ns() - min(each.foreign_since_ns for each in asks)
+    now_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+    return now_ns - age_ns - _CTIME_LAG_NS if work.hears_of_all else 0
 
 
 def _read_unread(work: Workspace, queue: QueueName, state: FifoQueue) -> Operation[None]:

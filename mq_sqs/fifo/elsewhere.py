@@ -1,0 +1,186 @@
+"""Read from the files what was sent to FIFO queues and is not in them any more. Blocking, for
+workers: about 30 µs for each message.
+
+Everything that was removed, and every other FIFO queue, may have such messages, so queues that are
+read at the same time have one reading of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from mq.lifecycle import Folder
+from mq.names import MessageId, QueueName, is_fifo, is_server_id, order_key
+from mq.spool.folders import Spool
+from mq.spool.message.burial import origin_of
+from mq.spool.message.held import Opened
+from mq.spool.queue.purged import PURGED_SUFFIX
+from mq_sqs.fifo.loading import FoundMessage, look, read_message
+
+_NS_PER_MS = 1_000_000
+_TIME_CHARACTERS = 13
+"""The length of the milliseconds in a UUIDv7, with the hyphen."""
+
+
+class SentAsk(NamedTuple):
+    """What is asked for: messages that were sent to the queue since then, in ns since 1970. One
+    that another queue has, and that is from before the queue was made, is of an earlier one of that
+    name."""
+
+    queue: QueueName
+    since_ns: int
+    made_ns: int
+
+    @property
+    def foreign_since_ns(self) -> int:
+        """The time from which on a message counts that another queue has."""
+        return max(self.since_ns, self.made_ns)
+
+
+class _Search(NamedTuple):
+    """Where to look: at ids from `since` on, and from `foreign_since` on if they are not those of a
+    queue that asks; at folders that have changed since then; not at what `only` has, if no other
+    queue asks."""
+
+    since: str
+    foreign_since: str
+    changed_ns: int
+    only: QueueName | None
+
+
+def read_sent(
+    spool: Spool, asks: Sequence[SentAsk], changed_ns: int
+) -> dict[QueueName, list[FoundMessage]]:
+    """Return for each queue what was sent to it and is removed, purged, a dead letter in another
+    queue, or moved there. Raises OSError.
+
+    A queue's folder whose ctime is below `changed_ns` is not listed: nothing that counts has come
+    there since.
+    """
+    sent: dict[QueueName, list[FoundMessage]] = {each.queue: [] for each in asks}
+    by_queue = {each.queue: each for each in asks}
+    known: set[tuple[QueueName, MessageId]] = set()
+    search = _Search(
+        min(_text_of(each.since_ns) for each in asks),
+        min(_text_of(each.foreign_since_ns) for each in asks),
+        changed_ns,
+        asks[0].queue if len(asks) == 1 else None,
+    )
+    for folder, holder, name, message_id in _elsewhere(spool, search):
+        is_own = folder is Folder.REMOVE and holder in by_queue
+        is_asked_for = is_own or (message_id >= search.foreign_since and holder != search.only)
+        if not is_asked_for or (holder, message_id) in known:
+            continue
+        if not is_own and _is_of_others(spool, folder, holder, name, by_queue):
+            continue
+        looked = look(spool, folder, name, partial(_read_sent, spool, holder, message_id))
+        if looked is None:
+            continue
+        known.add((holder, message_id))
+        for queue, found in looked:
+            ask = by_queue.get(queue)
+            if ask is not None and _counts(ask, folder, holder, found):
+                sent[queue].append(found)
+    return sent
+
+
+def _counts(ask: SentAsk, folder: Folder, holder: QueueName, found: FoundMessage) -> bool:
+    """Return whether a message was sent to the queue that asks. What is in the queue itself was
+    read before."""
+    if holder == ask.queue:
+        return folder is Folder.REMOVE
+    return found.published_ns >= ask.made_ns
+
+
+def _is_of_others(
+    spool: Spool,
+    folder: Folder,
+    holder: QueueName,
+    name: str,
+    asking: Mapping[QueueName, SentAsk],
+) -> bool:
+    """Return whether a message was certainly sent to none of the queues. Most need not be
+    opened."""
+    try:
+        fd, bare, _keeper = spool.reach(folder, name)
+        return origin_of(spool.files, f"/proc/self/fd/{fd}/{bare}", holder) not in asking
+    except OSError:
+        return False  # A look tells what is wrong.
+
+
+def _read_sent(
+    spool: Spool, holder: QueueName, message_id: MessageId, opened: Opened
+) -> list[tuple[QueueName, FoundMessage]]:
+    """Read a message that `holder` has or had, as that queue sees it and as the one that it was
+    sent to does."""
+    key = order_key(message_id, opened.published_ns(message_id))
+    origin = origin_of(spool.files, opened.fd, holder)
+    queues = [holder] if origin is None else [holder, origin]
+    return [(each, read_message(spool, each, message_id, key, opened)) for each in queues]
+
+
+def _elsewhere(spool: Spool, search: _Search) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
+    """Yield where a message may be that is neither ready nor hidden in its queue: folder, queue,
+    path in the folder, and id. Each folder is listed when those before it were read, in the order
+    of a message's way: one that moves on meanwhile is found further on, and one that comes back to
+    its queue when these are listed again."""
+    yield from _ready_elsewhere(spool, search)
+    yield from _young(Folder.DELAY, spool.names(Folder.DELAY), search.foreign_since)
+    yield from _ready_elsewhere(spool, search)
+    removed = spool.names(Folder.REMOVE)
+    yield from _young(Folder.REMOVE, removed, search.since)
+    for folder in removed:
+        holder = folder.removesuffix(PURGED_SUFFIX)
+        if folder.endswith(PURGED_SUFFIX) and is_fifo(holder):
+            yield from _purged(spool, QueueName(holder), folder, search.since)
+
+
+def _ready_elsewhere(
+    spool: Spool, search: _Search
+) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
+    for holder in spool.names(Folder.QUEUES):
+        if not is_fifo(holder) or holder == search.only:
+            continue
+        status = spool.status(Folder.QUEUES, holder)
+        if status is None or status.st_ctime_ns < search.changed_ns:
+            continue
+        for name in _names(spool, Folder.QUEUES, holder):
+            if _is_young(name, search.foreign_since):
+                yield Folder.QUEUES, QueueName(holder), f"{holder}/{name}", MessageId(name)
+
+
+def _young(
+    folder: Folder, names: Iterable[str], since: str
+) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
+    for name in names:
+        holder, _, message_id = name.partition(":")
+        if is_fifo(holder) and _is_young(message_id, since):
+            yield folder, QueueName(holder), name, MessageId(message_id)
+
+
+def _purged(
+    spool: Spool, holder: QueueName, folder: str, since: str
+) -> Iterator[tuple[Folder, QueueName, str, MessageId]]:
+    for part in _names(spool, Folder.REMOVE, folder):
+        for name in _names(spool, Folder.REMOVE, f"{folder}/{part}"):
+            message_id = name.rpartition(":")[2]
+            if _is_young(message_id, since):
+                yield Folder.REMOVE, holder, f"{folder}/{part}/{name}", MessageId(message_id)
+
+
+def _is_young(message_id: str, since: str) -> bool:
+    return message_id[:_TIME_CHARACTERS] >= since and is_server_id(message_id)
+
+
+def _names(spool: Spool, folder: Folder, name: str) -> list[str]:
+    try:
+        return spool.names_below(folder, name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _text_of(time_ns: int) -> str:
+    head = f"{max(time_ns, 0) // _NS_PER_MS:012x}"
+    return f"{head[:8]}-{head[8:]}"
