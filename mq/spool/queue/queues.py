@@ -101,17 +101,31 @@ def finish_deletion(spool: Spool, queue: QueueName) -> None:
 
 
 def _put_away_messages(spool: Spool, queue: QueueName, deleting_fd: int) -> None:
-    for folder in (Folder.NEW, Folder.DELAY):
+    """Put away what there is of a deleted queue. If something cannot be moved, all the rest is
+    moved, and the OSError that this raises names it: no queue of that name is made before."""
+    failed: OSError | None = None
+    for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE):
         for name in spool.names(folder):
-            if name.startswith(f"{queue}:"):
-                spool.move_aside(folder, name, Folder.REMOVE, name)
-            elif name.startswith(f"{HIDDEN}{queue}:"):
-                spool.move(folder, name, Folder.REMOVE, f"{queue}:.{uuid.uuid4()}")
-    for name in spool.names(Folder.REMOVE):
-        if name == queue + PURGED_SUFFIX:
-            _put_away_purged(spool, queue)
-        elif name.startswith(f"{queue}:") and not name.startswith(f"{queue}:{HIDDEN}"):
-            _move_into(spool, deleting_fd, name)
+            try:
+                _put_away(spool, queue, deleting_fd, folder, name)
+            except OSError as error:
+                why = f"{folder}/{name} of the deleted queue cannot be moved: {error.strerror}"
+                failed = failed or OSError(error.errno, why)
+    if failed is not None:
+        raise failed
+
+
+def _put_away(spool: Spool, queue: QueueName, deleting_fd: int, folder: Folder, name: str) -> None:
+    is_of_queue = name.startswith(f"{queue}:")
+    if folder is not Folder.REMOVE:
+        if is_of_queue:
+            spool.move_aside(folder, name, Folder.REMOVE, name)
+        elif name.startswith(f"{HIDDEN}{queue}:"):
+            spool.move(folder, name, Folder.REMOVE, f"{queue}:.{uuid.uuid4()}")
+    elif name == queue + PURGED_SUFFIX:
+        _put_away_purged(spool, queue)
+    elif is_of_queue and not name.startswith(f"{queue}:{HIDDEN}"):
+        _move_into(spool, deleting_fd, name)
 
 
 def _move_into(spool: Spool, deleting_fd: int, name: str) -> None:

@@ -144,6 +144,29 @@ def test_queue_is_not_made_while_its_deletion_is_unfinished(spool: Spool) -> Non
     assert names_in(spool.root / "queues" / "orders") == []
 
 
+@pytest.mark.parametrize("stuck", ["new/orders:3", "delay/orders:2"])
+def test_what_keeps_a_deletion_from_its_end_is_named_and_keeps_nothing_else(
+    spool: Spool, files: WatchedFiles, stuck: str
+) -> None:
+    _fill(spool.root)
+    begin_deletion(spool, ORDERS)
+
+    def refuse(_: int, name: str, *__: object) -> None:
+        if name == stuck.partition("/")[2]:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), name)
+
+    files.before["rename"] = refuse
+
+    with pytest.raises(PermissionError, match=f"{stuck} .* cannot be moved: Operation not perm"):
+        finish_deletion(spool, ORDERS)
+
+    assert names_in(spool.root / "new") + names_in(spool.root / "delay") == [stuck[-8:]]
+    assert _make(spool) is Made.BEING_DELETED
+    files.before.clear()
+    finish_deletion(spool, ORDERS)
+    assert _make(spool) is Made.CREATED
+
+
 @pytest.mark.parametrize("changes_before_the_crash", range(5))
 def test_deletion_that_a_crash_cut_is_finished_by_the_next(
     open_spool: Callable[[WatchedFiles], Spool], changes_before_the_crash: int
