@@ -170,7 +170,7 @@ class Walk:
         if status is None:
             return
         if name == SETTINGS_FILE:
-            yield DamagedSettings(self._spool, queue)
+            yield from self._settings(queue, place, status)
         elif not stat.S_ISREG(status.st_mode):
             yield Foreign(self._spool, place, status.st_ino, f"{kind_of(status)}, not a message")
         elif not is_message_id(name):
@@ -178,6 +178,15 @@ class Walk:
         else:
             yield from self._message(place, status)
             yield from self._where_it_died(queue, name, place)
+
+    def _settings(
+        self, queue: QueueName, place: SuspectPlace, status: os.stat_result
+    ) -> Iterator[Suspect]:
+        at = self._spool.at(*place)
+        may_read = os.access(at.name, os.R_OK, dir_fd=at.fd, effective_ids=True)
+        if stat.S_ISREG(status.st_mode) and not may_read:
+            yield WrongMode(self._spool, place, FILE_NEEDS, self._owner)
+        yield DamagedSettings(self._spool, queue)
 
     def _where_it_died(self, queue: QueueName, name: str, place: SuspectPlace) -> Iterator[Suspect]:
         """Yield a dead letter that is seen where it died too. A crash may have come between its

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from mq.disk.files import Files
+from mq.fsck.check import Check, mend, report
 from mq.names import QueueName
 from mq.spool.folders import Spool
 from mq.spool.queue import settings_file
 from tests.support.faults import WatchedFiles
 from tests.support.fsck import Fsck
+from tests.support.lone_root import make_root
+from tests.support.users import NOBODY, needs_root
 
 ORDERS = QueueName("orders")
 
@@ -38,6 +43,41 @@ def test_settings_that_count_as_empty_are_set_aside(
 
     assert (root / "corrupt" / "orders:.settings").read_text() == text
     assert not (orders / ".settings").exists()
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("owner", "mode", "detail", "repair"),
+    [
+        (0, 0o600, "belongs to user 0", None),
+        (NOBODY, 0o000, "mode 0000 shuts its owner out", "mode 0600"),
+    ],
+)
+def test_settings_that_their_server_may_not_read_are_found(
+    public_folder: Path, owner: int, mode: int, detail: str, repair: str | None
+) -> None:
+    root = public_folder / "root"
+    make_root(root, "orders")
+    path = root / "queues/orders/.settings"
+    path.write_text("paused=true\n")
+    for each in (root, *root.rglob("*")):
+        os.chown(each, NOBODY, NOBODY)
+    os.chown(path, owner, owner)
+    path.chmod(mode)
+
+    os.seteuid(NOBODY)
+    try:
+        reported, mended = (
+            list(Check(root, Files(), treat, lambda *_: None, settle_seconds=0).run())
+            for treat in (report, mend)
+        )
+    finally:
+        os.seteuid(0)
+
+    for [found] in (reported, mended):
+        assert (found.kind, found.path) == ("mode", "queues/orders/.settings")
+        assert detail in found.detail
+    assert mended[0].repair == repair
 
 
 def test_a_link_in_its_place_is_set_aside_and_not_followed(
