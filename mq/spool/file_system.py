@@ -76,7 +76,7 @@ def measure_file_system(spool: Spool) -> FileSystem:
             f"{who} is not known to keep renames in order over a power cut "
             "(ext4 with a journal, xfs and btrfs are)"
         )
-    names = os.stat(spool.root / FORMAT_FILE).st_nlink
+    names = _names_of_format(spool.root)
     if names > 1:
         warnings.append(
             f"the file format has {names} names, so there is a copy of this root by hard links: "
@@ -98,6 +98,14 @@ def measure_file_system(spool: Spool) -> FileSystem:
                 "asked for; set both clocks, with NTP for example"
             )
     return FileSystem(kind, spool.has_seals, granularity_ns, in_memory, is_network, tuple(warnings))
+
+
+def _names_of_format(root: Path) -> int:
+    """Return how many names the file has; none if it is missing, which a visitor can do without."""
+    try:
+        return os.stat(root / FORMAT_FILE).st_nlink
+    except FileNotFoundError:
+        return 0
 
 
 def _try_file(spool: Spool) -> tuple[bool, int]:

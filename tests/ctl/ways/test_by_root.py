@@ -243,6 +243,15 @@ def test_create_makes_a_root_and_nothing_else_does(tmp_path: Path) -> None:
         access.close()
 
 
+def test_without_a_format_file_messages_come_and_go(access: RootAccess, root: Path) -> None:
+    (root / "format").unlink()
+
+    message_id = send(access)
+
+    assert take(access)[0].message_id == message_id
+    assert not (root / "format").exists()
+
+
 def test_create_makes_no_root_where_something_else_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     access = RootAccess(tmp_path)
