@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+_MOST_SHOWN = 100
+
 
 class MQError(Exception):
     """The root of the tree. `str(error)` is a text for people."""
+
+
+def shown(text: str) -> str:
+    """Return a text that a client chose as the text of an error has it, in quotes. What is long is
+    cut off: a batch may have a name of megabytes."""
+    return repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}..."
 
 
 class InvalidName(MQError):

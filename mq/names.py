@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, NewType
 
-from mq.errors import InvalidName
+from mq.errors import InvalidName, shown
 
 QueueName = NewType("QueueName", str)
 MessageId = NewType("MessageId", str)
@@ -45,8 +45,9 @@ def parse_queue_name(text: str) -> QueueName:
     """Return `text` as a queue name. Raises InvalidName."""
     if not _QUEUE_NAME.fullmatch(text):
         raise InvalidName(
-            f"queue name {text!r}: a name starts with a letter or digit, goes on with letters, "
-            "digits, '_', '.' or '-', and has at most 80 characters, or 85 with .dead or .fifo"
+            f"queue name {shown(text)}: a name starts with a letter or digit, goes on with "
+            "letters, digits, '_', '.' or '-', and has at most 80 characters, or 85 with .dead or "
+            ".fifo"
         )
     return QueueName(text)
 
@@ -54,7 +55,7 @@ def parse_queue_name(text: str) -> QueueName:
 def parse_message_id(text: str) -> MessageId:
     """Return `text` as a message id. Raises InvalidName."""
     if not _MESSAGE_ID.fullmatch(text):
-        raise InvalidName(f"message id {text!r}: an id has 1 to 64 letters, digits and '-'")
+        raise InvalidName(f"message id {shown(text)}: an id has 1 to 64 letters, digits and '-'")
     return MessageId(text)
 
 

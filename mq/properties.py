@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from mq.config import KIB, MIB
-from mq.errors import InvalidRequest, PropertiesTooLarge
+from mq.errors import InvalidRequest, PropertiesTooLarge, shown
 
 Properties = Mapping[str, str]
 
@@ -40,11 +40,19 @@ _NAME = re.compile(
 _VALUE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 _KNOWN_NAMES = 256
 """Names that are not looked at again: producers have few."""
+_LONGEST_KNOWN_NAME = 256
+"""A longer one is not kept: one in a batch may have megabytes."""
+
+
+def is_property(name: str) -> bool:
+    """Return whether a name in lower case is that of a property."""
+    if len(name) > _LONGEST_KNOWN_NAME:
+        return _NAME.fullmatch(name) is not None
+    return _is_known_property(name)
 
 
 @lru_cache(_KNOWN_NAMES)
-def is_property(name: str) -> bool:
-    """Return whether a name in lower case is that of a property."""
+def _is_known_property(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
@@ -56,15 +64,15 @@ def check_properties(pairs: Iterable[tuple[str, str]]) -> Properties:
         name = given.lower() if given.isascii() else given
         if not is_property(name):
             raise InvalidRequest(
-                f"property {given!r}: a name is traceparent, tracestate, baggage, "
+                f"property {shown(given)}: a name is traceparent, tracestate, baggage, "
                 "content-encoding or content-language, or begins with ce- or x-meta-, followed "
                 "by characters of a header's name"
             )
         if name in found:
-            raise InvalidRequest(f"property {given!r} is given twice; give it once")
+            raise InvalidRequest(f"property {shown(given)} is given twice; give it once")
         if not _VALUE.fullmatch(value):
             raise InvalidRequest(
-                f"property {given!r}: a value has printable ASCII characters, and no space at "
+                f"property {shown(given)}: a value has printable ASCII characters, and no space at "
                 "either end; percent-encode others"
             )
         found[name] = value

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 
 import pytest
 
+from mq.config import MIB
 from mq.errors import InvalidRequest, PropertiesTooLarge
 from mq.properties import (
     MAX_PROPERTIES,
@@ -67,6 +69,21 @@ def test_another_name_is_refused_and_named(name: str) -> None:
     assert not is_property(name)
     with pytest.raises(InvalidRequest, match=re.escape(repr(name))):
         check_properties([("ce-id", "1"), (name, "1")])
+
+
+def test_a_name_of_megabytes_is_not_kept() -> None:
+    """A batch may have one, and 256 names were kept."""
+    tracemalloc.start()
+    try:
+        for number in range(10):
+            name = f"x-meta-{number}{'a' * MIB}"
+            assert is_property(name)
+            assert not is_property(f"{name} ")
+        del name
+
+        assert tracemalloc.get_traced_memory()[0] < MIB
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("value", ["", "a", "a b", "!~", '"{\\'])

@@ -18,7 +18,7 @@ from json.encoder import encode_basestring
 from typing import Any, NamedTuple, NoReturn
 
 from mq.config import MAX_CONTENT_TYPE_BYTES, MAX_DELAY_SECONDS
-from mq.errors import InvalidName, InvalidRequest
+from mq.errors import InvalidName, InvalidRequest, shown
 from mq.names import MessageId, parse_message_id
 from mq.properties import NO_PROPERTIES, Properties, check_properties
 
@@ -123,7 +123,7 @@ def parse_line(text: bytes, passed_over: Collection[str] = ()) -> Line:
     for name in members:
         if name not in _MEMBERS and name not in passed_over:
             known = ", ".join(sorted(_MEMBERS))
-            _refuse(f"unknown member {name!r}; a line takes {known}")
+            _refuse(f"unknown member {shown(name)}; a line takes {known}")
     return Line(
         body_of(members),
         _own_id(members),
@@ -177,9 +177,11 @@ def _parse_object(text: bytes) -> dict[str, Any]:
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        _refuse(f"member {twice!r} is given twice; give it once")
+        seen = set[str]()
+        for name, _ in pairs:
+            if name in seen:
+                _refuse(f"member {shown(name)} is given twice; give it once")
+            seen.add(name)
     return members
 
 
@@ -228,7 +230,7 @@ def _properties(members: Mapping[str, Any]) -> Properties:
         _refuse("'properties' must be an object of strings")
     for name, value in given.items():
         if not isinstance(value, str):
-            _refuse(f"property {name!r} must be a string")
+            _refuse(f"property {shown(name)} must be a string")
     return check_properties(given.items())
 
 

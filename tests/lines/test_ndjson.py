@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq.config import SMALL_BODY_BYTES
-from mq.errors import InvalidBatch
+from mq.config import MIB, SMALL_BODY_BYTES
+from mq.errors import InvalidBatch, InvalidRequest
 from mq.lines.ndjson import Line, body_member, parse_line, write_line
 from mq.lines.transfer import READ_BYTES, exported, put_in
 from mq.names import MessageId
@@ -38,6 +38,29 @@ def test_a_batch_and_an_import_say_the_same_of_a_bad_line(line: bytes) -> None:
     assert str(batch.value).startswith("line 3: ")
     assert str(put.value) == f"{batch.value}; 1 message published before it"
     assert imported == [Line(b"good")]
+
+
+def test_the_last_of_many_members_twice_is_found_at_once() -> None:
+    """64 KiB of members blocked the server for seconds, and a whole batch of them for hours."""
+    members = ",".join(f'"{number:x}":0' for number in range(200_000))
+
+    with pytest.raises(InvalidRequest, match="'last' is given twice"):
+        parse_line(f'{{{members},"last":1,"last":2}}'.encode())
+
+
+@pytest.mark.parametrize(
+    "members",
+    ['"%s": 1', '"id": "%s"', '"properties": {"%s": "1"}', '"properties": {"%s": 1}',
+     '"%s": 1, "%s": 2'],
+)  # fmt: skip
+def test_a_name_of_megabytes_is_not_told_whole(members: str) -> None:
+    """JSON has six bytes for each of its letters: writing them kept other requests waiting."""
+    line = f'{{"body": "a", {members.replace("%s", "é" * MIB)}}}'.encode()
+
+    with pytest.raises(InvalidBatch, match=r"'é{100}'\.\.\.") as refused:
+        parse_batch(line, 1000)
+
+    assert len(str(refused.value)) < 500
 
 
 def test_a_batch_refuses_what_an_import_passes_over() -> None:
