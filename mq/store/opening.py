@@ -25,6 +25,7 @@ from mq.names import QueueName, ServerIds, is_message_id, is_queue_name, is_serv
 from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.network_files import files_for
+from mq.spool.queue.listing import FAULTS_OF_ONE_QUEUE
 from mq.spool.queue.settings_file import SETTINGS_FILE
 from mq.spool.root import open_root
 from mq.spool.sweep import Sweeper
@@ -125,7 +126,7 @@ def catch_up(work: Workspace, sweeper: Sweeper) -> None:
 
 def _start_ids_above(ids: ServerIds, spool: Spool, report: Callable[[str, str], None]) -> None:
     """Look at every name, and at the seal if a producer made the id. Names that no request can
-    reach are reported, and queues that this process may not open."""
+    reach are reported, and queues whose folders cannot be opened or read."""
     for folder in (Folder.NEW, Folder.DELAY, Folder.REMOVE):
         for name in spool.names(folder):
             _start_after(ids, spool, folder, name)
@@ -140,7 +141,9 @@ def _start_ids_above(ids: ServerIds, spool: Spool, report: Callable[[str, str], 
         except NotADirectoryError:
             report(f"{Folder.QUEUES}/{queue}", "no folder")
             continue
-        except PermissionError as error:
+        except OSError as error:
+            if error.errno not in FAULTS_OF_ONE_QUEUE:
+                raise
             report(f"{Folder.QUEUES}/{queue}", str(error.strerror))
             continue
         for name in names:

@@ -13,7 +13,7 @@ from mq.lifecycle import Folder
 from mq.names import QueueName, is_queue_name, parse_file_name, time_of_key
 from mq.spool.folders import Spool
 from mq.spool.message.seal import due_ns, is_due
-from mq.spool.queue.listing import list_queue
+from mq.spool.queue.listing import FAULTS_OF_ONE_QUEUE, list_queue
 from mq.store.context import Workspace
 from mq.store.index.hidden_index import SURVEY_PAUSE_FACTOR
 from mq.store.queues import is_leased
@@ -91,8 +91,8 @@ class Surveyor:
         clock_ns: Callable[[], int],
         report: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
-        """`report` is called with a queue that this process may not open, and why. Nothing in it is
-        counted."""
+        """`report` is called with a queue whose folder cannot be opened or read, and why. Nothing
+        in it is counted."""
         self._spool = spool
         self._clock_ns = clock_ns
         self._report = report
@@ -137,7 +137,9 @@ class Surveyor:
             return before.ready
         try:
             listing = list_queue(self._spool, queue)
-        except PermissionError as error:
+        except OSError as error:
+            if error.errno not in FAULTS_OF_ONE_QUEUE:
+                raise
             self._report(f"{Folder.QUEUES}/{queue}", str(error.strerror))
             return None
         if listing is None:

@@ -1,4 +1,5 @@
-"""A queue whose folder another user has, restored by root for example: the others go on."""
+"""A queue whose folder another user has, restored by root for example, or which the file system
+cannot read: the others go on."""
 
 from __future__ import annotations
 
@@ -29,6 +30,24 @@ class ShutFiles(Files):
         if name == RETURNS:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
         return super().open_folder(folder_fd, name)
+
+
+class BrokenFiles(Files):
+    """Files of a file system that found one folder damaged."""
+
+    code = errno.EIO
+
+    def open_folder(self, folder_fd: int | None, name: str) -> int:
+        if name == RETURNS:
+            raise OSError(self.code, os.strerror(self.code), name)
+        return super().open_folder(folder_fd, name)
+
+
+@pytest.fixture(params=[errno.EIO, errno.EBADMSG, errno.EUCLEAN])
+def broken(request: pytest.FixtureRequest) -> BrokenFiles:
+    files = BrokenFiles()
+    files.code = request.param
+    return files
 
 
 @pytest.fixture(autouse=True)
@@ -76,3 +95,32 @@ def test_mqctl_lists_the_others(root: Path) -> None:
 
     assert [each.queue for each in counted] == [ORDERS]
     assert left[0].startswith("queues/returns: queues/returns belongs to user")
+
+
+async def test_beside_one_that_cannot_be_read_a_server_starts_and_counts_the_others(
+    root: Path, broken: BrokenFiles
+) -> None:
+    with capture_logs() as logs:
+        async with store_on(root, broken) as store:
+            await publish(store, b"body")
+            survey = await store.health.survey()
+            with pytest.raises(StoreUnavailable):
+                await publish(store, b"body", RETURNS)
+
+    assert {queue: found.ready for queue, found in survey.queues.items()} == {ORDERS: 1}
+    assert ("file left where it is", f"queues/{RETURNS}", os.strerror(broken.code)) in [
+        (each["event"], each.get("name"), each.get("why")) for each in logs
+    ]
+
+
+def test_beside_one_that_cannot_be_read_mqctl_lists_the_others(
+    root: Path, broken: BrokenFiles
+) -> None:
+    with closing(visit_root(root, broken, Actor.SERVER)) as spool:
+        left: list[str] = []
+        spool.report_left = lambda name, why: left.append(f"{name}: {why}")
+
+        counted = count_queues(spool)
+
+    assert [each.queue for each in counted] == [ORDERS]
+    assert left == [f"queues/{RETURNS}: {os.strerror(broken.code)}"]

@@ -21,7 +21,7 @@ from mq.names import (
 )
 from mq.spool.folders import Spool
 from mq.spool.queue.hidden import keys_in_state, list_hidden
-from mq.spool.queue.listing import list_queue
+from mq.spool.queue.listing import FAULTS_OF_ONE_QUEUE, list_queue
 from mq.store.context import no_message, no_queue
 from mq.store.index.hidden_index import MAX_PLACES
 from mq.store.peek import PeekedMessage, peek_anywhere, peek_ready
@@ -30,8 +30,8 @@ from mq.store.queues import count_hidden, is_leased
 
 
 def count_queues(spool: Spool) -> list[QueueCounts]:
-    """Return the counts of every queue, by name. Lists every folder once. A queue that this process
-    may not open is reported."""
+    """Return the counts of every queue, by name. Lists every folder once. A queue whose folder
+    cannot be opened or read is reported."""
     hidden = Counter(
         (parsed[0], is_leased(spool, name))
         for name in spool.names(Folder.DELAY)
@@ -42,7 +42,9 @@ def count_queues(spool: Spool) -> list[QueueCounts]:
     for name in names:
         try:
             counts = _count(spool, name, (hidden[name, True], hidden[name, False]))
-        except PermissionError as error:
+        except OSError as error:
+            if error.errno not in FAULTS_OF_ONE_QUEUE:
+                raise
             spool.report_left(f"{Folder.QUEUES}/{name}", str(error.strerror))
             continue
         if counts is not None:

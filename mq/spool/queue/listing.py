@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Collection, Sequence
@@ -24,6 +25,10 @@ from mq.spool.folders import Spool
 from mq.spool.message.held import seal_at
 from mq.spool.message.seal import published_ns
 from mq.spool.queue.finder import ON_ITS_WAY
+
+FAULTS_OF_ONE_QUEUE = {errno.EACCES, errno.EPERM, errno.EIO, errno.EBADMSG, errno.EUCLEAN}
+"""Errors of opening or listing the folder of a queue that keep no other queue from its messages: it
+is another user's, or the file system cannot read it."""
 
 _AT_ONCE = 10_000
 """While this many names are put into a set no other thread runs."""
