@@ -165,7 +165,7 @@ async def _serve(
         )
         store = await stack.enter_async_context(open_store(config, counts=OperationCounts(shared)))
         if supervision is not None:
-            children = await stack.enter_async_context(run_children(config, supervision))
+            children = await stack.enter_async_context(run_children(config, supervision, stop))
             _adopt(children, admin, credentials)
         front = Front(store, limits, credentials, durations, origins)
         api = await stack.enter_async_context(make_front(front))

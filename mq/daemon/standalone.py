@@ -59,13 +59,17 @@ class Child:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGHUP)
 
-    async def keep_running(self) -> None:
+    async def keep_running(self, stop: asyncio.Event) -> None:
+        """Start it again whenever it ends, until `stop` is set. Ctrl-C and service managers stop
+        the server and its children at once, and the server answers what is under way."""
         shortest, longest = CHILD_BACKOFF_SECONDS
         pause = shortest
         loop = asyncio.get_running_loop()
-        while True:
+        while not stop.is_set():
             started = loop.time()
             end = await self._run()
+            if stop.is_set():
+                return
             if loop.time() - started > longest:
                 pause = shortest
             child = self._arguments[0]
@@ -112,8 +116,11 @@ def _hears_hangup(pid: int) -> bool:
 
 
 @asynccontextmanager
-async def run_children(config: ServerConfig, supervision: Supervision) -> AsyncIterator[Children]:
-    """Keep a mover and a reaper on `config.root`, and the gateway, running until the block ends."""
+async def run_children(
+    config: ServerConfig, supervision: Supervision, stop: asyncio.Event
+) -> AsyncIterator[Children]:
+    """Run a mover and a reaper on `config.root`, and the gateway, until the block ends. Once `stop`
+    is set, one that ends is not started again."""
     root, logs = config.root, f"--log-format={config.log_format}"
     mover = [
         "mq_mover",
@@ -133,7 +140,7 @@ async def run_children(config: ServerConfig, supervision: Supervision) -> AsyncI
         children.append(gateway)
         counts = counts._replace(gateway=serves.counts)
     try:
-        async with running(*[each.keep_running() for each in children]):
+        async with running(*[each.keep_running(stop) for each in children]):
             yield Children(counts, gateway)
     finally:
         for tally in (moves, reaps, serves):

@@ -16,7 +16,7 @@ from mq.config import ServerConfig
 from mq.daemon.standalone import Child, Supervision, run_children
 from tests.support.messages import names_in, write_message
 from tests.support.processes import Server, wait_until
-from tests.support.wire import Wire
+from tests.support.wire import Wire, request_bytes, wait_until_read
 
 StartServer = Callable[..., Server]
 
@@ -107,6 +107,26 @@ def test_children_stop_with_the_server(standalone: Server) -> None:
     assert not any(_is_alive(pid) for pid in children)
 
 
+def test_child_that_is_stopped_with_the_server_is_not_started_again(standalone: Server) -> None:
+    """Ctrl-C in a terminal reaches all of them, and a request under way keeps the server."""
+    children = _children(standalone)
+    with _wire(standalone) as wire:
+        wire.request("PUT", "/orders")
+        wire.send(request_bytes("POST", "/orders/messages", content_length="4"), b"bo")
+        wait_until_read(standalone, wire)
+
+        standalone.popen.send_signal(signal.SIGINT)
+        wait_until(lambda: "event=stopping" in standalone.log())
+        for pid in children.values():
+            os.kill(pid, signal.SIGINT)
+        wait_until(lambda: not any(map(_state, children.values())))
+        wire.send(b"dy")
+        assert wire.answer().status == 201
+
+    assert standalone.popen.wait(15) == 0
+    assert "child ended" not in standalone.log()
+
+
 def test_no_child_outlives_a_killed_server(standalone: Server) -> None:
     children = _children(standalone).values()
 
@@ -138,7 +158,7 @@ def test_without_the_flag_there_are_no_children(start_server: StartServer) -> No
 
 async def test_a_reload_does_not_end_a_child_that_is_just_starting() -> None:
     child = Child(["timeit", "import time; time.sleep(60)"])
-    running = asyncio.create_task(child.keep_running())
+    running = asyncio.create_task(child.keep_running(asyncio.Event()))
     while child._process is None:
         await asyncio.sleep(0.001)
 
@@ -165,5 +185,6 @@ async def test_child_that_cannot_be_started_is_tried_again(
     monkeypatch.setattr("mq.daemon.standalone.CHILD_BACKOFF_SECONDS", (0.001, 0.002))
     monkeypatch.setattr("asyncio.create_subprocess_exec", refuse)
 
-    async with run_children(ServerConfig(tmp_path), Supervision(0.0)), asyncio.timeout(20):
+    children = run_children(ServerConfig(tmp_path), Supervision(0.0), asyncio.Event())
+    async with children, asyncio.timeout(20):
         await both_again.wait()
