@@ -46,7 +46,7 @@ from tests.crash.enumeration.sites import (
 )
 
 NEEDED = {
-    at(purged.close_abandoned, "lock"): "sweep while purging",
+    at(purged._close_parts, "lock"): "sweep while purging",
     at(purged.open_part, "lock"): "sweep while purging",
     at(purging.Purge._alone, "lock"): "come and go while purging",
     at(purging.Purge.begin, "lock"): "receive while purging",

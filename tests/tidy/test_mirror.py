@@ -82,7 +82,6 @@ ELSEWHERE = {
     "spool/spark/test_claims.py": "mq/spool/spark/marker_files",
     "spool/spark/test_transactions.py": "mq/spool/spark/jobs mq/spool/spark/settle",
     "disk/test_calls.py": "mq/disk/files mq/disk/status",
-    "spool/queue/test_purging.py": "mq/spool/queue/purged",
     "store/test_move_races.py": "mq/store/move_many",
     "store/test_purge.py": "mq/store/holding",
     "spool/message/test_held.py": "mq/spool/message/seal",

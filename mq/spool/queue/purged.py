@@ -71,17 +71,29 @@ def close_part(spool: Spool, part: OpenPart) -> None:
 
 
 def close_abandoned(spool: Spool) -> int:
-    """Close the parts that dead processes have left open, and return how many there were. Raises
-    OSError."""
-    closed = 0
+    """Close the parts that dead processes have left open, and return how many there were. A queue
+    whose parts cannot be closed keeps no other's open. Raises OSError, which names the first."""
+    closed, failed = 0, None
     for folder in spool.names(Folder.REMOVE):
-        for part in parts_of(spool, folder):
-            if not part.endswith(OPEN_SUFFIX):
-                continue
-            fd = hold_set(spool, Folder.REMOVE, part)
-            if not isinstance(fd, Lost):
-                close_part(spool, OpenPart(part, fd))
-                closed += 1
+        try:
+            closed += _close_parts(spool, folder)
+        except OSError as error:
+            why = f"{Folder.REMOVE}/{folder} cannot be left to the reaper: {error.strerror}"
+            failed = failed or OSError(error.errno, why)
+    if failed is not None:
+        raise failed
+    return closed
+
+
+def _close_parts(spool: Spool, folder: str) -> int:
+    closed = 0
+    for part in parts_of(spool, folder):
+        if not part.endswith(OPEN_SUFFIX):
+            continue
+        fd = hold_set(spool, Folder.REMOVE, part)
+        if not isinstance(fd, Lost):
+            close_part(spool, OpenPart(part, fd))
+            closed += 1
     return closed
 
 

@@ -212,16 +212,6 @@ def test_a_part_takes_two_messages_of_one_name(spool: Spool, orders: Path) -> No
     assert "1~2" in purged(spool.root)
 
 
-def test_a_dead_purge_is_closed_by_a_sweep_and_a_living_one_is_not(spool: Spool) -> None:
-    part = open_part(spool, ORDERS)
-    assert close_abandoned(spool) == 0
-
-    spool.files.close(part.fd)
-
-    assert close_abandoned(spool) == 1
-    assert names_in(spool.root / "remove" / "orders:.purged") == ["1"]
-
-
 @pytest.mark.parametrize(
     "name", [".orders:1.open", "\u00b2.open", "\u00b2", "1.x.open", ".open", "9" * 250, "9" * 18]
 )
