@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -58,6 +59,8 @@ def mq_mover(
     exit_when_asked()
     log.info("configuration", version=__version__, **asdict(config))
     with closing(Mover(config, files_for(config.source))) as mover:
+        # A dead letter queue is made with the mode of the other queues.
+        os.umask(0o777 & ~os.stat(config.destination).st_mode)
         if metrics is not None:
             from mq_mover.metrics import serve_metrics
 

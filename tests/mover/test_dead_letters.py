@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from mq.disk.files import Files
 from mq.spool.folders import Spool
 from mq_mover.mover import Mover
 from tests.support.messages import names_in, seal_of, write_message
+from tests.support.processes import Process, wait_until
 
 
 def test_a_message_that_cannot_die_is_redelivered_and_reported_once(
@@ -56,3 +59,24 @@ def test_what_is_in_the_place_of_the_dead_letter_queue_is_named(
     ]
     assert names_in(root / "delay") == ["orders:1"]
     assert names_in(orders) == []
+
+
+def test_a_dead_letter_queue_has_the_mode_of_the_others_whatever_the_umask(
+    root: Path, spool: Spool, orders: Path, processes: list[Process]
+) -> None:
+    for folder in ("queues", "queues/orders"):
+        (root / folder).chmod(0o770)
+    write_message(root / "delay/orders:1", seal=seal_of(b"body", count=1), due_in_seconds=-1)
+    folders = f"--source={root / 'delay'}", f"--destination={root / 'queues'}"
+
+    before = os.umask(0o077)
+    try:
+        processes.append(
+            Process("mq_mover", *folders, "--max-receives=1", log=root.with_name("mover.log"))
+        )
+    finally:
+        os.umask(before)
+
+    dead = root / "queues/orders.dead"
+    wait_until((dead / "1").exists)
+    assert stat.S_IMODE(dead.stat().st_mode) == 0o770
