@@ -65,6 +65,9 @@ def mq(
     if _is_flag("admin_write") and fields["admin"] is None:
         raise click.UsageError("--admin-write needs an admin listener; give --admin HOST:PORT")
     config = server_config(fields)
+    if standalone and sqs_port and config.address and sqs_port == config.port:
+        # With --reuse-port both would listen there.
+        raise click.UsageError(f"--port and --sqs-port are both {sqs_port}; choose another one")
     if check:
         fail_when_asked()
         return check_abilities(config.root)

@@ -15,7 +15,7 @@ import pytest
 from mq.config import ServerConfig
 from mq.daemon.standalone import Child, Supervision, run_children
 from tests.support.messages import names_in, write_message
-from tests.support.processes import Server, wait_until
+from tests.support.processes import Process, Server, wait_until
 from tests.support.wire import Wire, request_bytes, wait_until_read
 
 StartServer = Callable[..., Server]
@@ -168,6 +168,19 @@ async def test_a_reload_does_not_end_a_child_that_is_just_starting() -> None:
     child._process.terminate()
     assert await child._process.wait() == -signal.SIGTERM
     running.cancel()
+
+
+@pytest.mark.parametrize("more", [(), ("--reuse-port",)])
+def test_port_for_sqs_is_not_that_of_the_server(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """Both would listen with --reuse-port, and the kernel give each the clients of the other."""
+    flags = ("--standalone", "--admin=", "--port=7999", "--sqs-port=7999", *more)
+    refused = Process("mq", f"--root={tmp_path / 'root'}", *flags, log=tmp_path / "log")
+    try:
+        assert refused.popen.wait(30) == 2
+    finally:
+        refused.kill()
+
+    assert "--port and --sqs-port are both 7999" in refused.log()
 
 
 async def test_child_that_cannot_be_started_is_tried_again(
