@@ -100,20 +100,26 @@ class Fetches:
         self, queue: QueueName, ask: Ask, poll: LongPoll, receive: Receive
     ) -> list[Received]:
         pause, longest = _BUSY_PAUSE_SECONDS
-        with self.waiting.enter(queue) as waiter:
-            poll.waiter = waiter
-            while not self.waiting.is_stopped:
-                taken = await self._try_in_line(queue, ask, waiter, receive)
-                if isinstance(taken, list) and taken:
-                    return taken
-                until = poll.deadline
-                if taken is Lost.BUSY:
-                    until = min(until, self._loop.time() + pause)
-                    pause = min(2 * pause, longest)
-                if self.waiting.is_stopped:
-                    break  # Stopped during the try: nothing would wake this request.
-                if not await waiter.woken(until) and poll.is_over:
-                    break
+        taken: list[Received] | Lost = []
+        try:
+            with self.waiting.enter(queue) as waiter:
+                poll.waiter = waiter
+                while not self.waiting.is_stopped:
+                    taken = await self._try_in_line(queue, ask, waiter, receive)
+                    if isinstance(taken, list) and taken:
+                        return taken
+                    until = poll.deadline
+                    if taken is Lost.BUSY:
+                        until = min(until, self._loop.time() + pause)
+                        pause = min(2 * pause, longest)
+                    if self.waiting.is_stopped:
+                        break  # Stopped during the try: nothing would wake this request.
+                    if not await waiter.woken(until) and poll.is_over:
+                        break
+        finally:
+            if taken is Lost.BUSY:
+                # Nothing tells of the moment when a message is free: the next one looks for it.
+                self.waiting.wake(queue, 1)
         return []
 
     async def _try_in_line(

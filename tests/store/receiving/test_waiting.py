@@ -129,6 +129,32 @@ async def test_a_message_that_somebody_holds_is_taken_when_it_is_free(root: Path
         assert received.message_id == message_id
 
 
+@pytest.mark.parametrize("leaves", ["in time", "at once"])
+async def test_who_leaves_while_somebody_holds_a_message_leaves_it_to_the_next(
+    root: Path, leaves: str
+) -> None:
+    async with store_on(root) as store:
+        message_id = await publish(store, b"body")
+        queues = os.open(root / "queues", os.O_RDONLY)
+        held = hold(WatchedFiles(), queues, f"orders/{message_id}")
+        os.close(queues)
+        assert isinstance(held, Held)
+        first = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS, 0.2))
+        await parked(store, 1)
+        second = wait(store)
+        await parked(store, 2)
+
+        if leaves == "at once":
+            first.cancel()
+        await asyncio.wait({first})
+        held.close()
+
+        async with asyncio.timeout(10):
+            received = await second
+        assert received is not None
+        assert received.message_id == message_id
+
+
 @pytest.fixture
 def no_events(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Watch) -> None:
