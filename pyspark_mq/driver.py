@@ -11,7 +11,8 @@ from mq.lifecycle import Actor
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
 from mq.spool.spark.claiming import Claim, Taken
-from mq.spool.spark.claims import NOBODY, Group
+from mq.spool.spark.claims import Group
+from mq.spool.spark.group_owner import NOBODY
 from pyspark_mq.backlog import Backlog
 from pyspark_mq.balance import Shares
 from pyspark_mq.batch_read import existing_queues

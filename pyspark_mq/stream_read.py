@@ -29,7 +29,8 @@ from mq.spool.folders import Spool
 from mq.spool.message.held import Opened, seal_of
 from mq.spool.network_files import files_for
 from mq.spool.root import visit_root
-from mq.spool.spark.claims import NOBODY, Group, Owner
+from mq.spool.spark.claims import Group
+from mq.spool.spark.group_owner import NOBODY, UNNAMED, Owner
 from pyspark_mq.columns import MessageRow, read_row, refuse_damaged, to_batches
 from pyspark_mq.driver import Driver
 from pyspark_mq.options import Options
@@ -117,8 +118,8 @@ class StreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _require_own(self, spool: Spool, partition: Part) -> None:
         """Raise ClaimError if the group belongs to another query. Only a task knows the query's
-        id."""
-        query = TaskContext.get().getLocalProperty(QUERY_ID)
+        id, and not every one."""
+        query = TaskContext.get().getLocalProperty(QUERY_ID) or UNNAMED
         group = Group(spool, self._options.group, NOBODY)
         group.take_for(Owner(query, partition.start), self._options.takes_over)
 

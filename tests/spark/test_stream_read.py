@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.lifecycle import Actor
 from mq.spool.root import visit_root
-from mq.spool.spark.claims import Group, Owner
+from mq.spool.spark.claims import Group
+from mq.spool.spark.group_owner import Owner
 from pyspark_mq.driver import Driver
 from pyspark_mq.options import STREAM_READ, parse_options
 from pyspark_mq.stream_read import StreamReader
@@ -81,6 +84,31 @@ def test_a_limit_makes_several_batches(lake: ReadLake) -> None:
     query = lake.run(maxMessagesPerTrigger="2")
 
     assert [batch["numInputRows"] for batch in query.recentProgress] == [2, 2, 1]
+
+
+def test_threads_of_a_batch_read_it_though_their_tasks_do_not_know_the_query(
+    lake: ReadLake,
+) -> None:
+    def save_twice(frame: Any, batch: int) -> None:
+        folders = [str(lake.folder / name / str(batch)) for name in ("lake", "copy")]
+        with ThreadPoolExecutor(2) as threads:
+            for saving in [threads.submit(frame.write.parquet, folder) for folder in folders]:
+                saving.result()
+
+    lake.root.put("orders", *numbered(5))
+    given = {"root": str(lake.root.path), "queue": "orders", "group": "lake"}
+    reader = lake.spark.readStream.format("mq").options(**given)
+    reader = reader.option("maxMessagesPerTrigger", "3")
+    writer = reader.load().writeStream.foreachBatch(save_twice).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(lake.checkpoint)).start().awaitTermination()
+
+    for folder in ("lake", "copy"):
+        rows = lake.spark.read.option("recursiveFileLookup", "true")
+        found = rows.parquet(str(lake.folder / folder)).collect()
+        assert sorted(bytes(row.value) for row in found) == numbered(5)
+    shutil.rmtree(lake.checkpoint)
+    with pytest.raises(Exception, match="group lake belongs to another query"):
+        lake.run()
 
 
 def test_progress_shows_how_many_messages_wait(lake: ReadLake) -> None:

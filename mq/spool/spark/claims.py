@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import NamedTuple
 
 from mq.disk.files import HIDDEN
 from mq.errors import ClaimError
@@ -31,12 +30,12 @@ from mq.spool.folders import Spool
 from mq.spool.message.held import Lost
 from mq.spool.sets import give_up_set, make_set, remove_empty_set, to_queue
 from mq.spool.spark.claiming import Claim
+from mq.spool.spark.group_owner import NOBODY, Owner
 from mq.spool.spark.marker_files import Markers, parse_number
 from mq.spool.spark.settle import bring
 
 CLAIMS = "claims"
 ARCHIVE = "archive"
-NOBODY = "none"
 _OR_OF_ANOTHER = ", or the checkpoint is of another group or root: no query has read with this one"
 
 _OPEN = re.compile(r"[0-9]+\.open\.([A-Za-z0-9-]+)")
@@ -53,13 +52,6 @@ def _turn(driver: str) -> int:
     """Return the number of a driver among those of its group, or 0 if it has none."""
     found = _TURN.match(driver)
     return int(found[1]) if found else 0
-
-
-class Owner(NamedTuple):
-    """The query that a group belongs to, and the batch after which the query began."""
-
-    query: str
-    start: int
 
 
 class Group:
@@ -128,16 +120,20 @@ class Group:
 
     def take_for(self, owner: Owner, takes_over: bool) -> None:
         """Make the group belong to that query. If it belongs to another one, this raises ClaimError
-        unless `takes_over`."""
-        while (found := self.owner()).query != owner.query:
-            if found.query != NOBODY and not takes_over:
+        unless `takes_over`. From a query without a name any other takes it: that may be the same
+        one."""
+        while not (found := self.owner()).admits(owner):
+            if found.is_known() and not takes_over:
                 raise self.taken(found)
             old, new = f"{found.query}.{found.start}", f"{owner.query}.{owner.start}"
             self._markers.change("query", old, new)
 
     def taken(self, found: Owner) -> ClaimError:
+        whose = (
+            f"query {found.query}, and this is another one" if found.is_known() else "another query"
+        )
         return ClaimError(
-            f"group {self.name} belongs to query {found.query}, and this is another one: its "
+            f"group {self.name} belongs to {whose}: its "
             "checkpoint is new. Go on with the old checkpoint, choose another group, or set the "
             "option takeover=true; what the old query had read and not finished is then read again"
         )

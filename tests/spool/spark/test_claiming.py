@@ -12,7 +12,8 @@ from mq.config import MAX_SPARK_MESSAGE_BYTES
 from mq.disk.files import Files
 from mq.errors import ClaimError
 from mq.spool.spark.claiming import Taken
-from mq.spool.spark.claims import Group, Owner
+from mq.spool.spark.claims import Group
+from mq.spool.spark.group_owner import Owner
 from tests.support.faults import WatchedFiles
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.spark_files import visit_new_root

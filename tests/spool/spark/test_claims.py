@@ -14,7 +14,8 @@ from mq.names import MessageId
 from mq.spool.folders import Spool
 from mq.spool.message.held import Held, hold
 from mq.spool.spark.claiming import Claim, Taken
-from mq.spool.spark.claims import NOBODY, Group, Owner
+from mq.spool.spark.claims import Group
+from mq.spool.spark.group_owner import Owner
 from tests.support.messages import new_id, seal_of, write_message
 from tests.support.stores import ORDERS
 
@@ -260,29 +261,6 @@ def test_a_batch_that_was_taken_away_is_an_error_and_never_empty(
 
     assert group.floor() == 0
     assert ready(spool) == [one]
-
-
-def test_a_group_belongs_to_the_first_query_that_reads(start: Callable[[], Group]) -> None:
-    group = start()
-    assert group.owner() == Owner(NOBODY, 0)
-
-    group.take_for(Owner("query-1", 0), takes_over=False)
-    group.take_for(Owner("query-1", 4), takes_over=False)
-
-    assert group.owner() == Owner("query-1", 0)
-    with pytest.raises(ClaimError, match="group lake belongs to query query-1"):
-        group.take_for(Owner("query-2", 0), takes_over=False)
-
-
-def test_a_query_can_take_a_group_over(start: Callable[[], Group]) -> None:
-    group = start()
-    group.take_for(Owner("query-1", 0), takes_over=False)
-
-    group.take_for(Owner("query-2", 3), takes_over=True)
-
-    assert group.owner() == Owner("query-2", 3)
-    with pytest.raises(ClaimError):
-        group.take_for(Owner("query-1", 0), takes_over=False)
 
 
 def test_making_a_group_that_is_there_changes_nothing(
