@@ -88,7 +88,10 @@ def _start(
 
 class BatchCounter:
     """Counts the messages of a query's batches, each batch once. `waiting` is what is left, at
-    first what was counted before the query."""
+    first what was counted before the query.
+
+    While a query is idle, Spark reports the batch that is to come, without rows.
+    """
 
     def __init__(self, waiting: int | None = None) -> None:
         self.messages = 0
@@ -98,9 +101,10 @@ class BatchCounter:
     def count(self, recent: list[Any]) -> None:
         for batch in recent:
             if batch["batchId"] > self._last:
-                self._last = batch["batchId"]
-                self.messages += batch["numInputRows"]
                 self.waiting = _waiting(batch)
+                if batch["numInputRows"]:
+                    self._last = batch["batchId"]
+                    self.messages += batch["numInputRows"]
 
 
 def _waiting(batch: Any) -> int | None:

@@ -21,6 +21,18 @@ def test_each_batch_is_counted_once_with_the_lag_of_the_last() -> None:
     assert (counter.messages, counter.waiting) == (8, 4)
 
 
+def test_a_batch_that_was_reported_before_it_had_messages_is_counted() -> None:
+    counter = BatchCounter()
+    idle = [batch(1, 0, {"seq": 0, "waiting": 0}), batch(1, 0, {"seq": 0, "waiting": 2})]
+
+    counter.count(idle)
+    assert (counter.messages, counter.waiting) == (0, 2)
+    counter.count([*idle, batch(1, 5, {"seq": 1, "waiting": 3})])
+    counter.count([*idle, batch(1, 5, {"seq": 1, "waiting": 3}), batch(2, 0, None)])
+
+    assert (counter.messages, counter.waiting) == (5, None)
+
+
 def test_a_lag_that_is_not_told_is_not_known() -> None:
     counter = BatchCounter()
 
