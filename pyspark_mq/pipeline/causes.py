@@ -11,7 +11,14 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from mq.errors import CommandFailed, ExitCode, InvalidName, MQError, QueueNotFound
+from mq.errors import (
+    CommandFailed,
+    ExitCode,
+    InvalidName,
+    MQError,
+    QueueNotFound,
+    StartRefused,
+)
 from pyspark_mq.options import BadOption
 
 
@@ -87,6 +94,18 @@ def told(spark: Any | None = None) -> Iterator[None]:
         if isinstance(error, MQError):
             raise CommandFailed(ExitCode.TRY_AGAIN, str(error)) from None
         raise failure_of(error) from None
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Raise CommandFailed in place of what keeps a Spark from starting. Its JVM has said why."""
+    try:
+        with told():
+            yield
+    except StartRefused:
+        raise
+    except CommandFailed as error:
+        raise CommandFailed(ExitCode.TRY_AGAIN, f"Spark did not start: {error}") from None
 
 
 _END_SECONDS = 10.0

@@ -237,7 +237,9 @@ def report(place: Any, queues: str, html: Path | None) -> None:
 
 
 def _begin(command: str) -> tuple[Any, Any]:
-    """Return the session and the line of progress. Raises StartRefused without a Java."""
+    """Return the session and the line of progress. Raises StartRefused without a Java, and
+    CommandFailed."""
+    from pyspark_mq.pipeline.causes import starting
     from pyspark_mq.pipeline.progress import ProgressLine
     from pyspark_mq.pipeline.session import open_session
 
@@ -247,7 +249,8 @@ def _begin(command: str) -> tuple[Any, Any]:
         line.say(_AGAIN)
         end_children()
 
-    return run_until_stopped(lambda: open_session(command), stop), line
+    with starting():
+        return run_until_stopped(lambda: open_session(command), stop), line
 
 
 def _publish(spark: Any, line: Any, place: Any, name: str, job: Callable[[], int]) -> None:

@@ -121,3 +121,19 @@ def test_a_token_of_the_environment_is_for_servers_alone(
     assert "there is no queue nothing" in done.stderr
     done = run(command.format(lone_root.path, "'--token-file=/run/secrets/token'"))
     assert "option tokenFile: it belongs to the option url" in done.stderr
+
+
+def test_a_spark_that_does_not_start_is_no_defect(
+    monkeypatch: pytest.MonkeyPatch, lone_root: Root
+) -> None:
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "nonsense")
+
+    done = run(
+        f"import sys; sys.argv = ['mq-pipeline', 'report', '--root={lone_root.path}']; "
+        "from pyspark_mq.pipeline.cli import main; main()"
+    )
+
+    assert done.returncode == 75
+    assert "Invalid maximum heap size: -Xmxnonsense" in done.stderr
+    assert "mq-pipeline: Spark did not start: Java gateway process exited" in done.stderr
+    assert "Traceback" not in done.stderr
