@@ -85,7 +85,7 @@ def told(spark: Any | None = None) -> Iterator[None]:
         yield
     except (BadOption, InvalidName, QueueNotFound) as error:
         raise CommandFailed(ExitCode.USAGE, str(error)) from None
-    except (MQError, PySparkException, Py4JError, ConnectionError) as error:
+    except (MQError, PySparkException, Py4JError, OSError) as error:
         ended = None if spark is None else how_it_ended(spark)
         if ended is not None:
             raise CommandFailed(ExitCode.TRY_AGAIN, ended) from None

@@ -86,7 +86,10 @@ class LakeFolder:
             raise OSError(f"{self.full(source)} was not renamed to {self.full(target)}")
 
     def remove(self, name: str) -> None:
-        self._fs.delete(self._path(name), True)
+        """Remove a file, or a folder with all that is in it. Raises OSError if it is still there:
+        Hadoop only answers no."""
+        if not self._fs.delete(self._path(name), True) and self.exists(name):
+            raise OSError(f"{self.full(name)} was not removed")
 
     def read(self, name: str) -> str:
         """Return a file's text. Raises ValueError if its checksum, which Hadoop keeps beside it,

@@ -15,6 +15,8 @@ from pyspark_mq.pipeline.causes import JobRefused
 from pyspark_mq.pipeline.hadoop_folder import LakeFolder
 from pyspark_mq.pipeline.lake import Lake, LakeBusy, LakeDamaged
 from tests.spark.pipeline.lakes import files_in, numbers_in, rows_of
+from tests.support.immutable import immutable
+from tests.support.users import needs_root
 
 
 class Died(BaseException):
@@ -103,6 +105,30 @@ PLACE = Lake._place
 def die_at(lake: Lake, job: str, step: str, die: Callable[..., None]) -> None:
     setattr(lake.folder, step, die)
     PLACE(lake, job)
+
+
+@needs_root
+def test_a_file_that_cannot_be_removed_is_not_read_beside_what_replaces_it(
+    spark: Any, make_lake: Callable[[], Lake], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(lake_module, "MOST_SMALL_FILES", 2)
+    lake = make_lake()
+    for batch in range(4):
+        lake.add(rows_of(spark, batch), batch)
+    stuck = files_in(tmp_path)[1]
+
+    with immutable(stuck):
+        with pytest.raises(OSError, match=f"{stuck.name} was not removed"):
+            lake.compact()
+        once = numbers_in(spark, lake)
+        assert len(once) == len(set(once))
+        with pytest.raises(OSError, match=f"{stuck.name} was not removed"), make_lake().held():
+            pass
+    with make_lake().held():
+        pass
+
+    assert numbers_in(spark, make_lake()) == [0, 1, 2, 3]
+    assert len(files_in(tmp_path)) == 1
 
 
 def test_few_small_files_stay_as_they_are(

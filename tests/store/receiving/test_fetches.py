@@ -7,7 +7,6 @@ import asyncio
 import itertools
 import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from mq.store import expiry
 from mq.store.context import Workspace
 from mq.store.receiving.received_message import Received
 from tests.support.faults import WatchedFiles
+from tests.support.immutable import immutable
 from tests.support.messages import SECOND_NS, names_in, new_id, write_message
 from tests.support.stores import (
     LONG_SECONDS,
@@ -146,11 +146,6 @@ async def _is_older(born_ns: int, age_ns: int) -> bool:
     return time.time_ns() > born_ns + age_ns
 
 
-def chattr(flag: str, folder: Path) -> bool:
-    """Returns whether the file system did that."""
-    return not subprocess.run(["chattr", flag, folder], check=False, capture_output=True).returncode
-
-
 @needs_root
 async def test_a_folder_that_may_not_be_changed_costs_one_try_and_no_other_queue(
     root: Path, orders: Path
@@ -160,9 +155,7 @@ async def test_a_folder_that_may_not_be_changed_costs_one_try_and_no_other_queue
     async with store_on(root, files) as store:
         await store.create_queue(OTHER)
         sent = [await publish(store, b"body") for _ in range(20)]
-        try:
-            if not chattr("+i", orders):
-                pytest.skip("this file system has no immutable folders")
+        with immutable(orders):
             await publish(store, b"of another queue", OTHER)
             before = files.calls["rename"]
             with pytest.raises(StoreUnavailable, match="folder queues/orders cannot be changed"):
@@ -172,8 +165,6 @@ async def test_a_folder_that_may_not_be_changed_costs_one_try_and_no_other_queue
                 await store.receive_many(ORDERS, 5, LONG_SECONDS, 0)
             asked = [answered(store.submit_receive, each) for each in (ORDERS, OTHER)]
             refused, received = await asyncio.gather(*asked, return_exceptions=True)
-        finally:
-            chattr("-i", orders)
         assert isinstance(refused, StoreUnavailable)
         assert isinstance(received, Received)
         assert received.body == b"of another queue"
