@@ -110,9 +110,10 @@ class Exchange:
             return
         self._is_closed = True
         response = self._response
-        if response is not None and response.length == 0:
-            response.close()
-        if response is None or not response.isclosed():
+        is_read = response is not None and (response.isclosed() or response.length == 0)
+        if response is not None:
+            response.close()  # If the server closes after it, the socket is the response's.
+        if not is_read:
             self._connection.close()
         self._give_back(self._connection)
 

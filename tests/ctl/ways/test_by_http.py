@@ -12,9 +12,15 @@ from mq.ctl.ways.connect import ClientCredentials
 from mq.errors import CommandFailed, ExitCode
 from mq.names import QueueName
 from tests.support.breaking import Breaking
+from tests.support.descriptors import open_descriptors
 
-_HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nContent-Length: {}\r\n\r\n"
-_NOTHING = b"HTTP/1.1 204 No Content\r\n\r\n"
+_HEAD = (
+    "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/x-ndjson\r\n"
+    "Content-Length: {}\r\n\r\n"
+)
+_NOTHING = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
+"""The server closes after each answer. Without a word of that, the next request might meet the end.
+"""
 
 
 def _lines(*ids: str) -> bytes:
@@ -44,10 +50,12 @@ def test_a_peek_that_is_cut_off_goes_on_behind_the_last_message(cut: int) -> Non
     assert _peek([first, _answer(rest, len(rest)), _NOTHING]) == ["a", "b", "c"]
 
 
-def test_a_peek_that_gets_no_further_ends() -> None:
-    whole = _lines("a")
+def test_a_peek_that_gets_no_further_ends_and_leaves_nothing_open() -> None:
+    whole, before = _lines("a"), open_descriptors()
 
+    # Its traceback keeps alive what read the answer.
     with pytest.raises(CommandFailed, match="in the middle of an answer") as failed:
         _peek([_answer(whole[:5], len(whole))])
 
+    assert open_descriptors() == before
     assert failed.value.exit_code is ExitCode.UNAVAILABLE
