@@ -131,7 +131,7 @@ async def test_what_changes_when_another_look_is_just_done_is_on_the_next_page(
     async with store_on(root) as store:
         first, second = await delayed(store), await delayed(store)
         hidden = store._work.hidden
-        hidden._lock = LeakyLock(times, change_and_look)  # type: ignore[assignment]
+        monkeypatch.setattr(hidden, "_lock", LeakyLock(times, change_and_look))
         await page(store, State.DELAYED)
 
         leased = [first] if change == "is leased" else []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mq.errors import QueueNotFound, StoreUnavailable
-from mq.names import QueueName
+from mq.names import MessageId, QueueName
 from mq.spool.arrivals import Watch
 from mq.spool.message.held import Held, hold
 from mq.store.receiving.received_message import Received
@@ -112,13 +112,19 @@ async def test_a_wake_up_that_meets_one_who_has_just_left_goes_to_the_next(
         assert received.message_id == message_id
 
 
+def hold_ready(root: Path, message_id: MessageId) -> Held:
+    """Hold a message as another process would."""
+    queues = os.open(root / "queues", os.O_RDONLY)
+    held = hold(WatchedFiles(), queues, f"orders/{message_id}")
+    os.close(queues)
+    assert isinstance(held, Held)
+    return held
+
+
 async def test_a_message_that_somebody_holds_is_taken_when_it_is_free(root: Path) -> None:
     async with store_on(root) as store:
         message_id = await publish(store, b"body")
-        queues = os.open(root / "queues", os.O_RDONLY)
-        held = hold(WatchedFiles(), queues, f"orders/{message_id}")
-        os.close(queues)
-        assert isinstance(held, Held)
+        held = hold_ready(root, message_id)
         task = wait(store)
         await parked(store, 1)
 
@@ -135,10 +141,7 @@ async def test_who_leaves_while_somebody_holds_a_message_leaves_it_to_the_next(
 ) -> None:
     async with store_on(root) as store:
         message_id = await publish(store, b"body")
-        queues = os.open(root / "queues", os.O_RDONLY)
-        held = hold(WatchedFiles(), queues, f"orders/{message_id}")
-        os.close(queues)
-        assert isinstance(held, Held)
+        held = hold_ready(root, message_id)
         first = asyncio.create_task(store.receive(ORDERS, LONG_SECONDS, 0.2))
         await parked(store, 1)
         second = wait(store)
