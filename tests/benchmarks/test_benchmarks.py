@@ -146,7 +146,8 @@ def test_a_profile_names_what_the_time_goes_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["throughput.py", "--rounds=1", "--messages=12", "--connections=3", "--servers=1,2"],
+        ["throughput.py", "--rounds=1", "--messages=12", "--connections=3", "--servers=1,2",
+         "--apart"],
         ["depth.py", "--depth=20", "--rounds=1", "--messages=12", "--connections=3"],
         ["many_queues.py", "--queues=1,5", "--rounds=1", "--messages=12", "--connections=3"],
         ["sqs.py", "--rounds=1", "--messages=40", "--connections=3"],
