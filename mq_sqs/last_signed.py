@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from mq.web.tokens import KnownToken
 from mq_sqs.canonical import canonical_texts
-from mq_sqs.digests import begin_sha256, sha256_in_hex
 from mq_sqs.signatures import CONTENT_HASH, Signature, Signatures
 
 _AUTHORIZATION = "authorization"
@@ -60,7 +59,7 @@ class LastSigned:
         self._last = _Hashed(
             signature, at, prefix,
             signed_at, [values[at] for at in signed_at],
-            begin_sha256(texts[0]), signature.begin(),
+            hashlib.sha256(texts[0]), signature.begin(),
         )  # fmt: skip
 
     def verify(
@@ -78,7 +77,7 @@ class LastSigned:
         if not signatures.is_current(signature):
             return None
         text = text.copy()
-        text.update(sha256_in_hex(body).encode())
+        text.update(hashlib.sha256(body).hexdigest().encode())
         ours = signer.copy()
         ours.update(text.hexdigest().encode())
         is_right = hmac.compare_digest(ours.hexdigest().encode(), own_text)

@@ -7,6 +7,7 @@ A session token proves nothing here and is not looked at.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 import time
@@ -19,7 +20,6 @@ from multidict import CIMultiDictProxy, istr
 
 from mq.web.tokens import KnownToken
 from mq_sqs.canonical import RequestHead, canonical_texts
-from mq_sqs.digests import sha256_in_hex
 from mq_sqs.faults import (
     MISSING_AUTHENTICATION_TOKEN,
     REQUEST_EXPIRED,
@@ -60,7 +60,7 @@ class Signature(NamedTuple):
 
     def verify(self, body: bytes) -> KnownToken:
         """Return the token that the request is signed with. Raises SQSError."""
-        body_hash = sha256_in_hex(body)
+        body_hash = hashlib.sha256(body).hexdigest()
         said = self.head.headers.get(CONTENT_HASH)
         if said is not None and said != body_hash:
             raise SQSError(
@@ -72,7 +72,7 @@ class Signature(NamedTuple):
         is_right = False
         for text in canonical_texts(self.head, self.fields.signed, body_hash):
             ours = self.begin()
-            ours.update(sha256_in_hex(text).encode())
+            ours.update(hashlib.sha256(text).hexdigest().encode())
             is_right |= hmac.compare_digest(ours.hexdigest().encode(), signature)
         if not is_right:
             raise SQSError(
