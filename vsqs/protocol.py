@@ -155,7 +155,7 @@ def take(folder: QueueFolder, visibility_seconds: float) -> TakenMessage | None:
             taken = _consume(folder, oldest, visibility_seconds)
             if taken is not None:
                 return taken
-            if inode_of(folder, oldest) is None:
+            if folder.index.oldest() != oldest or inode_of(folder, oldest) is None:
                 folder.index.discard(oldest)
                 break  # Another receiver was faster, so the index is behind.
             folder.index.leave(oldest)

@@ -106,7 +106,7 @@ ELSEWHERE = {
     "vsqs/test_documents.py": "vsqs/limits",
     "vsqs/test_commands.py": "vsqs/arguments vsqs/cli vsqs/pump vsqs/rate vsqs/sink",
     "vsqs/test_folder.py": "vsqs/opening",
-    "vsqs/test_protocol.py": "vsqs/names vsqs/queue vsqs/visibility",
+    "vsqs/test_protocol.py": "vsqs/names vsqs/queue",
     "vsqs/test_sharing.py": "vsqs/shared",
     "vsqs/test_waiting.py": "vsqs/bell vsqs/index vsqs/listing",
     "ctl/commands/test_top.py": "mq/ctl/screen/live_screen mq/ctl/ways/removals",
