@@ -18,7 +18,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from vsqs.folder import QueueFolder
-from vsqs.foreign import is_foreign, is_message, is_of_one_file, open_message
+from vsqs.foreign import is_foreign, is_of_one_file, open_message
 from vsqs.names import LAST_TIME, NEW, READY, Name
 
 _MODE = 0o666
@@ -187,9 +187,11 @@ def _requeue_expired(folder: QueueFolder) -> bool:
         if name is None or int(name.state) > folder.now():
             return found
         try:
-            if is_message(folder, name):
-                move(folder, name, Name(name.time, READY))
-                found = True
+            if is_foreign(folder, name):
+                folder.index.leave(name)
+                continue
+            move(folder, name, Name(name.time, READY))
+            found = True
         except FileNotFoundError:
             found = True
         except FileExistsError:
@@ -270,9 +272,9 @@ def delete(folder: QueueFolder, time: int) -> bool:
             try:
                 if is_foreign(folder, name):
                     foreign.add(name)
-                else:
-                    folder.files.unlink(folder.fd, str(name))
-                    found = True
+                    continue
+                folder.files.unlink(folder.fd, str(name))
+                found = True
             except FileNotFoundError:
                 # It was requeued or received in between, so its other name is looked for.
                 pass

@@ -128,6 +128,22 @@ def test_a_file_that_may_not_be_opened_is_passed_over(
     assert queue.receive(timeout=10) == (second, b"second")
 
 
+@pytest.mark.usefixtures("events")
+@pytest.mark.parametrize("name", [OLDEST, EXPIRED])
+def test_a_file_that_is_too_long_counts_after_it_was_passed_over(
+    folder: Path, open_queue: OpenQueue, name: str
+) -> None:
+    queue = open_queue(capacity=1)
+    _plant_tib(folder / name)
+
+    assert queue.receive(timeout=0) == (None, None)
+    assert not queue.delete(OLDEST)
+
+    assert queue.size() == 1
+    with pytest.raises(QueueFullException):
+        queue.publish(b"body", timeout=0)
+
+
 def test_what_is_passed_over_counts(folder: Path, open_queue: OpenQueue) -> None:
     files = WatchedFiles()
     queue = open_queue(files=files, capacity=3)
