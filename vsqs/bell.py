@@ -36,8 +36,9 @@ class Bell:
             self._rung.wait(seconds)
             return
         self._is_polled = True
-        self._lock.release()
         try:
+            # A signal's handler may raise as soon as this returns, and the caller holds the lock.
+            self._lock.release()
             self._poll(events_fd, seconds)
         finally:
             self._lock.acquire()

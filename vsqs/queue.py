@@ -87,13 +87,17 @@ class Queue:
             )
         while True:
             with suppress(FolderDropped), self._in_folder() as folder:
-                self._wait_for_room(folder, deadline)
+                if not self._wait_for_room(folder, deadline):
+                    break
                 draft = self._write(folder, body)
                 with self._shared.lock:
                     published = protocol.finish(folder, draft, self.capacity)
                 if isinstance(published, Name):
                     self._sync_published(folder, published)
                     return str(published.time)
+        raise QueueFullException(
+            f"queue {self.path} is at its capacity {self.capacity}; delete messages, or wait longer"
+        )
 
     def receive(
         self, visibility_timeout: float = 10, timeout: float | None = None
@@ -179,19 +183,18 @@ class Queue:
         except FolderClosed:
             raise QueueException(f"queue {self.path} is closed") from None
 
-    def _wait_for_room(self, folder: QueueFolder, deadline: float) -> None:
+    def _wait_for_room(self, folder: QueueFolder, deadline: float) -> bool:
+        """Wait until the queue is below its capacity. Returns False at the deadline."""
         with self._shared.lock:
             folder.refresh()
             while self.capacity is not None and folder.index.size >= self.capacity:
                 if not folder.rescan():
                     seconds = deadline - time.monotonic()
                     if seconds <= 0:
-                        raise QueueFullException(
-                            f"queue {self.path} is at its capacity {self.capacity}; delete "
-                            f"messages, or wait longer"
-                        )
+                        return False
                     folder.wait(seconds)
                 folder.refresh()
+        return True
 
     def _write(self, folder: QueueFolder, body: memoryview) -> protocol.NewFile:
         """Write a message, whole and synced, under a name that no receiver takes."""

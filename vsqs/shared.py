@@ -29,12 +29,13 @@ class SharedFolder:
     @contextmanager
     def entered(self) -> Iterator[QueueFolder]:
         """Yield the open folder. Raises FolderClosed after `close`. After an error the folder is
-        used no more: what a descriptor says after its sync has failed cannot be trusted."""
+        used no more: what a descriptor says after its sync has failed cannot be trusted, and what a
+        signal's handler raises may come between events and the index."""
         with self.lock:
             folder = self._enter()
         try:
             yield folder
-        except OSError:
+        except BaseException:
             with self.lock:
                 self._drop(folder)
             raise

@@ -6,14 +6,19 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn, cast
 
 import pytest
 
+from mq.disk.files import Files
 from mq.disk.libc import list_at_once
+from mq.spool.arrivals import Watch
 from tests.support.processes import wait_until
 from tests.support.vsqs import in_another_process, wait_until_blocked
+from vsqs.bell import Bell
 from vsqs.limits import RESCAN_SECONDS
 from vsqs.queue import Queue, QueueFullException
 
@@ -136,6 +141,52 @@ def test_where_the_limit_of_inotify_is_reached_a_receive_is_woken(folder: Path) 
     with Queue(folder) as queue:
         queue.publish(b"from afar")
         assert receiver.communicate(timeout=30)[0] == "b'from afar'\n"
+
+
+def test_what_a_signals_handler_raises_loses_no_event(
+    queue: Queue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_and_interrupt(watch: Watch) -> NoReturn:
+        monkeypatch.setattr("vsqs.folder.Watch.read", read)
+        assert read(watch)
+        raise KeyboardInterrupt
+
+    read = Watch.read
+    queue.receive(timeout=0)
+    (folder / "5").write_bytes(b"first")
+    monkeypatch.setattr("vsqs.folder.Watch.read", read_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        queue.receive(timeout=0)
+
+    (folder / "6").write_bytes(b"second")
+
+    assert queue.receive(timeout=0) == ("5", b"first")
+
+
+def test_what_a_signals_handler_raises_leaves_the_lock_as_it_was() -> None:
+    lock = _InterruptedLock()
+    bell = Bell(cast(threading.Lock, lock))
+    silent, other_end = os.pipe()
+
+    with pytest.raises(KeyboardInterrupt), lock.held:
+        bell.wait(silent, 10)
+
+    assert not lock.held.locked()
+    bell.close(Files())
+    os.close(silent)
+    os.close(other_end)
+
+
+class _InterruptedLock:
+    """A handler raises as soon as it is released."""
+
+    def __init__(self) -> None:
+        self.held = threading.Lock()
+        self.acquire = self.held.acquire
+
+    def release(self) -> NoReturn:
+        self.held.release()
+        raise KeyboardInterrupt
 
 
 def lose_events(folder: Path) -> None:
