@@ -138,7 +138,7 @@ def _find_behind(
     ready = work.loaded_index(queue)
     if ready is None:
         return None
-    ids = ready.behind(place, limit) if place else ready.oldest(limit)
+    ids = ready.behind(place, limit)
     return ids if ids or not work.may_have_changed(queue, ready) else None
 
 

@@ -5,17 +5,15 @@ Used by the committer alone.
 
 from __future__ import annotations
 
-import heapq
 import random
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import Protocol
 
 from mq.config import RELIST_PAUSE_FACTOR
 from mq.names import MessageId, id_of_key, time_of_key
 from mq.spool.queue.listing import Listing
+from mq.store.index.sorted_keys import SortedKeys
 
 
 class Follower(Protocol):
@@ -34,8 +32,8 @@ class ReadyQueue:
 
     def __init__(self, came: Callable[[int], None] = lambda count: None) -> None:
         self._came = came
-        self._heap: list[str] = []
         self._keys: dict[str, str] = {}
+        self._order = SortedKeys()
         self._gone_while_listing: set[str] | None = None
         self._there_while_listing: set[str] | None = None
         self._being_taken: dict[str, bool] = {}
@@ -67,7 +65,7 @@ class ReadyQueue:
         if message_id in self._keys:
             return False
         self._keys[message_id] = key
-        heapq.heappush(self._heap, key)
+        self._order.add(key)
         if self.follower is not None:
             self.follower.came(key)
         return True
@@ -78,13 +76,13 @@ class ReadyQueue:
             self._there_while_listing.add(message_id)
 
     def discard(self, message_id: str) -> None:
-        """Drop an id; its place in the heap is skipped later."""
+        """Drop an id; its place in the order is skipped later."""
         if self._gone_while_listing is not None:
             self._gone_while_listing.add(message_id)
         if self._keys.pop(message_id, None) is None:
             return
-        if len(self._heap) > 2 * len(self._keys) + 64:
-            self._heap = sorted(self._keys.values())
+        if len(self._order) > 2 * len(self._keys) + 64:
+            self._order = SortedKeys(self._keys.values())
         if self.follower is not None:
             self.follower.went(message_id)
 
@@ -112,23 +110,22 @@ class ReadyQueue:
         return popped
 
     def _pop_oldest(self, limit: int) -> list[MessageId]:
-        heap, keys = self._heap, self._keys
+        keys = self._keys
         popped: list[MessageId] = []
-        while heap and len(popped) < limit:
-            key = heapq.heappop(heap)
-            message_id = key if key in keys else id_of_key(key)
-            if keys.get(message_id) != key:
-                continue  # It was discarded, and its place in the heap left for later.
-            del keys[message_id]
-            popped.append(MessageId(message_id))
+        while len(popped) < limit and (taken := self._order.take(limit - len(popped))):
+            for key in taken:
+                message_id = key if key in keys else id_of_key(key)
+                if keys.get(message_id) == key:  # Or it was discarded.
+                    del keys[message_id]
+                    popped.append(MessageId(message_id))
         return popped
 
     def _pop_among(self, limit: int, among: int) -> list[MessageId]:
         popped: list[MessageId] = []
         oldest: list[str] = []
         while len(popped) < limit:
-            while len(oldest) < among and (key := self._drop_stale()) is not None:
-                heapq.heappop(self._heap)
+            while len(oldest) < among and (key := self._first()) is not None:
+                self._order.take(1)
                 if not oldest or oldest[-1] != key:
                     oldest.append(key)
             if not oldest:
@@ -137,7 +134,7 @@ class ReadyQueue:
             del self._keys[chosen]
             popped.append(MessageId(chosen))
         for key in oldest:
-            heapq.heappush(self._heap, key)
+            self._order.add(key)
         return popped
 
     def begin_taking(self, message_id: str) -> None:
@@ -158,17 +155,6 @@ class ReadyQueue:
         self._being_taken[message_id] = True
         return True
 
-    def oldest(self, limit: int) -> list[MessageId]:
-        """Return the oldest `limit` messages, which stay in."""
-        keys: list[str] = []
-        while len(keys) < limit and (key := self._drop_stale()) is not None:
-            heapq.heappop(self._heap)
-            if not keys or keys[-1] != key:
-                keys.append(key)
-        for key in keys:
-            heapq.heappush(self._heap, key)
-        return [MessageId(id_of_key(key)) for key in keys]
-
     def follow(self, follower: Follower) -> dict[str, str]:
         """Tell the follower from now on of each message that comes or goes. Returns the places of
         those that are in, by their ids."""
@@ -180,30 +166,30 @@ class ReadyQueue:
         return self._keys.get(message_id)
 
     def behind(self, key: str, limit: int) -> list[MessageId]:
-        """Return the first `limit` messages behind that place in the order, which stay in."""
-        # It is mostly sorted, which is what sort() is quick at; a sorted list is a heap.
-        self._heap.sort()
+        """Return the first `limit` messages behind that place in the order, which stay in. All are
+        behind ""."""
+        self._first()
         found: dict[str, None] = {}
-        for each in islice(self._heap, bisect_right(self._heap, key), None):
-            if self._keys.get(id_of_key(each)) == each:
-                found[id_of_key(each)] = None
+        for each in self._order.behind(key):
             if len(found) == limit:
                 break
+            if self._keys.get(id_of_key(each)) == each:
+                found[id_of_key(each)] = None
         return [MessageId(each) for each in found]
 
     def oldest_ns(self) -> int | None:
         """Return when the oldest message was published, in ns since 1970, or None if there is
         none."""
-        key = self._drop_stale()
+        key = self._first()
         return None if key is None else time_of_key(key)
 
-    def _drop_stale(self) -> str | None:
-        """Take discarded keys off the top of the heap, and return the one that is there then."""
-        while self._heap:
-            key = self._heap[0]
+    def _first(self) -> str | None:
+        """Take what was discarded off the beginning of the order, and return the key that is there
+        then."""
+        while (key := self._order.first()) is not None:
             if self._keys.get(id_of_key(key)) == key:
                 return key
-            heapq.heappop(self._heap)
+            self._order.take(1)
         return None
 
     def begin_listing(self) -> None:
@@ -225,9 +211,7 @@ class ReadyQueue:
         if self.follower is not None:
             for key in fresh.values():
                 self.follower.came(key)
-        # Both parts are mostly sorted, which is what sort() is quick at; a sorted list is a heap.
-        self._heap.extend(fresh.values())
-        self._heap.sort()
+        self._order.update(fresh.values())
         self.inode, self.listed_mtime_ns = listing.inode, listing.mtime_ns
         self.next_listing = time.monotonic() + RELIST_PAUSE_FACTOR * listing.seconds
         self.is_loaded = True

@@ -152,4 +152,4 @@ def test_what_is_behind_a_place_is_found_in_order_whatever_came_and_went() -> No
     assert ready.behind(ids[4], 100) == [*ids[5:7], *ids[8:]]
     assert ready.behind(ids[-1], 1) == []
     assert ready.pop() == ids[1]
-    assert ready.oldest(2) == ids[2:4]
+    assert ready.behind("", 2) == ids[2:4]
