@@ -165,6 +165,3 @@ class ReaperConfig:
     retry_seconds: float = 1.0
     batch_files: int = 1000
     pause_seconds: float = 0.05
-
-
-"""`--keep` of the reaper that `mq --standalone` starts."""
