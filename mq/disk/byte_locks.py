@@ -25,12 +25,12 @@ def offset_of(name: str) -> int:
 
 def lock_byte(fd: int, offset: int) -> bool:
     """Take the lock if it is free. Returns whether it was."""
-    return is_free(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _lock(fcntl.F_WRLCK, offset))
+    return try_lock(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _lock(fcntl.F_WRLCK, offset))
 
 
 def share_byte(fd: int, offset: int) -> bool:
     """Share the lock with others, unless one of them holds it exclusively."""
-    return is_free(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _lock(fcntl.F_RDLCK, offset))
+    return try_lock(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _lock(fcntl.F_RDLCK, offset))
 
 
 def unlock_bytes(fd: int) -> None:
@@ -38,8 +38,8 @@ def unlock_bytes(fd: int) -> None:
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _lock(fcntl.F_UNLCK, 0, 0))
 
 
-def is_free(take_lock: Callable[..., object], *arguments: object) -> bool:
-    """Return whether a lock could be taken. EAGAIN, or EACCES of fcntl(2), means it is held."""
+def try_lock(take_lock: Callable[..., object], *arguments: object) -> bool:
+    """Take a lock without waiting. Returns False if it is held: EAGAIN, or EACCES of fcntl(2)."""
     try:
         take_lock(*arguments)
     except (BlockingIOError, PermissionError):

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from mq.disk import libc
-from mq.disk.byte_locks import is_free, lock_byte
+from mq.disk.byte_locks import lock_byte, try_lock
 
 _RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -246,11 +246,11 @@ class Files:
 
     def lock(self, fd: int) -> bool:
         """Take the file's lock if it is free. It ends when `fd` is closed."""
-        return is_free(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return try_lock(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def lock_shared(self, fd: int) -> bool:
         """Share the lock with others, unless one of them holds it exclusively."""
-        return is_free(fcntl.flock, fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return try_lock(fcntl.flock, fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def unlock(self, fd: int) -> None:
         """End the lock of a file that stays open."""
