@@ -31,7 +31,7 @@ _MESSAGE_IDS = re.compile(r"[A-Za-z0-9-]{1,64}(?:,[A-Za-z0-9-]{1,64})*")
 _UUID = re.compile(
     r"([0-9a-f]{8})-([0-9a-f]{4})-([17])([0-9a-f]{3})-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 )
-_OWN_ID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_SERVER_ID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 _NS_PER_MS = 1_000_000
 _DAY_MS = 86_400_000
@@ -136,6 +136,8 @@ def id_of_time(time_ns: int) -> MessageId:
 
 
 _OTHER, _OTHER_AT, _ID_AT = "~", 18, 24
+"""The mark of a key that is not the id of a server, its place, and where the id begins behind it.
+"""
 
 
 def order_key(message_id: str, time_ns: int) -> str:
@@ -173,17 +175,20 @@ def _ns_of_step(step: int) -> int:
 def is_server_id(message_id: str) -> bool:
     """Return whether a server made the id, so that its time is that of the publication. An id that
     a producer made is mistaken for one once in 16 million times."""
-    if _OWN_ID.fullmatch(message_id) is None:
+    if _SERVER_ID.fullmatch(message_id) is None:
         return False
     return int(message_id[_CHECKED:], 16) == _checksum(message_id[:_CHECKED].encode())
 
 
 _CHECKED = 30
-_SERVER = 0x6D71
+"""This many characters of a server's id have their checksum in the rest of it."""
+
+_CHECKSUM_START = 0x6D71
+"""Tells the checksum from a plain CRC-32: the letters `mq`."""
 
 
 def _checksum(text: bytes) -> int:
-    return zlib.crc32(text, _SERVER) & 0xFFFFFF
+    return zlib.crc32(text, _CHECKSUM_START) & 0xFFFFFF
 
 
 class MessageIds:
