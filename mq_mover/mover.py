@@ -21,7 +21,6 @@ from mq.errors import ExitCode, StartRefused
 from mq.lifecycle import Actor, Folder, MoveRefused
 from mq.metrics.tally import MoverCounts, QueueTally, own_counts
 from mq.names import QueueName, parse_file_name
-from mq.spool.arrivals import Change, Watch
 from mq.spool.message.held import FAULTS_OF_ONE_MESSAGE, Held, Lost, hold
 from mq.spool.message.seal import due_ns, is_due
 from mq.spool.moves import Moves, OpenFolder
@@ -32,6 +31,7 @@ from mq.spool.queue.queues import has_queue
 from mq.spool.redelivery import lives_on, redeliver, report_living
 from mq.spool.root import folder_of_root
 from mq.spool.trouble import require_at
+from mq.spool.watch import Change, Watch
 from mq_mover.due_times import due_times
 from mq_mover.resting import RestingQueues
 
@@ -194,15 +194,15 @@ class Mover:
             time.sleep(timeout)
             return
         noted: dict[str, str] = {}
-        for arrival in self._watch.read(timeout, _GATHER_SECONDS):
-            if arrival.change is Change.OVERFLOW:
+        for event in self._watch.read(timeout, _GATHER_SECONDS):
+            if event.change is Change.OVERFLOW:
                 log.warning("file system events were lost; scanning again")
                 self._next_scan = 0.0
                 return
-            if arrival.change is Change.CAME:
-                noted[arrival.name] = _ENTRY
-            elif arrival.change is Change.CHANGED:
-                noted.setdefault(arrival.name, _HINT)
+            if event.change is Change.CAME:
+                noted[event.name] = _ENTRY
+            elif event.change is Change.CHANGED:
+                noted.setdefault(event.name, _HINT)
         for name, kind in noted.items():
             if not name.startswith(HIDDEN):
                 self._note(name, kind)

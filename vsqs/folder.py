@@ -18,8 +18,8 @@ from threading import Lock
 
 from mq.config import RELIST_PAUSE_FACTOR
 from mq.disk.files import Files
-from mq.spool.arrivals import Change, Watch
 from mq.spool.file_system import file_system_kind
+from mq.spool.watch import Change, Watch
 from vsqs.bell import Bell
 from vsqs.index import Index
 from vsqs.limits import LEAD_PAUSE_SECONDS, MAX_LEAD_SECONDS, MAX_LOOKS, NEW_SECONDS, RESCAN_SECONDS
@@ -213,8 +213,8 @@ class QueueFolder:
     def _take_in(self, watch: Watch) -> bool:
         """Take in the events so far. Returns True if some were lost."""
         are_lost = False
-        arrivals = watch.read()
-        for _, text, change in arrivals:
+        events = watch.read()
+        for _, text, change in events:
             name = parse_name(text)
             if change is Change.FOLDER_WENT:
                 self.require_at_path()
@@ -228,7 +228,7 @@ class QueueFolder:
                     self._check_new_at.pop(name.time, None)
             else:
                 self._came(name, change)
-        if arrivals:
+        if events:
             self.bell.ring()
         return are_lost
 

@@ -4,7 +4,7 @@
                         `trouble` say whether it can be used; `abilities` tries the file system;
                         `network_files` changes files where other hosts work too
     its folders         `folders` holds them open, `open_queues` those of the queues; `moves` asks
-                        the table before each move; `arrivals` watches them
+                        the table before each move; `watch` hears of changes
     a message           `message`: its lock, and what its file says
     a queue             `queue`: made, deleted, looked into, emptied; its settings
     between places      `redelivery`, `sets` and, after a crash, `sweep`

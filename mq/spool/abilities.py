@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mq.disk.files import HIDDEN, LACKS_RENAME_FLAGS, LACKS_UNNAMED_FILES, Files
-from mq.spool.arrivals import Watch
 from mq.spool.file_system import (
     file_system_kind,
     is_of_network,
@@ -26,6 +25,7 @@ from mq.spool.file_system import (
 from mq.spool.message.seal import SEAL_ATTRIBUTE
 from mq.spool.network_files import NetworkFiles
 from mq.spool.root_format import FORMAT_FILE
+from mq.spool.watch import Watch
 
 _MODE = 0o700
 _MISSING = LACKS_RENAME_FLAGS | LACKS_UNNAMED_FILES | {errno.ENOLCK, errno.EPERM, errno.EBADF}

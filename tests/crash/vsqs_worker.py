@@ -16,10 +16,8 @@ import sys
 import time
 from pathlib import Path
 
-from mq.spool.arrivals import Arrival, Change, Watch
+from mq.spool.watch import Change, FolderEvent, Watch
 from vsqs.queue import Queue
-
-Arrivals = list[Arrival]
 
 
 class WorkerLog:
@@ -55,9 +53,11 @@ def lose_events() -> None:
     """Lose events, which happens when they come faster than they are read."""
     read = Watch.read
 
-    def lose(watch: Watch, timeout_seconds: float = 0.0, gather_seconds: float = 0.0) -> Arrivals:
-        arrivals = read(watch, timeout_seconds, gather_seconds)
-        return [Arrival("", "", Change.OVERFLOW)] if random.random() < 0.1 else arrivals
+    def lose(
+        watch: Watch, timeout_seconds: float = 0.0, gather_seconds: float = 0.0
+    ) -> list[FolderEvent]:
+        events = read(watch, timeout_seconds, gather_seconds)
+        return [FolderEvent("", "", Change.OVERFLOW)] if random.random() < 0.1 else events
 
     Watch.read = lose  # type: ignore[assignment, method-assign]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.arrivals import Change, Watch
+from mq.spool.watch import Change, Watch
 from tests.support.faults import WatchedFiles
 from tests.support.vsqs import OpenQueue, Other, in_another_process, names_in
 from vsqs.queue import QueueFullException

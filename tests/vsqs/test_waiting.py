@@ -15,7 +15,7 @@ import pytest
 
 from mq.disk.files import Files
 from mq.disk.libc import list_at_once
-from mq.spool.arrivals import Watch
+from mq.spool.watch import Watch
 from tests.support.processes import wait_until
 from tests.support.vsqs import in_another_process, wait_until_blocked
 from vsqs.bell import Bell

@@ -7,8 +7,8 @@ from collections import Counter
 from mq.ctl.ways.access import Passed
 from mq.lifecycle import Folder
 from mq.names import parse_file_name
-from mq.spool.arrivals import Change, Watch
 from mq.spool.folders import Spool
+from mq.spool.watch import Change, Watch
 
 
 class Removals:

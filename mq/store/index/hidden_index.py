@@ -20,9 +20,9 @@ import structlog
 
 from mq.lifecycle import Folder, State
 from mq.names import QueueName, id_of_key, parse_file_name
-from mq.spool.arrivals import Change, Watch
 from mq.spool.folders import Spool
 from mq.spool.queue.hidden import hidden_places, list_hidden
+from mq.spool.watch import Change, Watch
 from mq.store.index.hidden_window import HiddenPage, HiddenWindow
 
 SURVEY_PAUSE_FACTOR = 20

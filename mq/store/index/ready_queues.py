@@ -16,9 +16,9 @@ import structlog
 
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, is_message_id
-from mq.spool.arrivals import Change, Watch
 from mq.spool.folders import Spool
 from mq.spool.queue.listing import key_of, may_be_in
+from mq.spool.watch import Change, Watch
 from mq.store.index.ready_queue import ReadyQueue
 
 DRAIN_SECONDS = 0.1
@@ -135,13 +135,13 @@ class ReadyQueues:
         """Take in all events so far. Only the last one of each name counts."""
         if self.watch is None:
             return
-        arrivals = self.watch.read_last()
-        if Change.OVERFLOW in [change for _, change, _ in arrivals]:
+        changes = self.watch.read_last()
+        if Change.OVERFLOW in [change for _, change, _ in changes]:
             log.warning("file system events were lost; listing again")
             for queue in self.names():
                 self.forget(queue)
             return
-        for folder, change, names in arrivals:
+        for folder, change, names in changes:
             if folder == _ALL_QUEUES:
                 for name in names:
                     self._forget_if_replaced(QueueName(name))

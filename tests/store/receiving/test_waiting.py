@@ -10,8 +10,8 @@ import pytest
 
 from mq.errors import QueueNotFound, StoreUnavailable
 from mq.names import MessageId, QueueName
-from mq.spool.arrivals import Watch
 from mq.spool.message.held import Held, hold
+from mq.spool.watch import Watch
 from mq.store.receiving.received_message import Received
 from tests.support.faults import SYNCS, WatchedFiles
 from tests.support.messages import new_id, write_message

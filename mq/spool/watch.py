@@ -1,7 +1,7 @@
-"""Watch folders for new names, then list them.
+"""File system events: which names come to a folder, and which leave it (inotify(7)).
 
-inotify is fast, a listing is complete. A watch that is set before the listing misses nothing; what
-happens in between is seen twice, which does no harm.
+Events are fast, a listing is complete, so callers use both. A watch that is set before the listing
+misses nothing; what happens in between is seen twice, which does no harm.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _READ_BYTES = 64 * 1024
 _LARGEST_EVENT_BYTES = _EVENT_BYTES + 256
 
 
-class Arrival(NamedTuple):
-    """One event. `folder` is the key that was given to `add`, or "" for OVERFLOW."""
+class FolderEvent(NamedTuple):
+    """One event of inotify. `folder` is the key that was given to `add`, or "" for OVERFLOW."""
 
     folder: str
     name: str
@@ -111,20 +111,20 @@ class Watch:
             # The kernel dropped it when the folder was deleted.
             pass
 
-    def read(self, timeout_seconds: float = 0.0, gather_seconds: float = 0.0) -> list[Arrival]:
+    def read(self, timeout_seconds: float = 0.0, gather_seconds: float = 0.0) -> list[FolderEvent]:
         """Return what happened since the last call, in order.
 
         Waits up to `timeout_seconds` for a first event, and then `gather_seconds` for more.
         """
-        arrivals = []
+        events = []
         delay_ms = int(gather_seconds * 1000) or None
         for watch, mask, _, name in self._inotify.read(int(timeout_seconds * 1000), delay_ms):
             change = _CHANGES.get(mask & _NOT_OF_A_FOLDER)
             if change is None or watch not in self._folders:
                 continue
             if name or change is not Change.CHANGED:
-                arrivals.append(Arrival(self._folders[watch], name, change))
-        return arrivals
+                events.append(FolderEvent(self._folders[watch], name, change))
+        return events
 
     def read_last(self) -> list[tuple[str, Change, list[str]]]:
         """Return the last event of each name since the previous call, as (folder, change, names)

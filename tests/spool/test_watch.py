@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mq.spool.arrivals import Arrival, Change, Watch
+from mq.spool.watch import Change, FolderEvent, Watch
 from tests.support.messages import stamp, write_message
 
 
@@ -27,7 +27,7 @@ def watch(folder: Path) -> Iterator[Watch]:
 
 
 def _changes(watch: Watch) -> list[tuple[str, Change]]:
-    return [(arrival.name, arrival.change) for arrival in watch.read()]
+    return [(event.name, event.change) for event in watch.read()]
 
 
 def _last(watch: Watch) -> list[tuple[str, str, Change]]:
@@ -44,10 +44,10 @@ def test_files_that_come_and_go_are_told_in_order(folder: Path, watch: Watch) ->
     (folder / "2").unlink()
 
     assert watch.read() == [
-        Arrival("orders", "1", Change.CAME),
-        Arrival("orders", "2", Change.CAME),
-        Arrival("orders", "1", Change.WENT),
-        Arrival("orders", "2", Change.WENT),
+        FolderEvent("orders", "1", Change.CAME),
+        FolderEvent("orders", "2", Change.CAME),
+        FolderEvent("orders", "1", Change.WENT),
+        FolderEvent("orders", "2", Change.WENT),
     ]
     assert watch.read() == []
 
@@ -100,7 +100,7 @@ def test_two_folders_are_told_apart(folder: Path, watch: Watch) -> None:
     write_message(folder / "1")
     write_message(other / "1")
 
-    assert [arrival.folder for arrival in watch.read()] == ["orders", "returns"]
+    assert [event.folder for event in watch.read()] == ["orders", "returns"]
 
 
 def test_lost_events_are_admitted(folder: Path, watch: Watch) -> None:
@@ -110,7 +110,7 @@ def test_lost_events_are_admitted(folder: Path, watch: Watch) -> None:
     for number in range(limit // 2 + 2):
         message = message.rename(folder / str(number % 2 + 1))
 
-    assert watch.read()[-1] == Arrival("", "", Change.OVERFLOW)
+    assert watch.read()[-1] == FolderEvent("", "", Change.OVERFLOW)
 
 
 def test_link_in_place_of_a_folder_is_not_watched(folder: Path, watch: Watch) -> None:
