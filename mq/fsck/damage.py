@@ -90,8 +90,8 @@ class Leftover:
 
     def mend(self) -> str | None:
         """Deliver it as a sweep does."""
-        delivered = Sweeper(self.spool, lambda *_: None).deliver(self.place.name)
-        return f"delivered to queue {self.queue}" if delivered else None
+        swept = Sweeper(self.spool, lambda *_: None).deliver(self.place.name)
+        return f"delivered to queue {self.queue}" if swept.delivered else None
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,11 @@ class Swept(NamedTuple):
     sets: int = 0
 
 
+_NOTHING = Swept()
+_DELIVERED = Swept(delivered=1)
+_SET_ASIDE = Swept(corrupt=1)
+
+
 class Sweeper:
     """Sweeps one root, again and again. `report` is called once for each file that cannot be
     placed, with its name and the reason."""
@@ -125,8 +130,7 @@ class Sweeper:
         batch = parse_batch_name(name)
         if batch is not None:
             return self.finish_batch(name, batch)
-        outcome = self.deliver(name)
-        return Swept(int(outcome is True), int(outcome is False))
+        return self.deliver(name)
 
     def _close_purges(self) -> None:
         try:
@@ -141,16 +145,15 @@ class Sweeper:
             return 0
         return sweep_transactions(self._spool, time.time_ns(), self._fail)
 
-    def deliver(self, name: str) -> bool | None:
-        """Deliver one name of `new`. Returns True if it was delivered, False if set aside, None if
-        left."""
+    def deliver(self, name: str) -> Swept:
+        """Deliver a message of `new`, set a damaged one aside, or discard an upload."""
         try:
             if not name.startswith(HIDDEN):
                 return self._place(name)
             self._discard_upload(name)
         except OSError as error:
             self._fail(os.path.join(Folder.NEW, name), error)
-        return None
+        return _NOTHING
 
     def _finish_deletion(self, queue: QueueName) -> bool:
         try:
@@ -160,29 +163,29 @@ class Sweeper:
             return False
         return True
 
-    def _place(self, name: str) -> bool | None:
+    def _place(self, name: str) -> Swept:
         parsed = parse_file_name(name)
         if parsed is None:
             self._leave(name, "not a name of the form QUEUE:ID")
-            return None
+            return _NOTHING
         held = self._hold(name)
         if isinstance(held, Lost):
             if held is Lost.FOREIGN:
                 self._leave(name, held.value)
-            return None
+            return _NOTHING
         with held:
             if self._is_damaged(name, held):
                 set_aside(self._spool, Folder.NEW, held)
-                return False
+                return _SET_ASIDE
             try:
                 if self._move_on(held, *parsed):
-                    return True
+                    return _DELIVERED
             except FileExistsError:
                 self._leave(name, f"queue {parsed[0]} has another message of that id")
-                return None
+                return _NOTHING
         if self._spool.exists(Folder.NEW, name):
             self._leave(name, f"there is no queue {parsed[0]}")
-        return None
+        return _NOTHING
 
     def _is_damaged(self, name: str, held: Held) -> bool:
         """Return whether a file is damaged. The whole body is read, except of a file that the sweep
@@ -228,7 +231,7 @@ class Sweeper:
             if isinstance(fd, Lost):
                 if fd is Lost.FOREIGN:
                     self._leave(name, "not the folder of a batch")
-                return Swept()
+                return _NOTHING
             try:
                 if name == batch.open:
                     given_up = give_up_set(self._spool, Folder.NEW, name, batch.queue)
@@ -238,7 +241,7 @@ class Sweeper:
                 self._spool.files.close(fd)
         except OSError as error:
             self._fail(os.path.join(Folder.NEW, name), error)
-            return Swept()
+            return _NOTHING
 
     def _roll_forward(self, name: str) -> Swept:
         present = members(self._spool, Folder.NEW, name)
