@@ -25,14 +25,13 @@ from mq.spool.queue.hidden import hidden_places, list_hidden
 from mq.spool.watch import Change, Watch
 from mq.store.index.hidden_window import HiddenPage, HiddenWindow
 
-SURVEY_PAUSE_FACTOR = 20
-"""A count of all messages that took T is not repeated within this many times T, however often
-metrics are asked for: counting takes a twentieth of one processor at most."""
-
 log = structlog.get_logger(__name__)
 
 MAX_PLACES = 1 << 20
 """One listing remembers this number of messages, about 100 bytes each."""
+
+_LISTING_PAUSE_FACTOR = 20
+"""A listing that took T, and that events do not keep up to date, is used for this many times T."""
 
 MAX_WINDOWS = 8
 _MAX_IN_ALL = 2 * MAX_PLACES
@@ -96,7 +95,7 @@ class HiddenIndex:
                 self._correct([window], queue, reading.changed)
                 sees_all = self._watch is not None and self._sees_all_events
                 is_kept_up = sees_all and not reading.has_missed_some
-                pause = float("inf") if is_kept_up else SURVEY_PAUSE_FACTOR * seconds
+                pause = float("inf") if is_kept_up else _LISTING_PAUSE_FACTOR * seconds
                 window.good_until = time.monotonic() + pause
                 self._windows.append(window)
                 self._drop_oldest()
