@@ -112,9 +112,7 @@ class OpenQueues:
                 return status
             else:
                 break
-        raise BlockingIOError(
-            errno.EWOULDBLOCK, "another process holds the lock of its folder", queue
-        )
+        raise _locked_by_another(queue)
 
     @contextmanager
     def shared(self, queue: str, wait_seconds: float = 0.0) -> Iterator[OpenQueue]:

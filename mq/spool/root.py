@@ -19,7 +19,7 @@ from mq.spool.folders import Spool, sticky
 from mq.spool.root_format import FORMAT_FILE, refuse_unknown_format, write_format
 
 PROBE_PREFIX = f"{HIDDEN}probe-"
-"""How the name of a file begins that a server sends the whole way when it starts."""
+"""How the name of a probe begins: a file that a server sends the way of a message."""
 
 
 def open_root(root: Path, mode: int, files: Files) -> tuple[Spool, FileSystem]:

@@ -6,8 +6,8 @@ import os
 
 from mq.commit.barrier import Unsynced
 from mq.commit.operation import Operation
-from mq.disk.files import HIDDEN
 from mq.lifecycle import Folder
+from mq.spool.root import PROBE_PREFIX
 from mq.store.context import Workspace
 
 
@@ -15,7 +15,7 @@ def probe(work: Workspace) -> Operation[None]:
     """Write, link, sync and unlink a hidden file in `new`. A crash leaves it to the sweep, which
     discards it. Raises StoreUnavailable."""
     files, new = work.files, work.spool.fd(Folder.NEW)
-    name = f"{HIDDEN}probe-{os.getpid()}-{os.urandom(6).hex()}"
+    name = f"{PROBE_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
     fd = files.open_unnamed(new, work.spool.file_mode)
     try:
         files.write(fd, name.encode())

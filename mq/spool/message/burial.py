@@ -12,18 +12,16 @@ another FIFO queue, that name stays before the burial.
 
 from __future__ import annotations
 
-import errno
 from typing import NamedTuple
 
 from mq.disk.files import Files
 from mq.names import QueueName, is_dead_reason, is_fifo, is_queue_name
+from mq.spool.file_system import NO_ROOM
 
 DEAD_ATTRIBUTE = "user.mq.dead"
 
 MAX_RECEIVES_REASON = "max-receives"
 """The reason of a message that was received too often."""
-
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 _NOTHING = b""
 """The attribute's value after the burial was taken back."""
@@ -107,7 +105,7 @@ def bury(files: Files, fd: int, queue: QueueName) -> None:
         if before != after:
             files.set_attribute(fd, DEAD_ATTRIBUTE, after)
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             raise
 
 
@@ -128,7 +126,7 @@ def change_burial(
     try:
         files.set_attribute(fd, DEAD_ATTRIBUTE, after)
     except OSError as error:
-        if reason is not None or error.errno not in _NO_ROOM:
+        if reason is not None or error.errno not in NO_ROOM:
             raise
         return None
     return before, after

@@ -14,7 +14,6 @@ A crash leaves one of the two files as `.HEX`, which a sweep discards as an uplo
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 from contextlib import ExitStack, suppress
@@ -22,10 +21,9 @@ from contextlib import ExitStack, suppress
 from mq.config import CHUNK_BYTES
 from mq.disk.files import HIDDEN, LACKS_RENAME_FLAGS
 from mq.lifecycle import Folder
+from mq.spool.file_system import NO_ROOM
 from mq.spool.folders import Spool
 from mq.spool.message.held import Held
-
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 _OF_MESSAGES = "user."
 """The prefix of attributes that are copied: others belong to the system."""
@@ -100,7 +98,7 @@ def copy_message(spool: Spool, message: Held) -> FreshCopy | None:
             undo.callback(copy.close)
             copy.write()
         except OSError as error:
-            if error.errno in _NO_ROOM:
+            if error.errno in NO_ROOM:
                 return None
             raise
         copy.persist()

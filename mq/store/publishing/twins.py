@@ -7,7 +7,6 @@ publishes it meanwhile.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterable, Iterator
 
@@ -17,6 +16,7 @@ from mq.names import MessageId, QueueName, dead_letter_queue, file_name
 from mq.spool.folders import Spool
 from mq.spool.locks import lock_names
 from mq.spool.message.held import (
+    NO_MESSAGE,
     Held,
     Lost,
     Sum,
@@ -31,8 +31,6 @@ from mq.spool.sets import hold_set
 from mq.spool.spark.claims import ARCHIVE
 from mq.store.context import Workspace
 from mq.store.publishing.publish import Draft
-
-_NO_MESSAGE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 
 _OUTLIVES_ITS_QUEUE = (f"{Folder.SPARK}/", f"{Folder.REMOVE}/")
 _IS_OVER = (f"{Folder.REMOVE}/", f"{Folder.SPARK}/{ARCHIVE}/")
@@ -131,7 +129,7 @@ def _is_of_an_older_queue(spool: Spool, queue: QueueName, path: str) -> bool:
             return seal.published_ns < made_ns
         status = spool.status(Folder(folder), name)
     except OSError as error:
-        if error.errno in _NO_MESSAGE:
+        if error.errno in NO_MESSAGE:
             return False
         raise
     return status is not None and status.st_mtime_ns < made_ns
@@ -145,7 +143,7 @@ def _open(spool: Spool, path: str) -> int | None:
         at = spool.at(Folder(folder), name)
         fd = spool.files.open_message(at.fd, at.name)
     except OSError as error:
-        if error.errno in _NO_MESSAGE:
+        if error.errno in NO_MESSAGE:
             return None
         raise
     is_message = False
