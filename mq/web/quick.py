@@ -40,10 +40,10 @@ from mq.web.properties import read_properties
 from mq.web.publishing import answer_published
 from mq.web.quick_connection import Parsed, QuickConnection
 from mq.web.receiving import head_of
+from mq.web.routes import MESSAGE_PATH, MESSAGES_PATH
 from mq.web.tokens import Scope, Tokens
 
 _PATH = re.compile(r"/([^/?%]+)/messages(?:/([^/?%,]+))?")
-_MESSAGES, _MESSAGE = "/{queue}/messages", "/{queue}/messages/{id}"
 _EXPECT = istr("Expect")
 _IF_MATCH = istr("If-Match")
 _OWN_ID = istr("X-Message-Id")
@@ -188,13 +188,13 @@ class _Request:
 
     def published(self, result: object, error: BaseException | None) -> None:
         if isinstance(result, Published):
-            self._answer(answer_published(self.head.queue, result), _MESSAGES)
+            self._answer(answer_published(self.head.queue, result), MESSAGES_PATH)
         else:
             self._hand_over(error)
 
     def removed(self, result: object, error: BaseException | None) -> None:
         if result is None and error is None:
-            self._answer(Answer(202), _MESSAGE)
+            self._answer(Answer(202), MESSAGE_PATH)
         else:
             self._hand_over(error)
 
@@ -209,13 +209,13 @@ class _Request:
             else:
                 self._answer_with(result, result.body)
         elif result is None and error is None:
-            self._answer(Answer(204), _MESSAGES)
+            self._answer(Answer(204), MESSAGES_PATH)
         else:
             self._hand_over(error)
 
     def _answer_with(self, received: Received, body: bytes) -> None:
         try:
-            self._answer(answer_small_body(body, head_of(received)), _MESSAGES)
+            self._answer(answer_small_body(body, head_of(received)), MESSAGES_PATH)
         except ValueError as error:
             # A header that cannot be sent: the usual way logs it, and answers 500.
             self._way.drop(received)

@@ -73,10 +73,15 @@ MESSAGES: Resource = {
 MESSAGE: Resource = {
     "DELETE": Route(removing.remove, Scope.WRITE),
 }
+QUEUE_PATH = "/{queue}"
+MESSAGES_PATH = "/{queue}/messages"
+MESSAGE_PATH = "/{queue}/messages/{id}"
+"""Each path as the OpenAPI document and the metrics write it."""
+
 RESOURCES: Mapping[str, Resource] = {
-    "/{queue}": QUEUE,
-    "/{queue}/messages": MESSAGES,
-    "/{queue}/messages/{id}": MESSAGE,
+    QUEUE_PATH: QUEUE,
+    MESSAGES_PATH: MESSAGES,
+    MESSAGE_PATH: MESSAGE,
 }
 
 
@@ -99,11 +104,11 @@ class Found(NamedTuple):
             return ""
         if method == "POST":
             return f"; messages are published by POST to /{self.queue}/messages"
-        if self.path == "/{queue}/messages/{id}" and method == "GET":
+        if self.path == MESSAGE_PATH and method == "GET":
             return f"; a message is received by GET of /{self.queue}/messages?id={self.message_id}"
-        if self.path == "/{queue}/messages/{id}" and method == "PUT":
+        if self.path == MESSAGE_PATH and method == "PUT":
             return f"; POST to /{self.queue}/messages with X-Message-Id publishes under that id"
-        if self.path == "/{queue}/messages" and method in ("PUT", "DELETE"):
+        if self.path == MESSAGES_PATH and method in ("PUT", "DELETE"):
             return f"; queues are made and deleted by PUT and DELETE of /{self.queue}"
         return ""
 
@@ -121,11 +126,11 @@ def find(raw_path: str) -> Found | None:
         segments = [unquote(segment) for segment in segments]
     match segments:
         case ["", queue, "messages"]:
-            return Found("/{queue}/messages", queue, "", query)
+            return Found(MESSAGES_PATH, queue, "", query)
         case ["", queue, "messages", message_id]:
-            return Found("/{queue}/messages/{id}", queue, message_id, query)
+            return Found(MESSAGE_PATH, queue, message_id, query)
         case ["", queue]:
-            return Found("/{queue}", queue, "", query)
+            return Found(QUEUE_PATH, queue, "", query)
     return None
 
 
@@ -134,4 +139,4 @@ def is_look(method: str, found: Found) -> bool:
     if method not in ("GET", "HEAD"):
         return False
     names = {part.partition("=")[0] for part in found.query.split("&")}
-    return found.path == "/{queue}" or (found.path == "/{queue}/messages" and "peek" in names)
+    return found.path == QUEUE_PATH or (found.path == MESSAGES_PATH and "peek" in names)
