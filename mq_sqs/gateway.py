@@ -177,7 +177,7 @@ class Gateway:
             answer = request.dialect.answer(operation, result, request.request_id)
             return await send_if_half_closed(request.http, answer) if call.received else answer
         except BaseException:
-            await asyncio.gather(*map(self._store.release, call.received))
+            await asyncio.gather(*map(self._store.put_back, call.received))
             raise
 
 

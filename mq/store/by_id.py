@@ -23,7 +23,7 @@ from mq.store.patience import with_message
 from mq.store.receiving.lease import Place, begin_lease, keep_lease, place_in, take_held
 from mq.store.receiving.receive import check_bodies, taken_from
 from mq.store.receiving.received_message import Received
-from mq.store.release import end_lease, give_back
+from mq.store.release import end_lease, release_held
 
 _ORDER = (Folder.DELAY, Folder.QUEUES) * 3
 """Leased messages are the common case. The places are looked at several times, because redeliveries
@@ -154,7 +154,7 @@ def _release(work: Workspace, queue: QueueName, message_id: MessageId, guard: Gu
             return True
         work.hold_queue(queue)
         try:
-            return give_back(work, place, held)
+            return release_held(work, place, held)
         except BlockingIOError:
             return False  # another process makes or purges the queue of the dead letters
 

@@ -1,4 +1,4 @@
-"""Release: give a message back to its queue before its lease ends."""
+"""Release a message before its lease ends; or put it back, which also takes back the receive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def end_lease(work: Workspace, held: Held) -> None:
         work.files.stamp(held.fd, round_up(work.clock_ns(), work.granularity_ns))
 
 
-def give_back(work: Workspace, place: Place, held: Held) -> bool:
+def release_held(work: Workspace, place: Place, held: Held) -> bool:
     """End the lease of a held message in `delay`, and move it to its queue or to the dead letters.
 
     Returns False if it stays where it is: it is gone, or its queue is. A failure leaves the lease.
@@ -37,7 +37,7 @@ def give_back(work: Workspace, place: Place, held: Held) -> bool:
 
 
 def put_back(work: Workspace, received: Received) -> bool:
-    """Give a message back whose receiver never got it, at once and without counting its receive. A
+    """Put back a message that its receiver never got, at once and without counting its receive. A
     message that was taken out of turn is under its earlier lease or delay again; a lease that was
     only prolonged stays so.
 
@@ -74,7 +74,7 @@ def put_back_or_log(work: Workspace, received: Received) -> None:
     try:
         put_back(work, received)
     except OSError as error:
-        log.warning("release failed", error=str(error))
+        log.warning("a message could not be put back", error=str(error))
 
 
 def redeliver_now(

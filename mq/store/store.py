@@ -150,7 +150,7 @@ class Store:
     ) -> Received | None:
         """Take the oldest message for `visibility_seconds`; None means the queue's usual time.
         Returns None if none comes within `wait_seconds`. If the caller is cancelled, the message is
-        released. The caller closes it. Raises QueueNotFound, StoreUnavailable."""
+        put back. The caller closes it. Raises QueueNotFound, StoreUnavailable."""
         taken = await self.receive_many(queue, 1, visibility_seconds, wait_seconds)
         return taken[0] if taken else None
 
@@ -201,12 +201,12 @@ class Store:
         changing = visibility.change_visibility(self._work, queue, message_id, lease, ns)
         return await self._committer.run(changing)
 
-    async def release(self, received: Received) -> None:
-        """Give a message back that its receiver never got. Never raises: its lease ends anyway."""
+    async def put_back(self, received: Received) -> None:
+        """Put back a message that its receiver never got. Never raises: its lease ends anyway."""
         await self._fetches.put_back(received)
 
     def give_back(self, received: Received) -> None:
-        """Release a message as `release` does, in the background, and close it."""
+        """Close a message, and put it back as `put_back` does, in the background."""
         self._fetches.give_back([received])
 
     def close_received(self, received: Received) -> None:

@@ -94,7 +94,7 @@ async def _answer(store: Store, request: web.BaseRequest, received: Received | N
         answer = await answer_body(store, request, received, head_of(received))
         return await send_if_half_closed(request, answer)
     except (OSError, asyncio.CancelledError):
-        await store.release(received)
+        await store.put_back(received)
         raise
 
 
@@ -108,7 +108,7 @@ async def _answer_many(
         return await send_if_half_closed(request, answer)
     except BaseException:
         for received in found:
-            await store.release(received)
+            await store.put_back(received)
         raise
 
 

@@ -243,7 +243,7 @@ class PowerCuts(Producers):
         if not self.receipts:
             return
         receipt = self.receipts[index % len(self.receipts)]
-        self._cut(calls, kept, self.running[0].store.release(receipt))
+        self._cut(calls, kept, self.running[0].store.put_back(receipt))
         message = self.queues.get(receipt.queue, {}).get(receipt.message_id)
         if message is not None:
             message.is_durable = False

@@ -265,7 +265,7 @@ async def test_receive_that_fails_leaves_the_message_as_it_was(
 ) -> None:
     message_id = await publish(store, b"body")
     first = await receive(store)
-    await store.release(first)
+    await store.put_back(first)
     files.fail(call, code=errno.ENOSPC)
 
     await _refused(store.receive(ORDERS, LONG_SECONDS))

@@ -88,7 +88,7 @@ async def test_released_message_is_next_again(root: Path, files: WatchedFiles) -
     async with store_on(root, files) as store:
         published = [await publish(store, body) for body in (b"1", b"2")]
 
-        await store.release(await receive(store))
+        await store.put_back(await receive(store))
 
         assert await drain(store) == published
 

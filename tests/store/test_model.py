@@ -190,7 +190,7 @@ class MortalServers(Everything):
     @rule(index=INDEX, calls=CALLS, server=SERVER)
     def die_during_release(self, index: int, calls: int, server: int) -> None:
         receipt = self.receipts[index % len(self.receipts)]
-        self._die_during(server, calls, lambda store: store.release(receipt))
+        self._die_during(server, calls, lambda store: store.put_back(receipt))
 
         if receipt.message_id in self.queues.get(receipt.queue, {}):
             self._adopt_released(receipt.queue, receipt.message_id)

@@ -119,7 +119,7 @@ async def test_release_and_delay_move_the_message(root: Path, files: LossyFiles)
         published = [await publish(store, body) for body in (b"1", b"2")]
         received = await receive(store)
         with files.losing():
-            await store.release(received)
+            await store.put_back(received)
             delayed = await publish_as(store, b"later", delay_seconds=1000)
 
         assert await drain(store) == published

@@ -79,7 +79,7 @@ async def test_pages_are_read_with_one_listing(root: Path, listings: Counter[str
         assert await all_pages(store, DELAYED, 7) == ids
         assert await all_pages(store, LEASED, 1) == [taken.message_id]
         late = [await delayed(store), await delayed(store, "a")]
-        await store.release(taken)
+        await store.put_back(taken)
         await store.remove(ORDERS, ids[0])
         assert await all_pages(store, DELAYED, 13) == ids[1:] + late
         assert await page(store, LEASED) == []

@@ -62,7 +62,7 @@ async def test_lease_count_and_stamp_are_in_the_file(root: Path, store: Store) -
 async def test_stale_lease_removes_nothing(store: Store) -> None:
     message_id = await publish(store, b"body")
     first = await receive(store)
-    await store.release(first)
+    await store.put_back(first)
     second = await receive(store)
 
     for stale in (frozenset({first.lease}), frozenset({0}), frozenset[int]()):
@@ -75,7 +75,7 @@ async def test_stale_lease_removes_nothing(store: Store) -> None:
 async def test_release_ends_the_lease_and_takes_the_count_back(store: Store, orders: Path) -> None:
     message_id = await publish(store, b"body")
 
-    await store.release(await receive(store))
+    await store.put_back(await receive(store))
 
     assert read_seal(orders / message_id)[3:5] == (0, 0)
     assert (await receive(store)).receive_count == 1
@@ -84,10 +84,10 @@ async def test_release_ends_the_lease_and_takes_the_count_back(store: Store, ord
 async def test_release_under_a_stale_lease_changes_nothing(store: Store) -> None:
     await publish(store, b"body")
     first = await receive(store)
-    await store.release(first)
+    await store.put_back(first)
     await receive(store)
 
-    await store.release(first)
+    await store.put_back(first)
 
     assert await drain(store) == []
 

@@ -50,7 +50,7 @@ class LeaseModel(Model):
 
         received = on.run(on.store.take(queue, message_id, seconds))
         on.store.close_received(received)
-        on.run(on.store.release(received))
+        on.run(on.store.put_back(received))
 
         message = self.queues[queue][message_id]
         if message.visible_at is None:

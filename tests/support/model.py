@@ -209,7 +209,7 @@ class Model(RuleBasedStateMachine):
         receipt = self.receipts[index % len(self.receipts)]
         on = self._server(server)
 
-        on.run(on.store.release(receipt))
+        on.run(on.store.put_back(receipt))
 
         self.note_released(receipt)
 

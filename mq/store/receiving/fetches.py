@@ -81,7 +81,7 @@ class Fetches:
         for as long as `wait` says or up to that many seconds, in order of arrival.
 
         A request that waits comes before one that does not. If the caller is cancelled, the
-        messages are released. Raises QueueNotFound, StoreUnavailable.
+        messages are put back. Raises QueueNotFound, StoreUnavailable.
         """
         poll = wait if isinstance(wait, LongPoll) else LongPoll(wait)
         if not poll.is_over:
@@ -160,12 +160,12 @@ class Fetches:
         )
 
     async def put_back(self, received: Received) -> None:
-        """Give a message back that its receiver never got. This never raises, because the lease
-        ends anyway."""
+        """Put back a message that its receiver never got. This never raises, because the lease ends
+        anyway."""
         try:
             await self._committer.call(put_back, self._work, received)
         except StoreUnavailable as error:
-            log.warning("release failed", error=str(error))
+            log.warning("a message could not be put back", error=str(error))
 
     def give_back(self, taken: Iterable[Received]) -> None:
         """Close messages that nobody waits for any more, and put them back in the background."""

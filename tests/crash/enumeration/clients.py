@@ -221,7 +221,7 @@ class PlayedClients:
         """Put a message back as the server does for a receiver that went away."""
         message_id = str(received.message_id)
         self.scene.say(partial(Ledger.asks_release, message_id=message_id, is_uncounted=True))
-        await self.store.release(received)
+        await self.store.put_back(received)
 
     async def move(self, message: LedgerMessage, target: str, lease: int | None = None) -> None:
         """That very message; with a lease, only under it."""

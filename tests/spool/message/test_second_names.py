@@ -89,7 +89,7 @@ async def _receive(store: Store, root: Path) -> None:
 async def _release(store: Store, root: Path) -> None:
     received = await store.receive(ORDERS, LONG_SECONDS)
     if received is not None:
-        await store.release(received)
+        await store.put_back(received)
 
 
 USES: list[Callable[[Store, Path], Any]] = [

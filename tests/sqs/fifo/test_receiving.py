@@ -63,7 +63,7 @@ async def test_what_its_receiver_never_got_comes_first_again(root: Path) -> None
         await line.send_all(("1", "a"), ("2", "a"), ("3", "a"))
         taken = await line.receive(2)
 
-        await asyncio.gather(*map(line.store.release, taken))
+        await asyncio.gather(*map(line.store.put_back, taken))
 
         [first] = await line.receive()
         assert (bodies_of([first]), first.receive_count) == (["1"], 1)
