@@ -81,6 +81,11 @@ class SQSError(Exception):
         self.fault = fault
 
 
+def missing(name: str) -> SQSError:
+    """Return the error for a request that lacks a parameter."""
+    return SQSError(MISSING_PARAMETER, f"The request must contain the parameter {name}.")
+
+
 def unknown_attribute(name: str) -> SQSError:
     """Return the error for an attribute that a queue does not have, or that cannot be set."""
     return SQSError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name[:80]}.")

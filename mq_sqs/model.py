@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Scalar(Enum):
@@ -53,6 +53,17 @@ class OperationShapes(NamedTuple):
 
     takes: Structure
     gives: Structure | None = None
+
+
+def complete(shape: Structure, found: dict[str, Any]) -> str | None:
+    """Add the required lists and maps that are missing: the query protocol cannot say that one is
+    empty. Returns the name of another required member that is missing, or None."""
+    for name in sorted(shape.required - found.keys()):
+        below = shape.members[name]
+        if not isinstance(below, ListOf | MapOf):
+            return name
+        found[name] = [] if isinstance(below, ListOf) else {}
+    return None
 
 
 def structure(required: str = "", /, **members: Shape) -> Structure:

@@ -8,11 +8,10 @@ from collections.abc import Iterable
 
 from mq.names import is_server_id
 from mq.spool.queue.queue_settings import QueueSettings
-from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError
+from mq_sqs.faults import INVALID_PARAMETER_VALUE, SQSError, missing
 from mq_sqs.fifo.attributes import is_content_based
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
 from mq_sqs.protocol import Values
-from mq_sqs.protocol.json import missing
 
 SEQUENCE_NUMBER = "SequenceNumber"
 

@@ -17,11 +17,11 @@ from mq_sqs.faults import (
     INVALID_PARAMETER_VALUE,
     QUEUE_NAME_EXISTS,
     SQSError,
+    missing,
     unknown_attribute,
 )
 from mq_sqs.fifo.attributes import check_together, check_type
 from mq_sqs.fifo.fifo_queue import PURGED_NOTE
-from mq_sqs.protocol.json import missing
 from mq_sqs.queue_attributes import (
     COUNTS,
     CREATED,

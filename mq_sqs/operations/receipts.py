@@ -18,12 +18,12 @@ from mq_sqs.faults import (
     RECEIPT_HANDLE_IS_INVALID,
     SQSError,
     SqsFault,
+    missing,
     translate,
 )
 from mq_sqs.handles import LeasedMessage, make_handle, read_handle
 from mq_sqs.operations.batches import answer_batch, check_entries
 from mq_sqs.protocol import Values
-from mq_sqs.protocol.json import missing
 
 _MAX_VISIBILITY_SECONDS = 43_200
 

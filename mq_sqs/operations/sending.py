@@ -21,6 +21,7 @@ from mq_sqs.faults import (
     INVALID_MESSAGE_CONTENTS,
     INVALID_PARAMETER_VALUE,
     SQSError,
+    missing,
     translate,
 )
 from mq_sqs.fifo.parameters import (
@@ -46,7 +47,6 @@ from mq_sqs.packing import (
 )
 from mq_sqs.properties import DEDUPLICATION_ID, GROUP_ID
 from mq_sqs.protocol import Values
-from mq_sqs.protocol.json import missing
 from mq_sqs.queue_attributes import MAX_MESSAGE_BYTES, message_limit
 
 TRACE_ID = "x-amzn-trace-id"

@@ -15,8 +15,17 @@ import orjson
 from multidict import CIMultiDictProxy
 
 from mq.web.answers import Answer, lines_of
-from mq_sqs.faults import INVALID_ACTION, MISSING_PARAMETER, SERIALIZATION, SQSError
-from mq_sqs.model import MESSAGE_ATTRIBUTES, OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure
+from mq_sqs.faults import INVALID_ACTION, SERIALIZATION, SQSError, missing
+from mq_sqs.model import (
+    MESSAGE_ATTRIBUTES,
+    OPERATIONS,
+    ListOf,
+    MapOf,
+    Scalar,
+    Shape,
+    Structure,
+    complete,
+)
 from mq_sqs.protocol import SqsRequest, Values
 
 TARGET = "AmazonSQS."
@@ -273,18 +282,3 @@ _SCALAR_READERS: Mapping[Scalar, _Reader] = {
 _READERS: Mapping[str, _Reader] = {
     name: _structure_reader(operation.takes) for name, operation in OPERATIONS.items()
 }
-
-
-def complete(shape: Structure, found: Values) -> str | None:
-    """Add the required lists and maps that are missing: the query protocol cannot say that one is
-    empty. Returns the name of another required member that is missing, or None."""
-    for name in sorted(shape.required - found.keys()):
-        below = shape.members[name]
-        if not isinstance(below, ListOf | MapOf):
-            return name
-        found[name] = [] if isinstance(below, ListOf) else {}
-    return None
-
-
-def missing(name: str) -> SQSError:
-    return SQSError(MISSING_PARAMETER, f"The request must contain the parameter {name}.")

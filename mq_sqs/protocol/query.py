@@ -23,11 +23,11 @@ from mq_sqs.faults import (
     QUEUE_DOES_NOT_EXIST,
     SERIALIZATION,
     SQSError,
+    missing,
 )
 from mq_sqs.message_attributes import is_text
-from mq_sqs.model import OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure
+from mq_sqs.model import OPERATIONS, ListOf, MapOf, Scalar, Shape, Structure, complete
 from mq_sqs.protocol import SqsRequest, Values
-from mq_sqs.protocol.json import complete, missing
 
 _NAMESPACE = "http://queue.amazonaws.com/doc/2012-11-05/"
 _NO_QUEUE = "The specified queue does not exist for this wsdl version."
