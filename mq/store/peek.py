@@ -63,6 +63,11 @@ class PeekedMessage:
             files.close(self.fd)
 
 
+def close_peeked(files: Files, messages: Iterable[PeekedMessage]) -> None:
+    for each in messages:
+        each.close(files)
+
+
 def peek(
     work: Workspace,
     queue: QueueName,
@@ -115,8 +120,7 @@ def closing_if_refused(
     try:
         return (yield peeking)
     except BaseException:
-        for each in found:
-            each.close(files)
+        close_peeked(files, found)
         raise
 
 
@@ -213,8 +217,7 @@ def gather(
             if len(peeked) == limit:
                 break
     except BaseException:
-        for message in peeked:
-            message.close(files)
+        close_peeked(files, peeked)
         raise
     if share is not None:
         share.hold_bodies(sum(each.file_length for each in peeked))

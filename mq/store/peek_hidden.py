@@ -19,7 +19,7 @@ from mq.spool.folders import Spool
 from mq.spool.queue.listing import place_of
 from mq.store.answer_memory import Share
 from mq.store.context import Workspace, no_message
-from mq.store.peek import PeekedMessage, closing_if_refused, gather, peek_in
+from mq.store.peek import PeekedMessage, close_peeked, closing_if_refused, gather, peek_in
 
 log = structlog.get_logger(__name__)
 
@@ -52,11 +52,8 @@ class HiddenPeeks:
         self._peeks += 1
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep_up())
-        return await self._committer.run(peek_hidden(self._work, ask, after), self._close_all)
-
-    def _close_all(self, messages: Iterable[PeekedMessage]) -> None:
-        for each in messages:
-            each.close(self._work.files)
+        closing = partial(close_peeked, self._work.files)
+        return await self._committer.run(peek_hidden(self._work, ask, after), closing)
 
     async def _keep_up(self) -> None:
         loop = asyncio.get_running_loop()

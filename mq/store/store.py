@@ -225,13 +225,13 @@ class Store:
         if state is not State.READY:
             return await self._hidden_peeks.peek(HiddenAsk(queue, state, limit, share), after)
         ready = peek.peek(self._work, queue, limit, after, share)
-        return await self._committer.run(ready, self._close_all)
+        return await self._committer.run(ready, partial(peek.close_peeked, self._work.files))
 
     async def peek_at(self, queue: QueueName, message_id: MessageId) -> PeekedMessage:
         """Look at a message: ready, leased or delayed. The caller closes it. Raises QueueNotFound,
         MessageNotFound, StoreUnavailable."""
         looking = peek.peek_at(self._work, queue, message_id)
-        return await self._committer.run(looking, lambda each: self._close_all([each]))
+        return await self._committer.run(looking, lambda each: each.close(self._work.files))
 
     def open_download(self, message: Received | PeekedMessage) -> bodies.Download:
         """Return the body of a message that came as a file. It is closed at the end."""
@@ -285,10 +285,6 @@ class Store:
         Returns what is wrong with each, None for those that are moved. Raises InvalidRequest,
         QueueNotFound, StoreUnavailable."""
         return await self._committer.run(move_many.move_by_id(self._work, moving, ids, guard))
-
-    def _close_all(self, messages: Sequence[PeekedMessage]) -> None:
-        for each in messages:
-            each.close(self._work.files)
 
     async def _in_worker(
         self, call: Callable[..., T], *arguments: object, abandoned: bodies.Abandoned[T] = None

@@ -12,10 +12,16 @@ from mq.store.answer_memory import AnswerRoom
 from mq.store.context import Workspace
 from mq.store.expiry import expire_some, expiring
 from mq.store.indexing import MAX_LISTINGS, listing
-from mq.store.receiving.receive import Ask, check_bodies, taken_from
+from mq.store.receiving.receive import (
+    PASSED,
+    Ask,
+    check_bodies,
+    close_all,
+    give_back,
+    taken_from,
+)
 from mq.store.receiving.received_message import Received
 from mq.store.receiving.taking import Taker
-from mq.store.release import put_back_or_log
 from mq.store.settings import visibility_ns
 from mq_sqs.fifo.fifo_queue import FifoQueue, FifoQueues
 from mq_sqs.fifo.using import look_again, look_at_overdue, use
@@ -25,8 +31,6 @@ _MAX_LATE = 10
 
 _LOOKS_AT_ONCE = 10
 """A receive that would end empty looks for this many messages that should have come back."""
-
-_PASSED = (None, Lost.BUSY)
 
 
 def receive_in_order(
@@ -142,8 +146,8 @@ def _keep_in_order(
             continue
         waiting.add(group)
         if isinstance(outcome, Received):
-            _give_back(work, outcome)
-        elif outcome in _PASSED:
+            give_back(work, [outcome])
+        elif outcome in PASSED:
             passed.append(message_id)
         elif outcome is Lost.FOREIGN:
             state.forget(message_id)
@@ -163,12 +167,12 @@ def _commit(
     try:
         yield taken_from(queue, len(taken))
     except BaseException:
-        _close(work, taken)
+        close_all(work, taken)
         raise
     now_ns = work.clock_ns()
     if any(each.visible_ns <= now_ns for each in taken):
         # By now the mover may have brought it back, and it comes first again.
-        _close(work, taken)
+        close_all(work, taken)
         return []
     work.counts.of(queue).received += len(taken)
     good = yield from check_bodies(work, taken)
@@ -196,17 +200,7 @@ def _without_those_behind(
             if each.message_id in state.groups:
                 waiting.add(group)
         elif group in waiting:
-            _give_back(work, each)
+            give_back(work, [each])
         else:
             left.append(each)
     return left
-
-
-def _give_back(work: Workspace, received: Received) -> None:
-    received.close(work.files)
-    put_back_or_log(work, received)
-
-
-def _close(work: Workspace, taken: Sequence[Received]) -> None:
-    for each in taken:
-        each.close(work.files)

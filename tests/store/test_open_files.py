@@ -222,7 +222,7 @@ async def _read(store: Store) -> None:
 
 async def _peek_at(store: Store) -> None:
     (peeked,) = await store.peek(ORDERS, 1)
-    store._close_all([peeked])
+    peeked.close(store._work.files)
     await store.peek_at(ORDERS, peeked.message_id)
 
 

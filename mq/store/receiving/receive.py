@@ -41,6 +41,7 @@ MOST_FAILURES = 8
 """This many messages that cannot be read, one after the other, are a fault of the disk."""
 
 PASSED = (None, Lost.BUSY)
+"""What becomes of a message that stays in the queue, and goes back into its index."""
 
 
 class Ask(NamedTuple):
@@ -143,7 +144,7 @@ def drop_late(work: Workspace, taken: list[Received]) -> list[Received]:
     if min(map(VISIBLE_NS, taken), default=now_ns + 1) > now_ns:
         return taken
     late = [each for each in taken if each.visible_ns <= now_ns]
-    _give_back(work, late)
+    give_back(work, late)
     # Only this tells the index what the mover has brought back meanwhile.
     work.ready.drain()
     return [each for each in taken if each.visible_ns > now_ns]
@@ -164,12 +165,13 @@ def check_bodies(work: Workspace, taken: list[Received]) -> Operation[list[Recei
         for each in damaged:
             set_aside_leased(work, each)
     except BaseException:
-        _give_back(work, good)
+        give_back(work, good)
         raise
     return drop_late(work, good)
 
 
-def _give_back(work: Workspace, taken: list[Received]) -> None:
+def give_back(work: Workspace, taken: Sequence[Received]) -> None:
+    """Close messages, and put them back."""
     for each in taken:
         each.close(work.files)
         put_back_or_log(work, each)
