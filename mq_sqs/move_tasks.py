@@ -20,7 +20,6 @@ from functools import partial
 
 import structlog
 
-from mq.commit.operation import Operation
 from mq.errors import InvalidRequest, QueueNotFound, StoreUnavailable
 from mq.names import QueueName, is_fifo
 from mq.spool.locks import lock_names
@@ -198,7 +197,7 @@ class MoveTasks:
 
     async def _lock(self, source: QueueName) -> Unlock | None:
         """Take the queue's lock. Returns None if another process, or a task of this one, has it."""
-        return await self._store.run(lambda work: _take_lock(work, source))
+        return await self._store.call(_take_lock, source)
 
 
 class _Run:
@@ -269,7 +268,6 @@ class _Run:
             await self._store.change_settings(self._source, self.task.note())
 
 
-def _take_lock(work: Workspace, source: QueueName) -> Operation[Unlock | None]:
+def _take_lock(work: Workspace, source: QueueName) -> Unlock | None:
     fd = lock_names(work.spool, [f"{source}/tasks"])
     return None if fd is None else partial(work.files.close, fd)
-    yield

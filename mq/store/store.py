@@ -70,6 +70,10 @@ class Store:
         """Run an operation that a gateway makes. Raises what that raises, and StoreUnavailable."""
         return await self._committer.run(make(self._work))
 
+    async def call(self, function: Callable[..., T], *arguments: object) -> T:
+        """Call a gateway's function of the workspace where operations run. Raises as `run` does."""
+        return await self._committer.call(function, self._work, *arguments)
+
     def submit(self, make: Callable[[Workspace], Operation[object]], done: Done) -> None:
         """Run an operation as `run` does, for a caller that does not wait: see `submit_publish`."""
         self._committer.submit(Submitted(make(self._work), done))

@@ -24,10 +24,9 @@ old to be sent twice: all of them one after the other. There may be thousands, m
 _FORGOTTEN_AT_ONCE = 1000
 
 
-def look_for_overdue(work: Workspace, fifo: FifoQueues) -> Operation[None]:
+def look_for_overdue(work: Workspace, fifo: FifoQueues) -> None:
     """Look for messages that should have come back by now. Raises what `_look_at_each` raises."""
     work.ready.drain()
-    yield from ()
     now_ns = work.clock_ns()
 
     def look(queue: QueueName, state: FifoQueue) -> None:

@@ -103,7 +103,7 @@ class FifoService:
     async def purge(self, queue: QueueName) -> None:
         """Purge the queue, and forget what was sent to it: it may be sent again."""
         await self.require(queue)
-        begun_ns = await self._store.run(_now_ns)
+        begun_ns = await self._store.call(lambda work: work.clock_ns())
         await self._store.purge(queue)
         with suppress(InvalidRequest):  # The settings are full: nothing is forgotten.
             await self._store.change_settings(queue, {PURGED_NOTE: str(begun_ns)})
@@ -208,7 +208,7 @@ class FifoService:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
-                await self._store.run(partial(look_for_overdue, fifo=self._queues))
+                await self._store.call(look_for_overdue, self._queues)
                 if monotonic() >= next_look:
                     started = monotonic()
                     await self._store.run(partial(look_for_removed, fifo=self._queues))
@@ -216,8 +216,3 @@ class FifoService:
                     next_look = started + max(SWEEP_SECONDS, _PAUSE_FACTOR * took)
             except MQError as error:
                 log.warning("looking for hidden messages failed", error=str(error))
-
-
-def _now_ns(work: Workspace) -> Operation[int]:
-    return work.clock_ns()
-    yield

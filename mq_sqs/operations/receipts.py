@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from mq.commit.operation import Operation
 from mq.errors import LeaseMismatch, MessageNotFound, MQError
 from mq.lifecycle import Folder
 from mq.names import MessageId, QueueName, file_name, is_fifo, queue_path
@@ -157,7 +156,7 @@ async def _change(
     check_number("VisibilityTimeout", seconds, 0, _MAX_VISIBILITY_SECONDS)
     message_id, lease = receipt
     if not await operations.keeper_of(queue).change_visibility(queue, message_id, lease, seconds):
-        is_there = await operations.store.run(lambda work: _is_there(work, queue, message_id))
+        is_there = await operations.store.call(_is_there, queue, message_id)
         raise SQSError(
             MESSAGE_NOT_INFLIGHT if is_there else fault_if_gone,
             f"Value {make_handle(queue, message_id, lease)} for parameter ReceiptHandle is "
@@ -166,13 +165,12 @@ async def _change(
         )
 
 
-def _is_there(work: Workspace, queue: QueueName, message_id: MessageId) -> Operation[bool]:
+def _is_there(work: Workspace, queue: QueueName, message_id: MessageId) -> bool:
     """Return whether a message is ready or leased."""
     ready = (Folder.QUEUES, queue_path(queue, message_id))
     hidden = (Folder.DELAY, file_name(queue, message_id))
     # It may come back, or be received again, between two looks.
     return any(work.spool.exists(*place) for place in (ready, hidden, ready))
-    yield
 
 
 def _read_handles(

@@ -102,8 +102,8 @@ class FifoClients:
 
 async def look_at_hidden(line: FifoLine) -> None:
     """Look for what the mover did, as a gateway does all the time. Raises StoreUnavailable."""
-    for look in (look_for_overdue, look_for_removed):
-        await line.store.run(partial(look, fifo=line.service._queues))
+    await line.store.call(look_for_overdue, line.service._queues)
+    await line.store.run(partial(look_for_removed, fifo=line.service._queues))
 
 
 def body_of(received: Received) -> str:

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -217,13 +216,13 @@ async def test_idle_queues_take_no_look_each_time(root: Path) -> None:
         known = line.service._queues
         before = files.calls.total()
 
-        await line.store.run(partial(look_for_overdue, fifo=known))
+        await line.store.call(look_for_overdue, known)
 
         assert files.calls.total() < before + len(queues)
 
         await line.store.delete_queue(queues[0])
         while known.get(queues[0]) is not None:
-            await line.store.run(partial(look_for_overdue, fifo=known))
+            await line.store.call(look_for_overdue, known)
 
 
 async def test_an_idle_queue_forgets_what_is_too_old_to_be_sent_twice(root: Path) -> None:
@@ -234,6 +233,6 @@ async def test_an_idle_queue_forgets_what_is_too_old_to_be_sent_twice(root: Path
         assert len(state.deduplication) == 1
         state.clock = lambda: time.monotonic() + 301
 
-        await line.store.run(partial(look_for_overdue, fifo=line.service._queues))
+        await line.store.call(look_for_overdue, line.service._queues)
 
         assert len(state.deduplication) == 0
