@@ -47,8 +47,11 @@ _PAUSE_FACTOR = 20
 
 
 class FifoService:
-    """Everything is durable on return. Every call raises QueueNotFound, and StoreUnavailable also
-    if another process has the FIFO queues of the root."""
+    """Methods with the names of those of `Store` do what these do, in the order of groups.
+
+    Everything is durable on return. Every call raises QueueNotFound, and StoreUnavailable also if
+    another process has the FIFO queues of the root.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -116,7 +119,6 @@ class FifoService:
         wait: float | LongPoll,
         share: MayShare,
     ) -> list[Received]:
-        """Do what the store's method does, in order."""
         await self.require(queue)
         return await self._store.receive_many(
             queue, limit, visibility_seconds, wait, share,
@@ -124,7 +126,6 @@ class FifoService:
         )  # fmt: skip
 
     async def remove(self, queue: QueueName, message_id: MessageId, leases: frozenset[int]) -> None:
-        """Do what the store's method does, in order."""
         self.attempts.forget(queue, [message_id])
         await self.require(queue)
         await self._store.run(
@@ -134,7 +135,6 @@ class FifoService:
     def submit_remove(
         self, queue: QueueName, message_id: MessageId, leases: frozenset[int], done: Done
     ) -> None:
-        """Do what the store's method does, in order."""
         self.attempts.forget(queue, [message_id])
         self._store.submit(
             lambda work: remove_in_order(work, self._queues, queue, message_id, leases), done
@@ -143,7 +143,6 @@ class FifoService:
     async def remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int]
     ) -> list[MQError | None]:
-        """Do what the store's method does, in order."""
         self.attempts.forget(queue, ids)
         await self.require(queue)
         return await self._store.run(
@@ -153,7 +152,6 @@ class FifoService:
     def submit_remove_many(
         self, queue: QueueName, ids: Sequence[MessageId], leases: frozenset[int], done: Done
     ) -> None:
-        """Do what the store's method does, in order."""
         self.attempts.forget(queue, ids)
         self._store.submit(
             lambda work: remove_many_in_order(work, self._queues, queue, ids, leases), done
@@ -162,7 +160,6 @@ class FifoService:
     async def change_visibility(
         self, queue: QueueName, message_id: MessageId, lease: int, seconds: float
     ) -> bool:
-        """Do what the store's method does, in order."""
         self.attempts.forget(queue, [message_id])
         return await self._change(queue, message_id, lease, seconds)
 
