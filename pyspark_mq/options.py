@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mq.config import CLIENT_RETRY_SECONDS, MAX_VISIBILITY_SECONDS
 from mq.errors import InvalidName
@@ -264,7 +263,9 @@ def _parse_choice(option: str, text: str, allowed: tuple[str, ...]) -> str:
     return text.lower()
 
 
-def _parse_count(option: str, values: Mapping[str, str], most: int | None = _MAX_PARTITIONS) -> Any:
+def _parse_count(
+    option: str, values: Mapping[str, str], most: int | None = _MAX_PARTITIONS
+) -> int | None:
     text = values.get(option)
     if text is None:
         return None

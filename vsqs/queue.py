@@ -69,7 +69,7 @@ class Queue:
             lambda lock: QueueFolder(absolute, unit, open_files, clock_ns or _now_ns, lock)
         )
         with self._in_folder():
-            """What is wrong with the folder is known at once."""
+            pass  # What is wrong with the folder is raised now, and not by the first call.
 
     def publish(self, data: Data, timeout: float | None = None) -> str:
         """Put a message of up to MAX_BODY_BYTES into the queue, and return its id. Raises

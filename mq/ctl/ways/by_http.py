@@ -41,8 +41,7 @@ class HttpAccess:
     ) -> None:
         """Open the way to the server at `url`. `admin` is the address of its admin listener, as
         HOST:PORT; the default is the usual port of the same host, if a server on the same root
-        listens there. `flag` is the flag that chose
-        `url`."""
+        listens there. `flag` is the flag that chose `url`."""
         self._url = url.rstrip("/")
         self._credentials = credentials
         self._admin = admin
