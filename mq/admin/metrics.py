@@ -118,7 +118,7 @@ class _Store:
             {(): commits.durations},
         )
         yield histograms(
-            "mq_commit_batch_messages", "Requests of a round.", [], {(): commits.operations}
+            "mq_commit_batch_messages", "Requests of a round.", [], {(): commits.requests}
         )
         yield gauge(
             "mq_storage_free_bytes", "Free on the root's file system.", self._space.free_bytes

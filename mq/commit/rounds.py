@@ -101,7 +101,7 @@ class Rounds:
     def note(self, started: float, requests: int) -> None:
         """Count a round that began at `started`, by `perf_counter`, for that many requests."""
         self.stats.durations.observe(time.perf_counter() - started)
-        self.stats.operations.observe(requests)
+        self.stats.requests.observe(requests)
         self._noted(requests)
 
     def refuse(self, refused: Iterable[Submitted], why: str) -> None:

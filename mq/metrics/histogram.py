@@ -7,8 +7,8 @@ from bisect import bisect_left
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 """Bounds for durations."""
 
-MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-"""Bounds for the number of operations in a round."""
+REQUESTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+"""Bounds for the number of requests in a round."""
 
 
 class Histogram:
@@ -36,9 +36,9 @@ class Histogram:
 
 
 class CommitStats:
-    """How long rounds took from their first file call to their last, and how many operations each
-    one had."""
+    """How long rounds took from their first file call to their last, and how many requests each
+    one was for."""
 
     def __init__(self) -> None:
         self.durations = Histogram(SECONDS)
-        self.operations = Histogram(MESSAGES)
+        self.requests = Histogram(REQUESTS)

@@ -155,7 +155,7 @@ async def test_one_barrier_at_a_time_is_in_flight(bench: Bench) -> None:
 
 async def test_each_operation_is_counted_in_one_round(bench: Bench) -> None:
     stats = bench.committer.stats
-    before = stats.operations.total
+    before = stats.requests.total
 
     gate, tasks = await take_off(bench)
     later = await gather(bench, *"345")
@@ -163,7 +163,7 @@ async def test_each_operation_is_counted_in_one_round(bench: Bench) -> None:
     await asyncio.gather(*tasks, *later)
     await asyncio.gather(*bench.start("6"))
 
-    assert stats.operations.total - before == 6
+    assert stats.requests.total - before == 6
 
 
 async def test_an_operation_that_asks_for_two_barriers_has_both(bench: Bench) -> None:
