@@ -20,6 +20,7 @@ from mq.commit.operation import unavailable
 from mq.config import CHUNK_BYTES, SMALL_BODY_BYTES
 from mq.disk.files import Files
 from mq.properties import NO_PROPERTIES, Properties
+from mq.spool.message.held import NO_FD
 from mq.spool.message.trailer import pack_trailer
 from mq.store.free_space import Floor
 from mq.store.peek import PeekedMessage
@@ -31,8 +32,6 @@ T = TypeVar("T")
 Abandoned = Callable[[T], None] | None
 """Takes a result that nobody waits for any more."""
 
-
-_NO_FD = -1
 _LENGTH = attrgetter("length")
 
 
@@ -66,9 +65,9 @@ class _Stream:
     def _close(self, last: asyncio.Future[Any] | None) -> None:
         if last is not None and not last.cancelled():
             last.exception()  # The caller that waited for it may be gone.
-        if self._fd != _NO_FD:
+        if self._fd != NO_FD:
             self._files.close(self._fd)
-            self._fd = _NO_FD
+            self._fd = NO_FD
 
     async def _run(self, call: Awaitable[T]) -> T:
         running = asyncio.ensure_future(call)
@@ -102,7 +101,7 @@ class Upload(_Stream):
         if trailer:
             await self._run(self._file.write(trailer))
         await self._run(loop.run_in_executor(self._workers, self._files.sync, self._fd))
-        fd, self._fd = self._fd, _NO_FD
+        fd, self._fd = self._fd, NO_FD
         return Draft(self.length, self._crc32, content_type, None, fd, trailer=trailer)
 
     async def read_whole(self, use: Callable[[bytes], T]) -> T:

@@ -12,7 +12,7 @@ from mq.errors import IdTaken, MQError, StoreUnavailable
 from mq.lifecycle import Folder
 from mq.names import MessageId, Position, QueueName, file_name, order_key
 from mq.spool.folders import Spool
-from mq.spool.message.held import Lost
+from mq.spool.message.held import NO_FD, Lost
 from mq.spool.message.seal import sealing
 from mq.spool.moves import OpenFolder
 from mq.spool.open_queues import OpenQueue
@@ -40,8 +40,6 @@ from mq.store.settings import delay_ns
 
 log = structlog.get_logger(__name__)
 
-_NO_FD = -1
-
 _NEW = Folder.NEW
 _CLOSING = (CLOSE, ~0)
 
@@ -58,7 +56,7 @@ class Batch:
         self.is_sealed = self.is_short = False
         self._work = work
         self._spool = work.spool
-        self._fd = self._ids_fd = _NO_FD
+        self._fd = self._ids_fd = NO_FD
         self._opening = (OPEN_UNNAMED, work.spool.fd(_NEW), work.spool.file_mode)
         self._seen: dict[MessageId, tuple[Draft, int]] = {}
         self._finder: Finder | None = None
@@ -251,15 +249,15 @@ class Batch:
 
     def close(self) -> None:
         """Close the batch. This blocks, except for a sealed set."""
-        if self._fd != _NO_FD:
+        if self._fd != NO_FD:
             if not self.is_sealed:
                 remove_empty_set(self._spool, Folder.NEW, self.name.open)
                 with suppress(OSError):
                     give_up_set(self._spool, Folder.NEW, self.name.open, self.queue)
             self._spool.files.close(self._fd)
-        if self._ids_fd != _NO_FD:
+        if self._ids_fd != NO_FD:
             self._spool.files.close(self._ids_fd)
-        self._fd = self._ids_fd = _NO_FD
+        self._fd = self._ids_fd = NO_FD
 
 
 def length_of(entries: Sequence[Entry]) -> int:
