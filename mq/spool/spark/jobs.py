@@ -91,6 +91,12 @@ def winners_of(spool: Spool, job: str, batch: int) -> list[str]:
     return names
 
 
+def winners_if_last(spool: Spool, job: str, batch: int) -> list[str]:
+    """Return the attempts that won, or none unless the batch is the last committed one. Raises
+    ClaimError if the list is damaged."""
+    return winners_of(spool, job, batch) if last_committed(spool, job) == batch else []
+
+
 def _is_attempt(name: str) -> bool:
     return _ATTEMPT.fullmatch(name) is not None and not name.endswith(OPEN_SUFFIX)
 

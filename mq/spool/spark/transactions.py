@@ -43,6 +43,7 @@ from mq.spool.spark.jobs import (
     remove_batch,
     remove_job,
     unlink,
+    winners_if_last,
     winners_of,
 )
 from mq.spool.spark.settle import bring, set_aside
@@ -126,7 +127,7 @@ def give_up_attempts(spool: Spool, job: str, batch: int, attempts: list[str]) ->
     with job_held(spool, job, STAGE_LOCK_SECONDS) as is_held:
         if not is_held:
             return
-        won = winners_of(spool, job, batch) if last_committed(spool, job) == batch else []
+        won = winners_if_last(spool, job, batch)
         for name in attempts:
             if name not in won:
                 give_up_set(spool, Folder.SPARK, f"{STAGE}/{job}/{batch}/{name}", GIVEN_UP)
@@ -143,8 +144,7 @@ def finish(spool: Spool, job: str, batch: int, patience_seconds: float) -> int |
     call.
     """
     delivered, failed, is_held = 0, None, False
-    winners = winners_of(spool, job, batch) if last_committed(spool, job) == batch else []
-    for name in winners:
+    for name in winners_if_last(spool, job, batch):
         try:
             rolled = _roll(spool, job, batch, name, patience_seconds)
         except OSError as error:
@@ -174,12 +174,9 @@ def _finish_whole(spool: Spool, job: str, batch: int) -> None:
 def _roll_side_by_side(spool: Spool, job: str, batch: int) -> None:
     """Roll large sets of a committed batch forward in several processes. `finish` does what these
     leave."""
-    if last_committed(spool, job) != batch:
-        return
-    winners = winners_of(spool, job, batch)
     large = [
         name
-        for name in winners
+        for name in winners_if_last(spool, job, batch)
         if len(below(spool, f"{STAGE}/{job}/{batch}/{name}")) >= ROLLED_BESIDE_FROM
     ]
     processes = min(processors(), len(large))
