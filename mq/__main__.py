@@ -1,4 +1,4 @@
-"""Where the command `mq` begins."""
+"""The entry point of the command `mq`."""
 
 import signal
 

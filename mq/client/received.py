@@ -63,8 +63,8 @@ class ReceivedMessage:
 
     @property
     def properties_left_out(self) -> int:
-        """How many more it has, which another process than a server stored and which are too long
-        for headers: `receive_many` gives all of them."""
+        """How many more properties the message has: those too long for HTTP headers, which no
+        server takes and only `receive_many` returns."""
         return self.delivery.properties_left_out
 
     @property

@@ -96,8 +96,8 @@ class WrongMode:
         return f"mode {mode:04o}"
 
     def _keep_stamp(self, mtime_ns: int) -> None:
-        """Set the stamp again. A change of mode sets ctime, and a stamp counts only if it is later
-        than that."""
+        """Set the stamp to a second from now if it no longer counts. A change of mode sets ctime,
+        and a stamp counts only if it is later than that; the message was due."""
         held = hold_in(self.spool, Folder.DELAY, self.place.name)
         if not isinstance(held, Lost):
             with held:

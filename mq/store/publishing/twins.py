@@ -1,7 +1,7 @@
 """Find the message that has an id already, wherever it is by now, and compare it with the one that
 is to be published.
 
-Who looks holds the lock of the id, one byte of the root's `format` file, so that nobody else
+The caller holds the lock of the id, one byte of the root's `format` file, so that nobody else
 publishes it meanwhile.
 """
 
