@@ -49,6 +49,15 @@ from pyspark_mq.rows import drafts_of
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
 
+_NOT_AGAIN = (
+    "write the same rows again only with the same txnAppId and txnVersion, or from the checkpoint "
+    "of the same query"
+)
+
+
+class NotBrought(MQError):
+    """A write is committed, and not all of it is in its queues; the text says what to do."""
+
 
 @dataclass
 class Staged(WriterCommitMessage):
@@ -154,16 +163,6 @@ def _forward(options: Options, addresses: Addresses) -> None:
             Forwarder(spool, servers).forward()
     finally:
         spool.close()
-
-
-class NotBrought(MQError):
-    """A write is committed, and not all of it is in its queues; the text says what to do."""
-
-
-_NOT_AGAIN = (
-    "write the same rows again only with the same txnAppId and txnVersion, or from the checkpoint "
-    "of the same query"
-)
 
 
 def commit_staged(
