@@ -102,10 +102,12 @@ def dead_letters(scene: Scene, chance: Chance) -> None:
     play = FifoPlay(scene, chance, {"max-receives": "1", "dead-letters": DEAD_LINE})
     play.send()
     for _ in range(2):
-        taken = play.receive(chance.choice([1, 2]), SHORT_SECONDS)
+        taken = play.receive(chance.choice([1, 2, 3]), SHORT_SECONDS)
         if chance.random() < 0.5:
             play.clients.run(*(play.clients.show(each) for each in taken[:1]))
         play.let_leases_end()
+        if chance.random() < 0.5:
+            play.send(1)
 
 
 def move_back(scene: Scene, chance: Chance) -> None:
