@@ -80,6 +80,7 @@ NEEDED = {
     at(remove.move_on, "lock_shared"): "remove while deleting",
     at(remove_under_lease.LeasedRemover.remove, "lock"): "remove late",
     at(remove_under_lease.LeasedRemover.remove_together, "lock"): "remove several late",
+    at(visibility.change_visibility, "lock"): "show late",
     at(mover.Mover._try_move, "lock"): "two movers",
     f"{UPLOAD}: lock": "sweep while uploading",
 }
@@ -120,7 +121,6 @@ NOT_RUN_HERE = {
     name_of(redelivery._locked_id): "ids of dead letters: tests/spool/test_redelivery.py",
     name_of(expiry): "messages that expire: tests/store/test_expiry.py",
     name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
-    name_of(visibility): "leases of SQS receipts: tests/sqs/operations/test_receipts.py",
     name_of(move_tasks): "move tasks of SQS: tests/sqs/test_move_tasks.py",
     name_of(staging): "Spark's sink: tests/spark",
     name_of(transactions): "Spark's sink: tests/spark",

@@ -38,7 +38,7 @@ from tests.crash.enumeration.sight import Run, Sight
 from tests.crash.enumeration.sites import Kind, at, is_named, name_of, needless, sites_in_source
 
 RUNS_A_ROW = 6
-MOST_RUNS = 24
+MOST_RUNS = 32
 """The loss of a sync must show within this many runs that come by it."""
 
 FEW_RUNS = 6
@@ -80,6 +80,14 @@ REDUNDANT: dict[str, tuple[str, tuple[str, ...]]] = {
         "the barrier syncs the file too; a large body is synced before, so that no batch waits",
         (at(publish.publish, "a file"),),
     ),
+    at(visibility.change_visibility, "delay"): (
+        SOURCE,
+        (at(visibility.change_visibility, "a queue's folder"),),
+    ),
+    at(visibility._hide, "delay"): (
+        "the file is synced; this folder where there is no one log",
+        (at(visibility._hide, "a file"),),
+    ),
     at(reaper.Reaper._sync, "everything"): (
         "the log keeps the unlink after the rename to `remove`; synced for file systems that are "
         "not known to keep that order",
@@ -108,7 +116,6 @@ NOT_RUN_HERE = {
     name_of(settings_file): "settings of a queue: tests/spool/queue/test_settings_file.py",
     name_of(pipeline): "the lake, no root: tests/spark/pipeline",
     name_of(fifo): "FIFO queues of the gateway: tests/sqs/fifo",
-    name_of(visibility): "leases of SQS receipts: tests/sqs/operations/test_receipts.py",
     name_of(staging): "Spark's sink: tests/spark",
     name_of(transactions): "Spark's sink: tests/spark",
     name_of(claiming): "Spark's claims: tests/spark",

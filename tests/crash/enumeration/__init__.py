@@ -11,7 +11,8 @@ allows, the real restart on it, and what clients were promised compared with wha
     server.py     a store whose rounds are the same in each run
     scene.py      servers, mover, reaper and a person's hands on one disk
     clients.py    what clients ask for; it goes to the ledger
-    acting.py     what runs are made of; publishing.py, leasing.py, ending.py, together.py
+    acting.py     what runs are made of; publishing.py, leasing.py, visibility.py, moving.py,
+                  ending.py, interplay.py
     rows.py       what is run: one row for each operation of the document's table
     runs.py       runs of a row, until they have left enough states
 

@@ -42,6 +42,7 @@ from tests.crash.enumeration.recorder import OLD, REPLACING
 from tests.crash.enumeration.restart import move, reap
 from tests.crash.enumeration.rows import Row
 from tests.crash.enumeration.scene import Scene
+from tests.crash.enumeration.visibility import show_late
 
 LAST_STEP = 60
 
@@ -222,6 +223,7 @@ DUELS = {
         Row("remove late", remove_late),
         Row("remove several late", remove_several_late),
         Row("prolong late", prolong_late),
+        Row("show late", show_late),
         Row("two movers", two_movers),
         Row("sweep while publishing", sweep_while_publishing),
         Row("sweep while publishing together", partial(sweep_while_publishing, count=2)),

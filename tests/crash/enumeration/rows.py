@@ -48,6 +48,7 @@ from tests.crash.enumeration.publishing import (
 )
 from tests.crash.enumeration.recorder import EXT4, MODERN, OLD, PLAIN, Abilities
 from tests.crash.enumeration.scene import Scene
+from tests.crash.enumeration.visibility import change_visibility
 
 Play = Callable[[Scene, Chance], None]
 
@@ -84,6 +85,8 @@ ROWS = (
     Row("receive, several at once, no renames without replacing", receive_at_once, OLD),
     Row("take by id, prolong a lease", by_id),
     Row("take by id, no attributes", by_id, PLAIN),
+    Row("change visibility", change_visibility),
+    Row("change visibility to the dead letters", change_visibility, max_receives=1),
     Row("redeliver", redeliver),
     Row("receiver went away", release),
     Row("release by id", release_by_id),
