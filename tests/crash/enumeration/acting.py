@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -86,6 +88,22 @@ def step_in_before(files: RecordedFiles, call: str, action: Callable[[], object]
             apart(action)
 
     files.before = before
+
+
+@contextmanager
+def failing_once(files: RecordedFiles, call: str, at: int) -> Iterator[None]:
+    """Let the call of that name with the number `at` fail."""
+    left = at
+
+    def before(called: str) -> None:
+        nonlocal left
+        left -= called == call
+        if called == call and left == -1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    files.before = before
+    yield
+    files.before = None
 
 
 class Paused:

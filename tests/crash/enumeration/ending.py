@@ -6,6 +6,7 @@ from mq.lifecycle import PurgeScope
 from tests.crash.enumeration.acting import (
     SIZES,
     Chance,
+    failing_once,
     go_quick,
     known_in,
     long_queues,
@@ -109,6 +110,23 @@ def delete_queue(scene: Scene, chance: Chance) -> None:
         clients.run(clients.publish("a"))
     if chance.random() < 0.3:
         clients.run(clients.delete("a"), clients.create("a"))
+
+
+def delete_hindered(scene: Scene, chance: Chance) -> None:
+    """One file of the queue cannot be moved at first; the rest is put away. A sweep, or who makes
+    the queue again, ends the deletion."""
+    clients = stock(scene, chance, ready=chance.randint(0, 2), leased=chance.randint(1, 3))
+    for each in known_in(scene, "a")[: chance.randrange(3)]:
+        clients.run(clients.remove("a", str(each.message_id)))
+    # The first rename begins the deletion.
+    with failing_once(clients.files, "rename", chance.randint(1, 4)):
+        clients.run(clients.delete("a"))
+    if chance.random() < 0.5:
+        clients.server.sweep()
+    with failing_once(clients.files, "rename", chance.randint(0, 3)):
+        clients.run(clients.create("a"), clients.publish("a.b"))
+    clients.run(clients.create("a"))
+    clients.run(clients.publish("a"))
 
 
 def purge(scene: Scene, chance: Chance, scope: PurgeScope = PurgeScope.ALL) -> None:

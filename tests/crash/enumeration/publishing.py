@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.crash.enumeration.acting import LARGE, SIZES, Chance, lease_seconds, step_in, stock
+from tests.crash.enumeration.acting import (
+    LARGE,
+    SIZES,
+    Chance,
+    failing_once,
+    lease_seconds,
+    step_in,
+    stock,
+)
 from tests.crash.enumeration.clients import PlayedClients
 from tests.crash.enumeration.clock import LONG_SECONDS
 from tests.crash.enumeration.ledger import Ledger
@@ -79,6 +87,19 @@ def deliver_batches(scene: Scene, chance: Chance) -> None:
         with clients.failing("rename", after=1):
             clients.run(clients.publish_batch("a", chance.randint(1, 3)))
         clients.server.sweep()
+    clients.run(clients.receive("a", lease_seconds(chance)))
+
+
+def deliver_batches_hindered(scene: Scene, chance: Chance) -> None:
+    """A member of such a batch cannot be locked, or not be moved, and the others are delivered."""
+    clients = stock(scene, chance, ready=chance.randrange(2))
+    for _ in range(2):
+        with clients.failing("rename", after=1):
+            clients.run(clients.publish_batch("a", chance.randint(2, 4), lease_seconds(chance)))
+        # The first lock is that of the batch.
+        call, least = chance.choice([("lock", 1), ("rename", 0)])
+        with failing_once(clients.files, call, chance.randint(least, least + 3)):
+            clients.server.sweep()
     clients.run(clients.receive("a", lease_seconds(chance)))
 
 

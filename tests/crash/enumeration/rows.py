@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tests.crash.enumeration.acting import Chance
 from tests.crash.enumeration.ending import (
+    delete_hindered,
     delete_queue,
     first_start,
     make_queue,
@@ -38,6 +39,7 @@ from tests.crash.enumeration.moving import move_by_id, move_ready, redrive
 from tests.crash.enumeration.publishing import (
     deliver,
     deliver_batches,
+    deliver_batches_hindered,
     publish_batches,
     publish_delayed,
     publish_few,
@@ -76,6 +78,7 @@ ROWS = (
     Row("publish, batches", publish_batches),
     Row("publish, batches, no attributes", publish_batches, PLAIN),
     Row("deliver what was left of batches", deliver_batches),
+    Row("deliver what was left of batches, a call fails", deliver_batches_hindered),
     Row("receive", receive),
     Row("receive, no attributes", receive, PLAIN),
     Row("receive many", receive_many),
@@ -105,6 +108,7 @@ ROWS = (
     Row("make a queue", make_queue),
     Row("delete a queue", delete_queue),
     Row("delete a queue, no renames without replacing", delete_queue, OLD),
+    Row("delete a queue, a move fails", delete_hindered),
     Row("purge a queue", purge),
     Row("purge a queue, what is ready", purge_ready),
     Row("purge a queue, by its folder", purge_folder),
