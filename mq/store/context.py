@@ -27,6 +27,7 @@ from mq.spool.redelivery import report_living
 from mq.spool.spark.finished import DoneBatches
 from mq.store.counts import OperationCounts
 from mq.store.free_space import Floor, default_floor_bytes
+from mq.store.hidden_counts import HiddenCounts
 from mq.store.index.hidden_index import HiddenIndex
 from mq.store.index.ready_queue import ReadyQueue
 from mq.store.index.ready_queues import ReadyQueues
@@ -55,6 +56,7 @@ class Workspace:
         self.ids = ServerIds(clock_ns)
         self.ready = ReadyQueues(spool)
         self.hidden = HiddenIndex(spool, sees_all_events=not is_network)
+        self.hidden_counts = HiddenCounts(spool)
         self.done = DoneBatches(spool)
         self.settings = KnownSettings(spool.files, spool.queues, report_left)
         self.hears_of_all = not is_network

@@ -14,11 +14,9 @@ from mq.commit.barrier import Unsynced
 from mq.commit.operation import SETTLED, InWorker, Operation
 from mq.config import SECOND_NS
 from mq.errors import QueueNotFound, StoreUnavailable
-from mq.lifecycle import Folder, State
-from mq.names import QueueName, is_message_id, is_queue_name
+from mq.lifecycle import Folder
+from mq.names import QueueName, is_queue_name
 from mq.spool.folders import Spool
-from mq.spool.message.held import seal_at
-from mq.spool.message.seal import state_in
 from mq.spool.queue import queues
 from mq.spool.queue.queue_settings import QueueSettings
 from mq.store.context import Workspace, no_queue
@@ -151,7 +149,7 @@ def describe_queue(work: Workspace, queue: QueueName) -> Operation[QueueInfo]:
     work.ready.drain()
     ready = yield from load_index(work, queue)
     count, oldest_ns = len(ready), ready.oldest_ns()
-    leased, delayed = yield InWorker(count_hidden, work.spool, queue)
+    leased, delayed = yield from work.hidden_counts.count(queue)
     settings = yield InWorker(settings_of, work.spool, queue)
     age = None if oldest_ns is None else max(time.time_ns() - oldest_ns, 0) / SECOND_NS
     return QueueInfo(queue, count, leased, delayed, age, settings)
@@ -160,21 +158,3 @@ def describe_queue(work: Workspace, queue: QueueName) -> Operation[QueueInfo]:
 def list_queues(spool: Spool) -> list[QueueName]:
     """Return the names of all queues, sorted. For a worker. Raises OSError."""
     return [QueueName(name) for name in sorted(spool.names(Folder.QUEUES)) if is_queue_name(name)]
-
-
-def count_hidden(spool: Spool, queue: QueueName) -> tuple[int, int]:
-    """Return the numbers of the queue's leased and delayed messages in `delay`. Blocking, for a
-    worker: it looks at every seal, about 5 µs each."""
-    prefix = f"{queue}:"
-    names = [each for each in spool.names(Folder.DELAY) if each.startswith(prefix)]
-    found = [is_leased(spool, each) for each in names if is_message_id(each[len(prefix) :])]
-    return found.count(True), found.count(False)
-
-
-def is_leased(spool: Spool, name: str) -> bool | None:
-    """Return whether a message in `delay` is leased, and not delayed; None if it is gone."""
-    try:
-        seal = seal_at(spool, Folder.DELAY, name)
-    except OSError:
-        return None
-    return state_in(Folder.DELAY, seal) is State.LEASED

@@ -15,7 +15,7 @@ from mq.spool.folders import Spool
 from mq.spool.message.seal import due_ns, is_due
 from mq.spool.queue.listing import FAULTS_OF_ONE_QUEUE, list_queue
 from mq.store.context import Workspace
-from mq.store.queues import is_leased
+from mq.store.hidden_counts import is_leased
 
 SURVEY_PAUSE_FACTOR = 20
 """A survey that took T is not repeated within this many times T, however often metrics are asked

@@ -23,10 +23,10 @@ from mq.spool.folders import Spool
 from mq.spool.queue.hidden import keys_in_state, list_hidden
 from mq.spool.queue.listing import FAULTS_OF_ONE_QUEUE, list_queue
 from mq.store.context import no_message, no_queue
+from mq.store.hidden_counts import count_hidden, is_leased
 from mq.store.index.hidden_index import MAX_PLACES
 from mq.store.peek import PeekedMessage, peek_anywhere, peek_ready
 from mq.store.peek_hidden import peek_in_delay
-from mq.store.queues import count_hidden, is_leased
 
 
 def count_queues(spool: Spool) -> list[QueueCounts]:
