@@ -3,25 +3,28 @@ UnexpectedAnswer."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from math import isfinite
 from typing import Any
 
 from mq.client.errors import ClientError, UnexpectedAnswer
 from mq.client.messages import Counts, Delivery, Peeked
 from mq.client.own_ids import read_http_date
 from mq.client.problems import error_of
-from mq.client.wire import ServerAnswer
+from mq.client.wire import LONGEST_SECONDS, SUCCESS, ServerAnswer, json_in
 from mq.config import DEFAULT_CONTENT_TYPE
-from mq.errors import InvalidRequest
+from mq.errors import InvalidName, InvalidRequest
 from mq.lines import ndjson
-from mq.names import MessageId, QueueName
+from mq.names import QueueName, parse_message_id
 from mq.properties import Properties, is_property
 
 _SHORTEST_LEASE_SECONDS = 0.1
+_LEASE = re.compile(r"[0-9a-f]{16}")
 _ETAG = re.compile(r'"[0-9a-f]{16}"')
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError, InvalidName)
+"""What reading a value that no server of MQ writes may raise."""
 
 
 def read_delivery(queue: QueueName, answer: ServerAnswer, asked_seconds: float | None) -> Delivery:
@@ -55,29 +58,28 @@ def read_deliveries(
 
 def read_peeked(answer: ServerAnswer) -> list[Peeked]:
     """Return the ready messages in an answer. Raises UnexpectedAnswer."""
-    found = []
-    for line in _lines_in(answer):
-        fields = document_in(line)
-        due = fields.get("visible_at")
-        try:
-            found.append(
-                Peeked(
-                    MessageId(str(fields["id"])),
-                    _body(fields),
-                    fields.get("content_type") or DEFAULT_CONTENT_TYPE,
-                    fields.get("receive_count"),
-                    datetime.fromisoformat(fields["published_at"]),
-                    fields.get("damaged") is True,
-                    _properties(fields),
-                    fields.get("dead_from"),
-                    fields.get("dead_reason"),
-                    str(fields["state"]),
-                    due and datetime.fromisoformat(due),
-                )
-            )
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise unexpected("is not a message") from None
-    return found
+    return [peeked_in(document_in(line)) for line in _lines_in(answer)]
+
+
+def peeked_in(fields: Mapping[str, Any]) -> Peeked:
+    """Return the message in a line. Raises UnexpectedAnswer."""
+    due = fields.get("visible_at")
+    try:
+        return Peeked(
+            parse_message_id(fields["id"]),
+            _body(fields),
+            _text(fields, "content_type") or DEFAULT_CONTENT_TYPE,
+            _count(fields),
+            _time(fields["published_at"]),
+            fields.get("damaged") is True,
+            _properties(fields),
+            _text(fields, "dead_from"),
+            _text(fields, "dead_reason"),
+            str(fields["state"]),
+            None if due is None else _time(due),
+        )
+    except _MALFORMED:
+        raise unexpected("is not a message") from None
 
 
 def read_failures(answer: ServerAnswer, ids: Collection[str]) -> dict[str, ClientError]:
@@ -90,7 +92,7 @@ def read_failures(answer: ServerAnswer, ids: Collection[str]) -> dict[str, Clien
         if "id" not in fields or not isinstance(status, int):
             raise unexpected("has a line that is not the outcome of a removal")
         told.add(str(fields["id"]))
-        if status >= 300 and not (status == 404 and answer.is_repeated):
+        if status not in SUCCESS and not (status == 404 and answer.is_repeated):
             failed[str(fields["id"])] = error_of(answer._replace(status=status, body=line))
     if told != {*ids}:
         raise unexpected("does not say of each message what became of it")
@@ -123,8 +125,8 @@ def read_lease(answer: ServerAnswer) -> str:
 def read_visible_at(answer: ServerAnswer) -> datetime:
     """Return when the message becomes visible. Raises UnexpectedAnswer."""
     try:
-        return datetime.fromisoformat(answer.headers["x-visible-at"])
-    except (ValueError, LookupError):
+        return _time(answer.headers["x-visible-at"])
+    except _MALFORMED:
         raise unexpected("has no X-Visible-At") from None
 
 
@@ -136,9 +138,18 @@ def read_counts(answer: ServerAnswer) -> Counts:
 def counts_in(document: Mapping[str, Any]) -> Counts:
     """Return the counts in a document. Raises UnexpectedAnswer."""
     try:
-        return Counts(*(document[name] for name in Counts._fields))
-    except (LookupError, TypeError):
-        raise unexpected("describes no queue") from None
+        counts = Counts(*(document[name] for name in Counts._fields))
+        age = counts.oldest_age_seconds
+        are_right = (
+            isinstance(counts.queue, str)
+            and all(isinstance(number, int) for number in counts[1:4])
+            and (age is None or isfinite(age))
+        )
+    except _MALFORMED:
+        are_right = False
+    if not are_right:
+        raise unexpected("describes no queue")
+    return counts
 
 
 def _delivery(
@@ -146,27 +157,57 @@ def _delivery(
     asked_seconds: float | None,
 ) -> Delivery:  # fmt: skip
     try:
-        count = fields.get("receive_count")
-        visible_at = datetime.fromisoformat(fields["visible_at"])
+        visible_at = _time(fields["visible_at"])
         return Delivery(
             queue,
-            MessageId(str(fields["id"])),
+            parse_message_id(fields["id"]),
             body,
-            fields.get("content_type") or DEFAULT_CONTENT_TYPE,
-            str(fields["lease"]),
-            None if count is None else int(count),
-            datetime.fromisoformat(fields["published_at"]),
+            _text(fields, "content_type") or DEFAULT_CONTENT_TYPE,
+            _lease(fields),
+            _count(fields),
+            _time(fields["published_at"]),
             visible_at,
             asked_seconds,
             lease_seconds(answer, visible_at) if asked_seconds is None else asked_seconds,
             answer.came_at,
             _properties(fields),
-            fields.get("dead_from"),
-            fields.get("dead_reason"),
+            _text(fields, "dead_from"),
+            _text(fields, "dead_reason"),
             int(fields.get("properties_left_out", 0)),
         )
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except _MALFORMED:
         raise unexpected("is not a message") from None
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    """Return a member that is text, or None if it is missing. Raises TypeError."""
+    value = fields.get(name)
+    if not isinstance(value, str | None):
+        raise TypeError(name)
+    return value
+
+
+def _count(fields: Mapping[str, Any]) -> int | None:
+    """Return how often a message was received. Raises ValueError, TypeError, OverflowError."""
+    value = fields.get("receive_count")
+    return None if value is None else int(value)
+
+
+def _lease(fields: Mapping[str, Any]) -> str:
+    """Return the lease, which is sent back as a header. Raises ValueError, TypeError."""
+    lease: str = fields["lease"]
+    if not _LEASE.fullmatch(lease):
+        raise ValueError("lease")
+    return lease
+
+
+def _time(text: str) -> datetime:
+    """Return a time with its zone: without one it could not be compared. Raises ValueError,
+    TypeError."""
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError("zone")
+    return time
 
 
 def _properties(fields: Mapping[str, Any]) -> Properties:
@@ -180,13 +221,14 @@ def lease_seconds(answer: ServerAnswer, visible_at: datetime) -> float:
     date = read_http_date(answer.headers.get("date", ""))
     if date is None:
         return _SHORTEST_LEASE_SECONDS
-    return max((visible_at - date).total_seconds() - 1.0, _SHORTEST_LEASE_SECONDS)
+    seconds = (visible_at - date).total_seconds() - 1.0
+    return min(max(seconds, _SHORTEST_LEASE_SECONDS), LONGEST_SECONDS)
 
 
 def document_in(text: bytes) -> dict[str, Any]:
     """Return the JSON object in an answer. Raises UnexpectedAnswer."""
     try:
-        document = json.loads(text)
+        document = json_in(text)
     except ValueError:
         document = None
     if not isinstance(document, dict):

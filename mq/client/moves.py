@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlencode
 
@@ -12,7 +11,7 @@ from mq.client.arguments import MOST_BYTES_OF_IDS, split_ids
 from mq.client.errors import ClientError, IdTaken, LeaseLost, MessageNotFound
 from mq.client.messages import Delivery
 from mq.client.retries import Context, ask
-from mq.client.wire import Operation, Request, ServerAnswer
+from mq.client.wire import Operation, Request, ServerAnswer, json_in
 from mq.config import MAX_MOVES
 from mq.names import QueueName
 
@@ -82,7 +81,7 @@ def _query(source: QueueName, reason: str | None, which: Mapping[str, str | int]
 
 def _read_moved(answer: ServerAnswer) -> tuple[int, list[str]]:
     try:
-        document = json.loads(answer.body)
+        document = json_in(answer.body)
         return int(document["moved"]), [str(each) for each in document.get("taken", ())]
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
         raise unexpected("does not say how many messages were moved") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -26,9 +26,10 @@ from mq.client.errors import (
     UnexpectedAnswer,
 )
 from mq.client.own_ids import read_http_date
-from mq.client.wire import LONGEST_SECONDS, ServerAnswer
+from mq.client.wire import LONGEST_SECONDS, ServerAnswer, json_in
 
 _PREFIX = "urn:mq:problem:"
+_LENGTH = re.compile("[0-9]{1,18}")
 NO_TYPE = "about:blank"
 """The type of an error whose answer says no more than its status."""
 
@@ -69,7 +70,9 @@ def require_end(answer: ServerAnswer) -> None:
     """Raise UnexpectedAnswer for an answer that ends where its connection does: one that broke off
     would pass for a whole one, and half of a message would be acknowledged."""
     headers = answer.headers
-    if answer.status == HTTPStatus.NO_CONTENT or "content-length" in headers:
+    if answer.status == HTTPStatus.NO_CONTENT or _LENGTH.fullmatch(
+        headers.get("content-length", "")
+    ):
         return
     if "chunked" not in headers.get("transfer-encoding", "").lower():
         raise UnexpectedAnswer(
@@ -81,7 +84,7 @@ def require_end(answer: ServerAnswer) -> None:
 
 def _problem_of(status: int, reason: str, body: bytes) -> Problem:
     try:
-        found = json.loads(body)
+        found = json_in(body)
         return Problem(
             str(found["type"]), str(found["title"]), status, str(found.get("detail", ""))
         )
@@ -121,6 +124,13 @@ def no_answer(address: ServerAddress, error: Exception) -> NoAnswer:
 def cut_off(address: ServerAddress, error: Exception) -> NoAnswer:
     """Return the error for an answer that had begun and broke off."""
     return NoAnswer(f"{address.url} did not answer to the end: {reason_of(error)}", is_cut_off=True)
+
+
+def too_large(address: ServerAddress, error: Exception) -> UnexpectedAnswer:
+    """Return the error for an answer that is longer than any memory, or says so."""
+    return UnexpectedAnswer(
+        f"the answer of {address.url} does not fit into memory: {reason_of(error)}", way_out=None
+    )
 
 
 def not_http(address: ServerAddress, error: Exception) -> UnexpectedAnswer:

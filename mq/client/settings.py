@@ -6,6 +6,7 @@ from typing import Any
 
 from mq.client.answers import document_in, unexpected
 from mq.client.wire import ServerAnswer
+from mq.names import is_queue_name
 
 SettingValue = float | int | str | bool | None
 """The value of a setting; None takes the setting away."""
@@ -26,4 +27,8 @@ def settings_in(answer: ServerAnswer) -> dict[str, Any]:
     found = document_in(answer.body).get("settings", {})
     if not isinstance(found, dict):
         raise unexpected("has settings that are not an object")
+    chosen = found.get("dead-letters")
+    # Messages are moved there, and from there.
+    if "dead-letters" in found and not (isinstance(chosen, str) and is_queue_name(chosen)):
+        raise unexpected("names no queue as dead-letters")
     return found

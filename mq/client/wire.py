@@ -6,10 +6,11 @@ and are sent its Answer, or yield a Pause. The blocking client and the asynchron
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from mq.client import arguments
 from mq.config import CLIENT_TIMEOUT_SECONDS, SMALL_BODY_BYTES
@@ -65,6 +66,14 @@ class ServerAnswer(NamedTuple):
     body: bytes
     came_at: float
     is_repeated: bool = False
+
+
+def json_in(text: bytes) -> Any:
+    """Return what a text in JSON says. Raises ValueError, also if it is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 class ClientPause(NamedTuple):

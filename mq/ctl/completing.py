@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from contextlib import closing
@@ -41,7 +40,7 @@ def _in_folders(root: Path) -> list[str]:
 def _over_http(flags: CommonFlags) -> list[str]:
     """Ask the admin listener, which alone knows all queues."""
     from mq.client.retries import ask
-    from mq.client.wire import Request
+    from mq.client.wire import Request, json_in
     from mq.ctl.ways.connect import admin_url, open_session
     from mq.ctl.ways.same_root import require_same_root
 
@@ -52,4 +51,4 @@ def _over_http(flags: CommonFlags) -> list[str]:
     if flags.admin is None:
         with closing(open_session(main, shown, timeout_seconds=_PATIENCE_SECONDS)) as session:
             require_same_root(session, main, answer, admin)
-    return [str(each["queue"]) for each in json.loads(answer.body)]
+    return [str(each["queue"]) for each in json_in(answer.body)]

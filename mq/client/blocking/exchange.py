@@ -11,7 +11,14 @@ from typing import Self
 
 from mq import __version__
 from mq.client.connection import SLOWEST_BYTES_PER_SECOND, ServerAddress
-from mq.client.problems import cut_off, error_of, no_answer, not_http, require_end
+from mq.client.problems import (
+    cut_off,
+    error_of,
+    no_answer,
+    not_http,
+    require_end,
+    too_large,
+)
 from mq.client.wire import Request, ServerAnswer
 
 _USER_AGENT = f"mq-client/{__version__}"
@@ -141,6 +148,11 @@ class Exchange:
         except HTTPException as error:
             self._connection.close()
             raise not_http(self._address, error) from error
+        except (MemoryError, OverflowError) as error:
+            self._connection.close()
+            if self._response is None:
+                raise
+            raise too_large(self._address, error) from error
         except BaseException:
             self._connection.close()
             raise

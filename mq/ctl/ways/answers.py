@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from io import BytesIO
 
-from mq.client.answers import read_lease, unexpected
+from mq.client.answers import document_in, peeked_in, read_lease, unexpected
 from mq.client.blocking.exchange import Exchange
 from mq.client.errors import ClientError
 from mq.client.wire import ServerAnswer
 from mq.config import DEFAULT_CONTENT_TYPE
 from mq.ctl.ways.access import Passed, Readable, ShownMessage
-from mq.errors import CommandFailed, ExitCode, InvalidRequest
-from mq.lines.ndjson import body_of
+from mq.errors import CommandFailed, ExitCode, InvalidName
+from mq.names import parse_message_id
 from mq.properties import is_property
 
 _COUNTER = re.compile(
@@ -27,7 +26,11 @@ def message_of(exchange: Exchange) -> ShownMessage:
     head = exchange.head()
     headers = head.headers
     count = headers.get("x-receive-count")
-    message_id = header_of(head, "X-Message-Id")
+    try:
+        message_id = parse_message_id(header_of(head, "X-Message-Id"))
+        received = None if count is None else int(count)
+    except (InvalidName, ValueError):
+        raise unexpected("is not a message") from None
     left_out = headers.get("x-properties-left-out")
     if left_out is not None:
         raise CommandFailed(
@@ -40,7 +43,7 @@ def message_of(exchange: Exchange) -> ShownMessage:
         message_id=message_id,
         state=headers.get("x-state", "leased"),
         lease=read_lease(head) if "etag" in headers else None,
-        receive_count=None if count is None else int(count),
+        receive_count=received,
         content_type=headers.get("content-type", DEFAULT_CONTENT_TYPE),
         published_at=header_of(head, "X-Published-At"),
         visible_at=headers.get("x-visible-at"),
@@ -65,26 +68,23 @@ def _body_of(exchange: Exchange, message_id: str) -> tuple[int, Readable]:
 
 def message_in(line: bytes) -> ShownMessage:
     """Return the message in a line of an answer in ndjson. Raises UnexpectedAnswer."""
-    try:
-        found = json.loads(line)
-        body = body_of(found)
-        return ShownMessage(
-            message_id=found["id"],
-            state=found["state"],
-            lease=None,
-            receive_count=found.get("receive_count"),
-            content_type=found.get("content_type", DEFAULT_CONTENT_TYPE),
-            published_at=found["published_at"],
-            visible_at=found.get("visible_at"),
-            length=len(body),
-            body=BytesIO(body),
-            is_damaged=found.get("damaged", False),
-            properties=dict(found.get("properties", {})),
-            dead_from=found.get("dead_from"),
-            dead_reason=found.get("dead_reason"),
-        )
-    except (ValueError, LookupError, TypeError, AttributeError, InvalidRequest):
-        raise unexpected("has a line that is not a message") from None
+    fields = document_in(line)
+    found = peeked_in(fields)
+    return ShownMessage(
+        message_id=found.id,
+        state=found.state,
+        lease=None,
+        receive_count=found.receive_count,
+        content_type=found.content_type,
+        published_at=fields["published_at"],
+        visible_at=fields.get("visible_at"),
+        length=len(found.body),
+        body=BytesIO(found.body),
+        is_damaged=found.is_damaged,
+        properties=found.properties,
+        dead_from=found.dead_from,
+        dead_reason=found.dead_reason,
+    )
 
 
 def header_of(answer: ServerAnswer, name: str) -> str:
@@ -128,11 +128,14 @@ class AnswerBody:
 
 
 def passed_in(metrics: str) -> dict[str, Passed]:
-    """Read the counters by queue in the text that Prometheus reads."""
+    """Read the counters by queue in the text that Prometheus reads. Raises UnexpectedAnswer."""
     found: dict[str, Passed] = {}
     for kind, queue, value in _COUNTER.findall(metrics):
         before = found.get(queue, Passed(0, 0))
-        number = int(float(value))
+        try:
+            number = int(float(value))
+        except (ValueError, OverflowError):
+            raise unexpected("has a counter that is not a number") from None
         if kind == "published":
             found[queue] = before._replace(published=before.published + number)
         else:

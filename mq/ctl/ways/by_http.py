@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -10,20 +9,20 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mq.client import moves, operations
-from mq.client.answers import counts_in, unexpected
+from mq.client.answers import counts_in, document_in, unexpected
 from mq.client.blocking.exchange import Exchange
 from mq.client.errors import ClientError, NoAnswer
 from mq.client.retries import ask
-from mq.client.wire import Operation, Request, ServerAnswer, query
+from mq.client.wire import Operation, Request, ServerAnswer, json_in, query
 from mq.config import CHUNK_BYTES, MAX_FETCH_MESSAGES, MAX_MOVES, SMALL_BODY_BYTES
 from mq.ctl.ways.access import Passed, QueueCounts, Readable, ShownMessage
 from mq.ctl.ways.answers import header_of, message_in, message_of, passed_in
 from mq.ctl.ways.connect import ClientCredentials, admin_url, failure_of, open_session
 from mq.ctl.ways.same_root import require_same_root
-from mq.errors import CommandFailed
+from mq.errors import CommandFailed, InvalidName
 from mq.lifecycle import PurgeScope, State
 from mq.lines.ndjson import MEDIA_TYPE, Line
-from mq.names import MessageId, QueueName
+from mq.names import MessageId, QueueName, parse_message_id
 from mq.properties import NO_PROPERTIES, Properties
 
 T = TypeVar("T")
@@ -73,7 +72,7 @@ class HttpAccess:
         with self._failures():
             answer = self._ask(Request("GET", "/queues"))
             try:
-                documents = json.loads(answer.body)
+                documents = json_in(answer.body)
                 return answer, [QueueCounts(*counts_in(document)) for document in documents]
             except (ValueError, TypeError):
                 raise unexpected("lists no queues") from None
@@ -146,8 +145,8 @@ class HttpAccess:
             exchange.accepted()
             answers = exchange.whole().body.splitlines()
             try:
-                return [MessageId(json.loads(line)["id"]) for line in answers]
-            except (ValueError, LookupError, TypeError):
+                return [parse_message_id(document_in(line)["id"]) for line in answers]
+            except (InvalidName, LookupError, TypeError):
                 raise unexpected("has no ids") from None
 
     def receive(

@@ -139,3 +139,60 @@ def test_a_message_that_breaks_off_is_not_published_anew(teller: Teller) -> None
     head, _, body = other.heard.partition(b"\r\n\r\n")
     assert b"Transfer-Encoding: chunked" in head
     assert not body.endswith(b"0\r\n\r\n")
+
+
+NESTED = b"[" * 100_000
+
+
+def line(**members: object) -> bytes:
+    return answer("200 OK", "", json.dumps(LINE | members).encode() + b"\n")
+
+
+HOSTILE: dict[str, tuple[Callable[[HttpAccess], object], bytes]] = {
+    "info, nested deeply": (CALLS["info"][0], answer("200 OK", "", NESTED)),
+    "info, a refusal nested deeply": (CALLS["info"][0], answer("400 Bad", "", NESTED)),
+    "info, counts that are text": (
+        CALLS["info"][0], answer("200 OK", "", COUNTS.replace(b"1,", b'"1",')),
+    ),
+    "send --batch, nested deeply": (CALLS["send --batch"][0], answer("201 Created", "", NESTED)),
+    "send --batch, an id that is a number": (
+        CALLS["send --batch"][0], answer("201 Created", "", b'{"id": 5}\n'),
+    ),
+    "peek, nested deeply": (CALLS["peek"][0], answer("200 OK", "", NESTED)),
+    "peek, an id that is a number": (CALLS["peek"][0], line(id=5)),
+    "peek, a time that is a number": (CALLS["peek"][0], line(published_at=5)),
+    "peek, a type that is a list": (CALLS["peek"][0], line(content_type=[])),
+    "recv, a count that is text": (
+        CALLS["recv"][0], answer("200 OK", f"{MESSAGE}X-Receive-Count: many\r\n"),
+    ),
+    "recv, an id that is not ASCII": (
+        CALLS["recv"][0],
+        answer("200 OK", MESSAGE.replace(ID, "%")),
+    ),
+    "recv, a length that is text": (
+        CALLS["recv"][0],
+        f"HTTP/1.1 200 OK\r\n{MESSAGE}Content-Length: many\r\n\r\n".encode(),
+    ),
+    "ls, nested deeply": (lambda access: access._list_queues(), answer("200 OK", "", NESTED)),
+    "top, a counter that is text": (
+        lambda access: access._passed(),
+        answer("200 OK", "", b'mq_queue_messages_published_total{queue="orders"} many\n'),
+    ),
+    "top, a counter without end": (
+        lambda access: access._passed(),
+        answer("200 OK", "", b'mq_queue_messages_published_total{queue="orders"} +Inf\n'),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_no_server_of_mq_says_is_no_defect(teller: Teller, name: str) -> None:
+    call, teller.answer = HOSTILE[name]
+
+    with (
+        closing(HttpAccess(teller.url, ClientCredentials())) as access,
+        pytest.raises(CommandFailed) as failed,
+    ):
+        call(access)
+
+    assert failed.value.exit_code == ExitCode.UNAVAILABLE
