@@ -10,7 +10,7 @@ import re
 import socket
 import ssl
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection, RemoteDisconnected
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +22,10 @@ CONNECT_SECONDS = 10.0
 
 IDLE_SECONDS = 60.0
 """A connection that was idle for this time is not used again: servers close theirs a bit later."""
+
+FRESH_SECONDS = 1.0
+"""A request that must not be sent twice takes no connection that was idle for this time: its server
+may be closing it at this moment."""
 
 SLOWEST_BYTES_PER_SECOND = 64 * KIB
 """A client gives up a body that is sent more slowly than this."""
@@ -166,11 +170,23 @@ def is_refused_handshake(error: Exception) -> bool:
     )
 
 
+def has_closed_unheard(error: Exception) -> bool:
+    """Return whether a server closed a connection without a word."""
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | RemoteDisconnected):
+        return True
+    return isinstance(error, OSError) and error.errno in (errno.ECONNRESET, errno.EPIPE)
+
+
 class _WholeLines(io.BufferedReader):
+    _has_begun = False
+
     def readline(self, size: int | None = -1, /) -> bytes:
         line = super().readline(size)
         if size != 0 and not line.endswith(b"\n"):
+            if not line and not self._has_begun:
+                raise RemoteDisconnected("the connection was closed without an answer")
             raise ConnectionResetError("the connection was closed in the middle of an answer")
+        self._has_begun = True
         return line
 
 

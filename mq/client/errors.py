@@ -40,13 +40,22 @@ class NoAnswer(ClientError):
 
     The outcome of the request is unknown. All tries within the retry time ended like this.
     `is_unsent` says that the last try found no connection, so that nothing was sent; `is_cut_off`
-    that its answer had begun.
+    that its answer had begun; `has_parted` that it was sent on a connection of an earlier request,
+    which the server closed without a word.
     """
 
-    def __init__(self, text: str, *, is_unsent: bool = False, is_cut_off: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        is_unsent: bool = False,
+        is_cut_off: bool = False,
+        has_parted: bool = False,
+    ) -> None:
         super().__init__(text)
         self.is_unsent = is_unsent
         self.is_cut_off = is_cut_off
+        self.has_parted = has_parted
 
 
 class UnexpectedAnswer(ClientError):

@@ -26,7 +26,8 @@ def move(
     that stay because the target has other messages with these ids. If the answer of a try is lost,
     those that it moved are not counted."""
     given = _query(source, reason, {"max": most})
-    return _read_moved((yield from ask(context, Request("POST", f"/{target}/messages?{given}"))))
+    request = Request("POST", f"/{target}/messages?{given}", is_repeatable=False)
+    return _read_moved((yield from ask(context, request)))
 
 
 def move_many(

@@ -116,9 +116,10 @@ def not_connected(address: ServerAddress, error: Exception) -> NoAnswer | Unexpe
     return NoAnswer(f"{address.url} does not answer: {reason_of(error)}", is_unsent=True)
 
 
-def no_answer(address: ServerAddress, error: Exception) -> NoAnswer:
+def no_answer(address: ServerAddress, error: Exception, *, has_parted: bool) -> NoAnswer:
     """Return the error for a connection on which no answer came."""
-    return NoAnswer(f"{address.url} does not answer: {reason_of(error)}")
+    text = f"{address.url} does not answer: {reason_of(error)}"
+    return NoAnswer(text, has_parted=has_parted)
 
 
 def cut_off(address: ServerAddress, error: Exception) -> NoAnswer:

@@ -77,11 +77,12 @@ def ask(
     """Send a request until it is answered.
 
     Every request of a client is safe to send again. An error of the kinds in `done_if`, after a try
-    whose outcome is unknown, means that this try succeeded. Raises ClientError.
+    whose outcome is unknown, means that this try succeeded. One that met the end of an idle
+    connection is sent again at once, whatever the retry time. Raises ClientError.
     """
     give_up_at = context.clock() + context.retry_seconds
     backoff, longest = CLIENT_BACKOFF_SECONDS
-    is_uncertain = has_told = False
+    is_uncertain = has_told = has_met_end = False
     credentials = _Credentials(context)
     while True:
         sent_at = context.clock()
@@ -94,6 +95,9 @@ def ask(
         except NoAnswer as no_answer:
             error: ClientError = no_answer
             is_uncertain = is_uncertain or not no_answer.is_unsent
+            if no_answer.has_parted and request.is_repeatable and not has_met_end:
+                has_met_end = True
+                continue
         else:
             assert answer is not None
             now = context.clock()

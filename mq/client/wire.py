@@ -33,7 +33,8 @@ class Request:
     """A request. `target` is path and query; `wait_seconds` is how long the server may take on
     purpose, and `timeout_seconds` how much longer the next bytes may take. Without `wants_body` a
     large body of the answer is not read, which costs the connection. Any other status than those
-    in `done` is an error."""
+    in `done` is an error. `is_repeatable` says that sending it twice does what sending it once
+    does."""
 
     method: str
     target: str
@@ -43,6 +44,7 @@ class Request:
     wait_seconds: float = 0.0
     timeout_seconds: float = CLIENT_TIMEOUT_SECONDS
     wants_body: bool = True
+    is_repeatable: bool = True
 
     @property
     def patience_seconds(self) -> float:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 import io
 import time
+from types import SimpleNamespace
 
 import aiohttp
 from yarl import URL
 
 from mq import __version__
 from mq.client.aio.connectors import Connector, connector_to
-from mq.client.connection import CONNECT_SECONDS, SLOWEST_BYTES_PER_SECOND, ServerAddress
+from mq.client.connection import (
+    CONNECT_SECONDS,
+    SLOWEST_BYTES_PER_SECOND,
+    ServerAddress,
+    has_closed_unheard,
+)
 from mq.client.errors import ClientClosed
 from mq.client.forking import start_anew_in_children
 from mq.client.problems import cut_off, no_answer, not_connected, not_http, require_end
@@ -52,10 +58,11 @@ class AsyncConnections:
         """Send a request and read its answer. Raises NoAnswer, UnexpectedAnswer, ClientClosed."""
         upload_seconds = len(request.body) / SLOWEST_BYTES_PER_SECOND
         within = request.patience_seconds + upload_seconds if request.body else None
+        is_kept = asyncio.Event()
         try:
             # aiohttp does not watch how long a body takes to send.
             async with asyncio.timeout(within):
-                return await self._exchange(request)
+                return await self._exchange(request, is_kept)
         except aiohttp.ClientConnectorCertificateError as error:
             raise not_connected(self._address, error.certificate_error) from error
         except aiohttp.ClientConnectorError as error:
@@ -65,7 +72,8 @@ class AsyncConnections:
         except aiohttp.ClientResponseError as error:
             raise not_http(self._address, error) from error
         except (OSError, aiohttp.ClientError) as error:
-            raise no_answer(self._address, error) from error
+            has_parted = is_kept.is_set() and _has_closed_unheard(error)
+            raise no_answer(self._address, error, has_parted=has_parted) from error
 
     def hang_up(self) -> None:
         """Take no more requests, and let those under way get what was answered.
@@ -84,7 +92,8 @@ class AsyncConnections:
         if self._session is not None:
             await self._session.close()
 
-    async def _exchange(self, request: Request) -> ServerAnswer:
+    async def _exchange(self, request: Request, is_kept: asyncio.Event) -> ServerAnswer:
+        """Exchange, and set `is_kept` if that is over a connection of an earlier request."""
         session = self._open()
         patience = request.patience_seconds
         async with session.request(
@@ -94,6 +103,7 @@ class AsyncConnections:
             data=io.BytesIO(request.body) if len(request.body) > SMALL_BODY_BYTES else request.body,
             headers=request.headers,
             allow_redirects=False,
+            trace_request_ctx=is_kept,
             timeout=aiohttp.ClientTimeout(
                 total=None,
                 sock_connect=min(CONNECT_SECONDS, patience),
@@ -136,8 +146,27 @@ class AsyncConnections:
                 headers={"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"},
                 skip_auto_headers=["Content-Type"],
                 max_field_size=MAX_HEAD_BYTES,
+                trace_configs=[_noting_kept()],
             )
             # aiohttp would send a request again by itself, and say nothing. A removal whose answer
             # was lost would then look like one of a message that was gone before.
             self._session._retry_connection = False
         return self._session
+
+
+def _noting_kept() -> aiohttp.TraceConfig:
+    """Return what sets the event of each request that has a connection of an earlier one."""
+
+    async def note(session: object, context: SimpleNamespace, parameters: object) -> None:
+        context.trace_request_ctx.set()
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(note)
+    return config
+
+
+def _has_closed_unheard(error: Exception) -> bool:
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        # Otherwise it is the head that came.
+        return isinstance(error.message, str)
+    return isinstance(error, aiohttp.ClientConnectionResetError) or has_closed_unheard(error)

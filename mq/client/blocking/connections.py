@@ -9,11 +9,18 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from http.client import HTTPConnection
+from math import inf
 from typing import NamedTuple
 from weakref import WeakSet
 
 from mq.client.blocking.exchange import Exchange
-from mq.client.connection import CONNECT_SECONDS, IDLE_SECONDS, ServerAddress, connection_to
+from mq.client.connection import (
+    CONNECT_SECONDS,
+    FRESH_SECONDS,
+    IDLE_SECONDS,
+    ServerAddress,
+    connection_to,
+)
 from mq.client.errors import ClientClosed
 from mq.client.forking import start_anew_in_children
 from mq.client.problems import not_connected
@@ -53,7 +60,7 @@ class Connections:
     def begin(self, request: Request, chunks: Iterator[bytes] | None = None) -> Exchange:
         """Send a request, with `chunks` as its body if they are given. The answer is to be read and
         closed. Raises what `exchange` and `chunks` raise."""
-        connection = self._take()
+        connection = self._take(request)
         exchange = Exchange(connection, request, self._address, self._give_back)
         try:
             self._reach(connection, request)
@@ -95,20 +102,22 @@ class Connections:
                     with suppress(OSError):
                         sock.shutdown(directions)
 
-    def _take(self) -> HTTPConnection:
+    def _take(self, request: Request) -> HTTPConnection:
         with self._lock:
             if self._is_closed:
                 raise _closed()
             self._close_old()
-            connection = self._usable() or connection_to(self._address)
+            connection = self._usable(request) or connection_to(self._address)
             self._busy.add(connection)
             return connection
 
-    def _usable(self) -> HTTPConnection | None:
+    def _usable(self, request: Request) -> HTTPConnection | None:
         """Return the connection that was used last, if its server has not closed it."""
+        fresh_since = -inf if request.is_repeatable else time.monotonic() - FRESH_SECONDS
         while self._idle:
-            connection, _ = self._idle.pop()
-            if connection.sock is not None and not _has_news(connection.sock):
+            connection, since = self._idle.pop()
+            is_open = connection.sock is not None and not _has_news(connection.sock)
+            if is_open and since > fresh_since:
                 return connection
             connection.close()
         return None

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from mq import __version__
-from mq.client.connection import SLOWEST_BYTES_PER_SECOND, ServerAddress
+from mq.client.connection import SLOWEST_BYTES_PER_SECOND, ServerAddress, has_closed_unheard
 from mq.client.problems import (
     cut_off,
     error_of,
@@ -42,6 +42,7 @@ class Exchange:
         self._request = request
         self._address = address
         self._give_back = give_back
+        self._is_kept = connection.sock is not None
         self._response: HTTPResponse | None = None
         self._head: ServerAnswer | None = None
         self._is_closed = False
@@ -143,8 +144,10 @@ class Exchange:
             yield
         except (OSError, IncompleteRead) as error:
             self._connection.close()
-            failure = no_answer if self._head is None else cut_off
-            raise failure(self._address, error) from error
+            if self._head is not None:
+                raise cut_off(self._address, error) from error
+            has_parted = self._is_kept and self._response is None and has_closed_unheard(error)
+            raise no_answer(self._address, error, has_parted=has_parted) from error
         except HTTPException as error:
             self._connection.close()
             raise not_http(self._address, error) from error

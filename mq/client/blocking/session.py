@@ -78,12 +78,28 @@ class Session(Unpicklable):
             operation.close()
 
     def begin(self, request: Request, chunks: Iterator[bytes] | None = None) -> Exchange:
-        """Send a request once, with `chunks` as its body if they are given. The answer is to be
-        read and closed. Raises ClientError, and what `chunks` raises."""
+        """Send a request once, or again if it is repeatable and met the end of an idle connection,
+        with `chunks` as its body if they are given. The answer is to be read and closed. Raises
+        ClientError, and what `chunks` raises."""
         headers = {**bearer(self.context.token.show()), **request.headers}
         timeout = self.context.timeout_seconds
         shown = replace(request, headers=headers, timeout_seconds=timeout)
+        if chunks is None and request.is_repeatable:
+            try:
+                return self._begin_answered(shown)
+            except NoAnswer as error:
+                if not error.has_parted:
+                    raise
         return self._connections.begin(shown, chunks)
+
+    def _begin_answered(self, request: Request) -> Exchange:
+        exchange = self._connections.begin(request)
+        try:
+            exchange.head()
+        except BaseException:
+            exchange.close()
+            raise
+        return exchange
 
 
 def _pause(seconds: float, stop: threading.Event | None) -> None:

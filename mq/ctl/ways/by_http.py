@@ -122,7 +122,10 @@ class HttpAccess:
         headers |= properties
         target = f"/{queue}/messages{query(delay=delay_seconds)}"
         is_small = len(first) <= SMALL_BODY_BYTES
-        request = Request("POST", target, first if is_small else b"", headers)
+        request = Request(
+            "POST", target, first if is_small else b"", headers,
+            is_repeatable=message_id is not None,
+        )  # fmt: skip
         with self._opened(request, None if is_small else _chunks(first, body)) as exchange:
             return MessageId(header_of(exchange.whole(), "X-Message-Id"))
 
@@ -137,7 +140,8 @@ class HttpAccess:
     def _begin_batch(self, queue: QueueName, lines: bytes) -> Callable[[], list[MessageId]]:
         target, headers = f"/{queue}/messages?batch", {"Content-Type": MEDIA_TYPE}
         with self._failures():
-            exchange = self._session.begin(Request("POST", target, lines, headers))
+            request = Request("POST", target, lines, headers, is_repeatable=False)
+            exchange = self._session.begin(request)
         return partial(self._end_batch, exchange)
 
     def _end_batch(self, exchange: Exchange) -> list[MessageId]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
 
+from mq.client.blocking import connections
 from mq.ctl.ways.by_http import HttpAccess
 from mq.ctl.ways.connect import ClientCredentials
 from mq.errors import CommandFailed, ExitCode
-from mq.names import QueueName
+from mq.names import MessageId, QueueName
 from tests.support.breaking import Breaking
 from tests.support.descriptors import open_descriptors
+from tests.support.parting import Parting
 
 _HEAD = (
     "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/x-ndjson\r\n"
@@ -59,3 +63,57 @@ def test_a_peek_that_gets_no_further_ends_and_leaves_nothing_open() -> None:
 
     assert open_descriptors() == before
     assert failed.value.exit_code is ExitCode.UNAVAILABLE
+
+
+ORDERS = QueueName("orders")
+_PUBLISHED = b"HTTP/1.1 201 Created\r\nX-Message-Id: a\r\nContent-Length: 0\r\n\r\n"
+
+
+def _publish(access: HttpAccess, message_id: MessageId | None = None) -> None:
+    access.publish(ORDERS, io.BytesIO(b"one"), None, message_id)
+
+
+def _publish_batch(access: HttpAccess) -> None:
+    access.publish_batch(ORDERS, b"")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda access: access.peek_behind(ORDERS, MessageId("a"), 5),
+        lambda access: access.remove(ORDERS, MessageId("a"), None),
+        lambda access: _publish(access, MessageId("a")),
+    ],
+    ids=["tail", "ack", "send --id"],
+)
+def test_what_meets_the_end_of_an_idle_connection_is_sent_again(
+    call: Callable[[HttpAccess], object],
+) -> None:
+    answer = _PUBLISHED.replace(b"201", b"202")
+    with (
+        closing(Parting(answer)) as server,
+        closing(HttpAccess(server.url, ClientCredentials())) as access,
+    ):
+        call(access)
+        call(access)
+
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("call", [_publish, _publish_batch])
+def test_what_might_be_done_twice_takes_no_connection_that_was_idle(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[[HttpAccess], object]
+) -> None:
+    """`tail -f log | mqctl send orders --lines` may be idle for as long as its server waits."""
+    with (
+        closing(Parting(_PUBLISHED)) as server,
+        closing(HttpAccess(server.url, ClientCredentials())) as access,
+    ):
+        call(access)
+        with pytest.raises(CommandFailed, match="does not answer"):
+            call(access)
+        call(access)
+        monkeypatch.setattr(connections, "FRESH_SECONDS", 0.0)
+        call(access)
+
+        assert server.connections == 3

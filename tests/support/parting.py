@@ -1,0 +1,49 @@
+"""A server that ends its connections as one does whose patience with idle ones is over."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from contextlib import suppress
+
+_AT_ONCE = struct.pack("ii", 1, 0)
+
+
+class Parting:
+    """Answers the first request of each connection. The second one meets the end: the server reads
+    it and closes, or, with `resets`, sends a reset. With `part` it begins an answer before."""
+
+    def __init__(self, answer: bytes, *, resets: bool = False, part: bytes = b"") -> None:
+        self.connections = 0
+        self.requests: list[bytes] = []
+        self._answer = answer
+        self._resets = resets
+        self._part = part
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self.connections += 1
+                threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+
+    def _talk(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            if request := connection.recv(65536):
+                self.requests.append(request)
+                connection.sendall(self._answer)
+            if connection.recv(65536):
+                connection.sendall(self._part)
+                if self._resets:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
