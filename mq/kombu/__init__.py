@@ -2,6 +2,12 @@
 
 Importing this module makes `mq://HOST:PORT` and `mq+https://HOST:PORT` known to kombu. What any
 client of MQ does belongs in `mq.client`.
+
+    what kombu sees     `transport`, `channel`
+    messages            `payload`, and `malformed` tasks
+    on the way          `fetcher`, `prefetch`, `inbox`
+    until it is done    `keeper`, `leases`
+    the server          `broker`
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from queue import Empty
 from typing import Any
 
@@ -18,6 +19,7 @@ from mq.kombu.broker import MqOptions
 from mq.kombu.fetcher import Fetcher
 from mq.kombu.inbox import Inbox
 from mq.kombu.keeper import Keeper
+from mq.kombu.malformed import malformed_is_rejected
 from mq.kombu.payload import (
     OWN_ID,
     body_of,
@@ -195,16 +197,12 @@ class MqChannel(virtual.Channel):
     ) -> None:  # fmt: skip
         super().basic_consume(queue, no_ack, callback, consumer_tag, **kwargs)
         on_payload = self.connection._callbacks[queue]
-
-        def deliver(message: Message) -> None:
-            self._deliver(message, no_ack, on_payload)
-
         fetcher = Fetcher(
             session=self._session,
             options=self._options,
             queue=parse_queue_name(queue),
             consumer=f"{self.channel_id}:{consumer_tag}",
-            deliver=deliver,
+            deliver=partial(self._deliver, no_ack=no_ack, on_payload=on_payload),
             prefetch=self._prefetch,
             keeper=self._keeper,
             inbox=self._inbox,
@@ -232,7 +230,9 @@ class MqChannel(virtual.Channel):
             # Another consumer gets it.
             self._keeper.release(message)
             return
-        on_payload(self._take(message, no_ack))
+        payload = self._take(message, no_ack)
+        with malformed_is_rejected(message, payload, self.basic_reject):
+            on_payload(payload)
 
     def _get(self, queue: str, timeout: float | None = None) -> dict[str, Any]:
         """Get a message for `basic_get`, which has no consumer and waits for nothing. Raises

@@ -149,6 +149,8 @@ def _written_by_kombu(body: bytes) -> dict[str, Any] | None:
         isinstance(headers, dict | None)
         and isinstance(properties, dict)
         and isinstance(properties.get("delivery_info"), dict)
+        and isinstance(found.get("content-type"), str | None)
+        and isinstance(found.get("content-encoding"), str | None)
         and _can_be_decoded(found["body"], properties.get("body_encoding"))
     )
     return found if is_ours else None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from mq.client import Client
+from mq.client import Client, NewMessage
 from tests.support.processes import Server, wait_until
 from tests.support.sources import REPOSITORY
 
@@ -169,6 +170,47 @@ def test_a_rejected_task_and_one_that_nobody_knows_are_dead_letters(
     with Client(server.url) as client:
         wait_until(lambda: counts(client) == (0, 0, 0))
         assert counts(client, "celery.dead") == (3, 0, 0)
+
+
+def malformed_tasks() -> list[NewMessage]:
+    """Tasks that differ in one place from what Celery writes."""
+    headers = {"task": f"{APP}.leave_a_file", "id": "a-1", "eta": None, "expires": None}
+    body: list[object] = [[1], {}, {}]
+    pairs: list[tuple[Mapping[str, object], object]] = [
+        ({"task": headers["task"]}, body),
+        (headers | {"task": ["a"]}, body),
+        (headers | {"id": ["a"]}, body),
+        (headers | {"expires": 0}, body),
+        (headers, None),
+        (headers, "a text"),
+        (headers, [1]),
+        ({}, {"task": ["a"], "id": "a-1"}),
+        ({}, {"task": "unknown"}),
+    ]
+    rest = {"content-type": "application/json", "content-encoding": "utf-8",
+            "properties": {"delivery_info": {}}}  # fmt: skip
+    tasks = [{"body": json.dumps(body), "headers": headers, **rest} for headers, body in pairs]
+    return [
+        NewMessage(json.dumps(each), content_type="application/json")
+        for each in [*tasks, tasks[-1] | {"content-encoding": 5}]
+    ]
+
+
+def test_a_task_that_celery_cannot_read_is_a_dead_letter_and_ends_no_worker(
+    celery: CeleryRun, server: Server
+) -> None:
+    with Client(server.url) as client:
+        client.queue("celery").create()
+        ids = client.queue("celery").publish_many(malformed_tasks())
+        worker = celery.start_worker("-c", "1", "--without-mingle", "--without-gossip")
+        celery.run("leave_a_file.delay(1)")
+
+        celery.wait_for(1)
+        wait_until(lambda: counts(client) == (0, 0, 0), 30)
+        celery.stop(worker)
+        dead = client.queue("celery.dead").peek(100)
+        assert {each.id for each in dead} == set(ids)
+        assert f"message {ids[0]} of queue celery" in celery.log.read_text()
 
 
 def test_a_task_that_has_expired_is_dropped_by_its_worker(
